@@ -1,0 +1,129 @@
+"""What goes wrong, with its data: every error says what was expected, what was found and what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from os import PathLike, fspath
+
+
+class PosableError(Exception):
+    """The parent of every error that Posable raises on purpose."""
+
+
+class PosableWarning(UserWarning):
+    """The parent of every warning that Posable gives."""
+
+
+def _expected_got(expected: str, got: object) -> str:
+    if expected and got is not None:
+        return f"expected {expected}, got {got}"
+    if expected:
+        return f"expected {expected}"
+    return "" if got is None else f"got {got}"
+
+
+class SkeletonError(PosableError):
+    """A figure that cannot be built. `findings` holds every fault at once, not just the first."""
+
+    def __init__(self, findings: str | Iterable[str], *, name: str = ""):
+        self.findings: tuple[str, ...] = (findings,) if isinstance(findings, str) else tuple(findings)
+        self.name = name
+        super().__init__(self.findings, name)
+
+    def __str__(self) -> str:
+        figure = f"skeleton {self.name!r}" if self.name else "skeleton"
+        faults = "1 fault" if len(self.findings) == 1 else f"{len(self.findings)} faults"
+        return "\n".join([f"{figure} has {faults}:", *(f"  - {finding}" for finding in self.findings)])
+
+
+class _ValueFault(PosableError):
+    """A value that does not fit its place: where it was given, what was expected, what was got."""
+
+    def __init__(self, message: str = "", *, expected: str = "", got: object = None):
+        self.message = message
+        self.expected = expected
+        self.got = got
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.message, _expected_got(self.expected, self.got)) if part)
+
+
+class GoalError(_ValueFault):
+    """A goal that cannot be posed to this figure: `message`, `expected`, `got`."""
+
+
+class SolverError(_ValueFault):
+    """A solver called wrongly: `message`, `expected`, `got`. A pose that is not reached is a result, not an error."""
+
+
+class FormatError(PosableError):
+    """A file that cannot be read or written, and where: `path`, `line` and `column` from 1, `offset` in bytes from 0."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        path: str | PathLike[str] | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        offset: int | None = None,
+        expected: str = "",
+        found: object = None,
+    ):
+        self.message = message
+        self.path = None if path is None else fspath(path)
+        self.line = line
+        self.column = column
+        self.offset = offset
+        self.expected = expected
+        self.found = found
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        place = self.path or ""
+        if self.line is not None:
+            place = f"{place}:{self.line}" if place else f"line {self.line}"
+            if self.column is not None:
+                place += f":{self.column}"
+        if self.offset is not None:
+            place = f"{place} at byte {self.offset}".lstrip()
+        what = _expected_got(self.expected, None)
+        if self.found is not None:
+            what = f"{what}, found {self.found}" if what else f"found {self.found}"
+        return ": ".join(part for part in (place, self.message, what) if part)
+
+
+class UnknownName(PosableError):
+    """A name that nothing goes by: its `kind`, the `name`, the `choices` and the likeliest `suggestion`, or None."""
+
+    def __init__(self, kind: str, name: object, choices: Iterable[str]):
+        self.kind = kind
+        self.name = name
+        self.choices = tuple(choices)
+        self.suggestion = _closest(name, self.choices)
+        super().__init__(kind, name, self.choices)
+
+    def __str__(self) -> str:
+        listed = ", ".join(self.choices) if self.choices else "none"
+        return f"unknown {self.kind} {self.name!r}{did_you_mean(self.name, self.choices)}; choices: {listed}"
+
+
+def _closest(name: object, choices: Iterable[str]) -> str | None:
+    by_lower: dict[str, str] = {}
+    for choice in choices:
+        by_lower.setdefault(choice.lower(), choice)
+    matches = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[matches[0]] if matches else None
+
+
+def did_you_mean(name: object, choices: Iterable[str]) -> str:
+    """Return `", did you mean 'elbow'?"` for the closest choice, or an empty string if nothing is close."""
+    suggestion = _closest(name, choices)
+    return f", did you mean {suggestion!r}?" if suggestion else ""
+
+
+def unknown(kind: str, name: object, choices: Iterable[str]) -> UnknownName:
+    """Return the error to raise for a `name` that no `kind` ("joint", "solver", ...) among `choices` goes by."""
+    return UnknownName(kind, name, choices)
