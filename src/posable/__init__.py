@@ -1,3 +1,38 @@
-"""Posable: say what you want of a figure, get the pose that does it."""
+"""Posable: say what you want of a figure, get the pose that does it.
+
+The public names, nothing else. Each is imported when it is first used, so that `import posable` stays fast.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_names.py keeps the two alike
+    from posable import errors as errors
+    from posable.errors import PosableError as PosableError
+    from posable.errors import PosableWarning as PosableWarning
 
 __version__ = "0.1.0"
+
+_SUBMODULES = ("errors",)
+
+_HOME = {
+    "PosableError": "posable.errors",
+    "PosableWarning": "posable.errors",
+}
+
+if not TYPE_CHECKING:  # hidden from type checkers: they would take any name for a public one
+    __all__ = ["__version__", *_SUBMODULES, *_HOME]  # noqa: PLE0604
+
+    def __getattr__(name: str) -> _Any:
+        if name in _SUBMODULES:
+            return _import_module(f"posable.{name}")
+        if name not in _HOME:
+            from posable.errors import did_you_mean
+
+            raise AttributeError(f"module 'posable' has no attribute {name!r}{did_you_mean(name, __all__)}")
+        value = globals()[name] = getattr(_import_module(_HOME[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -29,7 +29,7 @@ class SkeletonError(PosableError):
     def __init__(self, findings: str | Iterable[str], *, name: str = ""):
         self.findings: tuple[str, ...] = (findings,) if isinstance(findings, str) else tuple(findings)
         self.name = name
-        super().__init__(self.findings, name)
+        super().__init__(self.findings)
 
     def __str__(self) -> str:
         figure = f"skeleton {self.name!r}" if self.name else "skeleton"
@@ -59,7 +59,7 @@ class SolverError(_ValueFault):
 
 
 class FormatError(PosableError):
-    """A file that cannot be read or written, and where: `path`, `line` and `column` from 1, `offset` in bytes from 0."""
+    """A file that cannot be read or written, and where: `path`, `line` and `column` from 1, `offset` in bytes."""
 
     def __init__(
         self,

@@ -14,6 +14,8 @@ T = TypeVar("T")
 class Registry:
     """Names and what they stand for, in the order of registration.
 
+    Example::
+
         SOLVERS = Registry("solver")
         SOLVERS.lazy("newton", "posable.solvers.newton:Newton")   # imported by the first get
 
