@@ -1,0 +1,73 @@
+"""`posable VERB ...`: finds the verb, runs it, turns errors into one line and an exit code.
+
+A verb is a module of this package, named in `VERBS`, with
+
+- `EXAMPLE`, a command line that works, shown by `posable --help`;
+- `add(subparsers)`, which adds its parser (named like the module) and returns it;
+- `run(args)`, which does the work and returns `REACHED` or `NOT_REACHED`.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import posable as ps
+
+VERBS: tuple[str, ...] = ()
+
+REACHED, NOT_REACHED, WRONG_CALL = 0, 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (by default the process's own) and return its exit code: 0, 1 or 2."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if not argv:
+            _parser(VERBS).print_help(sys.stderr)
+            return WRONG_CALL
+        args = _parser(_verbs_needed(argv[0])).parse_args(argv)
+        return args.run(args)
+    except (ps.PosableError, OSError) as error:
+        print(f"posable: {_one_line(error)}", file=sys.stderr)
+        return WRONG_CALL
+
+
+def _verbs_needed(word: str) -> tuple[str, ...]:
+    """Return the verbs to import for a command line that begins with `word`: one, or all for `--help`."""
+    if word.startswith("-"):
+        return VERBS
+    if word not in VERBS:
+        raise ps.errors.unknown("verb", word, VERBS)
+    return (word,)
+
+
+def _parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="posable",
+        description="Say what you want of a figure, get the pose that does it.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"posable {ps.__version__}")
+    subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    examples = []
+    for verb in verbs:
+        module = import_module(f"posable.cli.{verb}")
+        verb_parser = module.add(subparsers)
+        verb_parser.add_argument("--json", action="store_true", help="print the outcome as JSON, for machines")
+        verb_parser.set_defaults(run=module.run)
+        examples.append(f"  {module.EXAMPLE}")
+    exit_codes = "exit codes: 0 reached, 1 not reached, 2 wrong call or bad file"
+    parser.epilog = "\n".join((["examples:", *examples, ""] if examples else []) + [exit_codes])
+    return parser
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    head, *rest = str(error).splitlines() or [type(error).__name__]
+    return " ".join([head, "; ".join(line.strip(" -") for line in rest)]).strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

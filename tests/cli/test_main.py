@@ -1,0 +1,102 @@
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import posable as ps
+from posable.cli import main as cli
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """A verb `fake WHAT`, whose `what` decides how it ends."""
+
+    def add(subparsers):
+        parser = subparsers.add_parser("fake", help="pretend to work")
+        parser.add_argument("what")
+        return parser
+
+    def run(args):
+        ends = {
+            "broken": ps.errors.FormatError("header", path="a.bvh", line=3, expected="'HIERARCHY'"),
+            "faulty": ps.errors.SkeletonError(["no root", "two hands"], name="arm"),
+            "absent": FileNotFoundError(2, "No such file or directory", "b.bvh"),
+        }
+        if args.what in ends:
+            raise ends[args.what]
+        print(f"{args.what} json={args.json}")
+        return cli.REACHED if args.what == "near" else cli.NOT_REACHED
+
+    module = ModuleType("posable.cli.fake")
+    module.EXAMPLE, module.add, module.run = "posable fake near", add, run
+    monkeypatch.setitem(sys.modules, "posable.cli.fake", module)
+    monkeypatch.setattr(cli, "VERBS", ("fake",))
+    return module
+
+
+@pytest.mark.usefixtures("fake")
+class TestVerbs:
+    @pytest.mark.parametrize(("what", "code"), [("near", 0), ("far", 1)])
+    def test_the_exit_code_is_the_verbs(self, what, code, capsys):
+        assert cli.main(["fake", what]) == code
+        assert capsys.readouterr().out == f"{what} json=False\n"
+
+    def test_every_verb_takes_json(self, capsys):
+        assert cli.main(["fake", "near", "--json"]) == 0
+        assert capsys.readouterr().out == "near json=True\n"
+
+    @pytest.mark.parametrize(
+        ("what", "line"),
+        [
+            ("broken", "posable: a.bvh:3: header: expected 'HIERARCHY'\n"),
+            ("faulty", "posable: skeleton 'arm' has 2 faults: no root; two hands\n"),
+            ("absent", "posable: b.bvh: No such file or directory\n"),
+        ],
+    )
+    def test_an_error_is_one_line_and_code_2(self, what, line, capsys):
+        assert cli.main(["fake", what]) == 2
+        captured = capsys.readouterr()
+        assert (captured.out, captured.err) == ("", line)
+
+    def test_an_unknown_verb_suggests(self, capsys):
+        assert cli.main(["fakee"]) == 2
+        assert "unknown verb 'fakee', did you mean 'fake'?" in capsys.readouterr().err
+
+    def test_a_wrong_call_is_code_2(self):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["fake"])
+        assert caught.value.code == 2
+
+    def test_help_teaches_with_an_example(self, capsys):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["--help"])
+        assert caught.value.code == 0
+        text = capsys.readouterr().out
+        assert "pretend to work" in text
+        assert "  posable fake near\n" in text
+
+
+def test_only_the_verb_that_is_called_is_imported(fake, monkeypatch):
+    monkeypatch.setattr(cli, "VERBS", ("fake", "no_such_module"))
+    assert cli.main(["fake", "near"]) == 0
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["--help"])
+
+
+def test_no_verb_prints_the_help_and_is_code_2(capsys):
+    assert cli.main([]) == 2
+    assert capsys.readouterr().err.startswith("usage: posable")
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_verb_explains_itself(verb, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main([verb, "--help"])
+    assert caught.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_version_as_a_process():
+    out = subprocess.check_output([sys.executable, "-m", "posable.cli.main", "--version"], text=True)
+    assert out == f"posable {ps.__version__}\n"
