@@ -1,0 +1,34 @@
+# Every target sets up what it needs: a virtual environment in .venv, installed again when pyproject.toml changes.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.installed
+
+.PHONY: help demo test lint format types clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev,plots]'
+	@touch $@
+
+demo: $(READY)  ## see what it does
+	$(BIN)/python examples/demo.py
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest -n 2 -q
+
+lint: $(READY)  ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)  ## mend style and formatting
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY)  ## check the type hints
+	$(BIN)/basedpyright
+
+clean:  ## remove the environment and every cache
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist
