@@ -1,0 +1,87 @@
+"""THE TABLE: every array of a figure, a problem and a workspace; its name, type, shape, unit and meaning.
+
+Kernels receive these tuples and nothing else. n is the number of degrees of freedom, b of bodies (joints that are
+not fixed), g of springs, d the depth of the elimination tree (the longest row of the Hessian).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Columns of Figure.body
+PARENT, FIRST, LAST, TURNED = 0, 1, 2, 3
+# Columns of Figure.dof
+KIND, AXIS, ABOVE, BODY = 0, 1, 2, 3
+# Columns of Order.rows
+UP, DEPTH = 0, 1
+
+
+class Figure(NamedTuple):
+    """A skeleton as the kernels see it: a tree of bodies, each moved by a run of degrees of freedom."""
+
+    body: np.ndarray  # (b, 4) int64: PARENT body or -1, FIRST and LAST (exclusive) dof, TURNED (rest rotation is not 1)
+    rest: np.ndarray  # (b, 12) float64 [m, 1]: the constant transform to the parent body: position, rotation by rows
+    dof: np.ndarray  # (n, 4) int64: KIND (joints.py), AXIS 0..2 of the body, ABOVE: dof above it or -1, BODY
+    sign: np.ndarray  # (n,) float64: +1 or -1, the sense of the axis
+    mass: np.ndarray  # (b, 4) float64 [1, m]: share of the whole mass, centre of mass in the body
+
+
+class Order(NamedTuple):
+    """The elimination order of the Hessian: row i holds an entry for each dof above it, at that dof's depth."""
+
+    rows: np.ndarray  # (n, 2) int64: UP: the dof above in the elimination tree or -1, DEPTH: 0 at a root
+
+
+# Columns of Springs.kind
+SPRING, ON, GOAL, OTHER = 0, 1, 2, 3
+
+# Slices of a row of Springs.data
+POINT = 0  # 3 [m]: the point, in the body
+AXES = 3  # 9: the frame, in the body, by rows; a direction in its first three
+AT = 12  # 3 [m]: the target point, in the world
+ALONG = 15  # 9: the target frame, in the world, by rows; a direction in its first three
+WEIGHT = 24  # 6: symmetric weight xx yy zz xy xz yz
+MEASURE = 30  # 6: symmetric, what counts as error: |r| = sqrt(r' M r)
+ROBUST = 36  # energy beyond which a spring pulls no harder; 0: none
+SIZE = 37  # [m]: a length that the kind needs (radius, distance, margin)
+POINT2 = 38  # 3 [m]: the second point, in the other body
+AXES2 = 41  # 9: the second frame, in the other body
+WIDTH = 50  # numbers in a row
+
+
+class Springs(NamedTuple):
+    """Goals as the kernels see them: springs on bodies, and springs on the degrees of freedom themselves."""
+
+    kind: np.ndarray  # (g, 4) int64: SPRING kind (springs.py), ON body, GOAL that it belongs to, OTHER body or -1
+    data: np.ndarray  # (g, WIDTH) float64: see the slices above
+    pull: np.ndarray  # (n,) float64 [1]: stiffness of a spring on each dof towards `home`
+    home: np.ndarray  # (n,) float64 [rad, m]
+
+
+class Workspace(NamedTuple):
+    """Scratch memory of one solve, carved from one flat array; nothing in it outlives the call."""
+
+    sine: np.ndarray  # (n,) of each turning dof
+    cosine: np.ndarray  # (n,)
+    origin: np.ndarray  # (3,) [m]: world position of the root body; all positions below are relative to it
+    position: np.ndarray  # (b, 3) [m]: body origins, in world axes
+    rotation: np.ndarray  # (b, 9): body frames in the world, by rows
+    twist: np.ndarray  # (n, 6): world twist [w; v] of each dof at `origin`
+    wrench: np.ndarray  # (b, 6): [m; F] on each body at `origin`, gathered from all it carries
+    stiffness: np.ndarray  # (b, 21): symmetric 6x6: rotation block (6), translation block (6), coupling (9)
+    gradient: np.ndarray  # (n,)
+    hessian: np.ndarray  # (n, d): row i by depth of the dofs above it
+    factor: np.ndarray  # (n, d): L of H = L'L, in the same layout
+    step: np.ndarray  # (n,)
+    trial: np.ndarray  # (n,)
+    best: np.ndarray  # (n,)
+    spare: np.ndarray  # (n,)
+    frame: np.ndarray  # (9,) a rotation by rows, for one body at a time
+    error: np.ndarray  # (g,) [m, rad]: how far each spring is from its goal
+
+
+def work_size(n: int, b: int, g: int, d: int) -> int:
+    """Return how many numbers `workspace` carves."""
+    return 12 + 13 * n + 39 * b + 2 * n * d + g

@@ -1,0 +1,340 @@
+"""The goal primitives: each is a spring that gives its energy, its wrench and its stiffness on a body.
+
+POINT        1/2 r'W r, r = e - target: a point (W full), a plane (W = w n n'), a line (W = w (1 - u u'))
+ORIENTATION  tr A - tr(R A T'): smooth everywhere, its only minimum at R = T; for A = w/2 it is w (1 - cos angle)
+DIRECTION    w/2 |d - t|^2 = w (1 - cos angle) for unit vectors: one axis only
+AIM          w/2 |d - u|^2, u the unit vector from the point e to the target: the axis d of the body looks at it
+SIDE         1/2 w max(0, s)^2, s = size + n.(target - e): keep on one side of a plane
+
+All of them are squared residuals, not norms: smooth at the goal, so an exact Hessian exists there. The stiffness is
+B = X'WX + curvature (mathematics.md); `exact` scales the curvature: 1 for the exact Hessian, 0 for Gauss-Newton.
+A spring with a robust scale has the energy s (sqrt(1 + 2E/s) - 1): beyond it, it pulls no harder.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .compiler import kernel
+from .fields import ALONG, AT, AXES, MEASURE, ON, POINT, ROBUST, SIZE, SPRING, WEIGHT
+
+POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
+
+
+@kernel
+def add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
+    """Add the wrench (6,) and stiffness (21,) of an energy of the point e with force F and second derivative W.
+
+    B = X'WX + [sym(F e') - (F.e) 1, -1/2 hat(F); ., 0] with X = [-hat(e), 1].
+    """
+    g[0] += ey * fz - ez * fy
+    g[1] += ez * fx - ex * fz
+    g[2] += ex * fy - ey * fx
+    g[3] += fx
+    g[4] += fy
+    g[5] += fz
+    # C = hat(e) W, by rows
+    c00, c01, c02 = ey * xz - ez * xy, ey * yz - ez * yy, ey * zz - ez * yz
+    c10, c11, c12 = ez * xx - ex * xz, ez * xy - ex * yz, ez * xz - ex * zz
+    c20, c21, c22 = ex * xy - ey * xx, ex * yy - ey * xy, ex * yz - ey * xz
+    # A = C hat(e)'
+    dot = exact * (fx * ex + fy * ey + fz * ez)
+    half = 0.5 * exact
+    s[0] += c02 * ey - c01 * ez + exact * fx * ex - dot
+    s[1] += c10 * ez - c12 * ex + exact * fy * ey - dot
+    s[2] += c21 * ex - c20 * ey + exact * fz * ez - dot
+    s[3] += c00 * ez - c02 * ex + half * (fx * ey + fy * ex)
+    s[4] += c01 * ex - c00 * ey + half * (fx * ez + fz * ex)
+    s[5] += c11 * ex - c10 * ey + half * (fy * ez + fz * ey)
+    s[6] += xx
+    s[7] += yy
+    s[8] += zz
+    s[9] += xy
+    s[10] += xz
+    s[11] += yz
+    s[12] += c00
+    s[13] += c01 + half * fz
+    s[14] += c02 - half * fy
+    s[15] += c10 - half * fz
+    s[16] += c11
+    s[17] += c12 + half * fx
+    s[18] += c20 + half * fy
+    s[19] += c21 - half * fx
+    s[20] += c22
+
+
+@kernel
+def add_direction(dx, dy, dz, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
+    """Add the wrench and stiffness of an energy of the direction d: the same, with X = [-hat(d), 0] and no force."""
+    g[0] += dy * fz - dz * fy
+    g[1] += dz * fx - dx * fz
+    g[2] += dx * fy - dy * fx
+    c00, c01, c02 = dy * xz - dz * xy, dy * yz - dz * yy, dy * zz - dz * yz
+    c10, c11, c12 = dz * xx - dx * xz, dz * xy - dx * yz, dz * xz - dx * zz
+    c20, c21 = dx * xy - dy * xx, dx * yy - dy * xy
+    dot = exact * (fx * dx + fy * dy + fz * dz)
+    half = 0.5 * exact
+    s[0] += c02 * dy - c01 * dz + exact * fx * dx - dot
+    s[1] += c10 * dz - c12 * dx + exact * fy * dy - dot
+    s[2] += c21 * dx - c20 * dy + exact * fz * dz - dot
+    s[3] += c00 * dz - c02 * dx + half * (fx * dy + fy * dx)
+    s[4] += c01 * dx - c00 * dy + half * (fx * dz + fz * dx)
+    s[5] += c11 * dx - c10 * dy + half * (fy * dz + fz * dy)
+
+
+@kernel
+def robust_factors(energy, scale):
+    """Return (energy, slope, bend) of s (sqrt(1 + 2E/s) - 1); the energy itself where the scale is zero."""
+    if scale <= 0.0:
+        return energy, 1.0, 0.0
+    root = math.sqrt(1.0 + 2.0 * energy / scale)
+    return 2.0 * energy / (root + 1.0), 1.0 / root, -1.0 / (scale * root * root * root)
+
+
+@kernel
+def quadratic(m, i, x, y, z):
+    """Return v' M v for the symmetric matrix at m[i:i+6]."""
+    return m[i] * x * x + m[i + 1] * y * y + m[i + 2] * z * z + 2.0 * (m[i + 3] * x * y + m[i + 4] * x * z + m[i + 5] * y * z)
+
+
+@kernel
+def spring_energy(kind, row, origin, position, rotation, errors, index):
+    """Return the energy of one spring on a body, and write its error [m, rad]; no derivatives."""
+    r = rotation
+    if kind == ORIENTATION_SPRING:
+        energy, angle = orientation_energy(row, r)
+        errors[index] = angle
+        return robust_factors(energy, row[ROBUST])[0]
+    if kind == DIRECTION_SPRING:
+        dx, dy, dz = rotated(r, row, AXES)
+        x, y, z = dx - row[ALONG], dy - row[ALONG + 1], dz - row[ALONG + 2]
+        half = 0.5 * math.sqrt(x * x + y * y + z * z)
+        errors[index] = 2.0 * math.asin(min(1.0, half))
+        return robust_factors(2.0 * row[WEIGHT] * half * half, row[ROBUST])[0]
+    ex, ey, ez = rotated(r, row, POINT)
+    x = origin[0] + position[0] + ex - row[AT]
+    y = origin[1] + position[1] + ey - row[AT + 1]
+    z = origin[2] + position[2] + ez - row[AT + 2]
+    if kind == POINT_SPRING:
+        errors[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
+        return robust_factors(0.5 * quadratic(row, WEIGHT, x, y, z), row[ROBUST])[0]
+    if kind == SIDE_SPRING:
+        depth = max(0.0, row[SIZE] - (x * row[ALONG] + y * row[ALONG + 1] + z * row[ALONG + 2]))
+        errors[index] = depth
+        return robust_factors(0.5 * row[WEIGHT] * depth * depth, row[ROBUST])[0]
+    # AIM
+    length = math.sqrt(x * x + y * y + z * z)
+    if length < 1e-9:
+        errors[index] = 0.0
+        return 0.0
+    dx, dy, dz = rotated(r, row, AXES)
+    x, y, z = dx + x / length, dy + y / length, dz + z / length
+    half = 0.5 * math.sqrt(x * x + y * y + z * z)
+    errors[index] = 2.0 * math.asin(min(1.0, half))
+    return robust_factors(2.0 * row[WEIGHT] * half * half, row[ROBUST])[0]
+
+
+@kernel
+def rotated(r, row, i):
+    """Return the vector at row[i:i+3] of the body, in world axes."""
+    x, y, z = row[i], row[i + 1], row[i + 2]
+    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+
+
+@kernel
+def orientation_energy(row, r):
+    """Return (energy, angle) of an ORIENTATION spring, with no digits lost at small angles."""
+    energy = 0.0
+    gap = 0.0  # sum of 1 - cos over the axes: 2 (1 - cos angle) = 4 sin^2(angle / 2)
+    for i in range(3):
+        x, y, z = frame_axis(r, row, i)
+        for j in range(3):
+            tx, ty, tz = row[ALONG + j], row[ALONG + 3 + j], row[ALONG + 6 + j]
+            if i == j:
+                half_square = 0.5 * ((x - tx) * (x - tx) + (y - ty) * (y - ty) + (z - tz) * (z - tz))
+                energy += row[WEIGHT + i] * half_square
+                gap += half_square
+            else:
+                energy -= row[WEIGHT + 2 + i + j] * (x * tx + y * ty + z * tz)
+    return energy, 2.0 * math.asin(min(1.0, 0.5 * math.sqrt(gap)))
+
+
+@kernel
+def frame_axis(r, row, i):
+    """Return axis i of the goal's frame on the body, in world axes."""
+    x, y, z = row[AXES + i], row[AXES + 3 + i], row[AXES + 6 + i]
+    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+
+
+@kernel
+def add_orientation(row, r, exact, slope, g, s):
+    """Add an ORIENTATION spring. With N = R A T': torque -2 vee(skew N), stiffness tr(N) - sym N exactly.
+
+    Gauss-Newton's is tr(A) - R A R'. A is symmetric, in the axes of the goal's frame.
+    """
+    for i in range(3):
+        x, y, z = frame_axis(r, row, i)
+        for j in range(3):
+            a = slope * (row[WEIGHT + i] if i == j else row[WEIGHT + 2 + i + j])
+            if a == 0.0:
+                continue
+            tx, ty, tz = row[ALONG + j], row[ALONG + 3 + j], row[ALONG + 6 + j]
+            g[0] -= a * (y * tz - z * ty)
+            g[1] -= a * (z * tx - x * tz)
+            g[2] -= a * (x * ty - y * tx)
+            bx, by, bz = frame_axis(r, row, j)  # Gauss-Newton has the body's own axis in the target's place
+            tx, ty, tz = bx + exact * (tx - bx), by + exact * (ty - by), bz + exact * (tz - bz)
+            dot = x * tx + y * ty + z * tz
+            s[0] += a * (dot - x * tx)
+            s[1] += a * (dot - y * ty)
+            s[2] += a * (dot - z * tz)
+            s[3] -= 0.5 * a * (x * ty + y * tx)
+            s[4] -= 0.5 * a * (x * tz + z * tx)
+            s[5] -= 0.5 * a * (y * tz + z * ty)
+
+
+@kernel
+def add_aim(row, origin, position, r, exact, slope, g, s):
+    """Add an AIM spring: an energy of a point e and a direction d together, w/2 |d - u(e)|^2."""
+    ex, ey, ez = rotated(r, row, POINT)
+    ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
+    x, y, z = row[AT] - origin[0] - ex, row[AT + 1] - origin[1] - ey, row[AT + 2] - origin[2] - ez
+    length = math.sqrt(x * x + y * y + z * z)
+    if length < 1e-9:
+        return
+    dx, dy, dz = rotated(r, row, AXES)
+    w = slope * row[WEIGHT]
+    ux, uy, uz = x / length, y / length, z / length
+    c = dx * ux + dy * uy + dz * uz
+    add_direction(dx, dy, dz, w * (dx - ux), w * (dy - uy), w * (dz - uz), w, w, w, 0.0, 0.0, 0.0, exact, g, s)
+    k = w / (length * length)
+    # second derivative by e: P at the goal (and for Gauss-Newton); in general c 1 - 3c uu' + du' + ud'
+    one = 1.0 + exact * (c - 1.0)
+    uu = -1.0 + exact * (1.0 - 3.0 * c)
+    add_point(
+        ex, ey, ez,
+        w * (dx - c * ux) / length, w * (dy - c * uy) / length, w * (dz - c * uz) / length,
+        k * (one + uu * ux * ux + exact * 2.0 * dx * ux),
+        k * (one + uu * uy * uy + exact * 2.0 * dy * uy),
+        k * (one + uu * uz * uz + exact * 2.0 * dz * uz),
+        k * (uu * ux * uy + exact * (dx * uy + dy * ux)),
+        k * (uu * ux * uz + exact * (dx * uz + dz * ux)),
+        k * (uu * uy * uz + exact * (dy * uz + dz * uy)),
+        exact, g, s,
+    )  # fmt: skip
+    # the mixed derivative M = w P / L couples d with e: rows of hat(d) M
+    m = w / length
+    for row_of in range(3):
+        if row_of == 0:
+            hx, hy, hz = 0.0, -dz, dy
+        elif row_of == 1:
+            hx, hy, hz = dz, 0.0, -dx
+        else:
+            hx, hy, hz = -dy, dx, 0.0
+        dot = hx * ux + hy * uy + hz * uz
+        cx, cy, cz = m * (hx - dot * ux), m * (hy - dot * uy), m * (hz - dot * uz)
+        s[12 + 3 * row_of] += cx
+        s[13 + 3 * row_of] += cy
+        s[14 + 3 * row_of] += cz
+        # the row of C hat(e)' = e x c; the block is symmetric: add it and its transpose
+        tx, ty, tz = ey * cz - ez * cy, ez * cx - ex * cz, ex * cy - ey * cx
+        if row_of == 0:
+            s[0] += 2.0 * tx
+            s[3] += ty
+            s[4] += tz
+        elif row_of == 1:
+            s[3] += tx
+            s[1] += 2.0 * ty
+            s[5] += tz
+        else:
+            s[4] += tx
+            s[5] += ty
+            s[2] += 2.0 * tz
+
+
+@kernel
+def add_plain_spring(kind, row, origin, position, r, exact, slope, g, s):
+    """Add slope times the wrench (6,) and the stiffness (21,) of one spring to those of its body."""
+    if kind == ORIENTATION_SPRING:
+        add_orientation(row, r, exact, slope, g, s)
+        return
+    if kind == AIM_SPRING:
+        add_aim(row, origin, position, r, exact, slope, g, s)
+        return
+    w = slope * row[WEIGHT]
+    if kind == DIRECTION_SPRING:
+        dx, dy, dz = rotated(r, row, AXES)
+        fx, fy, fz = w * (dx - row[ALONG]), w * (dy - row[ALONG + 1]), w * (dz - row[ALONG + 2])
+        add_direction(dx, dy, dz, fx, fy, fz, w, w, w, 0.0, 0.0, 0.0, exact, g, s)
+        return
+    ex, ey, ez = rotated(r, row, POINT)
+    ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
+    x, y, z = origin[0] + ex - row[AT], origin[1] + ey - row[AT + 1], origin[2] + ez - row[AT + 2]
+    if kind == POINT_SPRING:
+        yy, zz = slope * row[WEIGHT + 1], slope * row[WEIGHT + 2]
+        xy, xz, yz = slope * row[WEIGHT + 3], slope * row[WEIGHT + 4], slope * row[WEIGHT + 5]
+        fx, fy, fz = w * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+        add_point(ex, ey, ez, fx, fy, fz, w, yy, zz, xy, xz, yz, exact, g, s)
+        return
+    nx, ny, nz = row[ALONG], row[ALONG + 1], row[ALONG + 2]  # SIDE
+    depth = row[SIZE] - (x * nx + y * ny + z * nz)
+    if depth > 0.0:
+        f = -w * depth
+        add_point(
+            ex, ey, ez, f * nx, f * ny, f * nz,
+            w * nx * nx, w * ny * ny, w * nz * nz, w * nx * ny, w * nx * nz, w * ny * nz, exact, g, s,
+        )  # fmt: skip
+
+
+@kernel
+def add_spring(kind, row, origin, position, r, exact, errors, index, g, s):
+    """Add one spring to the wrench and stiffness of its body, robust or not; `errors` is scratch."""
+    scale = row[ROBUST]
+    if scale <= 0.0:
+        add_plain_spring(kind, row, origin, position, r, exact, 1.0, g, s)
+        return
+    # rho(E): wrench rho' g, stiffness rho' B + rho'' g g'; the spring's own g is what it adds
+    energy = spring_energy(kind, row, origin, position, r, errors, index)
+    energy = energy + 0.5 * energy * energy / scale  # the energy before rho
+    _, slope, bend = robust_factors(energy, scale)
+    g0, g1, g2, g3, g4, g5 = g[0], g[1], g[2], g[3], g[4], g[5]
+    add_plain_spring(kind, row, origin, position, r, exact, slope, g, s)
+    if exact == 0.0:  # rho'' < 0: Gauss-Newton keeps what is positive
+        return
+    bend = exact * bend / (slope * slope)
+    g0, g1, g2, g3, g4, g5 = g[0] - g0, g[1] - g1, g[2] - g2, g[3] - g3, g[4] - g4, g[5] - g5
+    s[0] += bend * g0 * g0
+    s[1] += bend * g1 * g1
+    s[2] += bend * g2 * g2
+    s[3] += bend * g0 * g1
+    s[4] += bend * g0 * g2
+    s[5] += bend * g1 * g2
+    s[6] += bend * g3 * g3
+    s[7] += bend * g4 * g4
+    s[8] += bend * g5 * g5
+    s[9] += bend * g3 * g4
+    s[10] += bend * g3 * g5
+    s[11] += bend * g4 * g5
+    s[12] += bend * g0 * g3
+    s[13] += bend * g0 * g4
+    s[14] += bend * g0 * g5
+    s[15] += bend * g1 * g3
+    s[16] += bend * g1 * g4
+    s[17] += bend * g1 * g5
+    s[18] += bend * g2 * g3
+    s[19] += bend * g2 * g4
+    s[20] += bend * g2 * g5
+
+
+@kernel
+def total_energy(springs, theta, ws):
+    """Return the energy of all springs at a pose whose bodies are placed, and write the error of each."""
+    total = 0.0
+    for k in range(springs.kind.shape[0]):
+        b = springs.kind[k, ON]
+        kind = springs.kind[k, SPRING]
+        total += spring_energy(kind, springs.data[k], ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
+    for i in range(theta.shape[0]):
+        gap = theta[i] - springs.home[i]
+        total += 0.5 * springs.pull[i] * gap * gap
+    return total
