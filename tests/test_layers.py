@@ -21,6 +21,7 @@ ORDER = (
     "skeleton",
     "figures",
     "kinematics",
+    "jacobians",
     "motion",
     "goals",
     "problem",

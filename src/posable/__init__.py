@@ -11,6 +11,18 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable import errors as errors
     from posable.errors import PosableError as PosableError
     from posable.errors import PosableWarning as PosableWarning
+    from posable.kinematics import forward as forward
+    from posable.skeleton import Ball as Ball
+    from posable.skeleton import Fixed as Fixed
+    from posable.skeleton import Free as Free
+    from posable.skeleton import Joint as Joint
+    from posable.skeleton import Planar as Planar
+    from posable.skeleton import Prismatic as Prismatic
+    from posable.skeleton import Revolute as Revolute
+    from posable.skeleton import Site as Site
+    from posable.skeleton import Skeleton as Skeleton
+    from posable.skeleton import Universal as Universal
+    from posable.skeleton import from_dh as from_dh
 
 __version__ = "0.1.0"
 
@@ -19,6 +31,18 @@ _SUBMODULES = ("errors",)
 _HOME = {
     "PosableError": "posable.errors",
     "PosableWarning": "posable.errors",
+    "Ball": "posable.skeleton",
+    "Fixed": "posable.skeleton",
+    "Free": "posable.skeleton",
+    "Joint": "posable.skeleton",
+    "Planar": "posable.skeleton",
+    "Prismatic": "posable.skeleton",
+    "Revolute": "posable.skeleton",
+    "Site": "posable.skeleton",
+    "Skeleton": "posable.skeleton",
+    "Universal": "posable.skeleton",
+    "from_dh": "posable.skeleton",
+    "forward": "posable.kinematics",
 }
 
 if not TYPE_CHECKING:  # hidden from type checkers: they would take any name for a public one

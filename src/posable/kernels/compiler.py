@@ -38,7 +38,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         return function
 
 
-class entry:  # noqa: N801 - used as a decorator
+class entry:
     """Mark a kernel that Python code calls: the first call compiles, or loads, everything it needs."""
 
     def __init__(self, function: Callable[..., Any]):
@@ -104,8 +104,10 @@ def cache_folder() -> Path:
     if _folder is None:
         digest = hashlib.sha256()
         root = Path(__file__).parent.parent
-        for path in sorted(root.glob("*/*.py")):
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+        for path in sorted(root.rglob("*.py")):
+            text = path.read_bytes()
+            if path.parent.name == "kernels" or b"kernels.compiler" in text:
+                digest.update(str(path.relative_to(root)).encode() + text)
         base = os.environ.get("POSABLE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / PACKAGE
         folder = Path(base).expanduser() / digest.hexdigest()[:16]
         try:

@@ -9,7 +9,8 @@ import numpy as np
 
 from posable.errors import SkeletonError
 from posable.kernels.joints import Prismatic, Revolute
-from posable.skeleton import Joint, Site, Skeleton
+from posable.skeleton.joint import Joint, Site
+from posable.skeleton.skeleton import Skeleton
 
 CONVENTIONS = ("standard", "modified")
 
