@@ -1,0 +1,2 @@
+from posable.formats.format import Format
+FORMAT = Format('asf', ('.asf',), '', '')

@@ -1,0 +1,67 @@
+"""Poses as transforms, for the formats that store transforms: every joint's constant place, its motion, its world frame.
+
+Plain NumPy and SciPy over all frames at once, so that writing a file never waits for a compiler.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from posable.formats.scene import Scene
+from posable.motion import Motion, joint_transform
+from posable.skeleton import Joint, Skeleton, rotation_matrix
+
+Floats = NDArray[np.float64]
+
+
+def constant_place(joint: Joint) -> tuple[Floats, Floats]:
+    """Return a joint's constant offset (3,) [m] and rotation (3, 3) in its parent's frame."""
+    rotation = rotation_matrix(joint.rotation)
+    return np.asarray(joint.offset, dtype=float), np.eye(3) if rotation is None else rotation
+
+
+def zero_rotations(skeleton: Skeleton) -> dict[str | None, Floats]:
+    """Return the world rotation (3, 3) of every joint where all its numbers are zero; None, the world, has the identity."""
+    world: dict[str | None, Floats] = {None: np.eye(3)}
+    for joint in skeleton.joints:
+        world[joint.name] = world[joint.parent] @ constant_place(joint)[1]
+    return world
+
+
+def local_transforms(skeleton: Skeleton, poses: Floats) -> dict[str, tuple[Floats, Rotation]]:
+    """Return every joint's transform in its parent's frame over `poses` (T, n): positions (T, 3) [m], rotations (T)."""
+    result = {}
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        offset, rotation = constant_place(joint)
+        moved, turned = joint_transform(joint.motion, poses[:, where])
+        result[joint.name] = (offset + moved @ rotation.T, Rotation.from_matrix(rotation) * turned)
+    return result
+
+
+def world_transforms(skeleton: Skeleton, poses: Floats) -> dict[str, tuple[Floats, Rotation]]:
+    """Return every joint's and every site's transform in the world over `poses` (T, n)."""
+    world: dict[str, tuple[Floats, Rotation]] = {}
+    local = local_transforms(skeleton, poses)
+    for joint in skeleton.joints:
+        position, rotation = local[joint.name]
+        if joint.parent is not None:
+            p_parent, r_parent = world[joint.parent]
+            position, rotation = p_parent + r_parent.apply(position), r_parent * rotation
+        world[joint.name] = (position, rotation)
+    for site in skeleton.sites:
+        position, rotation = world[site.joint]
+        inner = rotation_matrix(site.rotation)
+        world[site.name] = (
+            position + rotation.apply(np.asarray(site.offset, dtype=float)),
+            rotation * Rotation.from_matrix(np.eye(3) if inner is None else inner),
+        )
+    return world
+
+
+def motion_of(scene: Scene) -> Motion | None:
+    """Return a scene's motion; a figure without one stands at rest for one frame."""
+    if scene.motion is not None or scene.skeleton is None:
+        return scene.motion
+    return Motion(scene.skeleton, scene.skeleton.rest[None], 30.0, scene.skeleton.name)

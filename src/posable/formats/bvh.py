@@ -1,0 +1,357 @@
+"""BVH, read: a hierarchy with channels, then one row of numbers per frame.
+
+Conventions: degrees; y up; lengths in centimetres, because the file does not state a unit (`unit=` says otherwise).
+A joint's position channels take the place of its OFFSET, and translation comes before rotation whatever the order in
+which the channels are listed: so do Blender, MotionBuilder and `bvhio`. The order of the rotation channels is intrinsic.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posable.formats.format import Format, Options, build_skeleton
+from posable.formats.scene import Scene
+from posable.formats.source import Source, decode_name, refuse_wide_text, shown
+from posable.motion import Motion
+from posable.skeleton import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Skeleton, Universal
+
+CENTIMETRES = 0.01
+CHANNELS = {f"{axis}{kind}": (kind[0], axis) for kind in ("position", "rotation") for axis in "xyz"}
+_TOKEN = re.compile(rb"[{}]|[^\s{}]+")
+_NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_FRAMES = re.compile(rb"\s*Frames\s*:?\s*([^\s{}]*)", re.IGNORECASE)
+_FRAME_TIME = re.compile(rb"\s*Frame\s+Time\s*:?\s*([^\s{}]*)", re.IGNORECASE)
+_REST_OF_LINE = re.compile(rb"[^\r\n{]*")
+
+
+@dataclass
+class _Node:
+    """A ROOT or a JOINT as the file has it."""
+
+    name: str
+    parent: int  # index of the node above, -1 for a root
+    place: int  # byte offset of its name
+    offset: list[float] | None = None  # [file units]
+    channels: list[str] | None = None
+    ends: list[list[float]] = field(default_factory=list)
+    children: int = 0
+
+
+class _Cursor:
+    """Tokens of the hierarchy, one at a time."""
+
+    def __init__(self, source: Source, at: int = 0):
+        self.source = source
+        self.at = at
+
+    def next(self) -> tuple[bytes, int]:
+        """Return the next token and where it starts; an empty token at the end of the file."""
+        match = _TOKEN.search(self.source.data, self.at)
+        if match is None:
+            self.at = len(self.source.data)
+            return b"", self.at
+        self.at = match.end()
+        return match.group(), match.start()
+
+    def peek(self) -> bytes:
+        at = self.at
+        token, _ = self.next()
+        self.at = at
+        return token
+
+    def expect(self, expected: str) -> int:
+        token, place = self.next()
+        if token.lower() != expected.lower().encode():
+            raise self.wrong(expected, token, place)
+        return place
+
+    def wrong(self, expected: str, token: bytes, place: int):
+        return self.source.error(offset=place, expected=expected, found=shown(token) if token else "the end of the file")
+
+    def rest_of_line(self) -> tuple[bytes, int]:
+        """Return what is left of the line, up to a brace: names may hold blanks."""
+        match = _REST_OF_LINE.match(self.source.data, self.at)
+        text = match.group() if match else b""
+        place = self.at + len(text) - len(text.lstrip())
+        self.at += len(text)
+        return text.strip(), place
+
+    def number(self, what: str) -> float:
+        token, place = self.next()
+        value = float(token) if _NUMBER.fullmatch(token) else np.nan
+        if not np.isfinite(value):
+            raise self.wrong(what, token, place)
+        return value
+
+    def vector(self, what: str) -> list[float]:
+        return [self.number(what) for _ in range(3)]
+
+
+def sniff(head: bytes) -> bool:
+    """Say whether a file that starts with `head` is BVH."""
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY"
+
+
+def read(source: Source, options: Options) -> Scene:
+    """Return the skeleton and the motion of a BVH file."""
+    refuse_wide_text(source)
+    cursor = _Cursor(source)
+    cursor.expect("HIERARCHY")
+    nodes = _read_hierarchy(cursor)
+    unit = options.unit or CENTIMETRES
+    skeleton, columns, scales = _build(source, nodes, unit)
+    channels = sum(len(node.channels or ()) for node in nodes)
+    if not cursor.peek():
+        source.warn("there is no MOTION: the skeleton alone was read")
+        return Scene(skeleton=skeleton)
+    cursor.expect("MOTION")
+    values, fps = _read_motion(source, cursor.at, channels, options.fps)
+    if not np.array_equal(columns, np.arange(channels)):
+        values = values[:, columns]
+    values *= scales
+    motion = Motion(skeleton, values, fps, source.path.stem)
+    return Scene(skeleton=skeleton, motion=motion, motions={motion.name: motion})
+
+
+# ------------------------------------------------------------------------------------------------- the hierarchy
+
+
+def _read_hierarchy(cursor: _Cursor) -> list[_Node]:
+    nodes: list[_Node] = []
+    while cursor.peek().upper() == b"ROOT":
+        cursor.next()
+        _read_tree(cursor, nodes)
+    if not nodes:
+        token, place = cursor.next()
+        raise cursor.wrong("ROOT", token, place)
+    return nodes
+
+
+def _open_node(cursor: _Cursor, nodes: list[_Node], parent: int) -> int:
+    name, place = cursor.rest_of_line()
+    if not name:
+        raise cursor.source.error(offset=place, expected="the name of a joint", found="nothing")
+    cursor.expect("{")
+    nodes.append(_Node(decode_name(name), parent, place))
+    if parent >= 0:
+        nodes[parent].children += 1
+    return len(nodes) - 1
+
+
+def _read_tree(cursor: _Cursor, nodes: list[_Node]) -> None:
+    current = _open_node(cursor, nodes, -1)
+    while current >= 0:
+        node = nodes[current]
+        token, place = cursor.next()
+        keyword = token.upper()
+        if keyword == b"OFFSET" and node.offset is None:
+            node.offset = cursor.vector("a number of OFFSET")
+        elif keyword == b"CHANNELS" and node.channels is None:
+            node.channels = _read_channels(cursor)
+        elif keyword == b"JOINT":
+            current = _open_node(cursor, nodes, current)
+        elif keyword == b"END":
+            node.ends.append(_read_end_site(cursor))
+        elif token == b"}":
+            if node.offset is None:
+                raise cursor.source.error(offset=place, expected=f"OFFSET of {node.name!r} before its end", found="'}'")
+            current = node.parent
+        else:
+            raise cursor.wrong(f"OFFSET, CHANNELS, JOINT, End Site or '}}' in {node.name!r}", token, place)
+
+
+def _read_end_site(cursor: _Cursor) -> list[float]:
+    cursor.rest_of_line()
+    cursor.expect("{")
+    cursor.expect("OFFSET")
+    offset = cursor.vector("a number of OFFSET")
+    if cursor.peek().upper() == b"CHANNELS":
+        cursor.next()
+        cursor.expect("0")
+    cursor.expect("}")
+    return offset
+
+
+def _read_channels(cursor: _Cursor) -> list[str]:
+    token, place = cursor.next()
+    if not token.isdigit() or len(token) > 2:
+        raise cursor.wrong("the number of channels", token, place)
+    channels: list[str] = []
+    for _ in range(int(token)):
+        token, place = cursor.next()
+        channel = token.decode("latin-1").lower()
+        if channel not in CHANNELS:
+            raise cursor.wrong("a channel: Xposition, Yposition, Zposition, Xrotation, Yrotation or Zrotation", token, place)
+        channels.append(channel)
+    turns = [channel for channel in channels if channel.endswith("rotation")]
+    slides = [channel for channel in channels if channel.endswith("position")]
+    if len(turns) > 3 or len(set(slides)) < len(slides) or any(a == b for a, b in zip(turns, turns[1:], strict=False)):
+        raise cursor.source.error(
+            offset=place, expected="at most three positions and three rotations, none twice", found=" ".join(channels)
+        )
+    return channels
+
+
+# --------------------------------------------------------------------------------------------------- the skeleton
+
+
+def _build(source: Source, nodes: list[_Node], unit: float) -> tuple[Skeleton, NDArray[np.intp], NDArray[np.float64]]:
+    """Return the skeleton and, for each of its degrees of freedom, its column in the file and its scale to SI."""
+    names = source.unique([node.name for node in nodes], "joint")
+    taken = set(names)
+    joints: list[Joint] = []
+    sites: list[Site] = []
+    columns: list[int] = []
+    scales: list[float] = []
+    root = None
+    if sum(node.parent < 0 for node in nodes) > 1:
+        root = _free_name("scene", taken)
+        source.warn(f"several ROOTs: they were joined under a fixed joint {root!r}")
+        joints.append(Joint(root, Fixed()))
+    first = 0
+    for name, node in zip(names, nodes, strict=True):
+        parent = names[node.parent] if node.parent >= 0 else root
+        order = _joints_of(node, name, parent, unit, taken, joints)
+        place = {channel: first + i for i, channel in enumerate(node.channels or ())}
+        turns = iter([first + i for i, channel in enumerate(node.channels or ()) if channel.endswith("rotation")])
+        for channel in order:
+            columns.append(place[channel] if channel.endswith("position") else next(turns))
+            scales.append(unit if channel.endswith("position") else np.pi / 180)
+        first += len(node.channels or ())
+        ends = node.ends or ([[0.0, 0.0, 0.0]] if not node.children else [])
+        for end in ends:
+            sites.append(Site(_free_name(f"{name}.end", taken), name, np.array(end) * unit))
+    info = {"format": "bvh"}
+    skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up="y", unit=unit, info=info)
+    return skeleton, np.array(columns, dtype=np.intp), np.array(scales)
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _joints_of(node: _Node, name: str, parent: str | None, unit: float, taken: set[str], joints: list[Joint]) -> list[str]:
+    """Append the joints that move as a node does, the last of them named as it is; return its channels in their order.
+
+    Six channels are one Free joint. Fewer positions are sliders above the joint, named `name.tx` and so on.
+    """
+    channels = node.channels or []
+    slides = sorted(channel for channel in channels if channel.endswith("position"))
+    turns = [channel for channel in channels if channel.endswith("rotation")]
+    order = "".join(channel[0] for channel in turns)
+    offset = np.array(node.offset) * unit
+    if len(slides) == len(turns) == 3:
+        rest = (*offset, 0.0, 0.0, 0.0)
+        joints.append(Joint(name, Free(order), parent, rest=rest))
+        return [*slides, *turns]
+    for slide in slides:
+        axis = "xyz".index(slide[0])
+        slider = _free_name(f"{name}.t{slide[0]}", taken)
+        base = np.where([f"{a}position" in slides for a in "xyz"], 0.0, offset) if slide == slides[0] else np.zeros(3)
+        joints.append(Joint(slider, Prismatic(slide[0]), parent, offset=base, rest=float(offset[axis])))
+        parent = slider
+    motion = {0: Fixed, 1: Revolute, 2: Universal, 3: Ball}[len(turns)]
+    joints.append(Joint(name, motion(*([order] if order else [])), parent, offset=np.zeros(3) if slides else offset))
+    return [*slides, *turns]
+
+
+# ----------------------------------------------------------------------------------------------------- the motion
+
+
+def _read_motion(source: Source, at: int, channels: int, fps: float | None) -> tuple[NDArray[np.float64], float]:
+    """Return the values (frames, channels) as the file has them, and the frames per second."""
+    data = source.data
+    header = _FRAMES.match(data, at)
+    if header is None:
+        token, place = _Cursor(source, at).next()
+        raise source.error(offset=place, expected="Frames:", found=shown(token) if token else "the end of the file")
+    if not header[1].isdigit():
+        raise source.error(offset=header.start(1), expected="the number of frames", found=shown(header[1]))
+    timing = _FRAME_TIME.match(data, header.end())
+    if timing is None:
+        token, place = _Cursor(source, header.end()).next()
+        raise source.error(offset=place, expected="Frame Time:", found=shown(token) if token else "the end of the file")
+    stated = int(header[1]) if len(header[1]) < 16 else 10**15
+    rate = _frame_rate(source, timing, has_frames=bool(data[timing.end() : timing.end() + 4096].strip()))
+    values = _numbers(source, timing.end())
+    if not channels:
+        if len(values):
+            raise source.error(offset=_place_of(source, timing.end(), 0), expected="no numbers: no joint has channels", found=len(values))
+        return np.zeros((0, 0)), fps or rate
+    frames, rest = divmod(len(values), channels)
+    if rest:
+        raise source.error(
+            f"frame {frames + 1} is cut short", offset=len(data), expected=f"{channels} numbers", found=f"{rest}, then the end of the file"
+        )
+    if frames != stated:
+        source.warn(f"Frames: {header[1][:20].decode()} is stated, {frames} are there: {frames} were read")
+    return values.reshape(frames, channels), fps or rate
+
+
+def _frame_rate(source: Source, timing: re.Match[bytes], *, has_frames: bool) -> float:
+    """Return frames per second: 120, not 119.99, where the file has rounded 1/120 to the digits it shows."""
+    token = timing[1]
+    seconds = float(token) if _NUMBER.fullmatch(token) else np.nan
+    if seconds == 0 and not has_frames:
+        source.warn("Frame Time is 0 and there are no frames: 30 frames a second were taken")
+        return 30.0
+    if not (np.isfinite(seconds) and 1e-9 < seconds < 1e9):
+        hint = "with a decimal point, " if b"," in token else ""
+        raise source.error(offset=timing.start(1), expected=f"the seconds between two frames, {hint}above 0", found=shown(token))
+    fps = 1.0 / seconds
+    whole = round(fps)
+    digits = len(token.partition(b".")[2])
+    if whole and abs(fps - whole) < 2e-3 * whole and digits < 20 and f"{1 / whole:.{digits}f}" == f"{seconds:.{digits}f}":
+        return float(whole)
+    return fps
+
+
+def _numbers(source: Source, at: int) -> NDArray[np.float64]:
+    """Return all numbers from byte `at` on. The places of what is wrong are only looked for when something is."""
+    text = source.data[at:].rstrip(b" \t\r\n\x1a")
+    if not text.strip():
+        return np.zeros(0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)
+            values = np.fromstring(text, dtype=float, sep=" ")  # the one text parser of NumPy that takes bytes whole
+    except (ValueError, DeprecationWarning):
+        values = np.zeros(0)
+    wrong = None if len(values) else 0
+    if wrong is None and not np.isfinite(values).all():
+        wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+    if wrong is None:
+        return values
+    for match in _TOKEN.finditer(source.data, at):
+        if not _NUMBER.fullmatch(match.group()) or not np.isfinite(float(match.group())):
+            raise source.error(offset=match.start(), expected="a number", found=shown(match.group()))
+    raise source.error(offset=at, expected="numbers", found="something else")
+
+
+def _place_of(source: Source, at: int, index: int) -> int:
+    for i, match in enumerate(_TOKEN.finditer(source.data, at)):
+        if i == index:
+            return match.start()
+    return len(source.data)
+
+
+def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
+    from posable.formats.bvh_write import write
+
+    return write(scene, suffix, options)
+
+
+FORMAT = Format(
+    "BVH", (".bvh",), "a skeleton, its motion",
+    "degrees, y up, centimetres where `unit` does not say otherwise; written in the unit that the figure came in",
+    sniff, read, _write,
+)  # fmt: skip

@@ -1,0 +1,143 @@
+"""BVH, written: y up, degrees, in the unit that the figure came in (centimetres where it came in metres).
+
+BVH has no constant rotations: all its frames are parallel to the world when every angle is zero. A joint's motion M is
+therefore written as W M W', W being the joint's rotation in the world at zero; where W is the identity, as it is for
+everything that came from a BVH, the angles are written as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from posable.errors import FormatError
+from posable.formats.axes import skeleton_with_up
+from posable.formats.bake import constant_place, motion_of, zero_rotations
+from posable.formats.bvh import CENTIMETRES
+from posable.formats.format import Options
+from posable.formats.scene import Scene
+from posable.kernels.joints import SLIDE, TURN
+from posable.motion import joint_transform
+from posable.skeleton import Joint, Skeleton
+
+_ORDER = "ZXY"  # for joints that are no Euler joints with the world's axes
+_DIGITS = "%.12g"
+
+
+@dataclass
+class _Written:
+    """A joint as the file will have it: its channels, and their columns (T, k) in file units."""
+
+    offset: NDArray[np.float64]
+    channels: list[str] = field(default_factory=list)
+    columns: list[NDArray[np.float64]] = field(default_factory=list)
+
+
+def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
+    """Return the file; a skeleton without motion is written with one frame, at rest."""
+    motion = motion_of(scene)
+    if motion is None:
+        raise FormatError("BVH holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
+    skeleton = skeleton_with_up(motion.skeleton, "y")
+    unit = options.unit or (skeleton.unit if skeleton.unit != 1.0 else CENTIMETRES)
+    world = zero_rotations(skeleton)
+    written = {}
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        written[joint.name] = _bake(skeleton, joint, world, motion.poses[:, where], skeleton.rest[where], unit)
+    lines = ["HIERARCHY", *_hierarchy(skeleton, written, world, unit), "MOTION", f"Frames: {len(motion)}"]
+    lines.append(f"Frame Time: {1 / motion.fps:.10g}")
+    columns = [column for name in _depth_first(skeleton) for column in written[name].columns]
+    if columns:
+        row = " ".join([_DIGITS] * sum(column.shape[1] for column in columns))
+        lines += [row % tuple(values) for values in np.concatenate(columns, axis=1)]
+    return {suffix: ("\n".join(lines) + "\n").encode("utf-8")}
+
+
+def _bake(skeleton: Skeleton, joint: Joint, world: dict, values: NDArray, rest: NDArray, unit: float) -> _Written:
+    offset, _ = constant_place(joint)
+    frame = world[joint.name]
+    base = world[joint.parent] @ offset
+    moved, turned = joint_transform(joint.motion, values)
+    out = _Written(base / unit)
+    if any(dof.kind == SLIDE for dof in joint.motion.dofs):
+        moved_at_rest = joint_transform(joint.motion, rest)[0]
+        came_so = joint.parent is not None or skeleton.info.get("format") == "bvh"
+        # Some programs add a root's OFFSET to its channels and some do not: zero is the same to both.
+        out.offset = (base + frame @ moved_at_rest) / unit if came_so else np.zeros(3)
+        out.channels += ["Xposition", "Yposition", "Zposition"]
+        out.columns.append((base + moved @ frame.T) / unit)
+    turns = [dof for dof in joint.motion.dofs if dof.kind != SLIDE]
+    if turns:
+        order, angles = _angles(frame @ joint.motion.basis, turns, values[:, -len(turns) :], Rotation.from_matrix(frame) * turned * Rotation.from_matrix(frame.T))
+        out.channels += [f"{axis}rotation" for axis in order]
+        out.columns.append(np.degrees(angles))
+    return out
+
+
+def _angles(axes: NDArray, turns: list, values: NDArray, rotation: Rotation) -> tuple[str, NDArray]:
+    """Return the rotation channels and their angles (T, k) [rad]: the joint's own where its axes are the world's."""
+    if all(dof.kind == TURN for dof in turns):
+        columns = np.stack([dof.sign * axes[:, dof.axis] for dof in turns])
+        aligned = np.abs(np.abs(columns).max(axis=1) - 1.0) < 1e-12
+        index = np.abs(columns).argmax(axis=1)
+        if aligned.all() and len(set(index)) == len(turns):
+            return "".join("XYZ"[i] for i in index), values * np.sign(columns[np.arange(len(turns)), index])
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Gimbal lock", category=UserWarning)
+        angles = rotation.as_euler(_ORDER) if len(values) else np.zeros((0, 3))
+    return _ORDER, np.unwrap(angles, axis=0)
+
+
+def _children(skeleton: Skeleton) -> dict[str | None, list[str]]:
+    children: dict[str | None, list[str]] = {name: [] for name in (None, *skeleton.names)}
+    for joint in skeleton.joints:
+        children[joint.parent].append(joint.name)
+    return children
+
+
+def _depth_first(skeleton: Skeleton) -> list[str]:
+    """Return the joints in the order in which the file nests them."""
+    children, order = _children(skeleton), []
+    stack = list(reversed(children[None]))
+    while stack:
+        name = stack.pop()
+        order.append(name)
+        stack += reversed(children[name])
+    return order
+
+
+def _hierarchy(skeleton: Skeleton, written: dict[str, _Written], world: dict, unit: float) -> list[str]:
+    children = _children(skeleton)
+    lines: list[str] = []
+    stack: list[tuple[str, int, bool]] = [(children[None][0], 0, True)]
+    while stack:
+        name, depth, opening = stack.pop()
+        tab = "\t" * depth
+        if not opening:
+            lines.append(f"{tab}}}")
+            continue
+        joint = written[name]
+        label = " ".join(name.replace("{", "(").replace("}", ")").split())
+        lines += [f"{tab}{'JOINT' if depth else 'ROOT'} {label}", f"{tab}{{", f"{tab}\tOFFSET {_vector(joint.offset)}"]
+        lines.append(" ".join([f"{tab}\tCHANNELS {len(joint.channels)}", *joint.channels]))
+        for end in _ends(skeleton, name, leaf=not children[name]):
+            lines += [f"{tab}\tEnd Site", f"{tab}\t{{", f"{tab}\t\tOFFSET {_vector(world[name] @ end / unit)}", f"{tab}\t}}"]
+        stack.append((name, depth, False))
+        stack += [(child, depth + 1, True) for child in reversed(children[name])]
+    return lines
+
+
+def _ends(skeleton: Skeleton, name: str, *, leaf: bool) -> list[NDArray]:
+    """Return the End Sites of a joint: its sites if it is a leaf, else only those that came as End Sites."""
+    sites = [site for site in skeleton.sites if site.joint == name and (leaf or site.name.startswith(f"{name}.end"))]
+    ends = [np.asarray(site.offset, dtype=float) for site in sites]
+    return ends or ([np.zeros(3)] if leaf else [])
+
+
+def _vector(values: NDArray) -> str:
+    return " ".join(_DIGITS % (value + 0.0) for value in values)

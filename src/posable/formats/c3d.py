@@ -1,0 +1,327 @@
+"""C3D markers, read: Intel, DEC and SGI numbers, integer and real, any number of frames.
+
+Written here, because `ezc3d` aborts the process on some broken files and cannot read SGI, and `c3d` walks frame by
+frame. The data section is one strided array, so NumPy reads it in one go; every size that the file states is checked
+against the size that the file has before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posable.formats.format import Format, Options
+from posable.formats.scene import Scene
+from posable.formats.source import Source, decode_name
+from posable.motion import Markers
+
+BLOCK = 512
+MAGIC = 0x50
+INTEL, DEC, SGI = 84, 85, 86
+LENGTH_UNITS = {"mm": 1e-3, "cm": 1e-2, "dm": 1e-1, "m": 1.0, "in": 0.0254, "ft": 0.3048, "um": 1e-6, "km": 1e3}
+_SPELLINGS = {"millimeters": "mm", "millimetres": "mm", "centimeters": "cm", "centimetres": "cm", "meters": "m",
+              "metres": "m", "meter": "m", "metre": "m", "inches": "in", "inch": "in", "feet": "ft"}  # fmt: skip
+
+
+def length_unit(source: Source, text: str, *, default: str = "mm") -> float:
+    """Return the metres per unit that `text` ("mm", "Meters", ...) names; warn and take `default` if it names none."""
+    name = text.strip().lower().rstrip(".")
+    name = _SPELLINGS.get(name, name)
+    if name not in LENGTH_UNITS:
+        source.warn(f"length unit {text.strip()!r} is not known: {default} was taken")
+        name = default
+    return LENGTH_UNITS[name]
+
+
+@dataclass
+class _Numbers:
+    """How the processor that wrote the file lays out its numbers."""
+
+    processor: int
+
+    @property
+    def order(self) -> str:
+        return ">" if self.processor == SGI else "<"
+
+    def integers(self, raw: bytes | memoryview, count: int = -1, offset: int = 0) -> NDArray[np.int16]:
+        return np.frombuffer(raw, f"{self.order}i2", count, offset)
+
+    def words(self, raw: bytes | memoryview, count: int = -1, offset: int = 0) -> NDArray[np.uint16]:
+        return np.frombuffer(raw, f"{self.order}u2", count, offset)
+
+    def reals(self, raw: bytes | memoryview, count: int = -1, offset: int = 0) -> NDArray[np.float32]:
+        if self.processor != DEC:
+            return np.frombuffer(raw, f"{self.order}f4", count, offset)
+        halves = np.frombuffer(raw, "<u2", -1 if count < 0 else 2 * count, offset).reshape(-1, 2)
+        return decode_dec(halves)
+
+
+def decode_dec(halves: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Return the values of DEC F-floats given as (..., 2) little-endian words, high word first.
+
+    An F-float has its exponent biased by 128 and its mantissa in [0.5, 1): an IEEE pattern four times too large.
+    """
+    bits = (halves[..., 0].astype(np.uint32) << 16) | halves[..., 1]
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bits.view(np.float32) / np.float32(4)
+
+
+@dataclass
+class _Parameter:
+    kind: int  # -1 text, 1 byte, 2 integer, 4 real
+    dimensions: tuple[int, ...]
+    raw: bytes
+    offset: int
+
+
+@dataclass
+class _Parameters:
+    numbers: _Numbers
+    groups: dict[str, dict[str, _Parameter]] = field(default_factory=dict)
+
+    def find(self, group: str, name: str) -> _Parameter | None:
+        return self.groups.get(group, {}).get(name)
+
+    def values(self, group: str, name: str) -> list[float]:
+        """Return the numbers of a parameter; integers unsigned, as every counter of a C3D file is meant today."""
+        found = self.find(group, name)
+        if found is None or found.kind == -1:
+            return []
+        if found.kind == 1:
+            return [float(v) for v in found.raw]
+        if found.kind == 2:
+            return [float(v) for v in self.numbers.words(found.raw)]
+        return [float(v) for v in self.numbers.reals(found.raw)]
+
+    def number(self, group: str, name: str) -> float | None:
+        values = self.values(group, name)
+        return values[0] if values else None
+
+    def texts(self, group: str, name: str) -> list[str]:
+        found = self.find(group, name)
+        if found is None or found.kind != -1 or not found.raw:
+            return []
+        width = found.dimensions[0] if found.dimensions else 1
+        rows = [found.raw[i : i + width] for i in range(0, len(found.raw), width)] if width else []
+        return [decode_name(row.split(b"\x00")[0]).strip() for row in rows]
+
+
+@dataclass
+class _Header:
+    points: int
+    analog_values: int  # per frame, over all channels
+    first: int
+    last: int
+    scale: float
+    data_block: int
+    rate: float
+
+
+def sniff(head: bytes) -> bool:
+    """Say whether a file that starts with `head` is C3D."""
+    return len(head) >= 2 and head[1] == MAGIC and 0 < head[0] < 32 and head[0:1] not in b"\t\n\r"
+
+
+def read(source: Source, options: Options) -> Scene:
+    """Return the markers of a C3D file, in metres."""
+    data = source.data
+    if len(data) < BLOCK:
+        raise source.error(binary=True, offset=len(data), expected=f"a header of {BLOCK} bytes", found=f"{len(data)} bytes")
+    if data[1] != MAGIC:
+        raise source.error(binary=True, offset=1, expected="0x50, the mark of a C3D file", found=f"0x{data[1]:02x}")
+    if data[0] < 2:
+        raise source.error(binary=True, offset=0, expected="the block of the parameters, 2 or more", found=data[0])
+    start = (data[0] - 1) * BLOCK
+    if start + 4 > len(data):
+        raise source.error(binary=True, offset=0, expected="parameters inside the file", found=f"parameters at byte {start} of {len(data)}")
+    processor = data[start + 3]
+    if processor not in (INTEL, DEC, SGI):
+        raise source.error(
+            binary=True, offset=start + 3, expected="processor 84 (Intel), 85 (DEC) or 86 (SGI)", found=processor
+        )
+    numbers = _Numbers(processor)
+    header = _read_header(numbers, data)
+    parameters = _read_parameters(source, numbers, start)
+    return Scene(markers=_read_markers(source, numbers, header, parameters), notes=tuple(source.notes))
+
+
+def _read_header(numbers: _Numbers, data: bytes) -> _Header:
+    words = numbers.words(data, 12)
+    with np.errstate(all="ignore"):
+        scale, rate = float(numbers.reals(data, 1, 12)[0]), float(numbers.reals(data, 1, 20)[0])
+    return _Header(int(words[1]), int(words[2]), int(words[3]), int(words[4]), scale, int(words[8]), rate)
+
+
+def _read_parameters(source: Source, numbers: _Numbers, start: int) -> _Parameters:
+    """Walk the chain of groups and parameters; each record says how far off the next one is."""
+    data = source.data
+    end = min(len(data), start + BLOCK * data[start + 2]) if data[start + 2] else len(data)
+    names: dict[int, str] = {}
+    found: list[tuple[int, str, _Parameter]] = []
+    at = start + 4
+    while at + 2 <= end and data[at] != 0:
+        length = abs(int.from_bytes(data[at : at + 1], "little", signed=True))
+        group = int.from_bytes(data[at + 1 : at + 2], "little", signed=True)
+        name_end = at + 2 + length
+        if group == 0 or name_end + 4 > end:
+            raise source.error(binary=True, offset=at, expected="a group or a parameter", found="a damaged record")
+        name = decode_name(data[at + 2 : name_end]).strip().upper()
+        body = name_end + 2
+        if group < 0:
+            names[-group] = name
+        else:
+            found.append((group, name, _read_parameter(source, body, name)))
+            body = found[-1][2].offset + len(found[-1][2].raw)
+        step = int(numbers.words(data, 1, name_end)[0])
+        if step == 0:
+            break
+        if name_end + step > end:  # the last record of some SGI files has this one number in Intel order
+            step = int.from_bytes(data[name_end : body][:2], "little")
+        if name_end + step > end or name_end + step < body:
+            raise source.error(binary=True, offset=name_end, expected=f"the distance from {name} to the next parameter", found=step)
+        at = name_end + step
+    parameters = _Parameters(numbers)
+    for group, name, parameter in found:
+        parameters.groups.setdefault(names.get(group, f"#{group}"), {})[name] = parameter
+    return parameters
+
+
+def _read_parameter(source: Source, at: int, name: str) -> _Parameter:
+    data = source.data
+    if at + 2 > len(data):
+        raise source.error(binary=True, offset=at, expected=f"the type of parameter {name}", found="the end of the file")
+    kind = int.from_bytes(data[at : at + 1], "little", signed=True)
+    rank = data[at + 1]
+    if kind not in (-1, 1, 2, 4):
+        raise source.error(binary=True, offset=at, expected=f"type -1, 1, 2 or 4 of parameter {name}", found=kind)
+    if rank > 7:
+        raise source.error(binary=True, offset=at + 1, expected=f"at most 7 dimensions of parameter {name}", found=rank)
+    dimensions = tuple(data[at + 2 : at + 2 + rank])
+    begin = at + 2 + rank
+    size = math.prod(dimensions) * abs(kind)
+    if begin + size > len(data):
+        raise source.error(binary=True, offset=at, expected=f"{size} bytes of parameter {name}", found="the end of the file")
+    return _Parameter(kind, dimensions, data[begin : begin + size], begin)
+
+
+def _frame_count(source: Source, header: _Header, parameters: _Parameters, available: int) -> int:
+    """Return the number of frames: the header's, unless TRIAL or POINT:LONG_FRAMES counts past its 16 bits."""
+    by_header = float(header.last - header.first + 1)
+    first, last = (parameters.values("TRIAL", f"ACTUAL_{end}_FIELD") for end in ("START", "END"))
+    trial = (last[0] + 65536 * last[1]) - (first[0] + 65536 * first[1]) + 1 if len(first) > 1 and len(last) > 1 else None
+    stated = {
+        "TRIAL": trial,
+        "POINT:LONG_FRAMES": parameters.number("POINT", "LONG_FRAMES"),
+        "header": by_header,
+        "POINT:FRAMES": parameters.number("POINT", "FRAMES"),
+    }
+    counts = {label: n for label, n in stated.items() if n is not None and math.isfinite(n) and n == int(n)}
+    beyond = [label for label in ("TRIAL", "POINT:LONG_FRAMES") if counts.get(label, 0) > 65535]
+    trusted = beyond if beyond and header.last >= 65535 else [*beyond, "header", "POINT:FRAMES", "TRIAL"]
+    for label in trusted:
+        if 0 < counts.get(label, 0) <= available:
+            if label not in ("header", *beyond) or (label == "header" and beyond):
+                source.warn(f"frame counts disagree ({_listed(counts)}, room for {available}): {label} was taken")
+            return int(counts[label])
+    if by_header == 0 or counts.get("POINT:FRAMES") == 0:
+        return 0
+    raise source.error(
+        "the data are cut short or the frame count is wrong",
+        binary=True, offset=len(source.data), expected=f"frames ({_listed(counts)})", found=f"room for {available}",
+    )  # fmt: skip
+
+
+def _listed(counts: dict[str, float]) -> str:
+    return ", ".join(f"{label} {int(n)}" for label, n in counts.items())
+
+
+def _read_markers(source: Source, numbers: _Numbers, header: _Header, parameters: _Parameters) -> Markers:
+    used = parameters.number("POINT", "USED")
+    if used is not None and int(used) != header.points:
+        source.warn(f"the header counts {header.points} points, POINT:USED {int(used)}: the header was taken")
+    scale = parameters.number("POINT", "SCALE")
+    scale = header.scale if scale is None or scale == 0 or not math.isfinite(scale) else scale
+    if not math.isfinite(scale) or scale == 0:
+        raise source.error(binary=True, offset=12, expected="a scale that is a number and not 0", found=scale)
+    real = scale < 0
+    width = 4 if real else 2
+    block = header.data_block or int(parameters.number("POINT", "DATA_START") or 0)
+    begin = (block - 1) * BLOCK
+    if block < 2 or begin > len(source.data):
+        raise source.error(binary=True, offset=16, expected="the block where the data start", found=block)
+    frame_values = 4 * header.points + header.analog_values
+    available = (len(source.data) - begin) // (frame_values * width) if frame_values else 0
+    frames = _frame_count(source, header, parameters, available) if header.points else 0
+    names = _labels(source, parameters, header.points)
+    positions = _points(source, numbers, begin, (frames, header.points, header.analog_values), scale)
+    unit = " ".join(parameters.texts("POINT", "UNITS")[:1]) or "mm"
+    metres = length_unit(source, unit)
+    positions *= metres
+    return Markers(names, positions, _rate(source, header, parameters, frames), up=_up(parameters), unit=metres)
+
+
+def _points(source: Source, numbers: _Numbers, begin: int, sizes: tuple[int, int, int], scale: float) -> NDArray[np.float64]:
+    """Return the positions (frames, points, 3) [file units]; NaN where the residual is negative: nobody saw the point."""
+    frames, points, analog = sizes
+    if not frames or not points:
+        return np.zeros((frames, points, 3))
+    decode = numbers.reals if scale < 0 else numbers.integers
+    flat = decode(source.data, frames * (4 * points + analog), begin).reshape(frames, -1)
+    samples = flat[:, : 4 * points].reshape(frames, points, 4)
+    positions = samples[..., :3].astype(np.float64)
+    if scale > 0:
+        positions *= scale
+    with np.errstate(invalid="ignore"):
+        unseen = ~(samples[..., 3] >= 0) | ~np.isfinite(positions).all(axis=-1)
+    positions[unseen] = np.nan
+    return positions
+
+
+def _labels(source: Source, parameters: _Parameters, count: int) -> list[str]:
+    names: list[str] = []
+    number = 1
+    while len(names) < count:
+        more = parameters.texts("POINT", "LABELS" if number == 1 else f"LABELS{number}")
+        if not more:
+            break
+        names += more
+        number += 1
+    names = names[:count]
+    blanks = count - len(names) + names.count("")
+    if blanks:
+        source.warn(f"{blanks} of {count} points have no label: they are named point1, point2, ...")
+    names += [""] * (count - len(names))
+    return source.unique([name or f"point{i + 1}" for i, name in enumerate(names)], "marker")
+
+
+def _rate(source: Source, header: _Header, parameters: _Parameters, frames: int) -> float:
+    stated = parameters.number("POINT", "RATE")
+    for rate in (stated, header.rate):
+        if rate is not None and math.isfinite(rate) and 0 < rate < 1e7:
+            return rate
+    if frames > 1:
+        raise source.error(binary=True, offset=20, expected="a frame rate above 0", found=header.rate)
+    source.warn("no frame rate is stated: 1 frame a second was taken")
+    return 1.0
+
+
+def _up(parameters: _Parameters) -> str:
+    """Return the axis that points up on the screen (POINT:Y_SCREEN), z where nothing is stated."""
+    screen = " ".join(parameters.texts("POINT", "Y_SCREEN")).lower()
+    return "y" if screen.endswith("y") else "z"
+
+
+def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
+    from posable.formats.c3d_write import write
+
+    return write(scene, suffix, options)
+
+
+FORMAT = Format(
+    "C3D", (".c3d",), "markers",
+    "the file's units and up axis (POINT:UNITS, POINT:Y_SCREEN); written in mm, Intel, real",
+    sniff, read, _write,
+)  # fmt: skip

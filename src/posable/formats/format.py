@@ -1,0 +1,83 @@
+"""What a file format is to the rest of Posable, and the registry that all of them are in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from posable.errors import SkeletonError
+from posable.formats.scene import Scene
+from posable.formats.source import Source
+from posable.registry import Registry
+from posable.skeleton import Joint, Site, Skeleton
+
+FORMATS = Registry("format")
+
+MAX_DEPTH_SUM = 2_000_000  # of degrees of freedom above degrees of freedom: what a hostile chain may ask the engine to index
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may say about a file that does not say it itself."""
+
+    skeleton: Skeleton | None = None  # whose motion an AMC or a CSV holds
+    unit: float | None = None  # metres per unit of length
+    fps: float | None = None  # frames per second
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: its name, suffixes and conventions, how it is recognised, read and written.
+
+    `sniff` looks at the first 4 kB. `write` returns the bytes of every file it makes, by suffix.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    holds: str
+    conventions: str
+    sniff: Callable[[bytes], bool] | None = None
+    read: Callable[[Source, Options], Scene] | None = None
+    write: Callable[[Scene, str, Options], dict[str, bytes]] | None = None
+
+
+def build_skeleton(
+    source: Source,
+    joints: Sequence[Joint],
+    sites: Iterable[Site],
+    *,
+    name: str = "",
+    up: str,
+    unit: float = 1.0,
+    couplings: Iterable[tuple[str, str, float, float]] = (),
+    info: dict | None = None,
+) -> Skeleton:
+    """Return the skeleton that a reader found; a figure that cannot be is the file's fault."""
+    if not joints:
+        raise source.error(expected="at least one joint", found="none")
+    depth: dict[str | None, int] = {None: 0}
+    total = 0
+    for joint in joints:  # readers give parents first
+        depth[joint.name] = depth.get(joint.parent, 0) + joint.motion.size
+        total += joint.motion.size * depth[joint.name]
+    if total > MAX_DEPTH_SUM:
+        raise source.error(expected="a figure of a size that can be solved", found=f"{len(joints)} joints in long chains")
+    try:
+        return Skeleton(joints, tuple(sites), name, up=up, unit=unit, couplings=tuple(couplings), info=info)
+    except SkeletonError as problem:
+        raise source.error("; ".join(problem.findings[:5])) from problem
+
+
+def as_scene(thing: object) -> Scene | None:
+    """Return a Skeleton, Motion, Markers or Scene as a Scene; None if it is none of them."""
+    from posable.motion import Markers, Motion
+
+    if isinstance(thing, Scene):
+        return thing
+    if isinstance(thing, Motion):
+        return Scene(skeleton=thing.skeleton, motion=thing, name=thing.name)
+    if isinstance(thing, Markers):
+        return Scene(markers=thing)
+    if isinstance(thing, Skeleton):
+        return Scene(skeleton=thing, name=thing.name)
+    return None

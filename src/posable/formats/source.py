@@ -1,0 +1,119 @@
+"""One file being read: its bytes, where in them we are, what is wrong with them and what was repaired."""
+
+from __future__ import annotations
+
+import re
+import stat
+import warnings
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from posable.errors import FormatError, PosableWarning
+
+_LINE_BREAK = re.compile(rb"\r\n|\r|\n")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+
+
+class MissingFile(FormatError, FileNotFoundError):
+    """There is no such file: a `FormatError` that is a `FileNotFoundError` too."""
+
+    __str__ = FormatError.__str__
+
+
+class Source:
+    """The bytes of one file, with errors and warnings that name the place."""
+
+    def __init__(self, path: str | PathLike[str], data: bytes):
+        self.path = Path(path)
+        self.data = data
+        self.notes: list[str] = []
+
+    def error(
+        self, message: str = "", *, offset: int | None = None, binary: bool = False, expected: str = "", found: object = None
+    ) -> FormatError:
+        """Return the error to raise for what stands at byte `offset`: a line and a column, or the byte if `binary`."""
+        line = column = None
+        if offset is not None and not binary:
+            line, column = self.line_and_column(offset)
+        place = offset if binary else None
+        return FormatError(
+            message, path=self.path, line=line, column=column, offset=place, expected=expected, found=found
+        )
+
+    def line_and_column(self, offset: int) -> tuple[int, int]:
+        """Return the line and the column, from 1, of byte `offset`; CR, LF and CRLF each end a line."""
+        line, start = 1, 0
+        for match in _LINE_BREAK.finditer(self.data, 0, max(offset, 0)):
+            line, start = line + 1, match.end()
+        return line, offset - start + 1
+
+    def warn(self, message: str) -> None:
+        """Warn of what was repaired and remember it for `Scene.notes`."""
+        self.notes.append(message)
+        warnings.warn(f"{self.path}: {message}", PosableWarning, stacklevel=2)
+
+    def unique(self, names: Iterable[str], kind: str) -> list[str]:
+        """Return `names` without duplicates or blanks: the second `hand` becomes `hand_2`, with a warning."""
+        taken: set[str] = set()
+        result, changed = [], []
+        names = list(names)
+        wanted = set(names)
+        next_number: dict[str, int] = {}
+        for name in names:
+            base = _CONTROL.sub(" ", name).strip() or kind
+            new = base
+            if new in taken:
+                number = next_number.get(base, 2)
+                while f"{base}_{number}" in taken or f"{base}_{number}" in wanted:
+                    number += 1
+                next_number[base] = number + 1
+                new = f"{base}_{number}"
+            if new != name:
+                changed.append(f"{name!r} -> {new!r}")
+            taken.add(new)
+            result.append(new)
+        if changed:
+            shown = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+            self.warn(f"{kind} names made unique: {shown}")
+        return result
+
+
+def open_source(path: str | PathLike[str]) -> Source:
+    """Read the whole of a regular file; what is no regular file (a folder, a device, a pipe) is refused."""
+    try:
+        mode = Path(path).stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise FormatError(path=path, expected="a regular file", found="a folder" if stat.S_ISDIR(mode) else "a device or pipe")
+        return Source(path, Path(path).read_bytes())
+    except FileNotFoundError:
+        raise MissingFile("no such file", path=path) from None
+    except (OSError, ValueError) as problem:
+        raise FormatError(f"cannot be opened: {problem}", path=path) from problem
+
+
+def shown(token: bytes | str, limit: int = 40) -> str:
+    """Return a token as an error message quotes it: printable, and never longer than a line can hold."""
+    text = token.decode("latin-1") if isinstance(token, bytes) else token
+    return repr(text if len(text) <= limit else text[:limit] + "...")
+
+
+def decode_name(raw: bytes) -> str:
+    """Return a name as text: UTF-8 where it is that, Latin-1 otherwise (HDM05 and old Windows tools)."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def refuse_wide_text(source: Source) -> None:
+    """Raise if a text format comes as UTF-16 or UTF-32, or holds NUL bytes; drop a UTF-8 byte-order mark with a warning."""
+    data = source.data
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:4] == b"\x00\x00\xfe\xff":
+        raise source.error(offset=0, expected="ASCII, Latin-1 or UTF-8 text", found="a UTF-16 or UTF-32 byte-order mark")
+    nul = data.find(b"\x00")
+    if nul >= 0:
+        raise source.error(offset=nul, expected="text", found="a NUL byte")
+    if data.startswith(b"\xef\xbb\xbf"):
+        source.data = b"   " + data[3:]  # blanks, so that every byte keeps its place
+        source.warn("UTF-8 byte-order mark at the start was skipped")
