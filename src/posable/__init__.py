@@ -11,6 +11,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable import errors as errors
     from posable.errors import PosableError as PosableError
     from posable.errors import PosableWarning as PosableWarning
+    from posable.jacobians import jacobian as jacobian
+    from posable.jacobians import jacobian_rate as jacobian_rate
     from posable.kinematics import forward as forward
     from posable.skeleton import Ball as Ball
     from posable.skeleton import Fixed as Fixed
@@ -43,6 +45,8 @@ _HOME = {
     "Universal": "posable.skeleton",
     "from_dh": "posable.skeleton",
     "forward": "posable.kinematics",
+    "jacobian": "posable.jacobians",
+    "jacobian_rate": "posable.jacobians",
 }
 
 if not TYPE_CHECKING:  # hidden from type checkers: they would take any name for a public one
