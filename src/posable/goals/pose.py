@@ -1,0 +1,85 @@
+"""A body's whole frame at a place, turned a given way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posable.errors import GoalError
+from posable.goals.goal import ANGLE_TOLERANCE, POSITION_TOLERANCE, Goal, Spring, numbers, point_row, positive, range_of, set_weight, weight_matrix
+from posable.goals.orientation import orientation_spring, rotations
+from posable.kernels.fields import AT
+from posable.kernels.springs import POINT_SPRING
+from posable.skeleton import Skeleton
+
+TURNING = 0.2  # default weight of the rotation [m^2/rad^2] against 1 for the position: what an arm's length makes of it
+
+
+def pair(value: Any, what: str) -> tuple[Any, Any]:
+    """Return a (position, rotation) pair of options."""
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        return value[0], value[1]
+    raise GoalError(what, expected="a pair (position, rotation)", got=repr(value))
+
+
+class Pose(Goal):
+    """Bring a body's frame to a place and turn it: a Position and an Orientation in one.
+
+    target: 4x4 matrix (..., 4, 4) or SciPy RigidTransform, the body's frame in the world. weight: one number for both
+    (the rotation then counts 0.2 m^2/rad^2), or a pair (position, rotation), each as in Position and Orientation.
+    tolerance: one number [m] (the rotation's is then 1e-3 rad), or a pair (position [m], rotation [rad]).
+    """
+
+    def __init__(
+        self,
+        body: str,
+        target: Any,
+        *,
+        weight: Any = 1.0,
+        tolerance: Any = (POSITION_TOLERANCE, ANGLE_TOLERANCE),
+        point: Any = None,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body = body
+        what = f"Pose({body!r})"
+        if np.isscalar(tolerance):
+            tolerance = (tolerance, ANGLE_TOLERANCE)
+        p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
+        checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
+        super().__init__(label, checked, priority, robust)
+        p_weight, r_weight = (weight, weight * TURNING) if np.isscalar(weight) else pair(weight, what + ": weight")
+        self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
+        self.measure = range_of(self.weight[0])
+        self.point = None if point is None else numbers(point, (3,), what + ": point")
+        self.position, self.rotation = split(target, what + ": target")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One POINT and one ORIENTATION spring."""
+        body, data, _ = point_row(skeleton, self.body, self.point, self.position.shape[:-1])
+        data[..., AT : AT + 3] = self.position
+        set_weight(data, self.weight[0], self.robust, self.measure)
+        turn = orientation_spring(
+            skeleton, self.body, self.rotation, self.weight[1], self.robust, self.tolerance[1], "rotation"
+        )
+        return [Spring(POINT_SPRING, body, data, self.tolerance[0]), turn]
+
+    def moved(self, target: Any) -> Pose:
+        """Return the same goal at another transform; three numbers move only the position."""
+        out = object.__new__(Pose)
+        out.__dict__.update(self.__dict__)
+        if not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,):
+            out.position = numbers(target, (3,), f"Pose({self.body!r}): target")
+        else:
+            out.position, out.rotation = split(target, f"Pose({self.body!r}): target")
+        return out
+
+
+def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the position (..., 3) and rotation (..., 3, 3) of transforms, checked."""
+    if hasattr(target, "as_matrix"):
+        target = target.as_matrix()
+    matrices = numbers(target, (4, 4), what)
+    return matrices[..., :3, 3].copy(), rotations(matrices[..., :3, :3], what)

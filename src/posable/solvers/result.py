@@ -1,0 +1,184 @@
+"""The answer: a pose, whether it does what was asked, and what stands in the way where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from posable.kernels.stepping import EXHAUSTED
+from posable.problem import Problem
+from posable.solvers.blocking import Block, blocking_limits
+from posable.solvers.reaching import proof_of_distance
+from posable.solvers.solver import OUT_OF_TIME, Outcome, Request
+
+LIMIT_TOLERANCE = 1e-9  # [rad, m]: how far past a limit a pose may be and still hold it
+
+
+class Status(StrEnum):
+    """What became of a solve."""
+
+    REACHED = "REACHED"
+    STUCK = "STUCK"
+    OUT_OF_REACH = "OUT_OF_REACH"
+    OUT_OF_ITERATIONS = "OUT_OF_ITERATIONS"
+    OUT_OF_TIME = "OUT_OF_TIME"
+
+
+MEANINGS = {
+    Status.REACHED: "every goal is within its tolerance and every limit is held",
+    Status.STUCK: "no small change of the pose brings the goals nearer",
+    Status.OUT_OF_REACH: "a goal is farther away than the chain is long",
+    Status.OUT_OF_ITERATIONS: "the iterations ran out before the goals were reached",
+    Status.OUT_OF_TIME: "the time ran out before the goals were reached",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """The answer to one problem, or to a batch of them, whose axes lead in every array.
+
+    `ok` is judged apart from the solver, at the pose: every goal within its tolerance, every limit held, no NaN.
+    """
+
+    problem: Problem
+    outcome: Outcome
+    request: Request
+    solver: str
+    seconds: float
+    shape: tuple[int, ...] = ()
+    chosen: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def pose(self) -> np.ndarray:
+        """The pose (..., n) [rad, m]."""
+        poses = self.outcome.poses
+        return poses.reshape(*self.shape, poses.shape[1])
+
+    @cached_property
+    def _good(self) -> np.ndarray:
+        """(t,) bool, the independent verdict on each problem."""
+        poses, errors = self.outcome.poses, self.outcome.errors
+        inside = (poses >= self.request.lower - LIMIT_TOLERANCE) & (poses <= self.request.upper + LIMIT_TOLERANCE)
+        reached = (errors <= self.problem.tolerances) | np.isinf(self.problem.tolerances)
+        return inside.all(axis=1) & reached.all(axis=1) & np.isfinite(poses).all(axis=1)
+
+    @cached_property
+    def ok(self) -> Any:
+        """Whether the goals are reached and the limits held: a bool, or an array of them for a batch."""
+        return self._good.reshape(self.shape) if self.shape else bool(self._good[0])
+
+    @cached_property
+    def status(self) -> Any:
+        """A Status, or an array of their names for a batch."""
+        every = [self._status(k) for k in range(len(self.outcome.poses))]
+        return np.array([str(s) for s in every]).reshape(self.shape) if self.shape else every[0]
+
+    def _status(self, k: int) -> Status:
+        if self._good[k]:
+            return Status.REACHED
+        if proof_of_distance(self.problem, self.request, k) is not None:
+            return Status.OUT_OF_REACH
+        code = self.outcome.codes[k]
+        if code == OUT_OF_TIME:
+            return Status.OUT_OF_TIME
+        return Status.OUT_OF_ITERATIONS if code == EXHAUSTED else Status.STUCK
+
+    @cached_property
+    def errors(self) -> dict[str, Any]:
+        """How far each goal is from its target [m, rad], by label; arrays for a batch."""
+        values = self.outcome.errors
+        if not self.shape:
+            return dict(zip(self.problem.error_names, values[0].tolist(), strict=True))
+        return {name: values[:, k].reshape(self.shape) for k, name in enumerate(self.problem.error_names)}
+
+    @property
+    def iterations(self) -> Any:
+        """How many iterations it took, restarts included: an int, or an array for a batch."""
+        counts = self.outcome.iterations
+        return counts.reshape(self.shape) if self.shape else int(counts[0])
+
+    @property
+    def evaluations(self) -> Any:
+        """How many times the energy was evaluated: an int, or an array for a batch."""
+        counts = self.outcome.evaluations
+        return counts.reshape(self.shape) if self.shape else int(counts[0])
+
+    @property
+    def trace(self) -> Any:
+        """With record=True: energy, gradient, step, damping, active bounds, evaluations, seconds of every iteration.
+
+        A dict of arrays by name, or a list of them for a batch; None where nothing was recorded.
+        """
+        if not self.outcome.traces:
+            return None
+        return self.outcome.traces if self.shape else self.outcome.traces[0]
+
+    @cached_property
+    def blocking(self) -> list[Any]:
+        """The limits in the way of the goals, worst first; a list of such lists for a batch. Empty where all is well."""
+        every = [self._blocking(k) for k in range(len(self.outcome.poses))]
+        return every if self.shape else every[0]
+
+    def _blocking(self, k: int) -> list[Block]:
+        if self._good[k]:
+            return []
+        return blocking_limits(self.problem, self.outcome.poses[k], self.request.lower, self.request.upper, k)
+
+    @cached_property
+    def message(self) -> Any:
+        """One sentence on what became of it; an array of them for a batch."""
+        every = [self._message(k) for k in range(len(self.outcome.poses))]
+        return np.array(every, dtype=object).reshape(self.shape) if self.shape else every[0]
+
+    def _message(self, k: int) -> str:
+        status = self._status(k)
+        if status is Status.REACHED:
+            return f"reached: {MEANINGS[status]}"
+        errors, tolerances = self.outcome.errors[k], self.problem.tolerances
+        names = self.problem.error_names
+        missed = [f"{names[i]} by {amount(errors[i], self.problem, i)}" for i in np.flatnonzero(~(errors <= tolerances))]
+        proof = proof_of_distance(self.problem, self.request, k)
+        detail = f"; {proof}" if proof else ""
+        return f"{str(status).lower().replace('_', ' ')}: {MEANINGS[status]}; missed {', '.join(missed) or 'none'}{detail}"
+
+    def __str__(self) -> str:
+        if self.shape:
+            return self._batch_text()
+        lines = [f"{self.status}: {MEANINGS[self.status]} ({self.solver}, {self.iterations} iterations, {self.seconds * 1e3:.3g} ms)."]
+        for i, (name, error) in enumerate(self.errors.items()):
+            if np.isinf(self.problem.tolerances[i]):
+                continue
+            word = "reached" if error <= self.problem.tolerances[i] else "missed by"
+            lines.append(f"  {name}: {word} {amount(error, self.problem, i)}")
+        proof = proof_of_distance(self.problem, self.request, 0) if not self.ok else None
+        if proof:
+            lines.append(f"  {proof}")
+        if self.blocking:
+            lines.append("In the way:")
+            lines += [f"  {block}" for block in self.blocking[:6]]
+            if len(self.blocking) > 6:
+                lines.append(f"  and {len(self.blocking) - 6} more limits")
+        return "\n".join(lines)
+
+    def _batch_text(self) -> str:
+        total, good = self._good.size, int(self._good.sum())
+        text = f"{good} of {total} reached ({self.solver}, {self.seconds * 1e3:.3g} ms, {self.seconds / max(total, 1) * 1e6:.3g} us each)."
+        counts = {s: int((self.status == str(s)).sum()) for s in Status if s is not Status.REACHED}
+        rest = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        return f"{text} {rest}." if rest else text
+
+    def __repr__(self) -> str:
+        return f"<Result {self.status if not self.shape else self._batch_text()}>"
+
+
+def amount(value: float, problem: Problem, spring: int) -> str:
+    """Return an error in words: millimetres or degrees, as the spring measures."""
+    if problem.measures_angle(spring):
+        return f"{np.degrees(value):.3g} deg"
+    return f"{value * 1e3:.3g} mm" if value < 1.0 else f"{value:.3g} m"
+
+

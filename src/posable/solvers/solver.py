@@ -1,0 +1,158 @@
+"""What a solver is: frozen options and a loop; and the machinery that compiled loops share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from posable.kernels.stepping import EXHAUSTED, RUNNING, TRACE_WIDTH
+from posable.problem import Problem
+from posable.registry import Registry
+
+SOLVERS = Registry("solver")
+register = SOLVERS.register
+
+CHUNK = 64  # problems a thread takes at a time
+OUT_OF_TIME = -1  # an outcome that the machinery gives, beside those of kernels/stepping.py
+
+
+@dataclass
+class Outcome:
+    """What a solver leaves behind, before anybody judges it: one row per problem of the batch."""
+
+    poses: np.ndarray  # (t, n)
+    codes: np.ndarray  # (t,) of kernels/stepping.py, or OUT_OF_TIME
+    errors: np.ndarray  # (t, g) of each spring [m, rad]
+    iterations: np.ndarray  # (t,)
+    evaluations: np.ndarray  # (t,)
+    traces: list[dict[str, np.ndarray]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the front door asks of a solver, checked: the box, the starts, the limits of the work."""
+
+    starts: np.ndarray  # (t, n), inside the box
+    lower: np.ndarray  # (n,)
+    upper: np.ndarray  # (n,)
+    max_iterations: int | None = None
+    restarts: int = 0
+    seed: int = 0
+    time_limit: float | None = None
+    record: bool = False
+    threads: int | None = None
+
+
+class Solver:
+    """A method with its options. Children are frozen dataclasses, registered by name."""
+
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    iterations: ClassVar[int] = 200  # default of max_iterations
+
+    def check(self, problem: Problem) -> None:
+        """Raise SolverError where the method cannot serve the problem."""
+
+    def run(self, problem: Problem, request: Request) -> Outcome:
+        """Solve every problem of the batch."""
+        raise NotImplementedError
+
+
+class CompiledSolver(Solver):
+    """A solver whose loop is one compiled entry over a batch; adds threads, time limits and traces."""
+
+    state_width: ClassVar[int] = 12
+    loop: ClassVar[Callable[..., Any]]
+    # columns of the state that the loop keeps
+    seed_column: ClassVar[int] = 0
+    iteration_column: ClassVar[int] = 4
+    evaluation_column: ClassVar[int] = 5
+    best_column: ClassVar[int] = 8
+
+    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+        """Return the numbers that the loop reads; the first is how many iterations it may make before it returns."""
+        raise NotImplementedError
+
+    def run(self, problem: Problem, request: Request) -> Outcome:
+        """Solve every problem: in one entry, on several threads, or in small pieces where time or a trace is wanted."""
+        t, n = request.starts.shape
+        states = np.zeros((t, self.state_width))
+        states[:, self.seed_column] = float((request.seed * 2654435761 + 12345) % 4294967296)
+        states[:, self.best_column] = np.inf
+        outcome = Outcome(
+            request.starts.copy(),
+            np.full(t, RUNNING, dtype=np.int64),
+            np.zeros((t, len(problem.springs))),
+            np.zeros(t, dtype=np.int64),
+            np.zeros(t, dtype=np.int64),
+        )
+        limits = self.limits(problem, request)
+        if request.record or request.time_limit is not None:
+            self._run_in_pieces(problem, request, outcome, states, limits)
+        else:
+            threads = request.threads or (os.cpu_count() or 1)
+            if t <= CHUNK // 4 or threads == 1:
+                self._enter(problem, request, outcome, states, limits, slice(0, t), _EMPTY_TRACE, None)
+            else:
+                step = min(CHUNK, -(-t // threads))
+                pieces = [slice(i, min(i + step, t)) for i in range(0, t, step)]
+                with ThreadPoolExecutor(threads) as pool:
+                    for done in [
+                        pool.submit(self._enter, problem, request, outcome, states, limits, piece, _EMPTY_TRACE, None)
+                        for piece in pieces
+                    ]:
+                        done.result()
+        outcome.iterations[:] = states[:, self.iteration_column]
+        outcome.evaluations[:] = states[:, self.evaluation_column]
+        return outcome
+
+    def _enter(self, problem, request, outcome, states, limits, piece, trace, work) -> None:
+        figure, data = problem.skeleton.figure, problem.data
+        if work is None:
+            work = np.empty(problem.work_size)
+        type(self).loop(
+            figure, problem.order, problem.kind, data if data.shape[0] == 1 else data[piece], problem.pull, problem.home,
+            problem.tolerances, request.lower, request.upper, outcome.poses[piece], request.starts[piece],
+            work, problem.depth, states[piece], limits, outcome.errors[piece], outcome.codes[piece], trace,
+        )  # fmt: skip
+
+    def _run_in_pieces(self, problem, request, outcome, states, limits) -> None:
+        """Advance problem by problem, a few iterations at a time, watching the clock; one at a time for a trace."""
+        begin = time.perf_counter()
+        limits = limits.copy()
+        limits[0] = 1 if request.record else 8
+        for k in range(request.starts.shape[0]):
+            piece = slice(k, k + 1)
+            trace = np.zeros((int(limits[1]), TRACE_WIDTH)) if request.record else _EMPTY_TRACE
+            work = np.empty(problem.work_size)
+            clock: list[float] = []
+            while outcome.codes[k] == RUNNING:
+                self._enter(problem, request, outcome, states, limits, piece, trace, work)
+                now = time.perf_counter() - begin
+                clock.append(now)
+                if outcome.codes[k] == RUNNING and request.time_limit is not None and now > request.time_limit:
+                    stop = limits.copy()
+                    stop[1] = states[k, self.iteration_column]  # lets the loop put back its best pose
+                    self._enter(problem, request, outcome, states, stop, piece, trace, work)
+                    if outcome.codes[k] == EXHAUSTED:
+                        outcome.codes[k] = OUT_OF_TIME
+            if request.record:
+                rows = int(states[k, self.iteration_column])
+                outcome.traces.append(named_trace(trace[:rows], np.array(clock[:rows])))
+
+
+_EMPTY_TRACE = np.zeros((0, TRACE_WIDTH))
+TRACE_NAMES = ("energy", "gradient", "step", "damping", "active", "evaluations", "slope", "before")
+
+
+def named_trace(trace: np.ndarray, seconds: np.ndarray) -> dict[str, np.ndarray]:
+    """Return a trace (rows, TRACE_WIDTH) as columns by name, with the seconds since the start."""
+    out = {name: trace[:, k] for k, name in enumerate(TRACE_NAMES)}
+    out["seconds"] = seconds
+    return out
