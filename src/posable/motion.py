@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ def joint_transform(motion: JointMotion, values: ArrayLike) -> tuple[Floats, Rot
     """Return how far a joint moves and turns its own frame at `values` (..., k): translation (..., 3) [m], rotation."""
     theta = np.asarray(values, dtype=float)
     shape = theta.shape[:-1]
-    theta = theta.reshape(-1, theta.shape[-1])
+    theta = theta.reshape(math.prod(shape), theta.shape[-1])
     translation = np.zeros((len(theta), 3))
     rotation = Rotation.from_quat(np.tile([0.0, 0.0, 0.0, 1.0], (len(theta), 1)))
     for i, dof in enumerate(motion.dofs):

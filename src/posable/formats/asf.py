@@ -1,2 +1,367 @@
-from posable.formats.format import Format
-FORMAT = Format('asf', ('.asf',), '', '')
+"""ASF, read: the skeleton of an Acclaim pair. Its motion comes in AMC files.
+
+A bone starts where its parent ends. `axis` gives the orientation C of its degrees of freedom in the world, in the zero
+pose, and a turn M about them moves it by C M C'. Here a bone is the joint at its start, with C as the joint's frame: its
+constant rotation is C_parent' C_bone and its motion is M. A list `rx ry rz` turns about x first, then the fixed y and z:
+intrinsic "zyx". Lengths are in inches after division by the stated `length` (0.45 in every Vicon file); y is up.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from posable.formats.format import Format, Options, build_skeleton
+from posable.formats.scene import Scene
+from posable.formats.source import Source, decode_name, refuse_wide_text, shown
+from posable.skeleton import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal
+
+INCH = 0.0254
+_LINE = re.compile(rb"[^\r\n]+")
+_WORD = re.compile(rb"[^\s()]+")
+_PAIR = re.compile(rb"\(([^()]*)\)")
+_START = re.compile(rb"\s*(?:#[^\r\n]*[\r\n]+\s*)*:(?:version|name|units|documentation|root|bonedata|hierarchy)", re.IGNORECASE)
+_KEYS = {"id", "name", "direction", "length", "axis", "dof", "limits", "bodymass", "cofmass"}
+_DOFS = ("tx", "ty", "tz", "rx", "ry", "rz", "l")
+_ROOT_ORDER = ("tx", "ty", "tz", "rx", "ry", "rz")
+
+
+@dataclass
+class _Bone:
+    name: str
+    place: int
+    direction: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))  # of length 1
+    length: float = 0.0
+    frame: NDArray[np.float64] = field(default_factory=lambda: np.eye(3))  # C
+    dofs: list[str] = field(default_factory=list)
+    limits: list[tuple[float, float]] = field(default_factory=list)
+    mass: float = 0.0
+    center: float = 0.0
+
+    def end(self) -> NDArray[np.float64]:
+        """Where the bone ends, in its own joint's frame [file units]."""
+        return self.frame.T @ (self.direction * self.length)
+
+
+@dataclass
+class _Figure:
+    name: str = ""
+    mass: float = 1.0
+    length: float = 1.0
+    degrees: bool = True
+    order: tuple[str, ...] = _ROOT_ORDER
+    axis: str = "XYZ"
+    position: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    orientation: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    bones: dict[str, _Bone] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
+
+    def radians(self, values):
+        return np.radians(values) if self.degrees else np.asarray(values, dtype=float)
+
+    @property
+    def root_frame(self) -> NDArray[np.float64]:
+        return fixed_axes(self.axis, self.radians(self.orientation))
+
+
+def fixed_axes(order: str, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rotation (3, 3) about fixed axes, leftmost first: "XYZ" is Rz Ry Rx."""
+    return Rotation.from_euler(order.lower(), angles).as_matrix()
+
+
+class _Lines:
+    """The lines of an ASF that say something: their first word, the rest and where they are."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.lines = [(match.start(), match.group()) for match in _LINE.finditer(source.data)]
+        self.lines = [(at, text) for at, text in self.lines if text.strip() and not text.lstrip().startswith(b"#")]
+        self.at = 0
+
+    def __bool__(self) -> bool:
+        return self.at < len(self.lines)
+
+    def peek(self) -> tuple[int, list[bytes]]:
+        at, text = self.lines[self.at]
+        return at + len(text) - len(text.lstrip()), text.split()
+
+    def next(self) -> tuple[int, list[bytes], bytes]:
+        at, words = self.peek()
+        self.at += 1
+        return at, words, self.lines[self.at - 1][1]
+
+    def end_error(self, expected: str):
+        return self.source.error(offset=len(self.source.data), expected=expected, found="the end of the file")
+
+
+def sniff(head: bytes) -> bool:
+    """Say whether a file that starts with `head` is ASF."""
+    return _START.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+def read(source: Source, options: Options) -> Scene:
+    """Return the skeleton of an ASF file."""
+    refuse_wide_text(source)
+    figure, lines = _Figure(), _Lines(source)
+    sections = {b":units": _read_units, b":root": _read_root, b":bonedata": _read_bones, b":hierarchy": _read_hierarchy}
+    seen = set()
+    while lines:
+        at, words, text = lines.next()
+        keyword = words[0].lower()
+        if keyword == b":name" and len(words) > 1:
+            figure.name = decode_name(text.split(None, 1)[1].strip())
+        elif keyword in sections:
+            seen.add(keyword)
+            sections[keyword](source, lines, figure)
+        elif not seen and not keyword.startswith(b":"):
+            raise source.error(offset=at, expected="a section such as :version or :bonedata", found=shown(words[0]))
+    for needed in (b":bonedata", b":hierarchy"):
+        if needed not in seen:
+            raise lines.end_error(needed.decode())
+    return Scene(skeleton=_build(source, figure, options))
+
+
+def _numbers(source: Source, at: int, words: list[bytes], count: int, what: str) -> list[float]:
+    values = []
+    for word in words[:count]:
+        try:
+            value = float(word)
+        except ValueError:
+            value = np.nan
+        if not abs(value) < 1e100:  # squares of what is read stay finite
+            raise source.error(offset=at, expected=f"{count} numbers of {what}", found=shown(word))
+        values.append(value)
+    if len(values) < count:
+        raise source.error(offset=at, expected=f"{count} numbers of {what}", found=f"{len(values)}")
+    return values
+
+
+def _axis_order(source: Source, at: int, word: bytes) -> str:
+    order = word.decode("latin-1").upper()
+    if len(order) != 3 or set(order) != set("XYZ"):
+        raise source.error(offset=at, expected="an order such as XYZ", found=shown(word))
+    return order
+
+
+def _read_units(source: Source, lines: _Lines, figure: _Figure) -> None:
+    while lines and not lines.peek()[1][0].startswith(b":"):
+        at, words, _ = lines.next()
+        key = words[0].lower()
+        if key in (b"mass", b"length"):
+            (value,) = _numbers(source, at, words[1:], 1, key.decode())
+            if not value > 1e-100:
+                raise source.error(offset=at, expected=f"a {key.decode()} unit above 0", found=value)
+            setattr(figure, key.decode(), value)
+        elif key == b"angle":
+            unit = words[1].lower() if len(words) > 1 else b""
+            if not unit.startswith((b"deg", b"rad")):
+                raise source.error(offset=at, expected="angle deg or angle rad", found=shown(unit))
+            figure.degrees = unit.startswith(b"deg")
+
+
+def _read_root(source: Source, lines: _Lines, figure: _Figure) -> None:
+    while lines and not lines.peek()[1][0].startswith(b":"):
+        at, words, _ = lines.next()
+        key = words[0].lower()
+        if key == b"order":
+            figure.order = tuple(word.decode("latin-1").lower() for word in words[1:])
+            turns = [dof for dof in figure.order if dof.startswith("r")]
+            if sorted(figure.order) != sorted(set(figure.order)) or not set(figure.order) <= set(_ROOT_ORDER) or len(turns) != 3:
+                raise source.error(offset=at, expected="an order such as TX TY TZ RX RY RZ", found=shown(b" ".join(words[1:])))
+        elif key == b"axis":
+            figure.axis = _axis_order(source, at, words[1] if len(words) > 1 else b"")
+        elif key in (b"position", b"orientation"):
+            setattr(figure, key.decode(), np.array(_numbers(source, at, words[1:], 3, key.decode())))
+
+
+def _read_bones(source: Source, lines: _Lines, figure: _Figure) -> None:
+    while lines and not lines.peek()[1][0].startswith(b":"):
+        at, words, _ = lines.next()
+        if words[0].lower() != b"begin":
+            raise source.error(offset=at, expected="begin", found=shown(words[0]))
+        bone = _read_bone(source, lines, figure, at)
+        if bone.name == "root" or bone.name in figure.bones:
+            raise source.error(offset=bone.place, expected="a bone of a new name", found=shown(bone.name))
+        figure.bones[bone.name] = bone
+
+
+def _read_bone(source: Source, lines: _Lines, figure: _Figure, begin: int) -> _Bone:
+    bone = _Bone("", begin)
+    given = set()
+    while lines:
+        at, words, text = lines.next()
+        key = words[0].decode("latin-1").lower()
+        if key == "end":
+            missing = {"name", "direction", "length"} - given
+            if missing:
+                raise source.error(offset=at, expected=f"{sorted(missing)[0]} of bone {bone.name!r}", found="end")
+            return bone
+        if key.startswith(":"):
+            raise source.error(offset=at, expected=f"end of bone {bone.name!r}", found=shown(words[0]))
+        given.add(key)
+        if key == "name":
+            bone.name, bone.place = decode_name(words[1]) if len(words) > 1 else "", at
+            if not bone.name:
+                raise source.error(offset=at, expected="the name of a bone", found="nothing")
+        elif key == "direction":
+            direction = np.array(_numbers(source, at, words[1:], 3, "direction"))
+            bone.direction = direction / (np.linalg.norm(direction) or 1.0)  # files round it to six digits
+        elif key == "length":
+            (bone.length,) = _numbers(source, at, words[1:], 1, "length")
+        elif key == "axis":
+            angles = _numbers(source, at, words[1:], 3, "axis")
+            order = _axis_order(source, at, words[4] if len(words) > 4 else figure.axis.encode())
+            bone.frame = fixed_axes(order, figure.radians(angles))
+        elif key == "dof":
+            bone.dofs = _dof_list(source, at, words[1:])
+        elif key == "bodymass":
+            (bone.mass,) = _numbers(source, at, words[1:], 1, "bodymass")
+        elif key == "cofmass":
+            (bone.center,) = _numbers(source, at, words[1:], 1, "cofmass")
+        elif key == "limits":
+            bone.limits = _read_limits(source, lines, at, text)
+    raise lines.end_error(f"end of bone {bone.name!r}")
+
+
+def _dof_list(source: Source, at: int, words: list[bytes]) -> list[str]:
+    dofs = [word.decode("latin-1").lower() for word in words]
+    if not set(dofs) <= set(_DOFS) or len(set(dofs)) < len(dofs):
+        raise source.error(offset=at, expected="degrees of freedom among rx ry rz tx ty tz l", found=shown(b" ".join(words)))
+    return dofs
+
+
+def _read_limits(source: Source, lines: _Lines, at: int, text: bytes) -> list[tuple[float, float]]:
+    """Return the pairs; they go on over lines that start with a parenthesis."""
+    while lines and lines.lines[lines.at][1].lstrip().startswith(b"("):
+        text += b" " + lines.next()[2]
+    pairs = []
+    for match in _PAIR.finditer(text):
+        words = match[1].replace(b",", b" ").split()
+        try:
+            low, high = (float(word) for word in words)
+        except ValueError:
+            raise source.error(offset=at, expected="a pair of limits", found=shown(match[0])) from None
+        if not low <= high:
+            raise source.error(offset=at, expected="a lower limit below the upper", found=shown(match[0]))
+        pairs.append((low, high))
+    return pairs
+
+
+def _read_hierarchy(source: Source, lines: _Lines, figure: _Figure) -> None:
+    while lines and not lines.peek()[1][0].startswith(b":"):
+        at, words, _ = lines.next()
+        if words[0].lower() in (b"begin", b"end"):
+            continue
+        parent, *children = (decode_name(word) for word in words)
+        if parent != "root" and parent not in figure.bones:
+            raise source.error(offset=at, expected="root or the name of a bone", found=shown(parent))
+        for child in children:
+            if child not in figure.bones:
+                raise source.error(offset=at, expected="the name of a bone", found=shown(child))
+            if child in figure.parents:
+                raise source.error(offset=at, expected=f"one parent of {child!r}", found=f"{figure.parents[child]!r} and {parent!r}")
+            figure.parents[child] = parent
+
+
+# --------------------------------------------------------------------------------------------------- the skeleton
+
+
+def _parents_first(source: Source, figure: _Figure) -> list[str]:
+    children: dict[str, list[str]] = {}
+    for child, parent in figure.parents.items():
+        children.setdefault(parent, []).append(child)
+    order, stack = [], list(reversed(children.get("root", [])))
+    while stack:
+        name = stack.pop()
+        order.append(name)
+        stack += reversed(children.get(name, []))
+    lost = sorted(set(figure.parents) - set(order))
+    if lost:
+        raise source.error(
+            offset=figure.bones[lost[0]].place, expected="every bone below root", found=f"a cycle through {', '.join(lost[:5])}"
+        )
+    loose = sorted(set(figure.bones) - set(order))
+    if loose:
+        source.warn(f"bones that are not in :hierarchy were left out: {', '.join(loose[:5])}")
+    return order
+
+
+def _build(source: Source, figure: _Figure, options: Options):
+    unit = options.unit or INCH / figure.length
+    taken = {"root", *figure.bones}
+    joints: list[Joint] = []
+    columns: dict[str, tuple[str | None, ...]] = {}
+    frame = figure.root_frame
+    turns = "".join(dof[1] for dof in reversed(figure.order) if dof.startswith("r"))
+    joints.append(Joint("root", Free(turns), offset=figure.position * unit, rotation=frame))
+    columns["root"] = tuple(f"root.{dof if dof.startswith('t') else dof[1]}" for dof in figure.order)
+    frames = {"root": frame}
+    ends = {"root": np.zeros(3)}
+    for name in _parents_first(source, figure):
+        bone, parent = figure.bones[name], figure.parents[name]
+        place = (ends[parent] * unit, frames[parent].T @ bone.frame)
+        columns[name] = _bone_joints(source, figure, bone, parent, place, unit, taken, joints)
+        frames[name], ends[name] = bone.frame, bone.end()
+    leaves = [name for name in frames if name not in figure.parents.values()]
+    sites = [Site(f"{name}.end", name, ends[name] * unit) for name in leaves]
+    info = {"format": "asf", "amc": {"columns": columns, "root_frame": frame, "degrees": figure.degrees}}
+    return build_skeleton(source, joints, sites, name=figure.name or source.path.stem, up="y", unit=unit, info=info)
+
+
+def _bone_joints(
+    source: Source, figure: _Figure, bone: _Bone, parent: str, place: tuple, unit: float, taken: set[str], joints: list[Joint]
+) -> tuple[str | None, ...]:
+    """Append the joints that move as a bone does, the last one named as it is; return the dof of each AMC column."""
+    limits = _limits(source, figure, bone, unit)
+    slides = sorted(dof for dof in bone.dofs if dof.startswith("t"))
+    order = "".join(dof[1] for dof in reversed(bone.dofs) if dof.startswith("r"))
+    offset, rotation = place
+    body = {
+        "mass": max(bone.mass * figure.mass, 0.0),
+        "center": bone.frame.T @ (bone.direction * bone.center) * unit,
+    }
+    if "l" in bone.dofs:
+        source.warn(f"bone {bone.name!r} changes its length (dof l): that column is left out")
+    if len(slides) == 3 and len(order) == 3:
+        box = [limits[dof] for dof in (*slides, *(f"r{axis}" for axis in order))]
+        joints.append(Joint(bone.name, Free(order), parent, offset=offset, rotation=rotation, limits=box, **body))
+        return tuple(None if dof == "l" else f"{bone.name}.{dof if dof in slides else dof[1]}" for dof in bone.dofs)
+    names: dict[str, str | None] = {"l": None}
+    for slide in slides:
+        slider = f"{bone.name}.{slide}"
+        while slider in taken:
+            slider += "_"
+        taken.add(slider)
+        joints.append(Joint(slider, Prismatic(slide[1]), parent, offset=offset, rotation=rotation, limits=limits[slide]))
+        parent, offset, rotation, names[slide] = slider, np.zeros(3), None, slider
+    motion = {0: Fixed, 1: Revolute, 2: Universal, 3: Ball}[len(order)]
+    box = [limits[f"r{axis}"] for axis in order] or None
+    moving = motion(order) if order else Fixed()
+    joints.append(Joint(bone.name, moving, parent, offset=offset, rotation=rotation, limits=box, **body))
+    names |= {f"r{axis}": bone.name if len(order) == 1 else f"{bone.name}.{axis}" for axis in order}
+    return tuple(names[dof] for dof in bone.dofs)
+
+
+def _limits(source: Source, figure: _Figure, bone: _Bone, unit: float) -> dict[str, tuple[float, float]]:
+    if bone.limits and len(bone.limits) != len(bone.dofs):
+        source.warn(f"bone {bone.name!r} has {len(bone.dofs)} degrees of freedom and {len(bone.limits)} limits: none was taken")
+    if len(bone.limits) != len(bone.dofs):
+        return dict.fromkeys(_DOFS, (-np.inf, np.inf))
+    scale = {"r": np.pi / 180 if figure.degrees else 1.0, "t": unit, "l": unit}
+    return {dof: (low * scale[dof[0]], high * scale[dof[0]]) for dof, (low, high) in zip(bone.dofs, bone.limits, strict=True)}
+
+
+def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
+    from posable.formats.asf_write import write
+
+    return write(scene, suffix, options)
+
+
+FORMAT = Format(
+    "ASF", (".asf",), "a skeleton with limits", "inches divided by the stated length, degrees or radians as stated, y up",
+    sniff, read, _write,
+)  # fmt: skip

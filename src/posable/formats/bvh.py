@@ -352,6 +352,6 @@ def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 
 FORMAT = Format(
     "BVH", (".bvh",), "a skeleton, its motion",
-    "degrees, y up, centimetres where `unit` does not say otherwise; written in the unit that the figure came in",
+    "degrees, y up, centimetres where `unit` does not say otherwise; written in centimetres or the unit of the BVH it came from",
     sniff, read, _write,
 )  # fmt: skip

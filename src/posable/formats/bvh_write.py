@@ -1,4 +1,4 @@
-"""BVH, written: y up, degrees, in the unit that the figure came in (centimetres where it came in metres).
+"""BVH, written: y up, degrees, centimetres, or the unit of the BVH that the figure came from.
 
 BVH has no constant rotations: all its frames are parallel to the world when every angle is zero. A joint's motion M is
 therefore written as W M W', W being the joint's rotation in the world at zero; where W is the identity, as it is for
@@ -42,7 +42,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     if motion is None:
         raise FormatError("BVH holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
     skeleton = skeleton_with_up(motion.skeleton, "y")
-    unit = options.unit or (skeleton.unit if skeleton.unit != 1.0 else CENTIMETRES)
+    unit = options.unit or (skeleton.unit if skeleton.info.get("format") == "bvh" else CENTIMETRES)
     world = zero_rotations(skeleton)
     written = {}
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
