@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 from .compiler import entry, kernel
+from .direct import direct_hessian  # noqa: F401 - with the Jacobians, for its callers
 from .fields import ABOVE, AXIS, BODY, FIRST, KIND, LAST, PARENT
 from .joints import (
     SLIDE,
@@ -24,7 +25,8 @@ from .joints import (
     rotation_vector,
     turn,
 )
-from .kinematics import forward, workspace
+from .kinematics import forward, last_dof, workspace
+from .residuals import residual_rows, residuals_and_jacobian  # noqa: F401
 from .rotations import exponential_coefficients, left_jacobian_column
 
 CROSS, ADJOINT, ADJUSTED, FINITE = 0, 1, 2, 3
@@ -34,16 +36,6 @@ STEP = 2.0e-3  # of FINITE [rad, m]: the error of the extrapolation, h^4, and ro
 
 
 # ------------------------------------------------------------------------------------------------------ small things
-
-
-@kernel
-def last_dof(figure, body):
-    """Return the last dof that moves a body, or -1: where the walk up to the root starts."""
-    while body >= 0:
-        if figure.body[body, LAST] > figure.body[body, FIRST]:
-            return figure.body[body, LAST] - 1
-        body = figure.body[body, PARENT]
-    return -1
 
 
 @kernel

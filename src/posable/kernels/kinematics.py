@@ -107,6 +107,16 @@ def forward(figure, theta, ws):
 
 
 @kernel
+def last_dof(figure, body):
+    """Return the last dof that moves a body, or -1: where the walk up to the root starts."""
+    while body >= 0:
+        if figure.body[body, LAST] > figure.body[body, FIRST]:
+            return figure.body[body, LAST] - 1
+        body = figure.body[body, PARENT]
+    return -1
+
+
+@kernel
 def centre_of_mass(figure, ws, out):
     """Write the centre of mass (3,) [m], relative to ws.origin, of a figure whose mass shares sum to one."""
     for k in range(3):
