@@ -54,7 +54,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     root, bones = _bones(motion, unit)
     files = {".asf": _asf_text(skeleton, root, bones, unit).encode("utf-8")}
     if suffix == ".amc":
-        files[".amc"] = _amc_text(root, bones, len(motion)).encode("utf-8")
+        files[".amc"] = _amc_text(root, bones, motion.fps).encode("utf-8")
     return files
 
 
@@ -207,11 +207,11 @@ def _axis_angles(frame: Floats) -> Floats:
         return Rotation.from_matrix(frame).as_euler("xyz", degrees=True)
 
 
-def _amc_text(root: _Written, bones: list[_Written], frames: int) -> str:
+def _amc_text(root: _Written, bones: list[_Written], fps: float) -> str:
     moving = [bone for bone in (root, *bones) if bone.dofs]
     rows = [" ".join([bone.name.replace("%", "%%"), *[_DIGITS] * len(bone.dofs)]) for bone in moving]
     template = "\n".join(["%d", *rows])
-    lines = ["#!OML:ASF written by Posable", ":FULLY-SPECIFIED", ":DEGREES"]
+    lines = ["#!OML:ASF written by Posable", ":FULLY-SPECIFIED", f":SAMPLES-PER-SECOND {fps:.12g}", ":DEGREES"]
     table = np.concatenate([bone.columns for bone in moving], axis=1)
     lines += [template % (i + 1, *values) for i, values in enumerate(table)]
     return "\n".join(lines) + "\n"
