@@ -9,6 +9,7 @@ from typing import Any as _Any
 
 if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_names.py keeps the two alike
     from posable import errors as errors
+    from posable import figures as figures
     from posable.errors import PosableError as PosableError
     from posable.errors import PosableWarning as PosableWarning
     from posable.jacobians import jacobian as jacobian
@@ -28,7 +29,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("errors",)
+_SUBMODULES = ("errors", "figures")
 
 _HOME = {
     "PosableError": "posable.errors",

@@ -1,0 +1,51 @@
+"""The embedded figures by name: `posable.figures.human()`, or `posable.figures.get("human")`.
+
+A figure is one function that returns a Skeleton, in a file here, with its line in the table below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posable.errors import did_you_mean
+from posable.registry import Registry
+
+if TYPE_CHECKING:
+    from posable.figures.arms import limb as limb
+    from posable.figures.arms import panda as panda
+    from posable.figures.arms import planar_arm as planar_arm
+    from posable.figures.creatures import spider as spider
+    from posable.figures.creatures import tree as tree
+    from posable.figures.person import human as human
+    from posable.skeleton import Skeleton
+
+FIGURES = Registry("figure")
+FIGURES.lazy("human", "posable.figures.person:human")
+FIGURES.lazy("limb", "posable.figures.arms:limb")
+FIGURES.lazy("planar_arm", "posable.figures.arms:planar_arm")
+FIGURES.lazy("panda", "posable.figures.arms:panda")
+FIGURES.lazy("spider", "posable.figures.creatures:spider")
+FIGURES.lazy("tree", "posable.figures.creatures:tree")
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all figures."""
+    return FIGURES.names()
+
+
+def get(name: str, **options: Any) -> Skeleton:
+    """Return the figure of that name, made with the options of its function; raises with the nearest name."""
+    return FIGURES.get(name)(**options)
+
+
+if not TYPE_CHECKING:
+    __all__ = ["FIGURES", "get", "names", *FIGURES.names()]  # noqa: PLE0604
+
+    def __getattr__(name: str) -> Any:
+        if name not in FIGURES:
+            raise AttributeError(f"module 'posable.figures' has no attribute {name!r}{did_you_mean(name, __all__)}")
+        value = globals()[name] = FIGURES.get(name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
