@@ -9,7 +9,18 @@ from scipy.spatial.transform import Rotation
 from posable.kernels import springs as kinds
 from posable.kernels.direct import MOST_ROWS, direct_hessian
 from posable.kernels.fields import (
-    ALONG, AT, AXES, DEPTH, MEASURE, POINT, ROBUST, SIZE, WEIGHT, WIDTH, Springs, work_size,
+    ALONG,
+    AT,
+    AXES,
+    DEPTH,
+    MEASURE,
+    POINT,
+    ROBUST,
+    SIZE,
+    WEIGHT,
+    WIDTH,
+    Springs,
+    work_size,
 )  # fmt: skip
 from posable.kernels.gather import evaluate
 from posable.kernels.joints import EULER_ORDERS

@@ -55,7 +55,11 @@ def test_derivatives_of_every_spring_kind_at_200_random_poses(lab, kind, robust)
     skeleton = lab.figure_with(lab.motions["ball-rotvec"])
     rng = np.random.default_rng(2)
     for _ in range(POSES):
-        row = (lab.kinds[kind], int(rng.integers(skeleton.figure.body.shape[0])), lab.spring(lab.kinds[kind], rng, robust))
+        row = (
+            lab.kinds[kind],
+            int(rng.integers(skeleton.figure.body.shape[0])),
+            lab.spring(lab.kinds[kind], rng, robust),
+        )
         springs = lab.springs_on(skeleton, [row])
         pose = rng.uniform(-3.0, 3.0, skeleton.size)
         direction = rng.normal(size=skeleton.size)  # along one line a pose: all columns would take minutes
@@ -94,7 +98,10 @@ def test_derivatives_of_a_straight_chain(lab):
     from posable.skeleton import Joint, Revolute, Skeleton
 
     names = [f"j{i}" for i in range(6)]
-    joints = [Joint(n, Revolute("z"), names[i - 1] if i else None, offset=(1.0 if i else 0.0, 0.0, 0.0)) for i, n in enumerate(names)]
+    joints = [
+        Joint(n, Revolute("z"), names[i - 1] if i else None, offset=(1.0 if i else 0.0, 0.0, 0.0))
+        for i, n in enumerate(names)
+    ]
     skeleton = Skeleton(joints)
     row = np.zeros(lab.spring(0, np.random.default_rng(0)).size)
     row[0] = 1.0  # the tip, straight towards a target beyond it: the gradient is zero and the Hessian is singular
