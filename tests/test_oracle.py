@@ -98,6 +98,8 @@ def test_joints_are_where_the_oracle_has_them(skeleton, oracle, pose):
     frames = forward(skeleton, pose)
     ours = np.array([frames.position(str(name)) for name in oracle["bone_names"]])
     assert relative(ours, oracle["bone_start_pos_cm"].T) < 1e-6
+    markers = np.array([frames.position(site.name) for site in skeleton.sites])
+    assert relative(markers, oracle["marker_pos_cm"].T) < 1e-6
 
 
 def test_jacobian(skeleton, oracle, pose, columns):
@@ -113,7 +115,7 @@ def test_energy_gradient_and_hessian(skeleton, oracle, pose, columns):
         row = skeleton.frame(site.name)
         kind[k, ON] = skeleton.frame_bodies[row]
         data[k, POINT : POINT + 3] = skeleton.frame_positions[row]
-        data[k, AT : AT + 3] = oracle["marker_pos_cm"][:, k]
+        data[k, AT : AT + 3] = oracle["marker_pos_cm"][:, k] + oracle["r"][3 * k : 3 * k + 3]
         data[k, WEIGHT : WEIGHT + 3] = data[k, MEASURE : MEASURE + 3] = 1.0
     depth = int(skeleton.order.rows[:, DEPTH].max()) + 1
     work = np.zeros(work_size(n, skeleton.figure.body.shape[0], g, depth))

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from posable.skeleton import Joint, Revolute, Skeleton
+
 POSES = 200
 MOTION_NAMES = [
     "fixed", "revolute", "revolute-skew", "prismatic", "prismatic-skew", "universal", "planar", "planar-skew",
@@ -95,13 +97,8 @@ def test_derivatives_at_hard_poses(lab, motion, hard):
 
 
 def test_derivatives_of_a_straight_chain(lab):
-    from posable.skeleton import Joint, Revolute, Skeleton
-
-    names = [f"j{i}" for i in range(6)]
-    joints = [
-        Joint(n, Revolute("z"), names[i - 1] if i else None, offset=(1.0 if i else 0.0, 0.0, 0.0))
-        for i, n in enumerate(names)
-    ]
+    joints = [Joint("0", Revolute("z"))]
+    joints += [Joint(str(i), Revolute("z"), str(i - 1), offset=(1.0, 0.0, 0.0)) for i in range(1, 6)]
     skeleton = Skeleton(joints)
     row = np.zeros(lab.spring(0, np.random.default_rng(0)).size)
     row[0] = 1.0  # the tip, straight towards a target beyond it: the gradient is zero and the Hessian is singular
