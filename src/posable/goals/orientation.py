@@ -18,10 +18,24 @@ def rotations(value: Any, what: str) -> np.ndarray:
     if hasattr(value, "as_matrix"):
         value = value.as_matrix()
     out = numbers(value, (3, 3), what)
+    if out.ndim == 2 and _is_rotation(*out.ravel().tolist()):  # the common case, without array machinery
+        return out
     gap = np.abs(np.swapaxes(out, -1, -2) @ out - np.eye(3)).max(initial=0.0)
     if gap > 1e-6 or (np.linalg.det(out) < 0.0).any():
         raise GoalError(what, expected="a rotation (orthonormal, right-handed)", got=f"a matrix off by {gap:.2g}")
     return out
+
+
+def _is_rotation(a, b, c, d, e, f, g, h, i) -> bool:  # noqa: PLR0913 - the nine numbers of a matrix by rows
+    small = 1e-6
+    return (
+        abs(a * a + b * b + c * c - 1.0) < small
+        and abs(d * d + e * e + f * f - 1.0) < small
+        and abs(a * d + b * e + c * f) < small
+        and abs(b * f - c * e - g) < small
+        and abs(c * d - a * f - h) < small
+        and abs(a * e - b * d - i) < small
+    )
 
 
 def turning_matrix(weight: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from typing import Any
 PACKAGE = __name__.partition(".")[0]
 
 # Fused multiply-add is the one liberty the compiler may take: it keeps NaN, infinity and the order of sums.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "_nrt": False}
 
 _registered: dict[Any, Any] = {}  # plain function or entry -> dispatcher (None until activated)
 _lock = threading.RLock()
@@ -69,8 +69,9 @@ def activate() -> None:
             return
         for function in list(_registered):
             _registered[function] = _compile(plain(function))
+        homes = {plain(function).__module__ for function in _registered}  # a user's own kernels live elsewhere
         for name, module in list(sys.modules.items()):
-            if name == PACKAGE or name.startswith(PACKAGE + "."):
+            if name in homes or name == PACKAGE or name.startswith(PACKAGE + "."):
                 _rebind(module)
         _active = True
 

@@ -101,3 +101,20 @@ def negative_curvature(order, factor, failed, x):
             j = order.rows[j, UP]
         if below:
             x[i] = total / factor[i, depth]
+
+
+@kernel
+def multiply(order, hessian, x, out):
+    """Write H x (n,) for a symmetric matrix stored by depth."""
+    n = x.shape[0]
+    for i in range(n):
+        out[i] = 0.0
+    for i in range(n):
+        depth = order.rows[i, DEPTH]
+        total = hessian[i, depth] * x[i]
+        j = order.rows[i, UP]
+        for k in range(depth - 1, -1, -1):
+            total += hessian[i, k] * x[j]
+            out[j] += hessian[i, k] * x[i]
+            j = order.rows[j, UP]
+        out[i] += total

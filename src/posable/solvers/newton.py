@@ -2,8 +2,8 @@
 
 It joins seed 000 (projection and the Armijo test (39)) with seed 004 (exact second derivatives): bounds at which the
 gradient pushes outward are held, the damped Newton step is taken on the rest (two-metric projection, Bertsekas), the
-Gauss-Newton stiffness steps in where the exact one is indefinite, and at a saddle the figure moves off along a
-direction of negative curvature. One compiled loop from start to end, restarts included.
+Gauss-Newton stiffness steps in where the exact one is indefinite or would gain nothing, and at a saddle the figure
+moves off along a direction of negative curvature. One compiled loop from start to end, restarts included.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from posable.errors import SolverError
 from posable.kernels.compiler import entry, kernel
-from posable.kernels.factor import damped_copy, factorise, negative_curvature, substitute
-from posable.kernels.fields import DEPTH, UP, Springs
+from posable.kernels.factor import damped_copy, factorise, multiply, negative_curvature, substitute
+from posable.kernels.fields import DEPTH, Springs
 from posable.kernels.gather import clear_hessian, derivatives, energy_at
 from posable.kernels.kinematics import forward, workspace
 from posable.kernels.stepping import (
@@ -23,42 +24,44 @@ from posable.kernels.stepping import (
     EXHAUSTED,
     RUNNING,
     STATIONARY,
-    TRACE_ACTIVE,
-    TRACE_BEFORE,
-    TRACE_DAMPING,
-    TRACE_ENERGY,
-    TRACE_EVALUATIONS,
-    TRACE_GRADIENT,
-    TRACE_SLOPE,
-    TRACE_STEP,
     active_bounds,
     all_reached,
     armijo,
+    kick,
     project,
     random_pose,
     recentre_all,
+    record,
+    shake,
 )
 from posable.solvers.solver import CompiledSolver, Request, register
 
 # What the loop remembers between two entries: columns of its state
 (
-    RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, STALLED, LEFT,
-) = range(12)  # fmt: skip
-STATE_WIDTH = 12
+    RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, HOPS, WAIT, WAITS,
+) = range(13)  # fmt: skip
+STATE_WIDTH = 13
 FRESH, GOING = 0.0, 1.0
 
-MARGIN = 1e-10  # how near a bound counts as at it
+# What the loop is told: columns of its limits
+PIECE, MOST, MOST_RESTARTS, ALPHA, FIRST_DAMPING, SOFT, COUPLED, EXACT = range(8)
+NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
+
 TRIES = 14  # dampings tried for one step
-SLOW_STEPS = 8  # steps that gain less than SLOW_GAIN before a restart
-SLOW_GAIN = 0.03
+PASSES = 3  # times a step is taken again because a dof met its bound
 LARGEST_STEP = 1.0  # [rad, m] of any one degree of freedom: beyond it the quadratic says nothing about rotations
 STATIONARY_GAIN = 1e-11  # predicted gain, relative to the energy, below which a pose is stationary
-DAMPING_FLOOR = 1e-9
-DAMPING_CEILING = 1e9
+SLOW_STEPS = 5.0  # steps that gain less than SLOW_GAIN before the figure starts elsewhere
+SLOW_GAIN = 0.1
+EXACT_BEYOND = 0.1  # a step that leaves more of the energy than this calls for the exact Hessian
+KICKS = 2.0  # times a figure caught on its limits is moved off them before a restart
+ALL_ANEW = 8.0  # every so many restarts, all of the figure starts anew
+ESCAPES_MOST = 20.0
+DAMPING_FLOOR, DAMPING_CEILING = 1e-9, 1e9
 
 
 @kernel
-def scale_of(order, hessian, scale):
+def damping_scale(order, hessian, scale):
     """Write the metric of the damping (n,): the mean diagonal of the Hessian, the same for every dof."""
     n = scale.shape[0]
     total = 0.0
@@ -72,214 +75,190 @@ def scale_of(order, hessian, scale):
 
 
 @kernel
-def multiply(order, hessian, x, out):
-    """Write H x (n,) for a matrix stored by depth."""
-    n = x.shape[0]
-    for i in range(n):
-        out[i] = 0.0
-    for i in range(n):
-        depth = order.rows[i, DEPTH]
-        total = hessian[i, depth] * x[i]
-        j = order.rows[i, UP]
-        for k in range(depth - 1, -1, -1):
-            total += hessian[i, k] * x[j]
-            out[j] += hessian[i, k] * x[i]
-            j = order.rows[j, UP]
-        out[i] += total
-
-
-@kernel
-def newton_step(order, theta, lower, upper, ws, fixed, scale, damping, passes):
+def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
     """Write into ws.step the damped Newton step on the free dofs; return whether the matrix was positive definite.
 
-    Dofs that the step would carry past a bound are stopped there, and the rest answers to that, `passes` times.
+    Dofs that the step would carry past a bound are stopped there, and the rest answers to that, PASSES times.
     """
     n = theta.shape[0]
-    step, rhs = ws.step, ws.spare
+    step, moved = ws.step, ws.spare  # moved: the displacement of dofs already stopped at a bound
+    stopped = False
     for i in range(n):
-        rhs[i] = 0.0  # displacement already decided: dofs stopped at a bound
-    for _ in range(passes):
+        moved[i] = 0.0
+    for _ in range(PASSES):
         damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor)
         if factorise(order, ws.factor, 0.0) >= 0:
             return False
-        stopped = False
-        moved = False
-        for i in range(n):
-            if rhs[i] != 0.0:
-                moved = True
-        if moved:
-            multiply(order, ws.hessian, rhs, step)
+        if stopped:
+            multiply(order, ws.hessian, moved, step)
+            for i in range(n):
+                step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] - step[i]
         else:
             for i in range(n):
-                step[i] = 0.0
-        for i in range(n):
-            step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] - step[i]
+                step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
         substitute(order, ws.factor, step)
-        for i in range(n):
-            if fixed[i] != 0.0:
-                step[i] = rhs[i]
         largest = 0.0
         for i in range(n):
-            if abs(step[i]) > largest:
-                largest = abs(step[i])
+            if fixed[i] != 0.0:
+                step[i] = moved[i]
+            largest = max(largest, abs(step[i]))
         if largest > LARGEST_STEP:
-            shrink = LARGEST_STEP / largest
             for i in range(n):
-                step[i] *= shrink
+                step[i] *= LARGEST_STEP / largest
             return True
+        again = False
         for i in range(n):
             if fixed[i] == 0.0:
                 target = theta[i] + step[i]
-                if target < lower[i] - MARGIN or target > upper[i] + MARGIN:
-                    bound = lower[i] if target < lower[i] else upper[i]
-                    fixed[i] = 2.0
-                    rhs[i] = bound - theta[i]
-                    stopped = True
-        if not stopped:
+                if target < lower[i] or target > upper[i]:
+                    moved[i] = (lower[i] if target < lower[i] else upper[i]) - theta[i]
+                    fixed[i] = 1.0
+                    again = True
+        if not again:
             return True
+        stopped = True
     return True
 
 
 @kernel
-def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace):
-    """Advance one problem by at most `limits[0]` iterations from its state; return what became of it.
+def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact):
+    """Write gradient and Hessian at a placed pose and mark the active bounds; return the largest free gradient."""
+    if coupled:
+        clear_hessian(ws)
+    derivatives(figure, order, springs, theta, ws, exact)
+    return active_bounds(theta, ws.gradient, lower, upper, fixed)
 
-    limits: (iterations in this call, iterations in all, restarts, alpha, first damping, soft, keep_hessian_clear).
-    soft: 1 where something is to be minimised beyond the goals' tolerances.
+
+@kernel
+def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace):
+    """Make one accepted step from theta, in place; return whether there was one to make.
+
+    Damping grows until the projected Armijo test (39) of seed 000 holds; the gain ratio sets the next damping.
     """
     n = theta.shape[0]
-    alpha, soft, coupled = limits[3], limits[5] != 0.0, limits[6] != 0.0
+    energy = state[ENERGY]
+    coupled = limits[COUPLED] != 0.0
+    exact = limits[EXACT] == ALWAYS or (limits[EXACT] == WHERE_IT_PAYS and state[WAIT] <= 0.0)
+    largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0 if exact else 0.0)
+    damping_scale(order, ws.hessian, scale)
+    damping = state[DAMPING]
+    accepted = False
+    slope, length = 0.0, 0.0
+    tries = 0
+    while tries < TRIES:
+        if not damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
+            if not exact:
+                break  # not a number somewhere: damped Gauss-Newton is positive definite
+            exact = False  # the exact Hessian is indefinite here: Gauss-Newton's is not
+            state[WAITS] = min(2.0 * state[WAITS] + 1.0, 16.0)
+            state[WAIT] = state[WAITS]
+            forward(figure, theta, ws)
+            fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 0.0)
+            continue
+        tries += 1
+        slope, length = 0.0, 0.0
+        weighted = 0.0
+        for i in range(n):
+            x = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
+            ws.trial[i] = x
+            x -= theta[i]
+            slope += ws.gradient[i] * x
+            weighted += scale[i] * x * x
+            length = max(length, abs(x))
+        predicted = -0.5 * slope + 0.5 * damping * weighted
+        if not predicted > STATIONARY_GAIN * energy or not length > 0.0:
+            break
+        after = energy_at(figure, springs, ws.trial, ws)
+        state[EVALUATIONS] += 1.0
+        if after < energy and armijo(energy, after, slope, limits[ALPHA]):
+            accepted = True
+            gain = (energy - after) / predicted
+            damping *= 0.1 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)
+            for i in range(n):
+                theta[i] = ws.trial[i]
+            state[ENERGY] = after
+            break
+        damping = max(damping, 1e-5) * 8.0
+        active_bounds(theta, ws.gradient, lower, upper, fixed)
+    state[DAMPING] = min(max(damping, DAMPING_FLOOR), DAMPING_CEILING)
+    if accepted:
+        left = state[ENERGY] / energy
+        state[SLOW] = state[SLOW] + 1.0 if left > 1.0 - SLOW_GAIN else 0.0
+        state[WAIT] = max(state[WAIT] - 1.0, 0.0 if left > EXACT_BEYOND else 1.0)
+        recentre_all(figure, theta, lower, upper)
+    if trace.shape[0] > 0:
+        row = int(state[ITERATIONS]) - 1
+        record(trace, row, state[ENERGY], largest, length if accepted else 0.0, state[DAMPING], fixed, state[EVALUATIONS],
+               slope if accepted else 0.0, energy)  # fmt: skip
+    return accepted
+
+
+@kernel
+def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    soft = limits[SOFT] != 0.0  # something is to be minimised beyond the goals' tolerances
     if state[PHASE] == FRESH:
         project(theta, lower, upper)
         state[PHASE] = GOING
-        state[ENERGY] = energy_at(figure, springs, theta, ws)
-        state[DAMPING] = limits[4]
-        state[EVALUATIONS] += 1.0
-        state[SLOW] = 0.0
-        state[ESCAPES] = 0.0
-        state[STALLED] = 0.0
-    else:
-        energy_at(figure, springs, theta, ws)
-    energy = state[ENERGY]
-    budget = limits[0]
+        state[DAMPING] = limits[FIRST_DAMPING]
+        state[EVALUATIONS] = 1.0
+        state[WAIT] = 1.0
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    left = limits[PIECE]
     while True:
         if not soft and all_reached(ws.error, tolerances):
             return CONVERGED
-        if state[ITERATIONS] >= limits[1]:
+        if state[ITERATIONS] >= limits[MOST]:
             put_back_best(figure, springs, theta, ws, state)
             return EXHAUSTED
-        if budget <= 0.0:
+        if left <= 0.0:
             return RUNNING
-        budget -= 1.0
-        row = int(state[ITERATIONS])
+        left -= 1.0
         state[ITERATIONS] += 1.0
-        before = energy
-        if coupled:
-            clear_hessian(ws)
-        derivatives(figure, order, springs, theta, ws, 1.0)
-        scale_of(order, ws.hessian, scale)
-        largest = active_bounds(theta, ws.gradient, lower, upper, MARGIN, fixed)
-        exact = True
-        accepted = False
-        stationary = False
-        damping = state[DAMPING]
-        slope = 0.0
-        length = 0.0
-        tries = 0
-        while tries < TRIES:
-            tries += 1
-            if not newton_step(order, theta, lower, upper, ws, fixed, scale, damping, 3):
-                if not exact:
-                    break  # not a number somewhere: Gauss-Newton with damping is always positive definite
-                # The exact Hessian is indefinite here: Gauss-Newton's is not.
-                exact = False
-                forward(figure, theta, ws)
-                if coupled:
-                    clear_hessian(ws)
-                derivatives(figure, order, springs, theta, ws, 0.0)
-                active_bounds(theta, ws.gradient, lower, upper, MARGIN, fixed)
-                tries -= 1
-                continue
-            slope = 0.0
-            length = 0.0
-            weighted = 0.0
-            for i in range(n):
-                x = theta[i] + ws.step[i]
-                x = min(max(x, lower[i]), upper[i])
-                ws.trial[i] = x
-                x -= theta[i]
-                slope += ws.gradient[i] * x
-                length = max(length, abs(x))
-                weighted += scale[i] * x * x
-            predicted = -0.5 * slope + 0.5 * damping * weighted
-            if not predicted > STATIONARY_GAIN * energy or not length > 0.0:
-                stationary = True
-                break
-            after = energy_at(figure, springs, ws.trial, ws)
-            state[EVALUATIONS] += 1.0
-            if after < energy and armijo(energy, after, slope, alpha):
-                gain = (energy - after) / predicted
-                accepted = True
-                for i in range(n):
-                    theta[i] = ws.trial[i]
-                energy = after
-                if gain > 0.75:
-                    damping *= 0.1
-                elif gain > 0.25:
-                    damping *= 0.4
-                else:
-                    damping *= 2.0
-                break
-            damping = max(damping, 1e-5) * 8.0
-            active_bounds(theta, ws.gradient, lower, upper, MARGIN, fixed)
-        state[DAMPING] = min(max(damping, DAMPING_FLOOR), DAMPING_CEILING)
-        if row < trace.shape[0]:
-            held = 0.0
-            for i in range(n):
-                held += 1.0 if fixed[i] != 0.0 else 0.0
-            trace[row, TRACE_ENERGY] = energy
-            trace[row, TRACE_GRADIENT] = largest
-            trace[row, TRACE_STEP] = length if accepted else 0.0
-            trace[row, TRACE_DAMPING] = state[DAMPING]
-            trace[row, TRACE_ACTIVE] = held
-            trace[row, TRACE_EVALUATIONS] = state[EVALUATIONS]
-            trace[row, TRACE_SLOPE] = slope if accepted else 0.0
-            trace[row, TRACE_BEFORE] = before
-        if accepted:
-            recentre_all(figure, theta, lower, upper)
-            state[SLOW] = state[SLOW] + 1.0 if energy > (1.0 - SLOW_GAIN) * before else 0.0
-        else:
+        accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
+        if not accepted:
             forward(figure, theta, ws)
-            if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled, energy, state):
-                energy = energy_at(figure, springs, theta, ws)
-                state[EVALUATIONS] += 1.0
-                state[DAMPING] = limits[4]
-                state[SLOW] = 0.0
-                state[ENERGY] = energy
+            if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
                 continue
             energy_at(figure, springs, theta, ws)
-        state[ENERGY] = energy
-        hopeless = not accepted or (state[SLOW] >= SLOW_STEPS and state[RESTARTS] < limits[2])
-        if not hopeless:
+        elsewhere = state[RESTARTS] < limits[MOST_RESTARTS] or state[HOPS] < KICKS
+        if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere):
             continue
-        # Nothing more to gain from here: remember the best pose, and start elsewhere while restarts are left.
         if soft and all_reached(ws.error, tolerances):
             return CONVERGED
-        if not state[BEST] <= energy:
-            state[BEST] = energy
-            for i in range(n):
-                ws.best[i] = theta[i]
-        if state[RESTARTS] >= limits[2]:
-            put_back_best(figure, springs, theta, ws, state)
+        if not start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits):
             return STATIONARY
+
+
+@kernel
+def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits):
+    """Remember the best pose, and leave it: off the limits that hold it, then to random poses while restarts are left.
+
+    Returns whether there is a new start; if not, theta is the best pose.
+    """
+    n = theta.shape[0]
+    if state[ENERGY] < state[BEST] * (1.0 - 1e-9):
+        state[BEST] = state[ENERGY]
+        state[HOPS] = 0.0
+        for i in range(n):
+            ws.best[i] = theta[i]
+    for i in range(n):
+        theta[i] = ws.best[i]
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    hop = state[HOPS]
+    state[HOPS] += 1.0
+    if hop >= KICKS or not kick(theta, lower, upper, ws.gradient, fixed, hop):
+        if state[RESTARTS] >= limits[MOST_RESTARTS]:
+            return False
         state[RESTARTS] += 1.0
-        random_pose(figure, lower, upper, start, state, theta)
-        energy = energy_at(figure, springs, theta, ws)
-        state[ENERGY] = energy
-        state[DAMPING] = limits[4]
-        state[EVALUATIONS] += 1.0
-        state[SLOW] = 0.0
-        state[ESCAPES] = 0.0
+        whole = state[RESTARTS] % ALL_ANEW == 0.0
+        if whole or shake(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta) == 0:
+            random_pose(figure, lower, upper, start, state, theta)
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    state[EVALUATIONS] += 2.0
+    state[DAMPING] = limits[FIRST_DAMPING]
+    state[SLOW], state[ESCAPES], state[WAIT], state[WAITS] = 0.0, 0.0, 1.0, 0.0
+    return True
 
 
 @kernel
@@ -292,19 +271,16 @@ def put_back_best(figure, springs, theta, ws, state):
 
 
 @kernel
-def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled, energy, state):
+def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
     """At a stationary pose that is no minimum, move downhill along a direction of negative curvature.
 
     The direction comes from the pivot at which the exact factorisation fails; both senses are tried and the lower one
     is taken (the positive one if they are equal), so the answer is always the same. Returns whether the pose moved.
     """
     n = theta.shape[0]
-    if state[ESCAPES] >= 20.0:
+    if state[ESCAPES] >= ESCAPES_MOST or limits[EXACT] == NEVER:
         return False
-    if coupled:
-        clear_hessian(ws)
-    derivatives(figure, order, springs, theta, ws, 1.0)
-    active_bounds(theta, ws.gradient, lower, upper, MARGIN, fixed)
+    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, limits[COUPLED] != 0.0, 1.0)
     damped_copy(order, ws.hessian, fixed, 1e-9, scale, ws.factor)
     failed = factorise(order, ws.factor, 0.0)
     if failed < 0:
@@ -313,39 +289,41 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
     largest = 0.0
     for i in range(n):
         largest = max(largest, abs(ws.step[i]))
-    size = 0.3
+    size = 0.3 / largest
     for _ in range(12):
-        best = energy
+        best = state[ENERGY]
         sense = 0.0
         for side in range(2):
-            sign = 1.0 if side == 0 else -1.0
+            sign = 1.0 - 2.0 * side
             for i in range(n):
-                x = theta[i] + sign * size / largest * ws.step[i]
-                ws.trial[i] = min(max(x, lower[i]), upper[i])
+                ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
             value = energy_at(figure, springs, ws.trial, ws)
             state[EVALUATIONS] += 1.0
             if value < best:
                 best, sense = value, sign
         if sense != 0.0:
             for i in range(n):
-                x = theta[i] + sense * size / largest * ws.step[i]
-                theta[i] = min(max(x, lower[i]), upper[i])
+                theta[i] = min(max(theta[i] + sense * size * ws.step[i], lower[i]), upper[i])
+            state[ENERGY] = energy_at(figure, springs, theta, ws)
+            state[EVALUATIONS] += 1.0
             state[ESCAPES] += 1.0
+            state[DAMPING] = limits[FIRST_DAMPING]
+            state[SLOW] = 0.0
             return True
         size *= 0.3
     return False
 
 
 @entry
-def newton_batch(figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors, outcome, trace):
+def newton_batch(figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors, outcome, trace):  # fmt: skip
     """Solve every problem of a batch: poses (t, n) from where they are, targets data (t or 1, g, WIDTH).
 
     Writes poses, errors (t, g), states (t, STATE_WIDTH) and outcome (t,); trace (rows, TRACE_WIDTH) of the last problem.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    extra = work[work.shape[0] - 2 * n :]
-    fixed, scale = extra[:n], extra[n:]
+    fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
+    scale = work[work.shape[0] - n :]
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue
@@ -364,11 +342,13 @@ class Newton(CompiledSolver):
     """Projected Newton with the exact Hessian (mathematics.md): the default.
 
     alpha: how much of the predicted decrease a step must give, seed 000 (39). damping: of the first step, relative to
-    the mean diagonal of the Hessian.
+    the mean diagonal of the Hessian. exact: "auto" takes the exact Hessian where Gauss-Newton steps gain too little,
+    "always" takes it wherever it is positive definite, "never" is damped Gauss-Newton.
     """
 
     alpha: float = 1e-4
     damping: float = 1e-3
+    exact: str = "auto"
 
     name: ClassVar[str] = "newton"
     summary: ClassVar[str] = "projected Newton with the exact gathered Hessian; the default"
@@ -376,9 +356,18 @@ class Newton(CompiledSolver):
     state_width: ClassVar[int] = STATE_WIDTH
     loop: ClassVar = staticmethod(newton_batch)
 
+    def __post_init__(self):
+        if self.exact not in EXACT_NAMES:
+            raise SolverError("newton: exact", expected="'auto', 'always' or 'never'", got=repr(self.exact))
+
     def limits(self, problem, request: Request) -> np.ndarray:
-        """Return what `newton_loop` reads: see there."""
-        most = float(request.max_iterations if request.max_iterations is not None else self.iterations * (1 + request.restarts))
+        """Return what `newton_loop` reads, column by column."""
+        most = request.max_iterations
+        if most is None:
+            most = self.iterations * (1 + request.restarts)
         return np.array(
-            [most + 1.0, most, float(request.restarts), self.alpha, self.damping, float(problem.soft), float(problem.coupled)]
+            (most + 1.0, most, request.restarts, self.alpha, self.damping, problem.soft, problem.coupled, EXACT_NAMES[self.exact])
         )
+
+
+EXACT_NAMES = {"never": NEVER, "auto": WHERE_IT_PAYS, "always": ALWAYS}

@@ -62,9 +62,9 @@ class Result:
     def _good(self) -> np.ndarray:
         """(t,) bool, the independent verdict on each problem."""
         poses, errors = self.outcome.poses, self.outcome.errors
-        inside = (poses >= self.request.lower - LIMIT_TOLERANCE) & (poses <= self.request.upper + LIMIT_TOLERANCE)
-        reached = (errors <= self.problem.tolerances) | np.isinf(self.problem.tolerances)
-        return inside.all(axis=1) & reached.all(axis=1) & np.isfinite(poses).all(axis=1)
+        past = np.maximum(self.request.lower - poses, poses - self.request.upper)
+        # NaN compares false, so a pose or an error that is no number is never good
+        return (past <= LIMIT_TOLERANCE).all(axis=1) & (errors <= self.problem.tolerances).all(axis=1)
 
     @cached_property
     def ok(self) -> Any:
@@ -99,13 +99,13 @@ class Result:
     def iterations(self) -> Any:
         """How many iterations it took, restarts included: an int, or an array for a batch."""
         counts = self.outcome.iterations
-        return counts.reshape(self.shape) if self.shape else int(counts[0])
+        return counts.reshape(self.shape).astype(int) if self.shape else int(counts[0])
 
     @property
     def evaluations(self) -> Any:
         """How many times the energy was evaluated: an int, or an array for a batch."""
         counts = self.outcome.evaluations
-        return counts.reshape(self.shape) if self.shape else int(counts[0])
+        return counts.reshape(self.shape).astype(int) if self.shape else int(counts[0])
 
     @property
     def trace(self) -> Any:

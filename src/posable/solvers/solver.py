@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,19 +19,23 @@ SOLVERS = Registry("solver")
 register = SOLVERS.register
 
 CHUNK = 64  # problems a thread takes at a time
+SMALL = 16  # problems that are not worth a second thread
 OUT_OF_TIME = -1  # an outcome that the machinery gives, beside those of kernels/stepping.py
 
 
-@dataclass
 class Outcome:
-    """What a solver leaves behind, before anybody judges it: one row per problem of the batch."""
+    """What a solver leaves behind, before anybody judges it: one row per problem of the batch.
 
-    poses: np.ndarray  # (t, n)
-    codes: np.ndarray  # (t,) of kernels/stepping.py, or OUT_OF_TIME
-    errors: np.ndarray  # (t, g) of each spring [m, rad]
-    iterations: np.ndarray  # (t,)
-    evaluations: np.ndarray  # (t,)
-    traces: list[dict[str, np.ndarray]] = field(default_factory=list)
+    poses (t, n); codes (t,) of kernels/stepping.py, or OUT_OF_TIME; errors (t, g) of each spring [m, rad];
+    iterations and evaluations (t,); traces, one per problem where they were asked for.
+    """
+
+    __slots__ = ("codes", "errors", "evaluations", "iterations", "poses", "traces")
+
+    def __init__(self, poses: np.ndarray, codes: np.ndarray, errors: np.ndarray, iterations: Any, evaluations: Any, traces: Any = None):
+        self.poses, self.codes, self.errors = poses, codes, errors
+        self.iterations, self.evaluations = iterations, evaluations
+        self.traces: list[dict[str, np.ndarray]] = traces or []
 
 
 @dataclass(frozen=True)
@@ -81,45 +85,50 @@ class CompiledSolver(Solver):
 
     def run(self, problem: Problem, request: Request) -> Outcome:
         """Solve every problem: in one entry, on several threads, or in small pieces where time or a trace is wanted."""
-        t, n = request.starts.shape
+        t = request.starts.shape[0]
         states = np.zeros((t, self.state_width))
-        states[:, self.seed_column] = float((request.seed * 2654435761 + 12345) % 4294967296)
+        states[:, self.seed_column] = (request.seed * 2654435761 + 12345) % 4294967296
         states[:, self.best_column] = np.inf
         outcome = Outcome(
             request.starts.copy(),
-            np.full(t, RUNNING, dtype=np.int64),
-            np.zeros((t, len(problem.springs))),
             np.zeros(t, dtype=np.int64),
-            np.zeros(t, dtype=np.int64),
+            np.empty((t, len(problem.springs))),
+            states[:, self.iteration_column],
+            states[:, self.evaluation_column],
         )
         limits = self.limits(problem, request)
         if request.record or request.time_limit is not None:
             self._run_in_pieces(problem, request, outcome, states, limits)
+        elif t <= SMALL or (request.threads or os.cpu_count() or 1) == 1:
+            self._enter(problem, request, outcome, states, limits, None, _EMPTY_TRACE, np.empty(problem.work_size))
         else:
-            threads = request.threads or (os.cpu_count() or 1)
-            if t <= CHUNK // 4 or threads == 1:
-                self._enter(problem, request, outcome, states, limits, slice(0, t), _EMPTY_TRACE, None)
-            else:
-                step = min(CHUNK, -(-t // threads))
-                pieces = [slice(i, min(i + step, t)) for i in range(0, t, step)]
-                with ThreadPoolExecutor(threads) as pool:
-                    for done in [
-                        pool.submit(self._enter, problem, request, outcome, states, limits, piece, _EMPTY_TRACE, None)
-                        for piece in pieces
-                    ]:
-                        done.result()
-        outcome.iterations[:] = states[:, self.iteration_column]
-        outcome.evaluations[:] = states[:, self.evaluation_column]
+            self._run_on_threads(problem, request, outcome, states, limits)
         return outcome
 
+    def _run_on_threads(self, problem, request, outcome, states, limits) -> None:
+        """Solve pieces of a batch side by side; each problem is solved as it would be alone, so the bits are the same."""
+        t = request.starts.shape[0]
+        threads = request.threads or os.cpu_count() or 1
+        step = min(CHUNK, -(-t // threads))
+        with ThreadPoolExecutor(threads) as pool:
+            pieces = [slice(i, min(i + step, t)) for i in range(0, t, step)]
+            done = [
+                pool.submit(
+                    self._enter, problem, request, outcome, states, limits, piece, _EMPTY_TRACE, np.empty(problem.work_size)
+                )
+                for piece in pieces
+            ]
+            for future in done:
+                future.result()
+
     def _enter(self, problem, request, outcome, states, limits, piece, trace, work) -> None:
-        figure, data = problem.skeleton.figure, problem.data
-        if work is None:
-            work = np.empty(problem.work_size)
+        data, poses, starts, errors, codes = problem.data, outcome.poses, request.starts, outcome.errors, outcome.codes
+        if piece is not None:
+            poses, starts, errors, codes, states = poses[piece], starts[piece], errors[piece], codes[piece], states[piece]
+            data = data if data.shape[0] == 1 else data[piece]
         type(self).loop(
-            figure, problem.order, problem.kind, data if data.shape[0] == 1 else data[piece], problem.pull, problem.home,
-            problem.tolerances, request.lower, request.upper, outcome.poses[piece], request.starts[piece],
-            work, problem.depth, states[piece], limits, outcome.errors[piece], outcome.codes[piece], trace,
+            problem.skeleton.figure, problem.order, problem.kind, data, problem.pull, problem.home, problem.tolerances,
+            request.lower, request.upper, poses, starts, work, problem.depth, states, limits, errors, codes, trace,
         )  # fmt: skip
 
     def _run_in_pieces(self, problem, request, outcome, states, limits) -> None:
