@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 def joint_transform(motion: JointMotion, values: ArrayLike) -> tuple[Floats, Rotation]:
     """Return how far a joint moves and turns its own frame at `values` (..., k): translation (..., 3) [m], rotation."""
-    theta = np.asarray(values, dtype=float)
+    theta = np.array(values, dtype=float)  # a copy: SciPy wants to be able to write
     shape = theta.shape[:-1]
     theta = theta.reshape(math.prod(shape), theta.shape[-1])
     translation = np.zeros((len(theta), 3))

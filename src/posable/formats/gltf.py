@@ -1,2 +1,381 @@
-from posable.formats.format import Format
-FORMAT = Format('gltf', ('.gltf',), '', '')
+"""glTF and GLB, read: nodes as a skeleton, animations as motions, meshes to look at. Metres, y up.
+
+Joints are the nodes of the skins, whatever an animation moves, and everything above them; other nodes below them are sites.
+A joint rests as its node does and turns by a rotation vector from there. The topmost joints of a skin, and nodes whose
+position is animated, move freely. Figures are rigid: constant scales go into the lengths, animated ones are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from posable.formats.format import Format, Options, build_skeleton
+from posable.formats.gltf_animation import Track, frame_times, read_animation
+from posable.formats.gltf_container import GLB_MAGIC, Container, node_name
+from posable.formats.scene import Mesh, Scene
+from posable.formats.source import Source
+from posable.motion import Motion
+from posable.skeleton import Ball, Fixed, Free, Joint, Site
+
+Floats = NDArray[np.float64]
+_STILL = 1e-6  # [m] below which an animated position counts as resting
+
+
+@dataclass
+class Node:
+    """A node: its transform in its parent's frame, and the rigid frame and scale that it has in the world at rest."""
+
+    name: str
+    parent: int = -1
+    translation: Floats = field(default_factory=lambda: np.zeros(3))
+    linear: Floats = field(default_factory=lambda: np.eye(3))  # rotation times scale
+    position_world: Floats = field(default_factory=lambda: np.zeros(3))
+    rotation_world: Floats = field(default_factory=lambda: np.eye(3))
+    stretch: Floats = field(default_factory=lambda: np.eye(3))  # the linear part in the world is rotation_world @ stretch
+
+    def matrix(self) -> Floats:
+        """The full transform in the world, scale and all."""
+        out = np.eye(4)
+        out[:3, :3], out[:3, 3] = self.rotation_world @ self.stretch, self.position_world
+        return out
+
+    def inverse(self) -> Floats:
+        """The inverse of the rigid transform in the world."""
+        out = np.eye(4)
+        out[:3, :3], out[:3, 3] = self.rotation_world.T, -self.rotation_world.T @ self.position_world
+        return out
+
+
+def sniff(head: bytes) -> bool:
+    """Say whether a file that starts with `head` is glTF or GLB."""
+    return head[:4] == GLB_MAGIC or (head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and b'"' in head)
+
+
+def read(source: Source, options: Options) -> Scene:
+    """Return the skeleton, the motions and the meshes of a glTF or GLB file."""
+    container = Container(source)
+    _warn_of_extensions(source, container)
+    nodes = _read_nodes(source, container)
+    if not nodes:
+        meshes = container.list("meshes")
+        if not meshes:
+            raise container.error((), "nodes", "none")
+        return Scene()
+    animations = [read_animation(container, i) for i in range(len(container.list("animations")))]
+    skinned = _skin_joints(container)
+    roles = _choose(nodes, skinned, {track.node for _, tracks in animations for track in tracks if track.path != "scale"})
+    moving_freely = _free_nodes(nodes, roles, skinned, animations)
+    skeleton, joint_nodes = _build(source, nodes, roles, moving_freely)
+    motions = {}
+    for name, tracks in animations:
+        motion = _motion(source, skeleton, nodes, joint_nodes, name, tracks, options.fps)
+        if motion is not None:
+            motions[_fresh(motion.name, motions)] = motion
+    meshes = _read_meshes(container, nodes, roles)
+    first = next(iter(motions.values()), None)
+    return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
+
+
+def _fresh(name: str, taken: dict) -> str:
+    number, fresh = 2, name
+    while fresh in taken:
+        fresh, number = f"{name}_{number}", number + 1
+    return fresh
+
+
+def _warn_of_extensions(source: Source, container: Container) -> None:
+    required = container.json.get("extensionsRequired", [])
+    harmless = ("KHR_mesh_quantization", "KHR_materials", "KHR_texture", "KHR_lights", "EXT_texture")
+    strange = [name for name in required if not name.startswith(harmless)]
+    if strange:
+        source.warn(f"required extensions that are not read: {', '.join(strange[:5])}")
+
+
+# -------------------------------------------------------------------------------------------------------- the nodes
+
+
+def _read_nodes(source: Source, container: Container) -> list[Node]:
+    entries = container.list("nodes")
+    scenes = container.list("scenes")
+    if "scene" in container.json:
+        container.item("scenes", container.json["scene"], ("scene",))
+    for i, scene in enumerate(scenes):
+        for k, node in enumerate(scene.get("nodes", [])):
+            container.item("nodes", node, ("scenes", i, "nodes", k))
+    names = source.unique([node_name(entry, i) for i, entry in enumerate(entries)], "joint")
+    nodes = [Node(name) for name in names]
+    for i, entry in enumerate(entries):
+        nodes[i].translation, nodes[i].linear = _local_transform(container, entry, ("nodes", i))
+        for k, child in enumerate(entry.get("children", [])):
+            container.item("nodes", child, ("nodes", i, "children", k))
+            if nodes[child].parent >= 0 or child == i:
+                raise container.error(("nodes", i, "children", k), "a node with no other parent", child)
+            nodes[child].parent = i
+    order = _parents_first(nodes)
+    if len(order) < len(nodes):
+        lost = min(set(range(len(nodes))) - set(order))
+        raise container.error(("nodes", lost), "nodes that form trees", "a cycle")
+    uneven = []
+    for i in order:
+        uneven += [nodes[i].name] if _place(nodes, i) else []
+    if uneven:
+        source.warn(f"uneven scale or shear: lengths hold at rest, not when it turns, below {', '.join(uneven[:5])}")
+    return nodes
+
+
+def _parents_first(nodes: list[Node]) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for i, node in enumerate(nodes):
+        children.setdefault(node.parent, []).append(i)
+    order, stack = [], list(reversed(children.get(-1, [])))
+    while stack:
+        i = stack.pop()
+        order.append(i)
+        stack += reversed(children.get(i, []))
+    return order
+
+
+def _local_transform(container: Container, entry: dict[str, Any], path: tuple) -> tuple[Floats, Floats]:
+    parts = {}
+    for key, size in (("matrix", 16), ("translation", 3), ("rotation", 4), ("scale", 3)):
+        if key in entry:
+            if len(entry[key]) != size:
+                raise container.error((*path, key), f"{size} numbers", len(entry[key]))
+            parts[key] = np.array(entry[key], dtype=float)
+    if "matrix" in parts:
+        matrix = parts["matrix"].reshape(4, 4).T
+        return matrix[:3, 3].copy(), matrix[:3, :3].copy()
+    rotation = np.eye(3)
+    if "rotation" in parts:
+        if not np.linalg.norm(parts["rotation"]) > 1e-6:
+            raise container.error((*path, "rotation"), "a quaternion that is not zero", parts["rotation"].tolist())
+        rotation = Rotation.from_quat(parts["rotation"]).as_matrix()
+    scale = parts.get("scale", np.ones(3))
+    return parts.get("translation", np.zeros(3)), rotation * scale
+
+
+def _place(nodes: list[Node], i: int) -> bool:
+    """Place a node in the world: rigid frame times stretch. Say whether the stretch is uneven."""
+    node = nodes[i]
+    parent = nodes[node.parent] if node.parent >= 0 else Node("")
+    full = parent.rotation_world @ parent.stretch
+    node.position_world = parent.position_world + full @ node.translation
+    linear = full @ node.linear
+    size = float(np.abs(linear).max()) or 1.0
+    u, s, v = np.linalg.svd(linear / size)
+    rotation = u @ v
+    if np.linalg.det(rotation) < 0:
+        rotation = u @ np.diag([1.0, 1.0, -1.0]) @ v
+    node.rotation_world = rotation
+    node.stretch = rotation.T @ linear
+    return bool(s[0] - s[2] > 1e-3 * s[0]) or float(np.linalg.det(linear / size)) < 0
+
+
+def _skin_joints(container: Container) -> set[int]:
+    joints = set()
+    for i, skin in enumerate(container.list("skins")):
+        for k, joint in enumerate(skin["joints"]):
+            container.item("nodes", joint, ("skins", i, "joints", k))
+            joints.add(joint)
+    return joints
+
+
+def _choose(nodes: list[Node], skinned: set[int], animated: set[int]) -> dict[int, str]:
+    """Return what becomes of each node: it is "moving", "fixed" (above one that moves) or a "site" below a joint."""
+    moving = skinned | animated or set(range(len(nodes)))
+    roles = dict.fromkeys(moving, "moving")
+    for i in moving:
+        above = nodes[i].parent
+        while above >= 0 and above not in roles:
+            roles[above] = "fixed"
+            above = nodes[above].parent
+    for i in _parents_first(nodes):
+        if i not in roles and nodes[i].parent in roles:
+            roles[i] = "site"
+    return roles
+
+
+def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], animations: list) -> set[int]:
+    """Return the nodes that also translate: topmost skin joints, and those that an animation moves away from rest."""
+    free = set()
+    for i in skinned:
+        above = nodes[i].parent
+        while above >= 0 and roles.get(above) != "moving":
+            above = nodes[above].parent
+        if above < 0:
+            free.add(i)
+    for _, tracks in animations:
+        for track in tracks:
+            if track.path == "translation":
+                parent = nodes[nodes[track.node].parent].stretch if nodes[track.node].parent >= 0 else np.eye(3)
+                if np.abs((track.values - nodes[track.node].translation) @ parent.T).max() > _STILL:
+                    free.add(track.node)
+    return free
+
+
+# ------------------------------------------------------------------------------------------------------ the skeleton
+
+
+def _rest(nodes: list[Node], i: int, anchor: int) -> tuple[Floats, Floats]:
+    """Return the offset (3,) [m] and rotation (3, 3) of node `i` in the rigid frame of node `anchor` at rest."""
+    base = nodes[anchor] if anchor >= 0 else Node("")
+    return base.rotation_world.T @ (nodes[i].position_world - base.position_world), base.rotation_world.T @ nodes[i].rotation_world
+
+
+def _build(source: Source, nodes: list[Node], roles: dict[int, str], free: set[int]):
+    joints: list[Joint] = []
+    sites: list[Site] = []
+    joint_nodes: list[int] = []
+    anchors: dict[int, int] = {-1: -1}  # the joint that a site's children hang on
+    tops = [i for i in roles if roles[i] != "site" and nodes[i].parent < 0]
+    root = None
+    if len(tops) > 1:
+        root = _fresh("scene", {node.name: None for node in nodes})
+        joints.append(Joint(root, Fixed()))
+        joint_nodes.append(-1)
+    for i in _parents_first(nodes):
+        if i not in roles:
+            if nodes[i].parent in anchors and nodes[i].parent >= 0:
+                anchors[i] = anchors[nodes[i].parent]
+            continue
+        anchor = anchors[nodes[i].parent] if nodes[i].parent >= 0 else -1
+        offset, rotation = _rest(nodes, i, anchor)
+        if roles[i] == "site":
+            anchors[i] = anchor
+            sites.append(Site(nodes[i].name, nodes[anchor].name, offset, rotation))
+            continue
+        anchors[i] = i
+        motion = Fixed() if roles[i] == "fixed" else Free("rotvec") if i in free else Ball("rotvec")
+        parent = nodes[anchor].name if anchor >= 0 else root
+        joints.append(Joint(nodes[i].name, motion, parent, offset=offset, rotation=rotation))
+        joint_nodes.append(i)
+    skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up="y", info={"format": "gltf"})
+    return skeleton, joint_nodes
+
+
+def _motion(source: Source, skeleton, nodes, joint_nodes, name, tracks: list[Track], fps) -> Motion | None:
+    """Return one animation as poses at a steady rate."""
+    tracks = [track for track in tracks if track.path != "weights"]
+    if not tracks:
+        return None
+    scaled = [nodes[t.node].name for t in tracks if t.path == "scale" and np.ptp(t.values, axis=0).max(initial=0.0) > 1e-3]
+    if scaled:
+        source.warn(f"animated scale is left out: {', '.join(scaled[:5])}")
+    times, rate = frame_times(source, tracks, fps, max(skeleton.size, 1))
+    poses = np.repeat(skeleton.rest[None], len(times), axis=0)
+    by_node: dict[int, dict[str, Track]] = {}
+    for track in tracks:
+        by_node.setdefault(track.node, {})[track.path] = track
+    for i, where in zip(joint_nodes, skeleton.slices, strict=True):
+        if i not in by_node or where.stop == where.start:
+            continue
+        parent = nodes[nodes[i].parent] if nodes[i].parent >= 0 else Node("")
+        offset, rotation = _rest(nodes, i, nodes[i].parent)
+        if "rotation" in by_node[i]:
+            turned = Rotation.from_quat(by_node[i]["rotation"].sample(times)).as_matrix()
+            # An even scale commutes with the rotation; the rest's own stretch is taken out by its polar part.
+            poses[:, where.stop - 3 : where.stop] = _rotation_vectors(Rotation.from_matrix(rotation.T @ turned))
+        if "translation" in by_node[i] and where.stop - where.start == 6:
+            moved = by_node[i]["translation"].sample(times) @ parent.stretch.T - offset
+            poses[:, where.start : where.start + 3] = moved @ rotation
+    return Motion(skeleton, poses, rate, name or source.path.stem)
+
+
+def _rotation_vectors(rotation: Rotation) -> Floats:
+    """Return rotation vectors (T, 3) that go on over half a turn instead of jumping back."""
+    quaternions = rotation.as_quat()
+    flips = np.sum(quaternions[1:] * quaternions[:-1], axis=1) < 0
+    signs = np.where(np.cumsum(np.concatenate([[quaternions[0, 3] < 0], flips])) % 2, -1.0, 1.0)
+    quaternions = quaternions * signs[:, None]
+    sine = np.linalg.norm(quaternions[:, :3], axis=1)
+    angle = 2.0 * np.arctan2(sine, quaternions[:, 3])
+    factor = np.where(sine > 1e-9, angle / np.maximum(sine, 1e-300), 2.0)
+    return quaternions[:, :3] * factor[:, None]
+
+
+# -------------------------------------------------------------------------------------------------------- the meshes
+
+
+def _read_meshes(container: Container, nodes: list[Node], roles: dict[int, str]) -> list[Mesh]:
+    meshes: list[Mesh] = []
+    for i, entry in enumerate(container.list("nodes")):
+        if "mesh" not in entry:
+            continue
+        mesh = container.item("meshes", entry["mesh"], ("nodes", i, "mesh"))
+        skin = container.item("skins", entry["skin"], ("nodes", i, "skin")) if "skin" in entry else None
+        for k, primitive in enumerate(mesh["primitives"]):
+            path = ("meshes", entry["mesh"], "primitives", k)
+            surface = _read_surface(container, primitive, path)
+            if surface is None:
+                continue
+            vertices, faces = surface
+            name = mesh.get("name") or nodes[i].name
+            if skin is not None and "JOINTS_0" in primitive["attributes"]:
+                meshes.append(_skinned(container, nodes, name, vertices, faces, (skin, entry["skin"]), primitive, path))
+                continue
+            anchor = i
+            while anchor >= 0 and roles.get(anchor) not in ("moving", "fixed"):
+                anchor = nodes[anchor].parent
+            matrix = (nodes[anchor].inverse() if anchor >= 0 else np.eye(4)) @ nodes[i].matrix()
+            placed = vertices @ matrix[:3, :3].T + matrix[:3, 3]
+            meshes.append(Mesh(name, placed, faces, nodes[anchor].name if anchor >= 0 else None))
+    return meshes
+
+
+def _read_surface(container: Container, primitive: dict[str, Any], path: tuple) -> tuple[Floats, NDArray[np.int32]] | None:
+    """Return vertices and triangles of a primitive; None where it has none (points, lines, compressed)."""
+    attributes = primitive["attributes"]
+    counts = {key: container.count(index, (*path, "attributes", key)) for key, index in attributes.items()}
+    if len(set(counts.values())) > 1:
+        raise container.error((*path, "attributes"), "as many elements of each attribute", counts)
+    if "POSITION" not in attributes or primitive.get("mode", 4) != 4 or "KHR_draco_mesh_compression" in primitive.get("extensions", {}):
+        return None
+    vertices = container.accessor(attributes["POSITION"], (*path, "attributes", "POSITION"), kinds=("VEC3",))
+    if "indices" in primitive:
+        corners = container.accessor(primitive["indices"], (*path, "indices"), kinds=("SCALAR",), integer=True)[:, 0]
+    else:
+        corners = np.arange(len(vertices))
+    if len(corners) % 3 or (len(corners) and corners.max() >= len(vertices)):
+        raise container.error((*path, "indices"), f"triangles of {len(vertices)} vertices", f"{len(corners)} indices up to {corners.max()}")
+    return vertices, corners.reshape(-1, 3).astype(np.int32)
+
+
+def _skinned(container: Container, nodes: list[Node], name: str, vertices, faces, skin_at, primitive, path) -> Mesh:
+    skin, index = skin_at
+    joints = skin["joints"]
+    bind = np.tile(np.eye(4), (len(joints), 1, 1))
+    if "inverseBindMatrices" in skin:
+        where = ("skins", index, "inverseBindMatrices")
+        stored = container.accessor(skin["inverseBindMatrices"], where, kinds=("MAT4",))
+        if len(stored) < len(joints):
+            raise container.error(where, f"{len(joints)} matrices", len(stored))
+        bind = stored[: len(joints)].reshape(-1, 4, 4).transpose(0, 2, 1)
+    stretch = np.tile(np.eye(4), (len(joints), 1, 1))
+    stretch[:, :3, :3] = [nodes[joint].stretch for joint in joints]
+    bones, weights, number = [], [], 0
+    while f"JOINTS_{number}" in primitive["attributes"] and f"WEIGHTS_{number}" in primitive["attributes"]:
+        for key, into, integer in ((f"JOINTS_{number}", bones, True), (f"WEIGHTS_{number}", weights, False)):
+            accessor = primitive["attributes"][key]
+            into.append(container.accessor(accessor, (*path, "attributes", key), kinds=("VEC4",), integer=integer))
+        number += 1
+    if not bones:
+        raise container.error((*path, "attributes"), "WEIGHTS_0 beside JOINTS_0", "none")
+    chosen = np.concatenate(bones, axis=1).astype(np.int32)
+    if chosen.max() >= len(joints):
+        raise container.error((*path, "attributes"), f"joints below {len(joints)}", int(chosen.max()))
+    names = tuple(nodes[joint].name for joint in joints)
+    return Mesh(name, vertices, faces, None, names, stretch @ bind, chosen, np.concatenate(weights, axis=1))
+
+
+def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
+    from posable.formats.gltf_write import write
+
+    return write(scene, suffix, options)
+
+
+FORMAT = Format("glTF", (".glb", ".gltf"), "a skeleton, its motions, meshes", "metres, y up", sniff, read, _write)
