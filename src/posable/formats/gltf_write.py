@@ -159,7 +159,6 @@ def _bone_mesh(skeleton: Skeleton) -> Mesh:
     """Return an octahedron from every joint to each joint and site below it, each on its own joint alone."""
     world = world_transforms(skeleton, skeleton.rest[None])
     at = {name: position[0] for name, (position, _) in world.items()}
-    index = {joint.name: i for i, joint in enumerate(skeleton.joints)}
     below = [(joint.parent, joint.name) for joint in skeleton.joints if joint.parent is not None]
     below += [(site.joint, site.name) for site in skeleton.sites]
     bones = [(joint, at[joint], at[end]) for joint, end in below if np.linalg.norm(at[end] - at[joint]) > 1e-6]
@@ -169,14 +168,26 @@ def _bone_mesh(skeleton: Skeleton) -> Mesh:
     shapes = [_octahedron(start, end) for _, start, end in bones]
     around = [(0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 1), (5, 2, 1), (5, 3, 2), (5, 4, 3), (5, 1, 4)]
     faces = np.concatenate([6 * i + np.array(around) for i in range(len(bones))]).astype(np.int32)
-    owner = np.repeat([index[joint] for joint, _, _ in bones], 6)
-    inverse = np.tile(np.eye(4), (len(index), 1, 1))
-    for name, i in index.items():
+    carrier = _carriers(skeleton)
+    used = {carrier[joint] for joint, _, _ in bones}
+    joints = [joint.name for joint in skeleton.joints if joint.motion.size or joint.name in used]
+    inverse = np.tile(np.eye(4), (len(joints), 1, 1))
+    for i, name in enumerate(joints):
         rotation = world[name][1].as_matrix()[0]
         inverse[i, :3, :3], inverse[i, :3, 3] = rotation.T, -rotation.T @ at[name]
+    index = {name: i for i, name in enumerate(joints)}
+    owner = np.zeros((6 * len(bones), 4), dtype=np.int32)
+    owner[:, 0] = np.repeat([index[carrier[joint]] for joint, _, _ in bones], 6)
     weights = np.tile([1.0, 0.0, 0.0, 0.0], (len(owner), 1))
-    joints = np.stack([owner, *[np.zeros_like(owner)] * 3], axis=1).astype(np.int32)
-    return Mesh("bones", np.concatenate(shapes), faces, None, skeleton.names, inverse, joints, weights)
+    return Mesh("bones", np.concatenate(shapes), faces, None, tuple(joints), inverse, owner, weights)
+
+
+def _carriers(skeleton: Skeleton) -> dict[str, str]:
+    """Return for each joint the one that it moves with: itself, or, if it is fixed, the moving joint above it."""
+    carrier: dict[str, str] = {}
+    for joint in skeleton.joints:
+        carrier[joint.name] = joint.name if joint.motion.size or joint.parent is None else carrier[joint.parent]
+    return carrier
 
 
 def _octahedron(start: NDArray, end: NDArray) -> NDArray:

@@ -1,2 +1,169 @@
-from posable.formats.format import Format
-FORMAT = Format('npz', ('.npz',), '', '')
+"""NPZ, read and written: poses, the skeleton they are of, and markers, as NumPy arrays in a zip file. SI units.
+
+The arrays: `poses` (T, n), `fps`, `dof_names`; `skeleton`, the figure as JSON in bytes; `marker_names`,
+`marker_positions` (T, M, 3), `marker_fps`, `marker_up`. Any NPZ with `poses` of a given `skeleton=` can be read. No pickles.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posable.errors import FormatError
+from posable.formats import figure_json
+from posable.formats.format import Format, Options
+from posable.formats.scene import Scene
+from posable.formats.source import Source, shown
+from posable.motion import Markers, Motion
+
+_GROWTH = 64  # how many times its own size a file may unpack to
+_FLOOR = 1 << 20
+_MAGIC = b"\x93NUMPY"
+
+
+def sniff(head: bytes) -> bool:
+    """Say whether a file that starts with `head` may be NPZ."""
+    return head[:4] == b"PK\x03\x04"
+
+
+def read(source: Source, options: Options) -> Scene:
+    """Return the skeleton, the motion and the markers of an NPZ file."""
+    arrays = _Arrays(source)
+    skeleton = options.skeleton
+    if "skeleton" in arrays and skeleton is None:
+        raw = arrays["skeleton"]
+        if raw.dtype != np.uint8 or raw.ndim != 1:
+            raise source.error(expected="skeleton as JSON in bytes (uint8)", found=f"{raw.dtype} {raw.shape}")
+        skeleton = figure_json.load(source, raw.tobytes())
+    motion = markers = None
+    if "poses" in arrays:
+        poses = arrays.numbers("poses")
+        if skeleton is None:
+            raise source.error(expected="a skeleton in the file, or skeleton=", found="poses alone")
+        if poses.ndim != 2 or poses.shape[1] != skeleton.size or not np.isfinite(poses).all():
+            raise source.error(expected=f"finite poses of shape (T, {skeleton.size})", found=f"shape {poses.shape}")
+        motion = Motion(skeleton, poses, options.fps or arrays.scalar("fps", 30.0), source.path.stem)
+    if "marker_positions" in arrays:
+        positions, names = arrays.numbers("marker_positions"), arrays.names("marker_names")
+        if positions.ndim != 3 or positions.shape[1:] != (len(names), 3):
+            raise source.error(expected=f"marker_positions of shape (T, {len(names)}, 3)", found=f"shape {positions.shape}")
+        up = (arrays.names("marker_up") or [""])[0]
+        rate = arrays.scalar("marker_fps", 30.0)
+        markers = Markers(source.unique(names, "marker"), positions, rate, up=up if up in ("y", "z") else None)
+    if skeleton is None and markers is None:
+        raise source.error(expected="poses, a skeleton or marker_positions", found=", ".join(map(shown, list(arrays)[:8])) or "no arrays")
+    motions = {motion.name: motion} if motion else {}
+    return Scene(skeleton=skeleton, motion=motion, motions=motions, markers=markers)
+
+
+class _Arrays:
+    """The arrays of a zip file by name, none of them larger than it may be."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(source.data))
+            members = self._zip.infolist()
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, struct.error, UnicodeError) as problem:
+            raise source.error(expected="a zip file of arrays", found=str(problem)) from None
+        self._members = {m.filename.removesuffix(".npy"): m for m in members if m.filename.endswith(".npy")}
+        self._room = _GROWTH * len(source.data) + _FLOOR
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def __iter__(self):
+        return iter(self._members)
+
+    def __getitem__(self, name: str) -> NDArray:
+        member = self._members[name]
+        self._room -= member.file_size
+        if self._room < 0:
+            raise self.source.error(binary=True, offset=member.header_offset, expected="arrays that unpack to a few times the file", found=f"{member.file_size} bytes")
+        try:
+            with self._zip.open(member) as file:
+                raw = file.read(member.file_size + 1)
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError, NotImplementedError, struct.error) as problem:
+            raise self.source.error(binary=True, offset=member.header_offset, expected=f"array {name!r}", found=str(problem)) from None
+        return _decode(self.source, name, raw)
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        values = self[name]
+        if values.dtype.kind not in "fiu":
+            raise self.source.error(expected=f"numbers in {name!r}", found=str(values.dtype))
+        with np.errstate(all="ignore"):
+            return np.array(values, dtype=float)
+
+    def scalar(self, name: str, default: float) -> float:
+        if name not in self:
+            self.source.warn(f"no {name!r} in the file: {default:g} was taken")
+            return default
+        values = self.numbers(name)
+        if values.size != 1 or not 0 < float(values.ravel()[0]) < 1e7:
+            raise self.source.error(expected=f"one number above 0 in {name!r}", found=f"shape {values.shape}")
+        return float(values.ravel()[0])
+
+    def names(self, name: str) -> list[str]:
+        if name not in self:
+            return []
+        values = self[name]
+        if values.dtype.kind != "U":
+            raise self.source.error(expected=f"texts in {name!r}", found=str(values.dtype))
+        return [str(value) for value in values.ravel()]
+
+
+def _decode(source: Source, name: str, raw: bytes) -> NDArray:
+    """Return an array from the bytes of a .npy file. Its header is a literal; its size has to be what the header says."""
+    if raw[:6] != _MAGIC or len(raw) < 12 or raw[6] not in (1, 2, 3):
+        raise source.error(expected=f"a NumPy array in {name!r}", found=shown(raw[:8]))
+    width = 2 if raw[6] == 1 else 4
+    size = int.from_bytes(raw[8 : 8 + width], "little")
+    try:
+        if size > 10_000:
+            raise ValueError("a header that is too long")
+        header = ast.literal_eval(raw[8 + width : 8 + width + size].decode("latin-1").strip())
+        kind, shape = np.dtype(header["descr"]), tuple(int(n) for n in header["shape"])
+        order = "F" if header["fortran_order"] else "C"
+    except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError) as problem:
+        raise source.error(expected=f"the header of array {name!r}", found=shown(str(problem), 80)) from None
+    body = raw[8 + width + size :]
+    count = 1
+    for n in shape:
+        count *= n
+    if kind.kind not in "fiuUb" or min(shape, default=1) < 0 or len(shape) > 8 or count * kind.itemsize != len(body):
+        raise source.error(expected=f"array {name!r} of {count} numbers or texts", found=f"{kind} {shape} in {len(body)} bytes")
+    if not kind.itemsize:
+        return np.zeros(shape, "U1")
+    values = np.frombuffer(body, kind).reshape(shape, order=order)
+    if kind.kind == "U" and values.size and values.view(np.uint32 if kind.byteorder != ">" else ">u4").max() > 0x10FFFF:
+        raise source.error(expected=f"texts in {name!r}", found="code points that are none")
+    return values
+
+
+def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
+    """Return the file."""
+    arrays: dict[str, NDArray] = {}
+    if scene.skeleton is not None:
+        arrays["skeleton"] = np.frombuffer(figure_json.dump(scene.skeleton).encode("utf-8"), np.uint8)
+        arrays["dof_names"] = np.array(scene.skeleton.dof_names, dtype=np.str_)
+    if scene.motion is not None:
+        arrays |= {"poses": scene.motion.poses, "fps": np.array(scene.motion.fps)}
+    if scene.markers is not None:
+        arrays |= {
+            "marker_names": np.array(scene.markers.names, dtype=np.str_), "marker_positions": scene.markers.positions,
+            "marker_fps": np.array(scene.markers.fps), "marker_up": np.array(scene.markers.up or ""),
+        }  # fmt: skip
+    if not arrays:
+        raise FormatError("there is nothing to write", expected="a Motion, a Skeleton or Markers", found="an empty Scene")
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return {suffix: file.getvalue()}
+
+
+FORMAT = Format("NPZ", (".npz",), "a skeleton, its motion, markers", "metres, radians; up as it is, stated", sniff, read, write)
