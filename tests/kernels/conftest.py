@@ -7,6 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from posable.kernels import springs as kinds
+from posable.kernels.compiler import activate
 from posable.kernels.direct import MOST_ROWS, direct_hessian
 from posable.kernels.fields import (
     ALONG,
@@ -25,6 +26,8 @@ from posable.kernels.fields import (
 from posable.kernels.gather import evaluate
 from posable.kernels.joints import EULER_ORDERS
 from posable.skeleton import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Skeleton, Universal
+
+activate()  # the test modules, which are imported after this one, get the compiled kernels
 
 MOTIONS = {
     "fixed": Fixed(),
