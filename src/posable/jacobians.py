@@ -10,7 +10,7 @@ from posable.errors import SkeletonError, unknown
 from posable.kernels import jacobians as kernels
 from posable.kernels.fields import work_size
 from posable.kernels.jacobian_rates import frame_jacobian_rates
-from posable.kinematics import as_poses, scratch
+from posable.kinematics import as_poses, in_rows, scratch
 from posable.skeleton import Skeleton
 
 ROWS = ("position", "rotation", "pose", "axes")
@@ -47,7 +47,7 @@ def jacobian(
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     poses = as_poses(skeleton, pose)
-    flat = np.ascontiguousarray(poses.reshape(-1, skeleton.size))
+    flat = in_rows(poses)
     on, place = _place(skeleton, body, point)
     t, n = flat.shape
     twists, rotations = np.empty((t, 6, n)), np.empty((t, 9))
@@ -72,7 +72,7 @@ def jacobian_rate(skeleton: Skeleton, pose: Any, velocity: Any, body: str, *, fr
     """
     poses, speeds = np.broadcast_arrays(as_poses(skeleton, pose), as_poses(skeleton, velocity, "velocity"))
     n = skeleton.size
-    flat, flat_speeds = (np.ascontiguousarray(a.reshape(-1, n)) for a in (poses, speeds))
+    flat, flat_speeds = in_rows(poses), in_rows(speeds)
     on, place = _place(skeleton, body, (0.0, 0.0, 0.0))
     out = np.empty((flat.shape[0], 6, n))
     work = scratch(kernels.SCRATCH + 6 * n)

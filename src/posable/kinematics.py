@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -37,8 +38,13 @@ def as_poses(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
     return poses
 
 
+def in_rows(poses: np.ndarray) -> np.ndarray:
+    """Return poses (..., n) as contiguous rows (t, n); n may be zero."""
+    return np.ascontiguousarray(poses.reshape(math.prod(poses.shape[:-1]), poses.shape[-1]))
+
+
 def place_bodies(skeleton: Skeleton, poses: np.ndarray, *, twists: bool = False) -> tuple[np.ndarray, ...]:
-    """Return positions (t, b, 3) [m], rotations (t, b, 3, 3) and world twists (t, n, 6) of every body at poses (t, n)."""
+    """Return positions (t, b, 3) [m], rotations (t, b, 3, 3) and world twists (t, n, 6) at poses (t, n)."""
     t, n = poses.shape
     b = skeleton.figure.body.shape[0]
     positions, rotations = np.empty((t, b, 3)), np.empty((t, b, 9))
@@ -51,7 +57,7 @@ def place_bodies(skeleton: Skeleton, poses: np.ndarray, *, twists: bool = False)
 def forward(skeleton: Skeleton, pose: Any) -> Frames:
     """Return the frames of every joint and site at a pose (n,), or at many (..., n)."""
     poses = as_poses(skeleton, pose)
-    positions, rotations, _ = place_bodies(skeleton, poses.reshape(-1, skeleton.size))
+    positions, rotations, _ = place_bodies(skeleton, in_rows(poses))
     shape = (*poses.shape[:-1], positions.shape[1])
     return Frames(skeleton, poses, positions.reshape(*shape, 3), rotations.reshape(*shape, 3, 3))
 

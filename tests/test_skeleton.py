@@ -1,0 +1,205 @@
+"""Skeletons: what is wrong is all said at once; what is right is frozen, pickled and asked by name."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import posable as ps
+from posable.errors import PosableError, SkeletonError
+
+
+@pytest.fixture
+def arm():
+    return ps.Skeleton(
+        [
+            ps.Joint("elbow", ps.Revolute("y"), "shoulder", offset=(0.3, 0, 0), limits=(0.0, 2.5), rest=0.4),
+            ps.Joint("shoulder", ps.Ball("zyx"), "base", limits=[(-1, 1), (-np.inf, 2), (-3, 3)], gain=(1, 2, 3)),
+            ps.Joint("base", ps.Free("rotvec")),
+            ps.Joint("plate", ps.Fixed(), "elbow", offset=(0.1, 0, 0)),
+        ],
+        [ps.Site("hand", "plate", (0.2, 0, 0))],
+        "arm",
+    )
+
+
+def test_parents_come_first_and_names_follow(arm):
+    assert arm.names == ("base", "shoulder", "elbow", "plate")
+    assert arm.dof_names[:3] == ("base.tx", "base.ty", "base.tz")
+    assert arm.dof_names[6:] == ("shoulder.z", "shoulder.y", "shoulder.x", "elbow")
+    assert arm.size == 10
+    assert arm.index("elbow") == slice(9, 10)
+    assert arm.index("plate") == slice(10, 10)
+    assert arm.site_names == ("hand",)
+    assert arm.joint("elbow").name == "elbow"
+    assert arm.dof("shoulder.y") == 7
+    assert repr(arm) == "<Skeleton 'arm': 4 joints, 10 degrees of freedom, 1 sites>"
+
+
+def test_limits_rest_and_gains(arm):
+    assert arm.lower[6:].tolist() == [-1, -np.inf, -3, 0]
+    assert arm.upper[6:].tolist() == [1, 2, 3, 2.5]
+    assert arm.rest[9] == 0.4
+    assert arm.gain[6:].tolist() == [1, 2, 3, 1]
+    assert np.isinf(arm.lower[:6]).all()
+
+
+def test_rest_is_within_the_limits():
+    arm = ps.Skeleton([ps.Joint("a", ps.Revolute("x"), limits=(0.5, 1.0))])
+    assert arm.rest[0] == 0.5
+
+
+def test_poses_by_name(arm):
+    pose = arm.pose({"elbow": 0.3, "shoulder": (0, 0.1, 0.2), "base.ty": 1.5})
+    assert pose[arm.index("shoulder")].tolist() == [0, 0.1, 0.2]
+    assert pose[9] == 0.3
+    assert pose[1] == 1.5
+    assert np.array_equal(arm.pose(), arm.rest)
+    with pytest.raises(PosableError, match="did you mean 'elbow'"):
+        arm.pose({"elbw": 1.0})
+    with pytest.raises(SkeletonError, match="expected 3 numbers"):
+        arm.pose({"shoulder": (1, 2)})
+
+
+def test_unknown_names_suggest(arm):
+    for ask in (arm.index, arm.joint, arm.frame):
+        with pytest.raises(PosableError, match="did you mean 'elbow'"):
+            ask("elbwo")
+    with pytest.raises(PosableError, match=r"did you mean 'base\.t"):
+        arm.dof("base.tc")
+
+
+FAULTS = {
+    "no joints": ([], "at least one joint"),
+    "unknown parent": (
+        [ps.Joint("arm", ps.Fixed()), ps.Joint("b", ps.Fixed(), "amr")],
+        "unknown parent 'amr'.*did you mean 'arm'",
+    ),
+    "two roots": ([ps.Joint("a", ps.Fixed()), ps.Joint("b", ps.Fixed())], "expected one root.*got 2: 'a', 'b'"),
+    "cycle": (
+        [ps.Joint("r", ps.Fixed()), ps.Joint("a", ps.Fixed(), "b"), ps.Joint("b", ps.Fixed(), "a")],
+        "cycle: 'a' -> 'b' -> 'a'",
+    ),
+    "its own parent": ([ps.Joint("r", ps.Fixed()), ps.Joint("a", ps.Fixed(), "a")], "cycle: 'a' -> 'a'"),
+    "duplicate": ([ps.Joint("a", ps.Fixed()), ps.Joint("a", ps.Fixed(), "a")], "'a' appears 2 times"),
+    "empty name": ([ps.Joint("", ps.Fixed())], "non-empty string"),
+    "no motion": ([ps.Joint("a", "revolute")], "motion: expected"),
+    "zero axis": ([ps.Joint("a", ps.Revolute((0, 0, 0)))], "'a': axis must be"),
+    "euler order": ([ps.Joint("a", ps.Ball("xxy"))], "rotation order"),
+    "inverted limits": ([ps.Joint("a", ps.Revolute("x"), limits=(2, 1))], "lower 2 is above upper 1"),
+    "inverted limits of one": ([ps.Joint("a", ps.Universal("xy"), limits=[(0, 1), (2, 1)])], "limits of y: lower 2"),
+    "NaN limits": ([ps.Joint("a", ps.Revolute("x"), limits=(np.nan, 1))], "limits: expected"),
+    "shape of limits": ([ps.Joint("a", ps.Ball("xyz"), limits=[(0, 1), (0, 1)])], r"or \(3, 2\) numbers"),
+    "NaN offset": ([ps.Joint("a", ps.Fixed(), offset=(0, np.nan, 0))], "offset: expected three finite"),
+    "word for offset": ([ps.Joint("a", ps.Fixed(), offset="far")], "offset: expected three finite"),
+    "not a rotation": ([ps.Joint("a", ps.Fixed(), rotation=2 * np.eye(3))], "rotation: expected"),
+    "mirror": ([ps.Joint("a", ps.Fixed(), rotation=np.diag([1, 1, -1]))], "rotation: expected"),
+    "NaN rest": ([ps.Joint("a", ps.Revolute("x"), rest=np.nan)], "rest: expected"),
+    "count of rest": ([ps.Joint("a", ps.Ball("xyz"), rest=(1, 2))], "rest: expected a number or 3"),
+    "negative gain": ([ps.Joint("a", ps.Revolute("x"), gain=-1)], "gain: expected numbers that are not negative"),
+    "negative mass": ([ps.Joint("a", ps.Revolute("x"), mass=-1)], "mass: expected"),
+    "NaN mass": ([ps.Joint("a", ps.Revolute("x"), mass=np.nan)], "mass: expected"),
+    "NaN centre": ([ps.Joint("a", ps.Revolute("x"), center=(np.nan, 0, 0))], "center: expected"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_said(fault):
+    joints, said = FAULTS[fault]
+    with pytest.raises(SkeletonError, match=said):
+        ps.Skeleton(joints)
+
+
+SITES = {
+    "unknown joint": ([ps.Site("s", "elbwo")], "unknown joint 'elbwo'.*did you mean 'elbow'"),
+    "duplicate": ([ps.Site("s", "elbow"), ps.Site("s", "elbow")], "site 's' appears 2 times"),
+    "NaN offset": ([ps.Site("s", "elbow", (np.nan, 0, 0))], "site 's': offset"),
+    "empty name": ([ps.Site("", "elbow")], "non-empty string"),
+}
+
+
+@pytest.mark.parametrize("fault", SITES)
+def test_a_fault_of_a_site_is_said(fault):
+    sites, said = SITES[fault]
+    with pytest.raises(SkeletonError, match=said):
+        ps.Skeleton([ps.Joint("elbow", ps.Revolute("x"))], sites)
+
+
+def test_all_faults_are_said_at_once():
+    joints = [
+        ps.Joint("a", ps.Revolute((0, 0, 0))),
+        ps.Joint("b", ps.Revolute("x"), "c", limits=(2, 1), offset=(np.inf, 0, 0)),
+        ps.Joint("b", ps.Ball("zyx"), "a", gain=-1),
+    ]
+    with pytest.raises(SkeletonError) as caught:
+        ps.Skeleton(joints, [ps.Site("s", "d")], up="x")
+    for said in (
+        "axis must be",
+        "unknown parent 'c'",
+        "lower 2 is above",
+        "offset",
+        "'b' appears 2",
+        "gain",
+        "unknown joint 'd'",
+        "up:",
+    ):
+        assert said in str(caught.value)
+
+
+def test_a_skeleton_is_frozen(arm):
+    with pytest.raises(AttributeError, match="replace"):
+        arm.name = "other"
+    for array in (arm.lower, arm.rest, arm.gain, arm.frozen, arm.frame_positions, *arm.figure, *arm.order):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    with pytest.raises(TypeError):
+        arm.info["note"] = 1
+
+
+def test_what_was_given_can_change_without_harm():
+    offset = np.array([1.0, 0.0, 0.0])
+    arm = ps.Skeleton([ps.Joint("a", ps.Revolute("z")), ps.Joint("b", ps.Revolute("z"), "a", offset=offset)])
+    offset[0] = 99.0
+    assert ps.forward(arm, arm.rest).position("b")[0] == 1.0
+
+
+def test_pickles_to_the_same(arm):
+    twin = pickle.loads(pickle.dumps(arm.replace(info={"file": "x"}, up="z")))
+    assert repr(twin) == repr(arm)
+    assert twin.up == "z"
+    assert twin.info["file"] == "x"
+    pose = np.linspace(-1, 1, arm.size)
+    assert np.array_equal(ps.forward(twin, pose).matrix("hand"), ps.forward(arm, pose).matrix("hand"))
+    assert not twin.lower.flags.writeable
+
+
+def test_new_skeletons_from_old(arm):
+    frozen = arm.freeze(["elbow"])
+    assert frozen.frozen.tolist() == [False] * 9 + [True]
+    assert not arm.frozen.any()
+    loose = arm.with_limits({"elbow": None, "shoulder": (-0.5, 0.5)})
+    assert loose.upper[6:].tolist() == [0.5, 0.5, 0.5, np.inf]
+    assert arm.replace(name="b").name == "b"
+    with pytest.raises(PosableError, match="did you mean 'name'"):
+        arm.replace(nme="b")
+    with pytest.raises(PosableError, match="did you mean 'elbow'"):
+        arm.freeze("elbo")
+    with pytest.raises(PosableError, match="did you mean 'elbow'"):
+        arm.with_limits({"elbo": None})
+
+
+def test_rotations_are_scipys_or_matrices():
+    turn = Rotation.from_euler("ZYX", (0.1, 0.2, 0.3))
+    made = [
+        ps.Skeleton([ps.Joint("a", ps.Fixed(), rotation=r)])
+        for r in (turn, turn.as_matrix(), turn.as_matrix().tolist())
+    ]
+    matrices = [ps.forward(s, np.zeros(0)).matrix("a") for s in made]
+    assert np.allclose(matrices[0], matrices[1])
+    assert np.allclose(matrices[0], matrices[2])
+
+
+def test_a_fixed_joint_costs_no_body(arm):
+    assert arm.figure.body.shape[0] == 3
+    assert arm.frame_bodies[arm.frame("plate")] == 2
