@@ -69,14 +69,14 @@ def test_solves_like_numpy_with_fixed_dofs_and_damping(tree):
     fixed = (rng.random(n) < 0.3).astype(float)
     scale, damping, x = rng.uniform(0.5, 2.0, n), 0.7, rng.normal(size=n)
     factor = np.empty_like(rows)
-    damped_copy(order, rows, fixed, damping, scale, factor)
-    assert factorise(order, factor, 0.0) == -1
+    damped_copy(order, rows, fixed, damping, scale, factor, np.zeros(len(scale)))
+    assert factorise(order, factor, fixed, 0.0) == -1
     expected = dense + damping * np.diag(scale)
     for i in np.flatnonzero(fixed):
         expected[i, :] = expected[:, i] = 0.0
         expected[i, i] = 1.0
     solution = x.copy()
-    substitute(order, factor, solution)
+    substitute(order, factor, solution, np.zeros(len(solution)))
     assert np.allclose(solution, np.linalg.solve(expected, x), rtol=1e-8, atol=1e-10)
 
 
@@ -91,8 +91,8 @@ def test_negative_curvature_curves_down(tree):
     for i in range(n):
         rows[i, order.rows[i, DEPTH]] -= 0.5
     factor = np.empty_like(rows)
-    damped_copy(order, rows, np.zeros(n), 0.0, np.ones(n), factor)
-    failed = factorise(order, factor, 0.0)
+    damped_copy(order, rows, np.zeros(n), 0.0, np.ones(n), factor, np.zeros(n))
+    failed = factorise(order, factor, np.zeros(len(factor)), 0.0)
     if failed < 0:
         assert np.linalg.eigvalsh(dense)[0] > 0.0
         return
@@ -109,4 +109,4 @@ def test_negative_curvature_curves_down(tree):
 def test_a_bad_pivot_is_reported(value):
     order = elimination_order(np.array([[1, 0, -1, 0], [1, 0, 0, 1]], dtype=np.int64), ())
     factor = np.array([[value, 0.0], [0.0, 1.0]])
-    assert factorise(order, factor, 0.0) == 0
+    assert factorise(order, factor, np.zeros(len(factor)), 0.0) == 0

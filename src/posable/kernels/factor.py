@@ -1,7 +1,9 @@
 """The tree-sparse factorisation H = L'L: leaves first, so that nothing fills in.
 
 Row i of a matrix is stored by depth: column k holds the entry with the dof at depth k above i. All dofs above i lie on
-one chain, so a row is dense and elimination is a loop over contiguous numbers. O(n depth^2).
+one chain, so a row is dense and every loop below runs over contiguous numbers. Dofs are visited depth first
+(`order.rows[:, VISIT]`), so that `path` (n,), one number per depth, always belongs to the dofs above the one at hand.
+O(n depth^2) to factor, O(n depth) for the rest.
 """
 
 from __future__ import annotations
@@ -9,34 +11,34 @@ from __future__ import annotations
 import math
 
 from .compiler import kernel
-from .fields import DEPTH, UP
+from .fields import DEPTH, UP, VISIT
 
 
 @kernel
-def damped_copy(order, hessian, fixed, damping, scale, factor):
+def damped_copy(order, hessian, fixed, damping, scale, factor, path):
     """Copy H + damping diag(scale) into factor (n, d), with the rows and columns of fixed (n,) dofs cleared."""
-    for i in range(fixed.shape[0]):
+    for visit in range(fixed.shape[0]):
+        i = order.rows[visit, VISIT]
         depth = order.rows[i, DEPTH]
         if fixed[i] != 0.0:
+            path[depth] = 0.0
             for k in range(depth):
                 factor[i, k] = 0.0
             factor[i, depth] = 1.0
-            continue
-        for k in range(depth):
-            factor[i, k] = hessian[i, k]
-        factor[i, depth] = hessian[i, depth] + damping * scale[i]
-        j = order.rows[i, UP]
-        while j >= 0:
-            if fixed[j] != 0.0:
-                factor[i, order.rows[j, DEPTH]] = 0.0
-            j = order.rows[j, UP]
+        else:
+            path[depth] = 1.0
+            for k in range(depth):
+                factor[i, k] = path[k] * hessian[i, k]
+            factor[i, depth] = hessian[i, depth] + damping * scale[i]
 
 
 @kernel
-def factorise(order, factor, floor):
+def factorise(order, factor, fixed, floor):
     """Factor in place, H = L'L. Return -1, or the dof at which a pivot is not above `floor`."""
-    n = factor.shape[0]
-    for i in range(n - 1, -1, -1):
+    for visit in range(factor.shape[0] - 1, -1, -1):
+        i = order.rows[visit, VISIT]
+        if fixed[i] != 0.0:
+            continue
         depth = order.rows[i, DEPTH]
         pivot = factor[i, depth]
         if not pivot > floor:
@@ -57,25 +59,49 @@ def factorise(order, factor, floor):
 
 
 @kernel
-def substitute(order, factor, x):
+def substitute(order, factor, x, path):
     """Solve L'L y = x in place (n,)."""
     n = factor.shape[0]
-    for i in range(n - 1, -1, -1):  # L' z = x
+    for k in range(n):
+        path[k] = 0.0
+    for visit in range(n - 1, -1, -1):  # L' z = x; path: what the dofs below have taken from each dof above
+        i = order.rows[visit, VISIT]
         depth = order.rows[i, DEPTH]
-        z = x[i] / factor[i, depth]
+        z = (x[i] - path[depth]) / factor[i, depth]
+        path[depth] = 0.0
         x[i] = z
-        j = order.rows[i, UP]
-        for k in range(depth - 1, -1, -1):
-            x[j] -= factor[i, k] * z
-            j = order.rows[j, UP]
-    for i in range(n):  # L y = z
+        for k in range(depth):
+            path[k] += factor[i, k] * z
+    for visit in range(n):  # L y = z; path: y of the dofs above
+        i = order.rows[visit, VISIT]
         depth = order.rows[i, DEPTH]
         total = x[i]
-        j = order.rows[i, UP]
-        for k in range(depth - 1, -1, -1):
-            total -= factor[i, k] * x[j]
-            j = order.rows[j, UP]
-        x[i] = total / factor[i, depth]
+        for k in range(depth):
+            total -= factor[i, k] * path[k]
+        x[i] = path[depth] = total / factor[i, depth]
+
+
+@kernel
+def multiply(order, hessian, x, out, path):
+    """Write H x (n,) for a symmetric matrix stored by depth."""
+    n = x.shape[0]
+    for visit in range(n):  # the dofs above each dof
+        i = order.rows[visit, VISIT]
+        depth = order.rows[i, DEPTH]
+        path[depth] = x[i]
+        total = 0.0
+        for k in range(depth + 1):
+            total += hessian[i, k] * path[k]
+        out[i] = total
+    for k in range(n):
+        path[k] = 0.0
+    for visit in range(n - 1, -1, -1):  # and those below
+        i = order.rows[visit, VISIT]
+        depth = order.rows[i, DEPTH]
+        out[i] += path[depth]
+        path[depth] = 0.0
+        for k in range(depth):
+            path[k] += hessian[i, k] * x[i]
 
 
 @kernel
@@ -88,33 +114,18 @@ def negative_curvature(order, factor, failed, x):
     for i in range(n):
         x[i] = 0.0
     x[failed] = 1.0
-    for i in range(failed + 1, n):
+    begun = False
+    for visit in range(n):
+        i = order.rows[visit, VISIT]
         depth = order.rows[i, DEPTH]
+        if not begun or depth <= order.rows[failed, DEPTH]:
+            if begun:
+                return  # past the last dof below the failed one
+            begun = i == failed
+            continue
         total = 0.0
         j = order.rows[i, UP]
-        below = False
-        for k in range(depth - 1, -1, -1):
-            if j < failed:
-                break
-            below = below or j == failed
+        for k in range(depth - 1, order.rows[failed, DEPTH] - 1, -1):
             total -= factor[i, k] * x[j]
             j = order.rows[j, UP]
-        if below:
-            x[i] = total / factor[i, depth]
-
-
-@kernel
-def multiply(order, hessian, x, out):
-    """Write H x (n,) for a symmetric matrix stored by depth."""
-    n = x.shape[0]
-    for i in range(n):
-        out[i] = 0.0
-    for i in range(n):
-        depth = order.rows[i, DEPTH]
-        total = hessian[i, depth] * x[i]
-        j = order.rows[i, UP]
-        for k in range(depth - 1, -1, -1):
-            total += hessian[i, k] * x[j]
-            out[j] += hessian[i, k] * x[i]
-            j = order.rows[j, UP]
-        out[i] += total
+        x[i] = total / factor[i, depth]

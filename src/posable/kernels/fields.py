@@ -15,7 +15,7 @@ PARENT, FIRST, LAST, TURNED = 0, 1, 2, 3
 # Columns of Figure.dof
 KIND, AXIS, ABOVE, BODY = 0, 1, 2, 3
 # Columns of Order.rows
-UP, DEPTH = 0, 1
+UP, DEPTH, VISIT = 0, 1, 2
 
 
 class Figure(NamedTuple):
@@ -31,7 +31,9 @@ class Figure(NamedTuple):
 class Order(NamedTuple):
     """The elimination order of the Hessian: row i holds an entry for each dof above it, at that dof's depth."""
 
-    rows: np.ndarray  # (n, 2) int64: UP: the dof above in the elimination tree or -1, DEPTH: 0 at a root
+    # (n, 3) int64: UP: the dof above in the elimination tree or -1, DEPTH: 0 at a root;
+    # VISIT: row v names the dof that comes v-th when the tree is walked depth first
+    rows: np.ndarray
 
 
 # Columns of Springs.kind
@@ -78,10 +80,11 @@ class Workspace(NamedTuple):
     trial: np.ndarray  # (n,)
     best: np.ndarray  # (n,)
     spare: np.ndarray  # (n,)
+    path: np.ndarray  # (n,) one number per depth of the elimination tree
     frame: np.ndarray  # (9,) a rotation by rows, for one body at a time
     error: np.ndarray  # (g,) [m, rad]: how far each spring is from its goal
 
 
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return how many numbers `workspace` carves."""
-    return 12 + 13 * n + 39 * b + 2 * n * d + g
+    return 12 + 14 * n + 39 * b + 2 * n * d + g

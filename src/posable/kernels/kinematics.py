@@ -44,12 +44,14 @@ def workspace(work, n, b, g, d):
     i += n
     spare = work[i : i + n]
     i += n
+    path = work[i : i + n]
+    i += n
     frame = work[i : i + 9]
     i += 9
     error = work[i : i + g]
     return Workspace(
         sine, cosine, origin, position, rotation, twist, wrench, stiffness,
-        gradient, hessian, factor, step, trial, best, spare, frame, error,
+        gradient, hessian, factor, step, trial, best, spare, path, frame, error,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.kernels.fields import ABOVE, DEPTH, UP, Figure, Order
+from posable.kernels.fields import ABOVE, DEPTH, UP, VISIT, Figure, Order
 from posable.skeleton.joint import Joint, Site, limits_of, rotation_matrix
 
 
@@ -130,7 +130,7 @@ def elimination_order(dof: np.ndarray, groups: Iterable[Iterable[int]]) -> Order
         members = sorted(set(group))
         for k, i in enumerate(members):
             patterns[i] |= set(members[:k])
-    rows = np.zeros((n, 2), dtype=np.int64)
+    rows = np.zeros((n, 3), dtype=np.int64)
     for i in range(n - 1, -1, -1):
         up = max(patterns[i], default=-1)
         rows[i, UP] = up
@@ -139,4 +139,13 @@ def elimination_order(dof: np.ndarray, groups: Iterable[Iterable[int]]) -> Order
     for i in range(n):
         up = rows[i, UP]
         rows[i, DEPTH] = rows[up, DEPTH] + 1 if up >= 0 else 0
+    below = [[] for _ in range(n + 1)]
+    for i in range(n - 1, -1, -1):
+        below[rows[i, UP]].append(i)  # the last list holds the roots
+    stack, visit = list(below[-1]), 0
+    while stack:
+        i = stack.pop()
+        rows[visit, VISIT] = i
+        visit += 1
+        stack.extend(below[i])
     return Order(_frozen_array(rows))

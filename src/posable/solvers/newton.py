@@ -86,17 +86,17 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
     for i in range(n):
         moved[i] = 0.0
     for _ in range(PASSES):
-        damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor)
-        if factorise(order, ws.factor, 0.0) >= 0:
+        damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor, ws.path)
+        if factorise(order, ws.factor, fixed, 0.0) >= 0:
             return False
         if stopped:
-            multiply(order, ws.hessian, moved, step)
+            multiply(order, ws.hessian, moved, step, ws.path)
             for i in range(n):
                 step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] - step[i]
         else:
             for i in range(n):
                 step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
-        substitute(order, ws.factor, step)
+        substitute(order, ws.factor, step, ws.path)
         largest = 0.0
         for i in range(n):
             if fixed[i] != 0.0:
@@ -121,12 +121,22 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
 
 
 @kernel
+def hold_bounds(order, theta, lower, upper, ws, fixed):
+    """Mark in fixed (n,) the active bounds, and the dofs that carry no goal; return the largest free gradient."""
+    largest = active_bounds(theta, ws.gradient, lower, upper, fixed)
+    for i in range(theta.shape[0]):
+        if ws.gradient[i] == 0.0 and ws.hessian[i, order.rows[i, DEPTH]] == 0.0:
+            fixed[i] = 1.0
+    return largest
+
+
+@kernel
 def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact):
     """Write gradient and Hessian at a placed pose and mark the active bounds; return the largest free gradient."""
     if coupled:
         clear_hessian(ws)
     derivatives(figure, order, springs, theta, ws, exact)
-    return active_bounds(theta, ws.gradient, lower, upper, fixed)
+    return hold_bounds(order, theta, lower, upper, ws, fixed)
 
 
 @kernel
@@ -179,7 +189,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
             state[ENERGY] = after
             break
         damping = max(damping, 1e-5) * 8.0
-        active_bounds(theta, ws.gradient, lower, upper, fixed)
+        hold_bounds(order, theta, lower, upper, ws, fixed)
     state[DAMPING] = min(max(damping, DAMPING_FLOOR), DAMPING_CEILING)
     if accepted:
         left = state[ENERGY] / energy
@@ -281,8 +291,8 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
     if state[ESCAPES] >= ESCAPES_MOST or limits[EXACT] == NEVER:
         return False
     fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, limits[COUPLED] != 0.0, 1.0)
-    damped_copy(order, ws.hessian, fixed, 1e-9, scale, ws.factor)
-    failed = factorise(order, ws.factor, 0.0)
+    damped_copy(order, ws.hessian, fixed, 1e-9, scale, ws.factor, ws.path)
+    failed = factorise(order, ws.factor, fixed, 0.0)
     if failed < 0:
         return False
     negative_curvature(order, ws.factor, failed, ws.step)
