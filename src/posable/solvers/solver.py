@@ -83,6 +83,10 @@ class CompiledSolver(Solver):
         """Return the numbers that the loop reads; the first is how many iterations it may make before it returns."""
         raise NotImplementedError
 
+    def memory(self, problem: Problem) -> int:
+        """Return how many numbers of scratch memory the loop needs for one problem."""
+        return problem.work_size
+
     def run(self, problem: Problem, request: Request) -> Outcome:
         """Solve every problem: in one entry, on several threads, or in small pieces where time or a trace is wanted."""
         t = request.starts.shape[0]
@@ -100,7 +104,7 @@ class CompiledSolver(Solver):
         if request.record or request.time_limit is not None:
             self._run_in_pieces(problem, request, outcome, states, limits)
         elif t <= SMALL or (request.threads or os.cpu_count() or 1) == 1:
-            self._enter(problem, request, outcome, states, limits, None, _EMPTY_TRACE, np.empty(problem.work_size))
+            self._enter(problem, request, outcome, states, limits, None, _EMPTY_TRACE, np.empty(self.memory(problem)))
         else:
             self._run_on_threads(problem, request, outcome, states, limits)
         return outcome
@@ -114,7 +118,7 @@ class CompiledSolver(Solver):
             pieces = [slice(i, min(i + step, t)) for i in range(0, t, step)]
             done = [
                 pool.submit(
-                    self._enter, problem, request, outcome, states, limits, piece, _EMPTY_TRACE, np.empty(problem.work_size)
+                    self._enter, problem, request, outcome, states, limits, piece, _EMPTY_TRACE, np.empty(self.memory(problem))
                 )
                 for piece in pieces
             ]
@@ -139,7 +143,7 @@ class CompiledSolver(Solver):
         for k in range(request.starts.shape[0]):
             piece = slice(k, k + 1)
             trace = np.zeros((int(limits[1]), TRACE_WIDTH)) if request.record else _EMPTY_TRACE
-            work = np.empty(problem.work_size)
+            work = np.empty(self.memory(problem))
             clock: list[float] = []
             while outcome.codes[k] == RUNNING:
                 self._enter(problem, request, outcome, states, limits, piece, trace, work)
