@@ -8,13 +8,13 @@ which the channels are listed: so do Blender, MotionBuilder and `bvhio`. The ord
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posable.formats.format import Format, Options, build_skeleton
+from posable.formats.numbers import parse_numbers
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
 from posable.motion import Motion
@@ -320,16 +320,8 @@ def _numbers(source: Source, at: int) -> NDArray[np.float64]:
     text = source.data[at:].rstrip(b" \t\r\n\x1a")
     if not text.strip():
         return np.zeros(0)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)
-            values = np.fromstring(text, dtype=float, sep=" ")  # the one text parser of NumPy that takes bytes whole
-    except (ValueError, DeprecationWarning):
-        values = np.zeros(0)
-    wrong = None if len(values) else 0
-    if wrong is None and not np.isfinite(values).all():
-        wrong = int(np.flatnonzero(~np.isfinite(values))[0])
-    if wrong is None:
+    values = parse_numbers(text)
+    if values is not None and np.isfinite(values).all():
         return values
     for match in _TOKEN.finditer(source.data, at):
         if not _NUMBER.fullmatch(match.group()) or not np.isfinite(float(match.group())):

@@ -144,7 +144,7 @@ def read(source: Source, options: Options) -> Scene:
         )
     numbers = _Numbers(processor)
     header = _read_header(numbers, data)
-    parameters = _read_parameters(source, numbers, start)
+    parameters = _read_parameters(source, numbers, start, BLOCK * (header.data_block - 1))
     return Scene(markers=_read_markers(source, numbers, header, parameters), notes=tuple(source.notes))
 
 
@@ -155,10 +155,11 @@ def _read_header(numbers: _Numbers, data: bytes) -> _Header:
     return _Header(int(words[1]), int(words[2]), int(words[3]), int(words[4]), scale, int(words[8]), rate)
 
 
-def _read_parameters(source: Source, numbers: _Numbers, start: int) -> _Parameters:
+def _read_parameters(source: Source, numbers: _Numbers, start: int, data_start: int) -> _Parameters:
     """Walk the chain of groups and parameters; each record says how far off the next one is."""
     data = source.data
-    end = min(len(data), start + BLOCK * data[start + 2]) if data[start + 2] else len(data)
+    # The stated number of blocks is too small in some files (sample13): where the data start they end.
+    end = min(len(data), max(start + BLOCK * data[start + 2], data_start))
     names: dict[int, str] = {}
     found: list[tuple[int, str, _Parameter]] = []
     at = start + 4

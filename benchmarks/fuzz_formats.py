@@ -1,0 +1,235 @@
+"""Fuzz the readers: python benchmarks/fuzz_formats.py bvh --runs 200000 --data ../shared/data
+
+With atheris installed, libFuzzer drives (coverage-guided); without it, plain mutations of the seeds do. Either way a reader
+may return or raise FormatError and nothing else, within a second of processor time and 1.5 GB of memory. Seeds are the real
+files of --data, cut to --max-length, and small ones written here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+try:
+    import atheris
+except ImportError:
+    atheris = None
+
+if atheris is not None:
+    with atheris.instrument_imports(include=["posable.formats", "posable.motion", "posable.skeleton"]):
+        from posable import formats
+        from posable.formats import amc, asf, bvh, c3d, csv, gltf, npz, trc, urdf  # noqa: F401
+else:
+    from posable import formats
+
+from posable.errors import FormatError
+from posable.formats.format import FORMATS, Options
+from posable.formats.source import Source
+
+SECONDS = 1.0
+WORDS = {
+    "bvh": "HIERARCHY ROOT JOINT End Site OFFSET CHANNELS MOTION Frames: Frame Time: Xposition Yrotation { } 6 3 0 nan 1e999 -",
+    "asf": ":units :root :bonedata :hierarchy begin end id name direction length axis XYZ dof rx ry rz tx l limits ( ) deg rad root",
+    "amc": ":FULLY-SPECIFIED :DEGREES :RADIANS :SAMPLES-PER-SECOND root lfemur 1 2 1e-014 nan",
+    "gltf": '"nodes" "children" "skins" "joints" "accessors" "bufferView" "count" "byteOffset" "animations" "sparse" -1 99999999999 [] {} null',
+    "urdf": '<robot <link <joint <parent <child <axis <limit <mimic <origin name=" type=" xyz=" rpy=" fixed revolute planar &amp; <!DOCTYPE',
+    "trc": "PathFileType DataRate CameraRate NumFrames NumMarkers Units mm Frame# Time nan",
+    "csv": "time , ; \" a.x a.y a.z nan root.tx",
+    "npz": "PK \\x93NUMPY {'descr': '<f8', 'fortran_order': False, 'shape': ( poses.npy skeleton.npy object",
+    "c3d": "POINT ANALOG TRIAL LABELS UNITS FRAMES SCALE RATE",
+}  # fmt: skip
+TRC = b"""PathFileType\t4\t(X/Y/Z)\ta.trc
+DataRate\tCameraRate\tNumFrames\tNumMarkers\tUnits\tOrigDataRate\tOrigDataStartFrame\tOrigNumFrames
+100\t100\t2\t2\tmm\t100\t1\t2
+Frame#\tTime\tA\t\t\tB\t\t
+\t\tX1\tY1\tZ1\tX2\tY2\tZ2
+
+1\t0.00\t1\t2\t3\t4\t5\t6
+2\t0.01\t1\t2\t3\t\t\t
+"""
+
+
+SMALL = """HIERARCHY
+ROOT a
+{
+OFFSET 0 0 0
+CHANNELS 6 Xposition Yposition Zposition Zrotation Xrotation Yrotation
+JOINT b
+{
+OFFSET 0 1 0
+CHANNELS 1 Xrotation
+End Site
+{
+OFFSET 0 1 0
+}
+}
+}
+MOTION
+Frames: 2
+Frame Time: 0.1
+0 0 0 0 0 0 1
+1 2 3 4 5 6 7
+"""
+POINTS = "time,a.x,a.y,a.z\n0,1,2,3\n0.1,,,\n0.2,1,2,3\n"
+
+
+def small_scene(folder: str):
+    """Return a figure of two joints with two frames."""
+    path = Path(folder) / "figure.bvh"
+    path.write_text(SMALL)
+    return formats.load(path)
+
+
+def seeds(name: str, data: Path | None, limit: int) -> list[bytes]:
+    """Return the inputs to start from: real files, whole where they are small, and two frames of each written anew."""
+    known = FORMATS.get(name)
+    found = {"trc": [TRC], "csv": [POINTS.encode()]}.get(name, [])
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scenes = [] if name == "c3d" else [small_scene(folder)]
+        for path in sorted(data.rglob("*")) if data is not None else []:
+            if path.suffix.lower() in known.suffixes and path.is_file():
+                found.append(path.read_bytes()[:limit])
+                try:
+                    scenes.append(formats.load(path))
+                except FormatError:
+                    continue
+        for scene in scenes if known.write is not None else []:
+            changes = {"meshes": (), "motions": {}}
+            if scene.motion is not None:
+                changes["motion"] = replace(scene.motion, poses=scene.motion.poses[:2])
+            if scene.markers is not None:
+                changes["markers"] = replace(scene.markers, positions=scene.markers.positions[:2])
+            for suffix in known.suffixes:
+                formats.save(Path(folder) / f"small{suffix}", replace(scene, **changes))
+                found.append((Path(folder) / f"small{suffix}").read_bytes())
+    small = [seed for seed in found if 0 < len(seed) <= 2 * limit]
+    return small or [seed for seed in found if seed]
+
+
+def skeleton_for(name: str, data: Path | None):
+    """Return the figure that motion without one is read with."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if name == "csv":
+            return small_scene(folder).skeleton
+        if name == "amc" and data is not None:
+            return formats.load(data / "cmu" / "02.asf").skeleton
+        if name == "amc":
+            formats.save(Path(folder) / "figure.asf", small_scene(folder))
+            return formats.load(Path(folder) / "figure.asf").skeleton
+    return None
+
+
+class Target:
+    """One reader, called with one input after another."""
+
+    def __init__(self, name: str, data: Path | None):
+        self.read = FORMATS.get(name).read
+        self.options = Options(skeleton=skeleton_for(name, data))
+        self.path = Path(tempfile.mkdtemp()) / f"input{FORMATS.get(name).suffixes[0]}"
+        self.count = self.good = 0
+        self.slowest = 0.0
+        self.both = name == "csv"
+
+    def __call__(self, data: bytes) -> None:
+        start = time.process_time()
+        options = Options() if self.both and self.count % 2 else self.options
+        try:
+            self.read(Source(self.path, bytes(data)), options)
+            self.good += 1
+        except FormatError as error:
+            str(error)
+        spent = time.process_time() - start
+        self.count += 1
+        self.slowest = max(self.slowest, spent)
+        if spent > SECONDS:
+            raise TimeoutError(f"{spent:.2f} s for {len(data)} bytes")
+
+
+def mutate(generator: random.Random, inputs: list[bytes], words: list[bytes]) -> bytes:
+    """Return one of the inputs with a few bytes, words or stretches changed."""
+    data = bytearray(generator.choice(inputs))
+    for _ in range(generator.choice((1, 1, 2, 4, 8, 16))):
+        at = generator.randrange(len(data) + 1)
+        kind = generator.randrange(6)
+        if kind == 0 and data:
+            data[at % len(data)] = generator.randrange(256)
+        elif kind == 1:
+            data[at:at] = generator.choice(words)
+        elif kind == 2:
+            del data[at : at + generator.choice((1, 2, 8, 64, 512))]
+        elif kind == 3:
+            data[at:at] = data[at : at + generator.choice((1, 8, 64, 256))]
+        elif kind == 4:
+            data[at : at + 4] = generator.choice((b"\xff" * 4, b"\0" * 4, b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f"))
+        else:
+            other = generator.choice(inputs)
+            data[at:] = other[generator.randrange(len(other) + 1) :]
+    return bytes(data)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("format", choices=FORMATS.names())
+    parser.add_argument("--runs", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--max-length", type=int, default=6000)
+    parser.add_argument("--plain", action="store_true", help="mutations without atheris")
+    chosen = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    target = Target(chosen.format, chosen.data)
+    inputs = seeds(chosen.format, chosen.data, chosen.max_length)
+    words = [word.encode() for word in WORDS[chosen.format].split(" ") if word]
+    if atheris is not None and not chosen.plain:
+        return run_atheris(chosen, target, inputs, words)
+    resource.setrlimit(resource.RLIMIT_AS, (1_500_000_000, 1_500_000_000))
+    generator = random.Random(chosen.seed)
+    for number in range(chosen.runs):
+        data = mutate(generator, inputs, words)
+        try:
+            target(data)
+        except Exception:
+            Path(f"crash-{chosen.format}").write_bytes(data)
+            print(f"{chosen.format}: run {number} failed; input saved in crash-{chosen.format}", flush=True)
+            raise
+    report(chosen.format, target)
+    return 0
+
+
+def report(name: str, target: Target) -> None:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{name}: {target.count} runs, {target.good} read, slowest {target.slowest:.3f} s, peak memory {peak:.0f} MB", flush=True)
+
+
+def run_atheris(chosen, target: Target, inputs: list[bytes], words: list[bytes]) -> int:
+    folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{chosen.format}-"))
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    for number, data in enumerate(inputs):
+        (corpus / f"seed{number}").write_bytes(data)
+    lines = ['"' + "".join(f"\\x{byte:02x}" for byte in word) + '"' for word in words]
+    (folder / "words.dict").write_text("\n".join(lines) + "\n")
+
+    def once(data: bytes) -> None:
+        target(data)
+        if target.count >= chosen.runs:
+            report(chosen.format, target)
+
+    options = [f"-runs={chosen.runs}", f"-seed={chosen.seed}", f"-max_len={2 * chosen.max_length}", "-timeout=30", "-rss_limit_mb=1500"]
+    options += [f"-dict={folder / 'words.dict'}", f"-artifact_prefix={folder}/", "-verbosity=0", "-print_final_stats=0"]
+    atheris.Setup([sys.argv[0], *options, str(corpus)], once)
+    atheris.Fuzz()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
