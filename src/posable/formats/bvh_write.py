@@ -71,7 +71,11 @@ def _bake(skeleton: Skeleton, joint: Joint, world: dict, values: NDArray, rest: 
         out.columns.append((base + moved @ frame.T) / unit)
     turns = [dof for dof in joint.motion.dofs if dof.kind != SLIDE]
     if turns:
-        order, angles = _angles(frame @ joint.motion.basis, turns, values[:, -len(turns) :], Rotation.from_matrix(frame) * turned * Rotation.from_matrix(frame.T))
+        in_world = Rotation.from_matrix(frame) * turned * Rotation.from_matrix(frame.T)
+        order, angles = _angles(frame @ joint.motion.basis, turns, values[:, -len(turns) :], in_world)
+        if skeleton.info.get("format") != "bvh":  # Blender opens no joint with one or two rotation channels
+            missing = [axis for axis in _ORDER if axis not in order]
+            order, angles = order + "".join(missing), np.pad(angles, ((0, 0), (0, len(missing))))
         out.channels += [f"{axis}rotation" for axis in order]
         out.columns.append(np.degrees(angles))
     return out
