@@ -41,7 +41,7 @@ def read(source: Source, options: Options) -> Scene:
     names, values = _read_frames(source, body, columns)
     degrees = layout["degrees"] if degrees is None else degrees
     poses = _poses(skeleton, columns, layout["root_frame"], names, values, degrees)
-    motion = Motion(skeleton, poses, options.fps or fps or DEFAULT_FPS, source.path.stem)
+    motion = Motion(skeleton, poses, fps or options.fps or DEFAULT_FPS, source.path.stem)
     missing = [name for name in columns if name not in names]
     if missing and len(values):
         source.warn(f"bones without values stay at rest: {', '.join(missing[:5])}")

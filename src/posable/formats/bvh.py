@@ -110,7 +110,7 @@ def read(source: Source, options: Options) -> Scene:
         source.warn("there is no MOTION: the skeleton alone was read")
         return Scene(skeleton=skeleton)
     cursor.expect("MOTION")
-    values, fps = _read_motion(source, cursor.at, channels, options.fps)
+    values, fps = _read_motion(source, cursor.at, channels)
     if not np.array_equal(columns, np.arange(channels)):
         values = values[:, columns]
     values *= scales
@@ -267,7 +267,7 @@ def _joints_of(node: _Node, name: str, parent: str | None, unit: float, taken: s
 # ----------------------------------------------------------------------------------------------------- the motion
 
 
-def _read_motion(source: Source, at: int, channels: int, fps: float | None) -> tuple[NDArray[np.float64], float]:
+def _read_motion(source: Source, at: int, channels: int) -> tuple[NDArray[np.float64], float]:
     """Return the values (frames, channels) as the file has them, and the frames per second."""
     data = source.data
     header = _FRAMES.match(data, at)
@@ -286,7 +286,7 @@ def _read_motion(source: Source, at: int, channels: int, fps: float | None) -> t
     if not channels:
         if len(values):
             raise source.error(offset=_place_of(source, timing.end(), 0), expected="no numbers: no joint has channels", found=len(values))
-        return np.zeros((0, 0)), fps or rate
+        return np.zeros((0, 0)), rate
     frames, rest = divmod(len(values), channels)
     if rest:
         raise source.error(
@@ -294,7 +294,7 @@ def _read_motion(source: Source, at: int, channels: int, fps: float | None) -> t
         )
     if frames != stated:
         source.warn(f"Frames: {header[1][:20].decode()} is stated, {frames} are there: {frames} were read")
-    return values.reshape(frames, channels), fps or rate
+    return values.reshape(frames, channels), rate
 
 
 def _frame_rate(source: Source, timing: re.Match[bytes], *, has_frames: bool) -> float:

@@ -32,7 +32,7 @@ def read(source: Source, options: Options) -> Scene:
     labels = [label.strip() for label in header]
     timing = next((i for i, label in enumerate(labels) if label.lower() in _TIME), None)
     data = [i for i, label in enumerate(labels) if i != timing and label.lower() not in _FRAME]
-    fps = options.fps or _rate(source, rows[:, timing] if timing is not None else np.zeros(0), lines)
+    fps = _rate(source, rows[:, timing] if timing is not None else np.zeros(0), lines, options.fps)
     if options.skeleton is not None:
         motion = _motion(source, options.skeleton, labels, data, rows, fps, lines)
         return Scene(skeleton=options.skeleton, motion=motion, motions={motion.name: motion})
@@ -75,7 +75,9 @@ def _number(source: Source, line: int, column: int, cell: str) -> float:
         raise FormatError(path=source.path, line=line, expected=f"a number in column {column + 1}", found=shown(cell)) from None
 
 
-def _rate(source: Source, times: NDArray[np.float64], lines: list[int]) -> float:
+def _rate(source: Source, times: NDArray[np.float64], lines: list[int], given: float | None) -> float:
+    if len(times) < 2 and given is not None:
+        return given
     if len(times) < 2:
         source.warn(f"the times do not tell a frame rate: {DEFAULT_FPS:g} frames a second were taken")
         return DEFAULT_FPS

@@ -48,13 +48,13 @@ def read(source: Source, options: Options) -> Scene:
             raise source.error(expected="a skeleton in the file, or skeleton=", found="poses alone")
         if poses.ndim != 2 or poses.shape[1] != skeleton.size or not np.isfinite(poses).all():
             raise source.error(expected=f"finite poses of shape (T, {skeleton.size})", found=f"shape {poses.shape}")
-        motion = Motion(skeleton, poses, options.fps or arrays.scalar("fps", 30.0), source.path.stem)
+        motion = Motion(skeleton, poses, arrays.scalar("fps", options.fps or 30.0), source.path.stem)
     if "marker_positions" in arrays:
         positions, names = arrays.numbers("marker_positions"), arrays.names("marker_names")
         if positions.ndim != 3 or positions.shape[1:] != (len(names), 3):
             raise source.error(expected=f"marker_positions of shape (T, {len(names)}, 3)", found=f"shape {positions.shape}")
         up = (arrays.names("marker_up") or [""])[0]
-        rate = arrays.scalar("marker_fps", 30.0)
+        rate = arrays.scalar("marker_fps", options.fps or 30.0)
         markers = Markers(source.unique(names, "marker"), positions, rate, up=up if up in ("y", "z") else None)
     if skeleton is None and markers is None:
         raise source.error(expected="poses, a skeleton or marker_positions", found=", ".join(map(shown, list(arrays)[:8])) or "no arrays")

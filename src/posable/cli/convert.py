@@ -1,0 +1,38 @@
+"""`posable convert IN OUT`: a file in another format, chosen by OUT's suffix."""
+
+import argparse
+import json
+from typing import Any
+
+import posable as ps
+from posable.cli.info import add_reading, read
+
+EXAMPLE = "posable convert walk.bvh walk.glb"
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("convert", help="write a file in another format: bvh, amc, asf, glb, gltf, csv, npz, c3d")
+    parser.add_argument("file", metavar="IN")
+    parser.add_argument("out", metavar="OUT")
+    add_reading(parser)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, turn, resample and write."""
+    scene = read(args)
+    resampled = args.fps if scene.motion is not None and scene.motion.fps != args.fps else None
+    ps.save(args.out, scene, fps=resampled)
+    what = []
+    if scene.skeleton is not None:
+        what.append(f"{len(scene.skeleton.joints)} joints")
+    if scene.motion is not None:
+        what.append(f"{len(scene.motion)} frames")
+    if scene.markers is not None:
+        what.append(f"{len(scene.markers.names)} markers")
+    if args.json:
+        print(json.dumps({"in": args.file, "out": args.out, "holds": what, "notes": list(scene.notes)}))
+    else:
+        print(f"{args.out}: {', '.join(what)}")
+    return 0

@@ -1,0 +1,176 @@
+"""`posable info FILE`: what a file holds, its skeleton drawn as a tree."""
+
+import argparse
+import json
+import math
+import sys
+import warnings
+from typing import Any
+
+import posable as ps
+
+EXAMPLE = "posable info walk.bvh"
+
+_SLIDES = ("tx", "ty", "tz", "t1", "t2")
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("info", help="what a file holds: the skeleton's tree, limits, frames, markers, gaps")
+    parser.add_argument("file", metavar="FILE")
+    add_reading(parser)
+    return parser
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add what can be said about a file that does not say it itself."""
+    parser.add_argument("--skeleton", metavar="FILE", help="whose motion it is, for AMC and CSV")
+    parser.add_argument("--unit", help="the unit of length where the file states none: mm, cm, m, in, asf, or metres")
+    parser.add_argument("--up", choices=("y", "z"), help="turn the figure so that this axis points up")
+    parser.add_argument("--fps", type=float, help="frames per second where the file states none")
+
+
+def read(args: argparse.Namespace) -> ps.Scene:
+    """Load the file of a command line; what was repaired goes to stderr, one line each."""
+    unit = args.unit
+    if unit is not None:
+        try:
+            unit = float(unit)
+        except ValueError:
+            pass  # a name: load knows them
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.PosableWarning)
+        scene = ps.load(args.file, skeleton=args.skeleton, unit=unit, up=args.up, fps=args.fps)
+    for note in scene.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return scene
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what the file holds."""
+    scene = read(args)
+    if args.json:
+        print(json.dumps(summary(scene, args.file), indent=2))
+    else:
+        print("\n".join(lines(scene, args.file)))
+    return 0
+
+
+def summary(scene: ps.Scene, file: str) -> dict[str, Any]:
+    """Return what a scene holds as plain data."""
+    out: dict[str, Any] = {"file": file, "name": scene.name, "notes": list(scene.notes)}
+    if scene.skeleton is not None:
+        out["skeleton"] = _skeleton_data(scene.skeleton)
+    out["motions"] = [
+        {"name": name, "frames": len(take), "fps": take.fps, "seconds": take.duration} for name, take in _takes(scene).items()
+    ]
+    if scene.markers is not None:
+        missing = _gaps(scene.markers)
+        out["markers"] = {
+            "names": list(scene.markers.names), "frames": len(scene.markers), "fps": scene.markers.fps,
+            "up": scene.markers.up, "unseen": dict(zip(scene.markers.names, missing, strict=True)),
+        }  # fmt: skip
+    out["meshes"] = [{"name": mesh.name, "vertices": len(mesh.vertices), "faces": len(mesh.faces)} for mesh in scene.meshes]
+    out["capsules"] = len(scene.capsules)
+    return out
+
+
+def _skeleton_data(skeleton: ps.Skeleton) -> dict[str, Any]:
+    joints = []
+    for joint in skeleton.joints:
+        where = skeleton.index(joint.name)
+        joints.append(
+            {
+                "name": joint.name, "parent": joint.parent, "type": type(joint.motion).__name__, "length": _length(joint),
+                "dofs": list(skeleton.dof_names[where]), "lower": [_finite(v) for v in skeleton.lower[where]],
+                "upper": [_finite(v) for v in skeleton.upper[where]],
+            }
+        )  # fmt: skip
+    return {
+        "name": skeleton.name, "up": skeleton.up, "unit": skeleton.unit, "size": skeleton.size, "joints": joints,
+        "sites": list(skeleton.site_names), "couplings": [list(rule) for rule in skeleton.couplings],
+    }  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _takes(scene: ps.Scene) -> dict[str, ps.Motion]:
+    return dict(scene.motions) or ({scene.motion.name: scene.motion} if scene.motion is not None else {})
+
+
+def _gaps(markers: ps.Markers) -> list[int]:
+    return [int(count) for count in (~markers.seen).sum(axis=0)]
+
+
+def _length(joint: ps.Joint) -> float:
+    return math.sqrt(sum(float(value) ** 2 for value in joint.offset))
+
+
+def lines(scene: ps.Scene, file: str) -> list[str]:
+    """Return what a scene holds as lines for people."""
+    out = [file]
+    if scene.skeleton is not None:
+        out += _skeleton_lines(scene.skeleton)
+    for name, take in _takes(scene).items():
+        out.append(f"motion {name!r}: {len(take)} frames at {take.fps:g} fps, {take.duration:.2f} s")
+    if scene.markers is not None:
+        out += _marker_lines(scene.markers)
+    out += [f"mesh {mesh.name!r}: {len(mesh.vertices)} vertices, {len(mesh.faces)} triangles" for mesh in scene.meshes]
+    if scene.capsules:
+        out.append(f"capsules: {len(scene.capsules)}")
+    return out
+
+
+def _skeleton_lines(skeleton: ps.Skeleton) -> list[str]:
+    unit = f", file unit {skeleton.unit:g} m" if skeleton.unit != 1.0 else ""
+    head = f"skeleton {skeleton.name!r}: {len(skeleton.joints)} joints, {skeleton.size} degrees of freedom, "
+    out = [f"{head}{len(skeleton.sites)} sites, {skeleton.up or '?'} up{unit}"]
+    children: dict[str | None, list[tuple[str, Any]]] = {}
+    for joint in skeleton.joints:
+        children.setdefault(joint.parent, []).append((joint.name, joint))
+    alias: dict[str, list[str]] = {}  # sites in the very place of their joint, as the links of a robot are
+    for site in skeleton.sites:
+        if not any(site.offset) and site.rotation is None:
+            alias.setdefault(site.joint, []).append(site.name)
+        else:
+            children.setdefault(site.joint, []).append((site.name, None))
+    stack = [(name, joint, "", True, True) for name, joint in children[None]]
+    while stack:
+        name, joint, indent, last, top = stack.pop()
+        branch = "" if top else ("└─ " if last else "├─ ")
+        also = f" ({', '.join(alias[name])})" if name in alias and joint is not None else ""
+        out.append(f"{indent}{branch}{name}{also}" + ("  (site)" if joint is None else _joint_text(skeleton, joint)))
+        below = children.get(name, []) if joint is not None else []
+        deeper = indent + ("" if top else ("   " if last else "│  "))
+        stack += [(n, j, deeper, n == below[-1][0], False) for n, j in reversed(below)]
+    for follower, leader, ratio, offset in skeleton.couplings:
+        out.append(f"{follower} = {ratio:g} {leader}" + (f" + {offset:g}" if offset else ""))
+    return out
+
+
+def _joint_text(skeleton: ps.Skeleton, joint: ps.Joint) -> str:
+    kind = type(joint.motion).__name__.lower()
+    order = getattr(joint.motion, "order", getattr(joint.motion, "axes", ""))
+    parts = [f"  {kind}{' ' + order if order else ''}, {_length(joint):.3f} m"]
+    where = skeleton.index(joint.name)
+    for dof, low, high in zip(joint.motion.dofs, skeleton.lower[where], skeleton.upper[where], strict=True):
+        if math.isfinite(low) or math.isfinite(high):
+            slides = kind == "prismatic" or dof.name in _SLIDES
+            scale, mark = (1.0, " m") if slides else (180 / math.pi, "°")
+            parts.append(f"{dof.name + ' ' if dof.name else ''}{low * scale:.4g}..{high * scale:.4g}{mark}")
+    return ", ".join(parts)
+
+
+def _marker_lines(markers: ps.Markers) -> list[str]:
+    gaps = _gaps(markers)
+    whole = max(len(markers) * len(gaps), 1)
+    seconds = max(len(markers) - 1, 0) / markers.fps
+    out = [
+        f"markers: {len(gaps)} over {len(markers)} frames at {markers.fps:g} fps, {seconds:.2f} s, {markers.up or '?'} up, "
+        f"{100 * sum(gaps) / whole:.1f}% unseen"
+    ]
+    for name, count in zip(markers.names, gaps, strict=True):
+        out.append(f"  {name}" + (f"  unseen in {count} of {len(markers)} frames" if count else ""))
+    return out
