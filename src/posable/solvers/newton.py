@@ -38,9 +38,9 @@ from posable.solvers.solver import CompiledSolver, Request, register
 
 # What the loop remembers between two entries: columns of its state
 (
-    RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, HOPS, WAIT, WAITS,
-) = range(13)  # fmt: skip
-STATE_WIDTH = 13
+    RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, HOPS, WAIT, WAITS, ROUGH, LAST,
+) = range(15)  # fmt: skip
+STATE_WIDTH = 15
 FRESH, GOING = 0.0, 1.0
 
 # What the loop is told: columns of its limits
@@ -55,6 +55,7 @@ SLOW_STEPS = 5.0  # steps that gain less than SLOW_GAIN before the figure starts
 SLOW_GAIN = 0.1
 EXACT_BEYOND = 0.1  # a step that leaves more of the energy than this calls for the exact Hessian
 KICKS = 2.0  # times a figure caught on its limits is moved off them before a restart
+MUCH_BETTER = 0.5  # of the best energy: progress that earns new kicks
 ALL_ANEW = 8.0  # every so many restarts, all of the figure starts anew
 ESCAPES_MOST = 20.0
 DAMPING_FLOOR, DAMPING_CEILING = 1e-9, 1e9
@@ -231,39 +232,47 @@ def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, 
             if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
                 continue
             energy_at(figure, springs, theta, ws)
-        elsewhere = state[RESTARTS] < limits[MOST_RESTARTS] or state[HOPS] < KICKS
+        elsewhere = state[LAST] == 0.0 and (state[RESTARTS] < limits[MOST_RESTARTS] or state[HOPS] < KICKS)
         if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere):
             continue
         if soft and all_reached(ws.error, tolerances):
             return CONVERGED
-        if not start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits):
+        rough = 1.0 if accepted else 0.0
+        if not start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, rough):
             return STATIONARY
 
 
 @kernel
-def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits):
+def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, rough):
     """Remember the best pose, and leave it: off the limits that hold it, then to random poses while restarts are left.
 
-    Returns whether there is a new start; if not, theta is the best pose.
+    rough: 1 where the pose was left before it was stationary; the best of all is finished at the end. Returns whether
+    there is a new start; if not, theta is the best pose.
     """
     n = theta.shape[0]
     if state[ENERGY] < state[BEST] * (1.0 - 1e-9):
-        state[BEST] = state[ENERGY]
-        state[HOPS] = 0.0
+        if state[ENERGY] < MUCH_BETTER * state[BEST]:
+            state[HOPS] = 0.0
+        state[BEST], state[ROUGH] = state[ENERGY], rough
         for i in range(n):
             ws.best[i] = theta[i]
     for i in range(n):
         theta[i] = ws.best[i]
     state[ENERGY] = energy_at(figure, springs, theta, ws)
+    if state[LAST] != 0.0:
+        return False
     hop = state[HOPS]
     state[HOPS] += 1.0
     if hop >= KICKS or not kick(theta, lower, upper, ws.gradient, fixed, hop):
         if state[RESTARTS] >= limits[MOST_RESTARTS]:
-            return False
-        state[RESTARTS] += 1.0
-        whole = state[RESTARTS] % ALL_ANEW == 0.0
-        if whole or shake(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta) == 0:
-            random_pose(figure, lower, upper, start, state, theta)
+            if state[ROUGH] == 0.0:
+                return False
+            state[LAST] = 1.0  # finish the best pose and stop
+        else:
+            state[RESTARTS] += 1.0
+            whole = state[RESTARTS] % ALL_ANEW == 0.0
+            if whole or shake(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta) == 0:
+                random_pose(figure, lower, upper, start, state, theta)
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     state[EVALUATIONS] += 2.0
     state[DAMPING] = limits[FIRST_DAMPING]
