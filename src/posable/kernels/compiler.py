@@ -24,6 +24,7 @@ PACKAGE = __name__.partition(".")[0]
 # Fused multiply-add is the one liberty the compiler may take: it keeps NaN, infinity and the order of sums.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "_nrt": False}
 
+_small: set[Callable[..., Any]] = set()
 _registered: dict[Any, Any] = {}  # plain function or entry -> dispatcher (None until activated)
 _lock = threading.RLock()
 _active = False
@@ -36,6 +37,12 @@ def kernel(function: Callable[..., Any]) -> Any:
             return _compile(function)
         _registered[function] = None
         return function
+
+
+def small(function: Callable[..., Any]) -> Any:
+    """Mark a kernel whose call would cost more than its work (an array is ten arguments): it goes into its callers."""
+    _small.add(function)
+    return kernel(function)
 
 
 class entry:
@@ -91,7 +98,7 @@ def _compile(function: Callable[..., Any]) -> Any:
     _watch()
     before, config.CACHE_DIR = config.CACHE_DIR, str(cache_folder())
     try:
-        return numba.njit(cache=True, **OPTIONS)(function)
+        return numba.njit(cache=True, forceinline=function in _small, **OPTIONS)(function)
     finally:
         config.CACHE_DIR = before
 

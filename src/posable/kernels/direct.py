@@ -12,7 +12,7 @@ A direction d of a body obeys the same tables with e - o = d, and translations d
 
 from __future__ import annotations
 
-from .compiler import entry, kernel
+from .compiler import entry, kernel, small
 from .fields import ABOVE, ALONG, AT, AXES, AXIS, BODY, FIRST, KIND, ON, POINT, ROBUST, SPRING, WEIGHT
 from .joints import ROTVEC, SWING, column_of, parameters_of, rotation_vector
 from .kinematics import forward, last_dof, rest_rotation, workspace
@@ -25,7 +25,7 @@ MOST_ROWS = 9  # of the Jacobian of one spring: three axes of an orientation
 # ---------------------------------------------------------------------------------------------- tables 1 and 2
 
 
-@kernel
+@small
 def vector_columns(figure, ws, body, x, y, z, moves, jacobian, row):
     """Write rows row..row+2 of the Jacobian (m, n) of a point (moves = 1) or a direction (moves = 0) of a body.
 
@@ -40,7 +40,7 @@ def vector_columns(figure, ws, body, x, y, z, moves, jacobian, row):
         i = figure.dof[i, ABOVE]
 
 
-@kernel
+@small
 def exponential_start(figure, i):
     """Return the first dof of the exponential map that dof i belongs to, or -1."""
     first = figure.body[figure.dof[i, BODY], FIRST]
@@ -113,7 +113,7 @@ def point_tensor(figure, theta, work, body, point, jacobian, tensor):
 # ------------------------------------------------------------------------------------------------- algorithm 4
 
 
-@kernel
+@small
 def add_tensor(figure, theta, ws, body, x, y, z, moves, fx, fy, fz, jacobian, row, hessian):
     """Add K : F to the lower triangle of H, for one vector of a body: (w_j x J_i).F = w_j.(J_i x F)."""
     i = last_dof(figure, body)
@@ -135,7 +135,7 @@ def add_tensor(figure, theta, ws, body, x, y, z, moves, fx, fy, fz, jacobian, ro
         i = figure.dof[i, ABOVE]
 
 
-@kernel
+@small
 def add_point_hessian(figure, theta, ws, body, e, w, row, slope, exact, jacobian, gradient, hessian):
     """Add one point or direction with the weight w (6,): e (7,) holds the vector, the residual, and 1 for a point."""
     moves = e[6]
@@ -157,7 +157,7 @@ def add_point_hessian(figure, theta, ws, body, e, w, row, slope, exact, jacobian
         add_tensor(figure, theta, ws, body, e[0], e[1], e[2], moves, fx, fy, fz, jacobian, row, hessian)
 
 
-@kernel
+@small
 def add_orientation_hessian(figure, theta, ws, body, spring, row, slope, exact, jacobian, gradient, hessian):
     """Add an ORIENTATION spring as three directions b_p: 1/2 sum A_pq (b_p - t_p).(b_q - t_q)."""
     r = ws.rotation[body]
@@ -193,7 +193,7 @@ def add_orientation_hessian(figure, theta, ws, body, spring, row, slope, exact, 
             add_tensor(figure, theta, ws, body, x, y, z, 0.0, fx, fy, fz, jacobian, row + 3 * p, hessian)
 
 
-@kernel
+@small
 def read_vector(kind, spring, ws, body, e):
     """Write the vector, its residual, and whether translations move it, of a POINT or DIRECTION spring: e (7,)."""
     r = ws.rotation[body]
@@ -280,7 +280,7 @@ def direct_hessian(figure, springs, theta, work, d, exact, scratch, jacobian, gr
     return -1
 
 
-@kernel
+@small
 def add_bend(figure, ws, body, bend, gradient, hessian):
     """Add bend g g' over the dofs above a body, where g is what the gradient has gained since ws.spare."""
     i = last_dof(figure, body)

@@ -13,7 +13,7 @@ import numpy as np
 # Columns of Figure.body
 PARENT, FIRST, LAST, TURNED = 0, 1, 2, 3
 # Columns of Figure.dof
-KIND, AXIS, ABOVE, BODY = 0, 1, 2, 3
+KIND, AXIS, ABOVE, BODY, LEVEL = 0, 1, 2, 3, 4
 # Columns of Order.rows
 UP, DEPTH, VISIT = 0, 1, 2
 
@@ -23,7 +23,8 @@ class Figure(NamedTuple):
 
     body: np.ndarray  # (b, 4) int64: PARENT body or -1, FIRST and LAST (exclusive) dof, TURNED (rest rotation is not 1)
     rest: np.ndarray  # (b, 12) float64 [m, 1]: the constant transform to the parent body: position, rotation by rows
-    dof: np.ndarray  # (n, 4) int64: KIND (joints.py), AXIS 0..2 of the body, ABOVE: dof above it or -1, BODY
+    # (n, 5) int64: KIND (joints.py), AXIS 0..2 of the body, ABOVE: dof above it or -1, BODY, LEVEL: how many are above
+    dof: np.ndarray
     sign: np.ndarray  # (n,) float64: +1 or -1, the sense of the axis
     mass: np.ndarray  # (b, 4) float64 [1, m]: share of the whole mass, centre of mass in the body
 
@@ -81,10 +82,11 @@ class Workspace(NamedTuple):
     best: np.ndarray  # (n,)
     spare: np.ndarray  # (n,)
     path: np.ndarray  # (n,) one number per depth of the elimination tree
+    chain: np.ndarray  # (6, d) the twists of the dofs above the one at hand, by depth
     frame: np.ndarray  # (9,) a rotation by rows, for one body at a time
     error: np.ndarray  # (g,) [m, rad]: how far each spring is from its goal
 
 
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return how many numbers `workspace` carves."""
-    return 12 + 14 * n + 39 * b + 2 * n * d + g
+    return 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g

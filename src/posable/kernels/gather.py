@@ -7,8 +7,8 @@ Hessian_ij = S_j . h_i for j = i and every dof j above i, with h_i = B_i S_i plu
 
 from __future__ import annotations
 
-from .compiler import entry, kernel
-from .fields import ABOVE, AXIS, BODY, DEPTH, FIRST, KIND, LAST, ON, PARENT, SPRING
+from .compiler import entry, kernel, small
+from .fields import ABOVE, AXIS, BODY, DEPTH, FIRST, KIND, LAST, LEVEL, ON, PARENT, SPRING, VISIT
 from .joints import ROTVEC, SWING, joint_curvature, parameters_of
 from .kinematics import forward, rest_rotation, workspace
 from .springs import add_spring, total_energy
@@ -39,28 +39,27 @@ def add_springs(springs, ws, exact):
 @kernel
 def gather(figure, order, springs, theta, ws, exact):
     """Gather the springs on the bodies into ws.gradient (n,) and ws.hessian (n, d); the wrenches move to the root."""
-    for b in range(figure.body.shape[0] - 1, -1, -1):
-        g = ws.wrench[b]
-        s = ws.stiffness[b]
-        for i in range(figure.body[b, FIRST], figure.body[b, LAST]):
-            gather_dof(figure, order, i, g, s, ws, exact)
-        if exact != 0.0:
-            correct_coupled(figure, order, b, theta, ws, exact)
+    for b in range(figure.body.shape[0] - 1, 0, -1):
         parent = figure.body[b, PARENT]
-        if parent >= 0:
-            for k in range(6):
-                ws.wrench[parent, k] += g[k]
-            for k in range(21):
-                ws.stiffness[parent, k] += s[k]
+        for k in range(6):
+            ws.wrench[parent, k] += ws.wrench[b, k]
+        for k in range(21):
+            ws.stiffness[parent, k] += ws.stiffness[b, k]
+    for visit in range(theta.shape[0]):  # depth first: ws.chain always holds the dofs above the one at hand
+        gather_dof(figure, order, order.rows[visit, VISIT], ws, exact)
+    if exact != 0.0:
+        for b in range(figure.body.shape[0]):
+            correct_coupled(figure, order, b, theta, ws, exact)
     for i in range(theta.shape[0]):
         ws.gradient[i] += springs.pull[i] * (theta[i] - springs.home[i])
         ws.hessian[i, order.rows[i, DEPTH]] += springs.pull[i]
 
 
-@kernel
-def gather_dof(figure, order, i, g, s, ws, exact):
+@small
+def gather_dof(figure, order, i, ws, exact):
     """Write one dof's gradient and its row of the Hessian, from the wrench and stiffness that it carries."""
-    t = ws.twist
+    b = figure.dof[i, BODY]
+    g, s, t, c = ws.wrench[b], ws.stiffness[b], ws.twist, ws.chain
     wx, wy, wz, vx, vy, vz = t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5]
     ws.gradient[i] = wx * g[0] + wy * g[1] + wz * g[2] + vx * g[3] + vy * g[4] + vz * g[5]
     e = 0.5 * exact
@@ -76,15 +75,21 @@ def gather_dof(figure, order, i, g, s, ws, exact):
     h3 += e * (wy * g[5] - wz * g[4])
     h4 += e * (wz * g[3] - wx * g[5])
     h5 += e * (wx * g[4] - wy * g[3])
+    depth = order.rows[i, DEPTH]
+    for k in range(6):
+        c[k, depth] = t[i, k]
+    if depth == figure.dof[i, LEVEL]:  # nobody stands between: the row is the chain
+        for k in range(depth + 1):
+            ws.hessian[i, k] = c[0, k] * h0 + c[1, k] * h1 + c[2, k] * h2 + c[3, k] * h3 + c[4, k] * h4 + c[5, k] * h5
+        return
     j = i
     while j >= 0:
-        ws.hessian[i, order.rows[j, DEPTH]] = (
-            t[j, 0] * h0 + t[j, 1] * h1 + t[j, 2] * h2 + t[j, 3] * h3 + t[j, 4] * h4 + t[j, 5] * h5
-        )
+        k = order.rows[j, DEPTH]
+        ws.hessian[i, k] = c[0, k] * h0 + c[1, k] * h1 + c[2, k] * h2 + c[3, k] * h3 + c[4, k] * h4 + c[5, k] * h5
         j = figure.dof[j, ABOVE]
 
 
-@kernel
+@small
 def correct_coupled(figure, order, b, theta, ws, exact):
     """Replace, within a rotation vector or a swing, the half bracket by the joint's own second derivative."""
     first = figure.body[b, FIRST]

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .compiler import kernel
+from .compiler import kernel, small
 from .rotations import exponential_coefficients, left_jacobian_column, left_jacobian_rate
 
 SLIDE, TURN, ROTVEC, SWING, TAIL = 0, 1, 2, 3, 4  # TAIL: a later parameter of a ROTVEC or a SWING
@@ -278,7 +278,7 @@ class Free(JointMotion):
 # ------------------------------------------------------------------------------------------- what the kernels do
 
 
-@kernel
+@small
 def turn(rotation, k, s, c):
     """Rotate a frame (9,) by rows about its own axis k: only its other two columns change."""
     u = (k + 1) % 3
@@ -305,7 +305,7 @@ def rotate_by_vector(rotation, wx, wy, wz):
         rotation[row + 2] = z + a * pz + b * qz
 
 
-@kernel
+@small
 def rotation_vector(kind, axis, i, theta):
     """Return the rotation vector of a ROTVEC or a SWING whose first dof is i."""
     if kind == ROTVEC:
@@ -318,13 +318,13 @@ def rotation_vector(kind, axis, i, theta):
     return p, q, 0.0
 
 
-@kernel
+@small
 def column_of(kind, axis, k):
     """Return which component of the rotation vector parameter k (0, 1, 2) of a ROTVEC or a SWING is."""
     return k if kind == ROTVEC else (axis + 1 + k) % 3
 
 
-@kernel
+@small
 def parameters_of(kind):
     """Return how many degrees of freedom an elementary kind takes."""
     if kind == ROTVEC:
@@ -332,7 +332,7 @@ def parameters_of(kind):
     return 2 if kind == SWING else 1
 
 
-@kernel
+@small
 def move(kind, axis, sign, i, theta, sine, cosine, position, rotation, twist):
     """Move a body's frame by the elementary motion that starts at dof i, and write its world twists (n, 6).
 
@@ -366,7 +366,7 @@ def move(kind, axis, sign, i, theta, sine, cosine, position, rotation, twist):
         rotate_by_vector(rotation, wx, wy, wz)
 
 
-@kernel
+@small
 def _twist_at(twist, i, position, ax, ay, az):
     twist[i, 0] = ax
     twist[i, 1] = ay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .compiler import entry, kernel
+from .compiler import entry, kernel, small
 from .fields import AXIS, FIRST, KIND, LAST, PARENT, TURNED, Workspace
 from .joints import move, parameters_of
 from .rotations import sines_cosines
@@ -46,16 +46,18 @@ def workspace(work, n, b, g, d):
     i += n
     path = work[i : i + n]
     i += n
+    chain = work[i : i + 6 * d].reshape(6, d)
+    i += 6 * d
     frame = work[i : i + 9]
     i += 9
     error = work[i : i + g]
     return Workspace(
         sine, cosine, origin, position, rotation, twist, wrench, stiffness,
-        gradient, hessian, factor, step, trial, best, spare, path, frame, error,
+        gradient, hessian, factor, step, trial, best, spare, path, chain, frame, error,
     )  # fmt: skip
 
 
-@kernel
+@small
 def rest_rotation(figure, b, rotation, out):
     """Write the frame (9,) that body b has before its own motion, from the frames (b, 9) of the bodies."""
     parent = figure.body[b, PARENT]
@@ -108,7 +110,7 @@ def forward(figure, theta, ws):
                         ws.twist[j, 3 + k] = 0.0
 
 
-@kernel
+@small
 def last_dof(figure, body):
     """Return the last dof that moves a body, or -1: where the walk up to the root starts."""
     while body >= 0:

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 
-from .compiler import kernel
+from .compiler import kernel, small
 from .fields import ALONG, AT, AXES, MEASURE, ON, POINT, ROBUST, SIZE, SPRING, WEIGHT
 
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
 ANGLE_SPRINGS = (ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)  # whose error is an angle
 
 
-@kernel
+@small
 def add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
     """Add the wrench (6,) and stiffness (21,) of an energy of the point e with force F and second derivative W.
 
@@ -64,7 +64,7 @@ def add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
     s[20] += c22
 
 
-@kernel
+@small
 def add_direction(dx, dy, dz, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
     """Add the wrench and stiffness of an energy of the direction d: the same, with X = [-hat(d), 0] and no force."""
     g[0] += dy * fz - dz * fy
@@ -83,7 +83,7 @@ def add_direction(dx, dy, dz, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
     s[5] += c11 * dx - c10 * dy + half * (fy * dz + fz * dy)
 
 
-@kernel
+@small
 def robust_factors(energy, scale):
     """Return (energy, slope, bend) of s (sqrt(1 + 2E/s) - 1); the energy itself where the scale is zero."""
     if scale <= 0.0:
@@ -92,13 +92,13 @@ def robust_factors(energy, scale):
     return 2.0 * energy / (root + 1.0), 1.0 / root, -1.0 / (scale * root * root * root)
 
 
-@kernel
+@small
 def quadratic(m, i, x, y, z):
     """Return v' M v for the symmetric matrix at m[i:i+6]."""
     return m[i] * x * x + m[i + 1] * y * y + m[i + 2] * z * z + 2.0 * (m[i + 3] * x * y + m[i + 4] * x * z + m[i + 5] * y * z)
 
 
-@kernel
+@small
 def spring_energy(kind, row, origin, position, rotation, errors, index):
     """Return the energy of one spring on a body, and write its error [m, rad]; no derivatives."""
     r = rotation
@@ -135,7 +135,7 @@ def spring_energy(kind, row, origin, position, rotation, errors, index):
     return robust_factors(2.0 * row[WEIGHT] * half * half, row[ROBUST])[0]
 
 
-@kernel
+@small
 def rotated(r, row, i):
     """Return the vector at row[i:i+3] of the body, in world axes."""
     x, y, z = row[i], row[i + 1], row[i + 2]
@@ -160,7 +160,7 @@ def orientation_energy(row, r):
     return energy, 2.0 * math.asin(min(1.0, 0.5 * math.sqrt(gap)))
 
 
-@kernel
+@small
 def frame_axis(r, row, i):
     """Return axis i of the goal's frame on the body, in world axes."""
     x, y, z = row[AXES + i], row[AXES + 3 + i], row[AXES + 6 + i]
@@ -253,7 +253,7 @@ def add_aim(row, origin, position, r, exact, slope, g, s):
             s[2] += 2.0 * tz
 
 
-@kernel
+@small
 def add_plain_spring(kind, row, origin, position, r, exact, slope, g, s):
     """Add slope times the wrench (6,) and the stiffness (21,) of one spring to those of its body."""
     if kind == ORIENTATION_SPRING:
@@ -287,7 +287,7 @@ def add_plain_spring(kind, row, origin, position, r, exact, slope, g, s):
         )  # fmt: skip
 
 
-@kernel
+@small
 def add_spring(kind, row, origin, position, r, exact, errors, index, g, s):
     """Add one spring to the wrench and stiffness of its body, robust or not; `errors` is scratch."""
     scale = row[ROBUST]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.kernels.fields import ABOVE, DEPTH, UP, VISIT, Figure, Order
+from posable.kernels.fields import ABOVE, DEPTH, LEVEL, UP, VISIT, Figure, Order
 from posable.skeleton.joint import Joint, Site, limits_of, rotation_matrix
 
 
@@ -30,7 +30,7 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
     """Compile joints, parents first, and sites to the arrays of a Figure and of the frames on its bodies."""
     bodies: list[tuple[int, int, int, int]] = []
     rests, masses = [], []
-    dofs: list[tuple[int, int, int, int]] = []
+    dofs: list[tuple[int, int, int, int, int]] = []
     signs, dof_names, slices = [], [], []
     box, rest_pose, gain, frozen = [], [], [], []
     place: dict[str, tuple[int, np.ndarray, np.ndarray]] = {}  # joint -> body, position and rotation in the body
@@ -52,7 +52,8 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
             masses.append(np.zeros(4))
             body = len(bodies) - 1
             for element in elements:
-                dofs.append((element.kind, element.axis, above, body))
+                level = dofs[above][LEVEL] + 1 if above >= 0 else 0
+                dofs.append((element.kind, element.axis, above, body, level))
                 above = len(dofs) - 1
                 signs.append(element.sign)
                 dof_names.append(joint.name + ("." + element.name if element.name else ""))
@@ -82,7 +83,7 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
     if total_mass > 0.0:
         mass[:, 0] /= total_mass
     limits = np.array(box, dtype=float).reshape(n, 2)
-    dof_array = np.array(dofs, dtype=np.int64).reshape(n, 4)
+    dof_array = np.array(dofs, dtype=np.int64).reshape(n, 5)
     figure = Figure(
         _frozen_array(np.array(bodies, dtype=np.int64).reshape(-1, 4)),
         _frozen_array(np.array(rests)),
