@@ -12,9 +12,16 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable import figures as figures
     from posable.errors import PosableError as PosableError
     from posable.errors import PosableWarning as PosableWarning
+    from posable import goals as goals
+    from posable import solvers as solvers
+    from posable.explanation import Explanation as Explanation
+    from posable.explanation import explain as explain
+    from posable.front import Session as Session
+    from posable.front import solve as solve
     from posable.jacobians import jacobian as jacobian
     from posable.jacobians import jacobian_rate as jacobian_rate
     from posable.kinematics import forward as forward
+    from posable.problem import Problem as Problem
     from posable.skeleton import Ball as Ball
     from posable.skeleton import Fixed as Fixed
     from posable.skeleton import Free as Free
@@ -26,10 +33,13 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.skeleton import Skeleton as Skeleton
     from posable.skeleton import Universal as Universal
     from posable.skeleton import from_dh as from_dh
+    from posable.solvers.blocking import Block as Block
+    from posable.solvers.result import Result as Result
+    from posable.solvers.result import Status as Status
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("errors", "figures")
+_SUBMODULES = ("errors", "figures", "goals", "solvers")
 
 _HOME = {
     "PosableError": "posable.errors",
@@ -47,6 +57,14 @@ _HOME = {
     "from_dh": "posable.skeleton",
     "forward": "posable.kinematics",
     "jacobian": "posable.jacobians",
+    "Block": "posable.solvers.blocking",
+    "Explanation": "posable.explanation",
+    "Problem": "posable.problem",
+    "Result": "posable.solvers.result",
+    "Session": "posable.front",
+    "Status": "posable.solvers.result",
+    "explain": "posable.explanation",
+    "solve": "posable.front",
     "jacobian_rate": "posable.jacobians",
 }
 
