@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 import posable as ps
@@ -22,8 +23,9 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Read, turn, resample and write."""
     scene = read(args)
-    resampled = args.fps if scene.motion is not None and scene.motion.fps != args.fps else None
-    ps.save(args.out, scene, fps=resampled)
+    if args.fps is not None and scene.motion is not None and scene.motion.fps != args.fps:
+        scene = replace(scene, motion=scene.motion.resample(args.fps), motions={})
+    ps.save(args.out, scene)
     what = []
     if scene.skeleton is not None:
         what.append(f"{len(scene.skeleton.joints)} joints")

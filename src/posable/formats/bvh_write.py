@@ -21,7 +21,7 @@ from posable.formats.format import Options
 from posable.formats.scene import Scene
 from posable.kernels.joints import SLIDE, TURN
 from posable.motion import joint_transform
-from posable.skeleton import Joint, Skeleton
+from posable.skeleton import Joint, Prismatic, Skeleton
 
 _ORDER = "ZXY"  # for joints that are no Euler joints with the world's axes
 _DIGITS = "%.12g"
@@ -44,36 +44,67 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     skeleton = skeleton_with_up(motion.skeleton, "y")
     unit = options.unit or (skeleton.unit if skeleton.info.get("format") == "bvh" else CENTIMETRES)
     world = zero_rotations(skeleton)
-    written = {}
-    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
-        written[joint.name] = _bake(skeleton, joint, world, motion.poses[:, where], skeleton.rest[where], unit)
-    lines = ["HIERARCHY", *_hierarchy(skeleton, written, world, unit), "MOTION", f"Frames: {len(motion)}"]
+    chains = _slider_chains(skeleton)
+    written = {name: _bake(skeleton, chain, world, motion.poses, unit) for name, chain in chains.items()}
+    lines = ["HIERARCHY", *_hierarchy(skeleton, chains, written, world, unit), "MOTION", f"Frames: {len(motion)}"]
     lines.append(f"Frame Time: {1 / motion.fps:.10g}")
-    columns = [column for name in _depth_first(skeleton) for column in written[name].columns]
+    columns = [column for name in _depth_first(chains) for column in written[name].columns]
     if columns:
         row = " ".join([_DIGITS] * sum(column.shape[1] for column in columns))
         lines += [row % tuple(values) for values in np.concatenate(columns, axis=1)]
     return {suffix: ("\n".join(lines) + "\n").encode("utf-8")}
 
 
-def _bake(skeleton: Skeleton, joint: Joint, world: dict, values: NDArray, rest: NDArray, unit: float) -> _Written:
-    offset, _ = constant_place(joint)
-    frame = world[joint.name]
-    base = world[joint.parent] @ offset
-    moved, turned = joint_transform(joint.motion, values)
+def _slider_chains(skeleton: Skeleton) -> dict[str, list[Joint]]:
+    """Return each joint of the file with the sliders that move it: `hips.tx` and `hips.ty`, read as joints, belong to `hips`."""
+    by_name = {joint.name: joint for joint in skeleton.joints}
+    children: dict[str | None, int] = {}
+    for joint in skeleton.joints:
+        children[joint.parent] = children.get(joint.parent, 0) + 1
+    chains: dict[str, list[Joint]] = {}
+    for joint in skeleton.joints:
+        chain = [joint]
+        while _is_slider(chain[0], joint.name, by_name, children):
+            chain.insert(0, by_name[chain[0].parent])  # type: ignore[index]
+        chains[joint.name] = chain
+    for chain in list(chains.values()):
+        for slider in chain[:-1]:
+            chains.pop(slider.name, None)
+    return chains
+
+
+def _is_slider(lower: Joint, name: str, by_name: dict[str, Joint], children: dict[str | None, int]) -> bool:
+    """Say whether the joint above `lower` is one of the sliders of joint `name`, and nothing else."""
+    offset, rotation = constant_place(lower)
+    if lower.parent is None or children[lower.parent] > 1 or np.any(offset) or not np.array_equal(rotation, np.eye(3)):
+        return False
+    return lower.parent in [f"{name}.t{axis}" for axis in "xyz"] and isinstance(by_name[lower.parent].motion, Prismatic)
+
+
+def _bake(skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, unit: float) -> _Written:
+    """Return a joint, and its sliders, as the file will have them."""
+    joint, came_so = chain[-1], skeleton.info.get("format") == "bvh"
+    base = world[chain[0].parent] @ constant_place(chain[0])[0]
     out = _Written(base / unit)
-    if any(dof.kind == SLIDE for dof in joint.motion.dofs):
-        moved_at_rest = joint_transform(joint.motion, rest)[0]
-        came_so = joint.parent is not None or skeleton.info.get("format") == "bvh"
+    slides = [dof.axis for member in chain for dof in member.motion.dofs if dof.kind == SLIDE]
+    if slides:
+        moved, moved_at_rest = np.repeat(base[None], len(poses), axis=0), base.copy()
+        for member in chain:
+            where = skeleton.index(member.name)
+            moved += joint_transform(member.motion, poses[:, where])[0] @ world[member.name].T
+            moved_at_rest += world[member.name] @ joint_transform(member.motion, skeleton.rest[where])[0]
         # Some programs add a root's OFFSET to its channels and some do not: zero is the same to both.
-        out.offset = (base + frame @ moved_at_rest) / unit if came_so else np.zeros(3)
-        out.channels += ["Xposition", "Yposition", "Zposition"]
-        out.columns.append((base + moved @ frame.T) / unit)
+        out.offset = moved_at_rest / unit if came_so or chain[0].parent is not None else np.zeros(3)
+        axes = sorted(slides) if came_so and len(chain) > 1 else [0, 1, 2]
+        out.channels += ["XYZ"[axis] + "position" for axis in axes]
+        out.columns.append(moved[:, axes] / unit)
     turns = [dof for dof in joint.motion.dofs if dof.kind != SLIDE]
     if turns:
+        values, frame = poses[:, skeleton.index(joint.name)], world[joint.name]
+        turned = joint_transform(joint.motion, values)[1]
         in_world = Rotation.from_matrix(frame) * turned * Rotation.from_matrix(frame.T)
         order, angles = _angles(frame @ joint.motion.basis, turns, values[:, -len(turns) :], in_world)
-        if skeleton.info.get("format") != "bvh":  # Blender opens no joint with one or two rotation channels
+        if not came_so:  # Blender opens no joint with one or two rotation channels
             missing = [axis for axis in _ORDER if axis not in order]
             order, angles = order + "".join(missing), np.pad(angles, ((0, 0), (0, len(missing))))
         out.channels += [f"{axis}rotation" for axis in order]
@@ -97,16 +128,16 @@ def _angles(axes: NDArray, turns: list, values: NDArray, rotation: Rotation) -> 
     return _ORDER, np.unwrap(angles, axis=0)
 
 
-def _children(skeleton: Skeleton) -> dict[str | None, list[str]]:
-    children: dict[str | None, list[str]] = {name: [] for name in (None, *skeleton.names)}
-    for joint in skeleton.joints:
-        children[joint.parent].append(joint.name)
+def _children(chains: dict[str, list[Joint]]) -> dict[str | None, list[str]]:
+    children: dict[str | None, list[str]] = {name: [] for name in (None, *chains)}
+    for name, chain in chains.items():
+        children[chain[0].parent].append(name)
     return children
 
 
-def _depth_first(skeleton: Skeleton) -> list[str]:
+def _depth_first(chains: dict[str, list[Joint]]) -> list[str]:
     """Return the joints in the order in which the file nests them."""
-    children, order = _children(skeleton), []
+    children, order = _children(chains), []
     stack = list(reversed(children[None]))
     while stack:
         name = stack.pop()
@@ -115,8 +146,8 @@ def _depth_first(skeleton: Skeleton) -> list[str]:
     return order
 
 
-def _hierarchy(skeleton: Skeleton, written: dict[str, _Written], world: dict, unit: float) -> list[str]:
-    children = _children(skeleton)
+def _hierarchy(skeleton: Skeleton, chains: dict[str, list[Joint]], written: dict[str, _Written], world: dict, unit: float) -> list[str]:
+    children = _children(chains)
     lines: list[str] = []
     stack: list[tuple[str, int, bool]] = [(children[None][0], 0, True)]
     while stack:
