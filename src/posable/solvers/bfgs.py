@@ -1,0 +1,200 @@
+"""BFGS in a box: a quasi-Newton step on the dofs that no bound holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from posable.kernels.compiler import entry, kernel
+from posable.kernels.dense import cholesky, cholesky_solve
+from posable.kernels.fields import Springs
+from posable.kernels.gather import energy_at
+from posable.kernels.kinematics import workspace
+from posable.kernels.stepping import RUNNING
+from posable.solvers.descent import (
+    TAU,
+    DescentSolver,
+    accept,
+    differentiate,
+    line_search,
+    started_elsewhere,
+    write_trace,
+)
+from posable.solvers.looping import (
+    ENERGY,
+    GO_ON,
+    PIECE,
+    STATIONARY_GAIN,
+    after_step,
+    before_step,
+    begin,
+    finish,
+)
+from posable.solvers.solver import register
+
+
+@kernel
+def forget(model, size):
+    """Make the model of the Hessian (n, n) a multiple of the identity."""
+    for i in range(model.shape[0]):
+        for j in range(model.shape[0]):
+            model[i, j] = size if i == j else 0.0
+
+
+@kernel
+def quasi_newton_direction(model, factor, fixed, gradient, direction, spare):
+    """Solve B d = -g on the free dofs by Cholesky; return whether B was positive definite there."""
+    n = fixed.shape[0]
+    free = 0
+    for i in range(n):
+        if fixed[i] != 0.0:
+            continue
+        column = 0
+        for j in range(i + 1):
+            if fixed[j] == 0.0:
+                factor[free, column] = model[i, j]
+                column += 1
+        spare[free] = -gradient[i]
+        free += 1
+    if not cholesky(factor, free, 0.0):
+        return False
+    cholesky_solve(factor, free, spare)
+    free = 0
+    for i in range(n):
+        direction[i] = 0.0
+        if fixed[i] == 0.0:
+            direction[i] = spare[free]
+            free += 1
+    return True
+
+
+@kernel
+def update(model, step, change, spare, first):
+    """Take in that `step` changed the gradient by `change`: BFGS, with Powell's damping so that B stays definite."""
+    n = step.shape[0]
+    sy, yy, sbs = 0.0, 0.0, 0.0
+    for i in range(n):
+        sy += step[i] * change[i]
+        yy += change[i] * change[i]
+    if first and sy > 1e-12 * yy:
+        forget(model, yy / sy)
+    for i in range(n):
+        spare[i] = 0.0
+        for j in range(n):
+            spare[i] += model[i, j] * step[j]
+        sbs += step[i] * spare[i]
+    if not sbs > 1e-300:
+        return
+    share = 1.0 if sy >= 0.2 * sbs else 0.8 * sbs / (sbs - sy)
+    sy = 0.0
+    for i in range(n):
+        change[i] = share * change[i] + (1.0 - share) * spare[i]
+        sy += step[i] * change[i]
+    if not sy > 1e-300:
+        return
+    for i in range(n):
+        for j in range(n):
+            model[i, j] += change[i] * change[j] / sy - spare[i] * spare[j] / sbs
+
+
+@kernel
+def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace):
+    """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: steps learnt from."""
+    n = theta.shape[0]
+    model, factor, vectors = memory[:n], memory[n : 2 * n], memory[2 * n :]
+    fixed, direction, old_pose, old_gradient, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    before = state[ENERGY]
+    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    if started_elsewhere(state):
+        state[TAU] = -1.0
+    if state[TAU] >= 0.0:
+        for i in range(n):
+            direction[i] = theta[i] - old_pose[i]
+            change[i] = ws.gradient[i] - old_gradient[i]
+        update(model, direction, change, ws.spare, state[TAU] == 0.0)
+        state[TAU] += 1.0
+    else:
+        forget(model, max(largest, 1e-300))
+        state[TAU] = 0.0
+    square = 0.0
+    for i in range(n):
+        square += 0.0 if fixed[i] != 0.0 else ws.gradient[i] * ws.gradient[i]
+        old_pose[i] = theta[i]
+        old_gradient[i] = ws.gradient[i]
+    tau, slope, length, after = 0.0, 0.0, 0.0, before
+    if square > STATIONARY_GAIN * before:
+        if quasi_newton_direction(model, factor, fixed, ws.gradient, direction, ws.spare):
+            tau, slope, length, after = line_search(
+                figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
+            )
+        if tau == 0.0:  # the model is of no use here: go down the gradient and learn anew
+            forget(model, max(largest, 1e-300))
+            for i in range(n):
+                direction[i] = -ws.gradient[i] / max(largest, 1e-300)
+            tau, slope, length, after = line_search(
+                figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
+            )
+            state[TAU] = 0.0
+    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
+        state[TAU] = -1.0
+    write_trace(trace, state, largest, length, tau, fixed, slope, before)
+    return tau > 0.0
+
+
+@kernel
+def bfgs_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, limits, trace):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    if begin(figure, springs, lower, upper, theta, ws, state):
+        state[TAU] = -1.0
+    left = limits[PIECE]
+    while True:
+        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        if code != GO_ON:
+            return code
+        left -= 1.0
+        moved = bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace)
+        if not moved:
+            energy_at(figure, springs, theta, ws)
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        if code != GO_ON:
+            return code
+
+
+@entry
+def bfgs_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    memory = work[work.shape[0] - (2 * n + 5) * n :].reshape(2 * n + 5, n)
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        theta = poses[t]
+        code = bfgs_loop(
+            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, memory, states[t], limits, trace
+        )
+        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+
+
+@register("bfgs")
+@dataclass(frozen=True, kw_only=True)
+class Bfgs(DescentSolver):
+    """BFGS in a box: B d = -g on the dofs that no bound holds, B learnt from the steps; seed 000 section 3, seed 004.
+
+    Seed 000 found that projecting a quasi-Newton direction need not go down; leaving out the bounds at which the
+    gradient pushes outward mends that (Bertsekas), and the search (39) guarantees it.
+    """
+
+    name: ClassVar[str] = "bfgs"
+    summary: ClassVar[str] = "box-constrained BFGS"
+    iterations: ClassVar[int] = 500
+    loop: ClassVar = staticmethod(bfgs_batch)
+
+    def memory(self, problem) -> int:
+        """Return the scratch memory of the engine, the model and its factor."""
+        n = problem.skeleton.size
+        return problem.work_size + (2 * n + 5) * n

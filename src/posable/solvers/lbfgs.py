@@ -1,0 +1,191 @@
+"""BFGS with a short memory, in a box: no matrix, for figures of many degrees of freedom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from posable.errors import SolverError
+from posable.kernels.compiler import entry, kernel
+from posable.kernels.fields import Springs
+from posable.kernels.gather import energy_at
+from posable.kernels.kinematics import workspace
+from posable.kernels.stepping import RUNNING
+from posable.solvers.descent import (
+    OWN_OPTIONS,
+    TAU,
+    DescentSolver,
+    accept,
+    differentiate,
+    line_search,
+    started_elsewhere,
+    write_trace,
+)
+from posable.solvers.looping import (
+    ENERGY,
+    GO_ON,
+    PIECE,
+    STATIONARY_GAIN,
+    after_step,
+    before_step,
+    begin,
+    finish,
+)
+from posable.solvers.solver import register
+
+
+@kernel
+def two_loops(fixed, gradient, pairs, count, most, direction, factors):
+    """Write d = -H g on the free dofs from the last `count` pairs (step, change), newest first used: Nocedal."""
+    n = fixed.shape[0]
+    for i in range(n):
+        direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i]
+    held = min(count, most)
+    scale = 0.0
+    for back in range(held):
+        k = (count - 1 - back) % most
+        s, y = pairs[2 * k], pairs[2 * k + 1]
+        sy, sd, yy = 0.0, 0.0, 0.0
+        for i in range(n):
+            if fixed[i] == 0.0:
+                sy += s[i] * y[i]
+                sd += s[i] * direction[i]
+                yy += y[i] * y[i]
+        factors[k] = 0.0
+        if sy > 1e-10 * yy * 1e-3 and sy > 0.0:
+            factors[k] = sd / sy
+            if scale == 0.0:
+                scale = sy / yy
+            for i in range(n):
+                if fixed[i] == 0.0:
+                    direction[i] -= factors[k] * y[i]
+    if scale > 0.0:
+        for i in range(n):
+            direction[i] *= scale
+    for back in range(held - 1, -1, -1):
+        k = (count - 1 - back) % most
+        s, y = pairs[2 * k], pairs[2 * k + 1]
+        sy, yd, yy = 0.0, 0.0, 0.0
+        for i in range(n):
+            if fixed[i] == 0.0:
+                sy += s[i] * y[i]
+                yd += y[i] * direction[i]
+                yy += y[i] * y[i]
+        if sy > 1e-10 * yy * 1e-3 and sy > 0.0:
+            for i in range(n):
+                if fixed[i] == 0.0:
+                    direction[i] += (factors[k] - yd / sy) * s[i]
+    return scale
+
+
+@kernel
+def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace):
+    """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: pairs seen, or -1."""
+    n = theta.shape[0]
+    most = int(limits[OWN_OPTIONS])
+    pairs, vectors = memory[: 2 * most], memory[2 * most : 2 * most + 4]
+    fixed, direction, old_pose, old_gradient = vectors[0], vectors[1], vectors[2], vectors[3]
+    before = state[ENERGY]
+    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    if started_elsewhere(state):
+        state[TAU] = -1.0
+    if state[TAU] >= 0.0:
+        k = int(state[TAU]) % most
+        for i in range(n):
+            pairs[2 * k, i] = theta[i] - old_pose[i]
+            pairs[2 * k + 1, i] = ws.gradient[i] - old_gradient[i]
+        state[TAU] += 1.0
+    else:
+        state[TAU] = 0.0
+    square = 0.0
+    for i in range(n):
+        square += 0.0 if fixed[i] != 0.0 else ws.gradient[i] * ws.gradient[i]
+        old_pose[i] = theta[i]
+        old_gradient[i] = ws.gradient[i]
+    tau, slope, length, after = 0.0, 0.0, 0.0, before
+    if square > STATIONARY_GAIN * before:
+        learnt = two_loops(fixed, ws.gradient, pairs, int(state[TAU]), most, direction, memory[2 * most + 4])
+        first = 1.0 if learnt > 0.0 else min(1.0, 1.0 / max(largest, 1e-300))
+        tau, slope, length, after = line_search(
+            figure, springs, lower, upper, theta, direction, first, ws, state, limits
+        )
+        if tau == 0.0 and learnt > 0.0:  # the memory is of no use here: go down the gradient and learn anew
+            for i in range(n):
+                direction[i] = -ws.gradient[i] / max(largest, 1e-300)
+            tau, slope, length, after = line_search(
+                figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
+            )
+            state[TAU] = 0.0
+    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
+        state[TAU] = -1.0
+    write_trace(trace, state, largest, length, tau, fixed, slope, before)
+    return tau > 0.0
+
+
+@kernel
+def lbfgs_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, limits, trace):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    if begin(figure, springs, lower, upper, theta, ws, state):
+        state[TAU] = -1.0
+    left = limits[PIECE]
+    while True:
+        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        if code != GO_ON:
+            return code
+        left -= 1.0
+        moved = lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace)
+        if not moved:
+            energy_at(figure, springs, theta, ws)
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        if code != GO_ON:
+            return code
+
+
+@entry
+def lbfgs_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    rows = 2 * int(limits[OWN_OPTIONS]) + 5
+    wide = max(n, int(limits[OWN_OPTIONS]))
+    memory = work[work.shape[0] - rows * wide :].reshape(rows, wide)
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        theta = poses[t]
+        code = lbfgs_loop(
+            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, memory, states[t], limits, trace
+        )
+        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+
+
+@register("lbfgs")
+@dataclass(frozen=True, kw_only=True)
+class Lbfgs(DescentSolver):
+    """Limited-memory BFGS in a box: the two-loop recursion over the last pairs, on the dofs that no bound holds.
+
+    memory_size: how many pairs of steps and gradient changes are kept (Nocedal 1980). Search as in seed 000 (39).
+    """
+
+    memory_size: int = 10
+
+    name: ClassVar[str] = "lbfgs"
+    summary: ClassVar[str] = "box-constrained BFGS with limited memory"
+    loop: ClassVar = staticmethod(lbfgs_batch)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not isinstance(self.memory_size, int) or self.memory_size < 1:
+            raise SolverError("lbfgs: memory_size", expected="a whole number from 1", got=repr(self.memory_size))
+
+    def options(self) -> tuple[float, ...]:
+        """Return how many pairs are kept."""
+        return (float(self.memory_size),)
+
+    def memory(self, problem) -> int:
+        """Return the scratch memory of the engine and of the pairs."""
+        return problem.work_size + (2 * self.memory_size + 5) * max(problem.skeleton.size, self.memory_size)

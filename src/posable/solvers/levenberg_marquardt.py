@@ -1,0 +1,174 @@
+"""Levenberg-Marquardt: damped Gauss-Newton, with the damping set by how well the model foretold the gain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from posable.errors import SolverError
+from posable.kernels.compiler import entry, kernel
+from posable.kernels.factor import damped_copy, factorise, substitute
+from posable.kernels.fields import DEPTH, Springs
+from posable.kernels.gather import energy_at
+from posable.kernels.kinematics import workspace
+from posable.kernels.stepping import RUNNING, armijo
+from posable.solvers.descent import (
+    ALPHA,
+    LARGEST_STEP,
+    OWN_OPTIONS,
+    OWN_STATE,
+    DescentSolver,
+    accept,
+    differentiate,
+    started_elsewhere,
+    trial_step,
+    write_trace,
+)
+from posable.solvers.looping import (
+    DAMPING,
+    ENERGY,
+    EVALUATIONS,
+    GO_ON,
+    PIECE,
+    STATIONARY_GAIN,
+    after_step,
+    before_step,
+    begin,
+    finish,
+)
+from posable.solvers.solver import register
+
+GROWTH = OWN_STATE  # how fast the damping grows at the next refusal
+
+
+@kernel
+def damping_metric(order, hessian, scale, marquardt):
+    """Write what the damping multiplies (n,): the diagonal of the Hessian (Marquardt), or its mean (Levenberg)."""
+    n = scale.shape[0]
+    mean = 0.0
+    for i in range(n):
+        scale[i] = hessian[i, order.rows[i, DEPTH]]
+        mean += scale[i] / n
+    for i in range(n):
+        scale[i] = max(scale[i], 1e-6 * mean, 1e-300) if marquardt else max(mean, 1e-300)
+
+
+@kernel
+def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+    """Make one accepted step, in place; return whether there was one to make.
+
+    The damping follows Nielsen: after a gain ratio r it is multiplied by max(1/3, 1 - (2r - 1)^3), after a refusal by
+    2, 4, 8, ...
+    """
+    n = theta.shape[0]
+    fixed, scale, direction = vectors[0], vectors[1], ws.step
+    before = state[ENERGY]
+    if started_elsewhere(state):
+        state[DAMPING], state[GROWTH] = limits[OWN_OPTIONS], 2.0
+    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    damping_metric(order, ws.hessian, scale, limits[OWN_OPTIONS + 1] != 0.0)
+    slope, length = 0.0, 0.0
+    moved = False
+    for _ in range(40):
+        damped_copy(order, ws.hessian, fixed, state[DAMPING], scale, ws.factor, ws.path)
+        if factorise(order, ws.factor, fixed, 0.0) < 0:
+            for i in range(n):
+                direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
+            substitute(order, ws.factor, direction, ws.path)
+            slope, length = trial_step(lower, upper, theta, direction, 1.0, ws)
+            weighted = 0.0
+            for i in range(n):
+                weighted += scale[i] * (ws.trial[i] - theta[i]) ** 2
+            predicted = 0.5 * (state[DAMPING] * weighted - slope)
+            if not length > 0.0 or not predicted > STATIONARY_GAIN * before:
+                break
+            after = energy_at(figure, springs, ws.trial, ws)
+            state[EVALUATIONS] += 1.0
+            if length <= LARGEST_STEP * math.pi and after < before and armijo(before, after, slope, limits[ALPHA]):
+                ratio = (before - after) / predicted
+                state[DAMPING] = max(state[DAMPING] * max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3), 1e-12)
+                state[GROWTH] = 2.0
+                moved = True
+                accept(figure, lower, upper, theta, ws, state, after)
+                break
+        state[DAMPING] = max(state[DAMPING], 1e-9) * state[GROWTH]
+        state[GROWTH] *= 2.0
+        if not state[DAMPING] < 1e12:
+            break
+    if not moved:
+        state[DAMPING], state[GROWTH] = limits[OWN_OPTIONS], 2.0
+        slope, length = 0.0, 0.0
+    write_trace(trace, state, largest, length, state[DAMPING], fixed, slope, before)
+    return moved
+
+
+@kernel
+def levenberg_marquardt_loop(
+    figure, order, springs, tolerances, lower, upper, theta, start, ws, vectors, state, limits, trace
+):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    if begin(figure, springs, lower, upper, theta, ws, state):
+        state[DAMPING], state[GROWTH] = limits[OWN_OPTIONS], 2.0
+    left = limits[PIECE]
+    while True:
+        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        if code != GO_ON:
+            return code
+        left -= 1.0
+        moved = levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace)
+        if not moved:
+            energy_at(figure, springs, theta, ws)
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        if code != GO_ON:
+            return code
+
+
+@entry
+def levenberg_marquardt_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    vectors = work[work.shape[0] - 2 * n :].reshape(2, n)
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        theta = poses[t]
+        code = levenberg_marquardt_loop(
+            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, vectors, states[t], limits, trace
+        )
+        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+
+
+@register("levenberg-marquardt")
+@dataclass(frozen=True, kw_only=True)
+class LevenbergMarquardt(DescentSolver):
+    """Levenberg-Marquardt: (J'WJ + damping D) step = -grad E with the gathered stiffness; seed 000 (15), seed 004 (6).
+
+    Bounds at which the gradient pushes outward are held, the step is projected, and seed 000's test (39) accepts it.
+    damping: of the first step, relative to D. scale: "marquardt", D is the stiffness's diagonal; "levenberg", its mean.
+    """
+
+    damping: float = 1e-3
+    scale: str = "levenberg"
+
+    name: ClassVar[str] = "levenberg-marquardt"
+    summary: ClassVar[str] = "damped Gauss-Newton with the gain ratio"
+    iterations: ClassVar[int] = 300
+    loop: ClassVar = staticmethod(levenberg_marquardt_batch)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.damping > 0.0:
+            raise SolverError("levenberg-marquardt: damping", expected="a positive number", got=repr(self.damping))
+        if self.scale not in ("levenberg", "marquardt"):
+            expected = "'levenberg' or 'marquardt'"
+            raise SolverError("levenberg-marquardt: scale", expected=expected, got=repr(self.scale))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the first damping and which metric it has."""
+        return (self.damping, float(self.scale == "marquardt"))

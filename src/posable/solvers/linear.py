@@ -1,0 +1,372 @@
+"""What the linear family shares: residuals and Jacobian stacked over all goals, the control term, bounds, the step.
+
+Every one of these methods asks for a small step that changes the residuals r by V = -K r (seed 003 section 2.2, item 5)
+and answers with step = J# (V + J z) - z, where J# is its own idea of an inverse and z the control term of seed 002
+(5.28)-(5.31): z_i = gain_i (theta_i - toward_i), linear where (5.27) prints a square and so loses its sign.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from posable.errors import SolverError
+from posable.kernels.compiler import kernel
+from posable.kernels.direct import vector_columns
+from posable.kernels.fields import AT, ON, ROBUST, SPRING, WEIGHT, Springs
+from posable.kernels.gather import energy_at
+from posable.kernels.residuals import combine, point_rows, residual_rows, rows_of, stack_residuals
+from posable.kernels.springs import ANGLE_SPRINGS, ORIENTATION_SPRING, POINT_SPRING
+from posable.kernels.stepping import recentre_all, record
+from posable.problem import Problem
+from posable.solvers.looping import (
+    DAMPING,
+    ENERGY,
+    EVALUATIONS,
+    ITERATIONS,
+    OPTIONS,
+    STATE_WIDTH,
+    STATIONARY_GAIN,
+    common_limits,
+)
+from posable.solvers.solver import CompiledSolver, Request
+
+# Columns of the limits, after those of looping.py; then OWN_OPTIONS numbers of the method, then vectors (see `linear`)
+(
+    ROWS, BOUNDS, MAX_STEP, CLAMP, K_LENGTH, K_ANGLE, PULL_GOAL, CONTROL,
+    FIRST_OPTION, SECOND_OPTION, THIRD_OPTION, VECTORS,
+) = range(OPTIONS, OPTIONS + 12)  # fmt: skip
+INSIDE, OUTSIDE, AT_END = 0.0, 1.0, 2.0
+BOUNDS_NAMES = {"inside": INSIDE, "clamp": OUTSIDE, "final": AT_END}
+PASSES = 4  # times a step is solved for again because a dof met its bound
+
+
+class Linear(NamedTuple):
+    """The linear problem at one pose, in scratch memory; k = max(m, n)."""
+
+    residual: np.ndarray  # (m,)
+    jacobian: np.ndarray  # (m, n) of the residuals
+    active: np.ndarray  # (m, n): its columns times the joints' strength, zero where stopped; the method's to spoil
+    right: np.ndarray  # (m,): what the step should change the residuals by; the method's to spoil
+    wanted: np.ndarray  # (m,): V + J z
+    step: np.ndarray  # (n,)
+    control: np.ndarray  # (n,): z
+    stopped: np.ndarray  # (n,): 1 where a dof is held at its bound
+    moved: np.ndarray  # (n,): how far a stopped dof goes
+    low: np.ndarray  # (n,): the box during the solve
+    high: np.ndarray  # (n,)
+    first: np.ndarray  # (k, k) the method's own
+    second: np.ndarray  # (k, k)
+    vectors: np.ndarray  # (4, k)
+    gains: np.ndarray  # (n,) of the control term
+    toward: np.ndarray  # (n,) [rad, m]
+    strength: np.ndarray  # (n,) of the joints
+    roots: np.ndarray  # (g, 9) of the springs' weights
+
+
+def linear_size(m: int, n: int) -> int:
+    """Return how many numbers `linear` carves."""
+    k = max(m, n)
+    return 3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k
+
+
+@kernel
+def linear(work, limits, n, g):
+    """Carve a `Linear` from the end of the scratch memory, and its constant vectors from the limits."""
+    m = int(limits[ROWS])
+    k = max(m, n)
+    i = work.shape[0] - (3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k)
+    residual, right, wanted = work[i : i + m], work[i + m : i + 2 * m], work[i + 2 * m : i + 3 * m]
+    i += 3 * m
+    jacobian = work[i : i + m * n].reshape(m, n)
+    i += m * n
+    active = work[i : i + m * n].reshape(m, n)
+    i += m * n
+    step, control, stopped = work[i : i + n], work[i + n : i + 2 * n], work[i + 2 * n : i + 3 * n]
+    i += 3 * n
+    moved, low, high = work[i : i + n], work[i + n : i + 2 * n], work[i + 2 * n : i + 3 * n]
+    i += 3 * n
+    first = work[i : i + k * k].reshape(k, k)
+    i += k * k
+    second = work[i : i + k * k].reshape(k, k)
+    i += k * k
+    vectors = work[i : i + 4 * k].reshape(4, k)
+    v = VECTORS
+    return Linear(
+        residual, jacobian, active, right, wanted, step, control, stopped, moved, low, high, first, second, vectors,
+        limits[v : v + n], limits[v + n : v + 2 * n], limits[v + 2 * n : v + 3 * n],
+        limits[v + 3 * n : v + 3 * n + 9 * g].reshape(g, 9),
+    )  # fmt: skip
+
+
+@kernel
+def working_box(lower, upper, limits, lin):
+    """Set the box of the solve: the limits, or none but the frozen dofs where they count only at the end."""
+    at_end = limits[BOUNDS] == AT_END
+    for i in range(lower.shape[0]):
+        free = at_end and lower[i] < upper[i]
+        lin.low[i] = -math.inf if free else lower[i]
+        lin.high[i] = math.inf if free else upper[i]
+
+
+@kernel
+def linearise(figure, springs, theta, ws, limits, lin):
+    """Write residuals, Jacobian and what is wanted of them at a pose whose bodies are placed."""
+    m, n = lin.jacobian.shape
+    stack_residuals(figure, springs, lin.roots, theta, ws, 1, lin.residual, lin.jacobian)
+    if limits[PULL_GOAL] != 0.0:
+        pull_goals(figure, springs, ws, lin)
+    want_less(springs, limits, lin)
+    for i in range(n):
+        lin.control[i] = lin.gains[i] * (theta[i] - lin.toward[i]) if lin.low[i] < lin.high[i] else 0.0
+        lin.stopped[i] = 0.0 if lin.low[i] < lin.high[i] else 1.0
+        lin.moved[i] = 0.0
+    if limits[CONTROL] != 0.0:
+        for k in range(m):
+            for i in range(n):
+                lin.wanted[k] += lin.jacobian[k, i] * lin.control[i]
+
+
+@kernel
+def want_less(springs, limits, lin):
+    """Write V = -K r; a goal farther away than `clamp` asks only for that much of the way (Buss: clamped targets)."""
+    row = 0
+    for k in range(springs.kind.shape[0]):
+        kind = springs.kind[k, SPRING]
+        rows = rows_of(kind, 1)
+        square = 0.0
+        for j in range(row, row + rows):
+            square += lin.residual[j] * lin.residual[j]
+        length = math.sqrt(square)
+        gain = limits[K_ANGLE] if kind in ANGLE_SPRINGS else limits[K_LENGTH]
+        if length > limits[CLAMP]:
+            gain *= limits[CLAMP] / length
+        for j in range(row, row + rows):
+            lin.wanted[j] = -gain * lin.residual[j]
+        row += rows
+    for j in range(row, lin.wanted.shape[0]):
+        lin.wanted[j] = -limits[K_LENGTH] * lin.residual[j]
+
+
+@kernel
+def pull_goals(figure, springs, ws, lin):
+    """Put the goal in the effector's place in the columns of position goals: seed 002's alternative Jacobian."""
+    row = 0
+    for k in range(springs.kind.shape[0]):
+        kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
+        if kind == POINT_SPRING and springs.data[k, ROBUST] <= 0.0:
+            at = springs.data[k]
+            point_rows(figure, ws, body, at, row, lin.residual, lin.jacobian)
+            vector_columns(
+                figure, ws, body, at[AT] - ws.origin[0], at[AT + 1] - ws.origin[1], at[AT + 2] - ws.origin[2],
+                1.0, lin.jacobian, row,
+            )  # fmt: skip
+            combine(figure, body, lin.roots[k], row, lin.residual, lin.jacobian)
+        row += rows_of(kind, 1)
+
+
+@kernel
+def prepare(lin):
+    """Write the equations of the free dofs into lin.active and lin.right.
+
+    A dof stopped at its bound is a constraint row of seed 001 section 3.3 (the error that is left to the bound), of a
+    weight beyond all others: its step is known, and its column goes to the right-hand side.
+    """
+    m, n = lin.jacobian.shape
+    for k in range(m):
+        total = lin.wanted[k]
+        for i in range(n):
+            if lin.stopped[i] != 0.0:
+                total -= lin.jacobian[k, i] * (lin.moved[i] + lin.control[i])
+                lin.active[k, i] = 0.0
+            else:
+                lin.active[k, i] = lin.jacobian[k, i] * lin.strength[i]
+        lin.right[k] = total
+
+
+@kernel
+def complete(theta, limits, lin):
+    """Turn the method's answer into the step; return whether a dof met its bound and the rest must answer again."""
+    again = False
+    for i in range(theta.shape[0]):
+        if lin.stopped[i] != 0.0:
+            lin.step[i] = lin.moved[i]
+        else:
+            lin.step[i] = lin.step[i] * lin.strength[i] - lin.control[i]
+    if limits[BOUNDS] != INSIDE:
+        return False
+    shrink = shortening(lin.step, limits[MAX_STEP])
+    for i in range(theta.shape[0]):
+        if lin.stopped[i] == 0.0:
+            target = theta[i] + shrink * lin.step[i]
+            if target < lin.low[i] or target > lin.high[i]:
+                lin.moved[i] = (lin.low[i] if target < lin.low[i] else lin.high[i]) - theta[i]
+                lin.stopped[i] = 1.0
+                again = True
+    return again
+
+
+@kernel
+def shortening(step, most):
+    """Return the factor that makes no entry of a step larger than `most`; zero where an entry is no number."""
+    largest = 0.0
+    for i in range(step.shape[0]):
+        if not abs(step[i]) < math.inf:
+            return 0.0
+        largest = max(largest, abs(step[i]))
+    return most / largest if largest > most else 1.0
+
+
+@kernel
+def take_step(figure, springs, theta, ws, lin, state, limits, trace):
+    """Go where lin.step points, no farther than the largest step allows, into the box; return whether it moved."""
+    n = theta.shape[0]
+    before = state[ENERGY]
+    factor = shortening(lin.step, limits[MAX_STEP])
+    slope, length, largest = 0.0, 0.0, 0.0
+    for i in range(n):
+        x = min(max(theta[i] + factor * lin.step[i], lin.low[i]), lin.high[i])
+        gradient = 0.0
+        for k in range(lin.residual.shape[0]):
+            gradient += lin.jacobian[k, i] * lin.residual[k]
+        slope += gradient * (x - theta[i])
+        length = max(length, abs(x - theta[i]))
+        if lin.stopped[i] == 0.0:
+            largest = max(largest, abs(gradient))
+        theta[i] = x
+    recentre_all(figure, theta, lin.low, lin.high)
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    state[EVALUATIONS] += 1.0
+    if trace.shape[0] > 0:
+        row = int(state[ITERATIONS]) - 1
+        record(
+            trace, row, state[ENERGY], largest, length, state[DAMPING], lin.stopped, state[EVALUATIONS], slope, before
+        )
+    controlled = limits[CONTROL] != 0.0
+    return length > (1e-9 if controlled else 1e-13) and (controlled or abs(slope) > STATIONARY_GAIN * before)
+
+
+# ----------------------------------------------------------------------------------------------------- the options
+
+
+def weight_roots(problem: Problem) -> np.ndarray:
+    """Return (g, 9): C by rows with C'C the weight of each spring, as kernels/residuals.py wants it."""
+    out = np.zeros((len(problem.springs), 9))
+    for k, row in enumerate(problem.data[0]):
+        xx, yy, zz, xy, xz, yz = row[WEIGHT : WEIGHT + 6]
+        weight = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        kind = problem.kind[k, SPRING]
+        if kind not in (POINT_SPRING, ORIENTATION_SPRING):
+            out[k, 0] = math.sqrt(max(0.0, xx))
+            continue
+        if kind == ORIENTATION_SPRING:
+            weight = np.trace(weight) * np.eye(3) - weight
+        values, vectors = np.linalg.eigh(weight)
+        out[k] = (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T).ravel()
+    return out
+
+
+def check_rows(problem: Problem, name: str) -> None:
+    """Raise SolverError where a goal has no residual rows."""
+    for k, kind in enumerate(problem.kind[:, SPRING]):
+        if rows_of(int(kind), 1) < 0:
+            goal = problem.goals[problem.owners[k]]
+            raise SolverError(
+                f"{name}: {goal!r}",
+                expected="goals that are residuals of one body",
+                got=f"a {type(goal).__name__} goal",
+            )
+
+
+def row_count(problem: Problem) -> int:
+    """Return how many rows the stacked residuals have."""
+    return int(residual_rows(Springs(problem.kind, problem.data[0], problem.pull, problem.home), 1))
+
+
+def per_dof(value: Any, problem: Problem, what: str) -> np.ndarray:
+    """Return a number or n numbers as (n,); raises SolverError."""
+    try:
+        out = np.broadcast_to(np.asarray(value, dtype=float), (problem.skeleton.size,)).copy()
+    except (TypeError, ValueError):
+        out = np.full(1, np.nan)
+    if not np.isfinite(out).all():
+        raise SolverError(what, expected=f"a number or {problem.skeleton.size} of them", got=repr(value))
+    return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSolver(CompiledSolver):
+    """The options of the linear family.
+
+    gains: a number or n numbers, of the control term that draws the null space towards a pose, seed 002 (5.28); toward:
+    that pose, "middle" of the limits (rest where there are none) or "rest". bounds: "inside" solves again with every
+    dof that meets its limit stopped there (seed 001 section 3.3), "clamp" clamps each step, "final" clamps only the
+    last pose. feedback: K of seed 003 section 2.2 item 5, a number or a pair (positions, rotations). clamp: the
+    farthest that a goal may ask for at once. pull_goal: seed 002's alternative Jacobian. max_step [rad, m]: the largest
+    change of any one dof in a step. best: return the best pose seen and not the last.
+    """
+
+    gains: Any = 0.0
+    toward: Any = "middle"
+    bounds: str = "inside"
+    feedback: Any = 1.0
+    clamp: float = math.inf
+    pull_goal: bool = False
+    max_step: float = 1.0
+    best: bool = True
+
+    iterations: ClassVar[int] = 500
+    state_width: ClassVar[int] = STATE_WIDTH
+
+    def __post_init__(self):
+        if self.bounds not in BOUNDS_NAMES:
+            raise SolverError(f"{self.name}: bounds", expected="'inside', 'clamp' or 'final'", got=repr(self.bounds))
+        for what in ("clamp", "max_step"):
+            if not getattr(self, what) > 0.0:
+                raise SolverError(f"{self.name}: {what}", expected="a positive number", got=repr(getattr(self, what)))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the method's own numbers, three at most."""
+        return ()
+
+    def check(self, problem: Problem) -> None:
+        """Raise SolverError for goals without residual rows, and for options that do not fit the figure."""
+        check_rows(problem, self.name)
+        per_dof(self.gains, problem, f"{self.name}: gains")
+        if not isinstance(self.toward, str):
+            per_dof(self.toward, problem, f"{self.name}: toward")
+        elif self.toward not in ("middle", "rest"):
+            raise SolverError(f"{self.name}: toward", expected="'middle', 'rest' or a pose", got=repr(self.toward))
+
+    def memory(self, problem: Problem) -> int:
+        """Return the scratch memory of the engine and of the linear problem."""
+        return problem.work_size + linear_size(row_count(problem), problem.skeleton.size)
+
+    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+        """Return what the loops read, column by column."""
+        gains = per_dof(self.gains, problem, f"{self.name}: gains")
+        k_length, k_angle = (
+            self.feedback if isinstance(self.feedback, (tuple, list)) else (self.feedback, self.feedback)
+        )
+        own = (*self.options(), 0.0, 0.0, 0.0)[:3]
+        options = (
+            row_count(problem), BOUNDS_NAMES[self.bounds], self.max_step, self.clamp, float(k_length), float(k_angle),
+            self.pull_goal, bool(gains.any()), *own,
+        )  # fmt: skip
+        shared = common_limits(problem, request, self.iterations, options, self.best)
+        toward = self.desired(problem, request)
+        return np.concatenate([shared, gains, toward, problem.skeleton.gain, weight_roots(problem).ravel()])
+
+    def desired(self, problem: Problem, request: Request) -> np.ndarray:
+        """Return the pose (n,) that the control term draws towards."""
+        rest = np.array(problem.skeleton.rest)
+        if not isinstance(self.toward, str):
+            return per_dof(self.toward, problem, f"{self.name}: toward")
+        if self.toward == "rest":
+            return rest
+        limited = np.isfinite(request.lower) & np.isfinite(request.upper)
+        with np.errstate(invalid="ignore"):
+            return np.where(limited, 0.5 * (request.lower + request.upper), rest)

@@ -1,0 +1,129 @@
+"""What the compiled loops of the classic solvers share: their memory of one problem, when they stop, restarts, the end.
+
+A loop is: `begin`; then, while `before_step` says GO_ON: one step of the method, and `after_step`; then `finish`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posable.kernels.compiler import kernel
+from posable.kernels.gather import energy_at
+from posable.kernels.stepping import CONVERGED, EXHAUSTED, RUNNING, STATIONARY, all_reached, project, random_pose
+from posable.problem import Problem
+from posable.solvers.solver import Request
+
+# What a loop remembers between two entries: columns of its state. A method's own begin at OWN.
+RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, OWN = range(10)
+STATE_WIDTH = 16
+FRESH, GOING = 0.0, 1.0
+
+# What a loop is told: columns of its limits. A method's own begin at OPTIONS.
+PIECE, MOST, MOST_RESTARTS, SOFT, COUPLED, KEEP_BEST, OPTIONS = range(7)
+
+GO_ON = 9  # beside the outcomes of kernels/stepping.py
+SLOW_STEPS = 30.0  # steps without a new best energy before the figure starts elsewhere, while restarts are left
+STATIONARY_GAIN = 1e-12  # predicted gain, relative to the energy, below which a pose is stationary
+
+
+def common_limits(
+    problem: Problem, request: Request, iterations: int, options: tuple[float, ...] = (), keep_best: bool = True
+) -> np.ndarray:
+    """Return what a loop reads: the columns above, then the method's own options."""
+    most = request.max_iterations
+    if most is None:
+        most = iterations * (1 + request.restarts)
+    shared = (most + 1.0, most, request.restarts, problem.soft, problem.coupled, keep_best)
+    return np.array((*shared, *options), dtype=float)
+
+
+@kernel
+def begin(figure, springs, lower, upper, theta, ws, state):
+    """Place the figure at theta, in the box, with its energy in the state; return whether this is the first entry."""
+    fresh = state[PHASE] == FRESH
+    if fresh:
+        project(theta, lower, upper)
+        state[PHASE] = GOING
+        state[EVALUATIONS] = 1.0
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    if fresh:
+        keep_best(theta, ws, state)
+    return fresh
+
+
+@kernel
+def keep_best(theta, ws, state):
+    """Remember a pose that is better than all before it; return whether it is."""
+    if not state[ENERGY] < state[BEST]:
+        return False
+    state[BEST] = state[ENERGY]
+    for i in range(theta.shape[0]):
+        ws.best[i] = theta[i]
+    return True
+
+
+@kernel
+def put_back_best(figure, springs, theta, ws, state):
+    """Return to the best pose, where it is better than the one at hand."""
+    if not state[ENERGY] <= state[BEST]:
+        for i in range(theta.shape[0]):
+            theta[i] = ws.best[i]
+        state[ENERGY] = energy_at(figure, springs, theta, ws)
+
+
+@kernel
+def before_step(figure, springs, tolerances, theta, ws, state, limits, left):
+    """Return GO_ON where a step is due, and count it; else RUNNING (the piece is done), CONVERGED or EXHAUSTED."""
+    if limits[SOFT] == 0.0 and all_reached(ws.error, tolerances):
+        return CONVERGED
+    if state[ITERATIONS] >= limits[MOST]:
+        if limits[KEEP_BEST] != 0.0:
+            put_back_best(figure, springs, theta, ws, state)
+        return EXHAUSTED
+    if left <= 0.0:
+        return RUNNING
+    state[ITERATIONS] += 1.0
+    return GO_ON
+
+
+@kernel
+def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved):
+    """Judge a step: return GO_ON, or what became of the problem where there is no more to do.
+
+    Where a method is stationary, or has found nothing better for SLOW_STEPS, it starts at a random pose while
+    restarts are left. A pose that is no longer a number gives way to the best one.
+    """
+    if keep_best(theta, ws, state):
+        state[SLOW] = 0.0
+    else:
+        state[SLOW] += 1.0
+    numeric = state[ENERGY] < np.inf
+    elsewhere = state[RESTARTS] < limits[MOST_RESTARTS]
+    if numeric and moved and not (elsewhere and state[SLOW] >= SLOW_STEPS):
+        return GO_ON
+    if limits[SOFT] != 0.0 and numeric and all_reached(ws.error, tolerances):
+        return CONVERGED
+    if elsewhere:
+        state[RESTARTS] += 1.0
+        state[SLOW] = 0.0
+        random_pose(figure, lower, upper, start, state, theta)
+        state[ENERGY] = energy_at(figure, springs, theta, ws)
+        state[EVALUATIONS] += 1.0
+        keep_best(theta, ws, state)
+        return GO_ON
+    if limits[KEEP_BEST] != 0.0 or not numeric:
+        put_back_best(figure, springs, theta, ws, state)
+    return STATIONARY
+
+
+@kernel
+def finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors):
+    """Put the pose into the box, write the goals' errors (g,) there, and return the outcome that holds for it."""
+    if code != RUNNING:
+        project(theta, lower, upper)
+    energy_at(figure, springs, theta, ws)
+    for k in range(errors.shape[0]):
+        errors[k] = ws.error[k]
+    if code == CONVERGED and not all_reached(errors, tolerances):
+        return STATIONARY  # the method was content before its pose was put into the box
+    return code

@@ -1,0 +1,150 @@
+"""Projected gradient with the projected Armijo search of seed 000: slow, simple, and it never fails to improve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from posable.errors import SolverError
+from posable.kernels.compiler import entry, kernel
+from posable.kernels.fields import Springs
+from posable.kernels.gather import energy_at
+from posable.kernels.kinematics import workspace
+from posable.kernels.stepping import RUNNING
+from posable.solvers.descent import (
+    BETA,
+    OWN_OPTIONS,
+    TAU,
+    DescentSolver,
+    accept,
+    differentiate,
+    line_search,
+    started_elsewhere,
+    write_trace,
+)
+from posable.solvers.looping import (
+    ENERGY,
+    GO_ON,
+    PIECE,
+    STATIONARY_GAIN,
+    after_step,
+    before_step,
+    begin,
+    finish,
+)
+from posable.solvers.solver import register
+
+ONE, PREVIOUS, SPECTRAL = 0.0, 1.0, 2.0
+FIRST_STEPS = {"one": ONE, "previous": PREVIOUS, "spectral": SPECTRAL}
+
+
+@kernel
+def first_length(theta, ws, vectors, state, limits):
+    """Return the step length that the search starts from."""
+    if limits[OWN_OPTIONS] == ONE or state[TAU] == 0.0:
+        return 1.0
+    if limits[OWN_OPTIONS] == PREVIOUS:
+        return state[TAU] / limits[BETA]
+    ss, sy = 0.0, 0.0  # Barzilai and Borwein: the inverse curvature along the last step
+    for i in range(theta.shape[0]):
+        s, y = theta[i] - vectors[2, i], ws.gradient[i] - vectors[3, i]
+        ss += s * s
+        sy += s * y
+    return min(ss / sy, 1e6) if sy > 1e-300 else 1.0
+
+
+@kernel
+def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+    """Make one step down the gradient, in place; return whether there was one to make."""
+    n = theta.shape[0]
+    fixed, direction = vectors[0], vectors[1]
+    before = state[ENERGY]
+    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    square = 0.0
+    for i in range(n):
+        direction[i] = -ws.gradient[i]
+        square += 0.0 if fixed[i] != 0.0 else direction[i] * direction[i]
+    if started_elsewhere(state):
+        state[TAU] = 0.0
+    if not square > STATIONARY_GAIN * before:
+        write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
+        return False
+    tau = first_length(theta, ws, vectors, state, limits)
+    for i in range(n):
+        vectors[2, i] = theta[i]
+        vectors[3, i] = ws.gradient[i]
+    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits)
+    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
+        state[TAU] = 0.0
+    else:
+        state[TAU] = tau
+    write_trace(trace, state, largest, length, tau, fixed, slope, before)
+    return tau > 0.0
+
+
+@kernel
+def projected_gradient_loop(
+    figure, order, springs, tolerances, lower, upper, theta, start, ws, vectors, state, limits, trace
+):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    if begin(figure, springs, lower, upper, theta, ws, state):
+        state[TAU] = 0.0
+    left = limits[PIECE]
+    while True:
+        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        if code != GO_ON:
+            return code
+        left -= 1.0
+        moved = projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace)
+        if not moved:
+            energy_at(figure, springs, theta, ws)
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        if code != GO_ON:
+            return code
+
+
+@entry
+def projected_gradient_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    vectors = work[work.shape[0] - 4 * n :].reshape(4, n)
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        theta = poses[t]
+        code = projected_gradient_loop(
+            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, vectors, states[t], limits, trace
+        )
+        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+
+
+@register("projected-gradient")
+@dataclass(frozen=True, kw_only=True)
+class ProjectedGradient(DescentSolver):
+    """The projected gradient: theta <- P(theta - tau grad E), tau by projected back-tracking; seed 000 (27), (34)-(40).
+
+    first_step: where the search for tau starts: "one", as in seed 000; "previous", from the last one; "spectral",
+    from the curvature along the last step (Barzilai and Borwein), which is much faster.
+    """
+
+    first_step: str = "one"
+
+    name: ClassVar[str] = "projected-gradient"
+    summary: ClassVar[str] = "projected gradient with projected Armijo back-tracking"
+    iterations: ClassVar[int] = 2000
+    loop: ClassVar = staticmethod(projected_gradient_batch)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.first_step not in FIRST_STEPS:
+            expected = ", ".join(map(repr, FIRST_STEPS))
+            raise SolverError("projected-gradient: first_step", expected=expected, got=repr(self.first_step))
+
+    def options(self) -> tuple[float, ...]:
+        """Return where the search starts."""
+        return (FIRST_STEPS[self.first_step],)
