@@ -18,7 +18,7 @@ from posable.skeleton import Skeleton
 # Kinds of ball joint: three angles about different axes, with the first axis repeated, a rotation vector, swing and twist
 TAIT_BRYAN, PROPER, VECTOR, SWING_TWIST = 0, 1, 2, 3
 
-# Slices of Anatomy.place
+# Slices of the constant transforms, at the head of Anatomy.constants
 UPPER = 0  # 3 [m]: from the first joint to the middle one, in the first body (t_a)
 UPPER_TURN = 3  # 9: the middle joint's rest frame in the first body, by rows (R_a)
 LOWER = 12  # 3 [m]: from the middle joint to the last one, in the middle body (t_b)
@@ -27,27 +27,60 @@ TOOL = 24  # 3 [m]: from the last joint to the site, in the last body (t_e)
 TOOL_TURN = 27  # 9: the site's frame in the last body (R_e)
 BACK = 36  # 3 [m]: t_a in the middle joint's rest frame
 
+# The blocks of Anatomy.constants: PLACE is the slices above
+SENSE = 39  # (2, 6): the signs that go with F, YA, XA, YC, XC of each ball joint, and with the sine of its last angle
+BOX = 51  # (7, 2) [rad]: raw limits
+WIDE = 65  # (7, 2): no limits
+ARC = 79  # (7, 8): the limits as arcs, see the columns below
+REST = 135  # (7,) [rad]: raw rest values
+SIGN = 142  # (7,)
+CONSTANTS = 149
+
 # Columns of Anatomy.shape, for a ball joint
 BALL, F, YA, XA, YC, XC, I, J, K = 0, 1, 2, 3, 4, 5, 6, 7, 8
-# Columns of Anatomy.arc: sines and cosines of both limits, of the middle, and of half the width; FULL: no limit at all
+# Columns of ARC: sines and cosines of both limits, of the middle, and of half the width; FULL: no limit at all
 SIN_LO, COS_LO, SIN_HI, COS_HI, COS_MID, SIN_MID, COS_HALF, FULL = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 class Anatomy(NamedTuple):
     """A limb's constants. Its seven numbers: 0..2 the first joint, 3 the middle one, 4..6 the last one.
 
-    They are raw: positive about the positive axis; `sign` turns them into the figure's.
+    They are raw: positive about the positive axis; SIGN turns them into the figure's. Kernels get two flat arrays, not a
+    tuple of many: compiling them takes a fraction of the time.
     """
 
-    place: np.ndarray  # (39,) [m, 1]: see the slices above
-    shape: np.ndarray  # (3, 9) int64: a row per ball joint: BALL kind; where in R the sine of the middle angle (F) and the
+    constants: np.ndarray  # (CONSTANTS,) float64
+    shape: (
+        np.ndarray
+    )  # (3, 9) int64: a row per ball joint: BALL kind; where in R the sine of the middle angle (F) and the
     # sines and cosines of the outer ones (YA, XA, YC, XC) stand; the axes I, J, K. Row 2: the hinge's axis
-    sense: np.ndarray  # (2, 6): the signs that go with F, YA, XA, YC, XC, and with the sine of the last angle
-    box: np.ndarray  # (7, 2) [rad]: raw limits
-    arc: np.ndarray  # (7, 8): see the columns above
-    wide: np.ndarray  # (7, 2): no limits
-    rest: np.ndarray  # (7,) [rad]: raw rest values
-    sign: np.ndarray  # (7,)
+
+    @property
+    def place(self) -> np.ndarray:
+        """(39,) [m, 1]: the constant transforms."""
+        return self.constants[:SENSE]
+
+    @property
+    def box(self) -> np.ndarray:
+        """(7, 2) [rad]: raw limits."""
+        return self.constants[BOX:WIDE].reshape(7, 2)
+
+    @property
+    def sign(self) -> np.ndarray:
+        """(7,): from raw numbers to the figure's."""
+        return self.constants[SIGN:]
+
+    def with_box(self, box: np.ndarray) -> Anatomy:
+        """Return the same limb with other raw limits (7, 2)."""
+        return pack(self.place, self.constants[SENSE:BOX], box, self.constants[REST:SIGN], self.sign, self.shape)
+
+
+def pack(place, sense, box, rest, sign, shape) -> Anatomy:
+    """Lay out a limb's constants; frozen, for compiled code takes no other."""
+    wide = np.tile([-np.inf, np.inf], 7)
+    constants = np.concatenate([place, np.ravel(sense), box.ravel(), wide, arcs_of(box).ravel(), rest, sign])
+    constants.flags.writeable = shape.flags.writeable = False
+    return Anatomy(constants, shape)
 
 
 def euler_layout(i: int, j: int, k: int) -> tuple[list[int], list[float]]:
@@ -107,7 +140,9 @@ def _body(skeleton: Skeleton, joint: str) -> int:
 
 
 def _not_a_limb(names: tuple[str, ...]) -> str:
-    return f"{', '.join(map(repr, names))} are not a limb (a ball joint, a hinge on its bone, a ball joint on that bone)"
+    return (
+        f"{', '.join(map(repr, names))} are not a limb (a ball joint, a hinge on its bone, a ball joint on that bone)"
+    )
 
 
 def _between(skeleton: Skeleton, upper: str, lower: str, body_upper: int, body_lower: int) -> str:
@@ -144,10 +179,7 @@ def _describe(skeleton: Skeleton, slices: list[slice], bodies: np.ndarray, row: 
     sign = figure.sign[where]
     low, high = skeleton.lower[where], skeleton.upper[where]
     box = np.stack([np.where(sign > 0, low, -high), np.where(sign > 0, high, -low)], axis=1)
-    arrays = (place, shape, sense, box, arcs_of(box), np.tile([-np.inf, np.inf], (7, 1)), skeleton.rest[where] * sign, sign)
-    for array in arrays:
-        array.flags.writeable = False
-    return Anatomy(*arrays)
+    return pack(place, sense, box, skeleton.rest[where] * sign, sign, shape)
 
 
 def arcs_of(box: np.ndarray) -> np.ndarray:

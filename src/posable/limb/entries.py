@@ -6,127 +6,142 @@ import math
 
 from posable.kernels.compiler import entry
 
-from .answer import BRANCH, SLACK, SWIVEL, answer, hold_last, measure, open_circle
+from .anatomy import BOX, SIGN, UPPER
+from .answer import (
+    BRANCH, MOVED, SLACK, SWIVEL, attempt, begin, come_nearest, finish, hold_last, let_go, measure, open_circle,
+    turn_nearest,
+)  # fmt: skip
 from .balls import NEVER, ball_rotation, fit_ball
 from .circle import (
-    POSE, POSITION, bend_to, bring_home, draw_circle, lay_out, prefer_a_side, reaches, spun, stand_body,
+    AXES, BEND, BEST, BLOCKED, ELBOW, GIVE, GOAL, NORMAL, POSE, POSITION, REACHED, RESIDUAL, ROTATION, SPANS, SPIN,
+    TOWARDS, U, V, bend_to, draw_circle, prefer_a_side, reaches, spun, stand_body,
 )  # fmt: skip
 from .nearest import place_error, turned
 from .ranges import find_ranges
 
 
 @entry
-def answer_batch(anatomy, roots, references, targets, helds, task, limited, wanted, elbows, work, out, reports, status):
-    """Answer every target (t, 12) into out (t, 7), reports (t, REPORT) and status (t,); one row of the others serves all."""
-    bench = lay_out(work)
+def answer_batch(limb, shape, roots, reference, targets, helds, task, limited, wanted, elbows, w, out, reports, status):
+    """Solve for every target (t, 12) in closed form: out (t, 7), reports (t, REPORT), status (t,).
+
+    roots (., 12), helds (., 3), wanted (.,) and elbows (., 3) have a row for each target, or one for all. A status from
+    BLOCKED on says that the limits leave no swivel angle: `nearest_batch` then finds what comes nearest.
+    """
     for t in range(targets.shape[0]):
-        status[t] = answer(
-            anatomy,
-            roots[t % roots.shape[0]],
-            references,
-            targets[t],
-            helds[t % helds.shape[0]],
-            task,
-            limited,
-            wanted[t % wanted.shape[0]],
-            elbows[t % elbows.shape[0]],
-            out[t],
-            reports[t],
-            bench,
-        )
+        root, report = roots[t % roots.shape[0]], reports[t]
+        begin(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+        want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
+        found = attempt(limb, shape, root, reference, task, limited, want, elbow, report, w)
+        status[t] = found if found >= BLOCKED else finish(limb, shape, task, limited, found, out[t], report, w)
 
 
 @entry
-def branches_of(anatomy, root, reference, target, held, task, swivel, work, out, reports):
+def nearest_batch(
+    limb, shape, roots, reference, targets, helds, task, limited, wanted, elbows, w, out, reports, status
+):
+    """Come as near as the limits allow to every target that `answer_batch` did not reach; the same arguments."""
+    for t in range(targets.shape[0]):
+        found = status[t]
+        if found == REACHED or (found < BLOCKED and task == POSE):
+            continue
+        root, report = roots[t % roots.shape[0]], reports[t]
+        begin(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+        if task == POSITION:
+            report[MOVED] = 1.0
+            want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
+            let_go(limb, shape, root, reference, limited, want, elbow, report, w)
+        elif not turn_nearest(limb, shape, root, reference, report, w):
+            come_nearest(limb, shape, root, reference, report, w)
+        status[t] = finish(limb, shape, task, limited, found, out[t], report, w)
+
+
+@entry
+def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
     """Write every solution (8, 7) at a swivel angle, whatever the limits; return the outcome of the reach.
 
     Row 4 branch + 2 family of the first joint + family of the last; reports[row, SLACK] is NEVER where there is none.
     """
-    bench = lay_out(work)
-    bring_home(anatomy, root, target, task, bench)
-    hold_last(anatomy, task, held, bench)
-    status = open_circle(anatomy, root, reference, task, False, bench)
+    begin(limb, shape, root, target, held, task, reports[0], w)
+    status = open_circle(limb, shape, root, reference, task, False, w)
     c, s = math.cos(swivel), math.sin(swivel)
+    bend0, bend1, give0, give1 = w[BEND], w[BEND + 1], w[GIVE], w[GIVE + 1]
     for row in range(8):
-        branch, reports[row, BRANCH], reports[row, SWIVEL] = row // 4, row, swivel
-        reports[row, SLACK] = NEVER
-        if bench.slack[branch] <= NEVER or (task == POSITION and row % 2 == 1):
+        branch, report = row // 4, reports[row]
+        report[BRANCH], report[SWIVEL], report[SLACK] = row, swivel, NEVER
+        slack = give0 if branch == 0 else give1
+        if slack <= NEVER or (task == POSITION and row % 2 == 1):
             continue
-        slack = bench.slack[branch]
-        bench.best[3] = bench.bend[branch]
+        w[BEST + 3] = bend0 if branch == 0 else bend1
         for m in range(3):
-            bench.best[4 + m] = held[m]
+            w[BEST + 4 + m] = held[m]
         for ball in range(2 if task == POSE else 1):
-            spun(bench.spin[2 * branch + ball], c, s, bench.rotation)
-            family = (row // 2) % 2 if ball == 0 else row % 2
-            slack = min(slack, fit_ball(anatomy, ball, bench.rotation, family, bench.best, 4 * ball))
-        reports[row, SLACK] = slack
+            spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
+            family = row // 2 % 2 if ball == 0 else row % 2
+            slack = min(slack, fit_ball(limb, shape, ball, w, ROTATION, family, BEST + 4 * ball))
+        report[SLACK] = slack
         if slack > NEVER:
-            measure(anatomy, task, reports[row], bench)
+            measure(limb, shape, task, report, w)
             for m in range(7):
-                out[row, m] = anatomy.sign[m] * bench.best[m]
+                out[row, m] = limb[SIGN + m] * w[BEST + m]
     return status
 
 
 @entry
-def ranges_of(anatomy, root, reference, target, held, task, work, out):
+def ranges_of(limb, shape, root, reference, target, held, task, w, out, report):
     """Write the swivel ranges (RANGES, 4) that hold every limit; return (outcome of the reach, their count)."""
-    bench = lay_out(work)
-    bring_home(anatomy, root, target, task, bench)
-    hold_last(anatomy, task, held, bench)
-    status = open_circle(anatomy, root, reference, task, True, bench)
-    count = find_ranges(anatomy, 2 if task == POSE else 1, bench)
+    begin(limb, shape, root, target, held, task, report, w)
+    status = open_circle(limb, shape, root, reference, task, True, w)
+    count = find_ranges(limb, shape, 2 if task == POSE else 1, w)
     for r in range(count):
         for m in range(4):
-            out[r, m] = bench.ranges[r, m]
+            out[r, m] = w[SPANS + 4 * r + m]
     return status, count
 
 
 @entry
-def circle_of(anatomy, root, reference, target, held, task, work, out):
+def circle_of(limb, shape, root, reference, target, held, task, w, out, report):
     """Write the elbow circle (13,) in the world: centre, radius, normal, u, v."""
-    bench = lay_out(work)
-    bring_home(anatomy, root, target, task, bench)
-    hold_last(anatomy, task, held, bench)
-    distance = draw_circle(root, reference, bench)
-    bend_to(anatomy, distance, False, bench)
-    stand_body(anatomy, 0, bench)
+    begin(limb, shape, root, target, held, task, report, w)
+    distance = draw_circle(root, reference, w)
+    bend_to(limb, shape, distance, False, w)
+    stand_body(limb, shape, 0, w)
     along, square = 0.0, 0.0
     for m in range(3):
-        along += bench.body[0, m] * anatomy.place[m]
+        along += w[TOWARDS + m] * limb[UPPER + m]
     for m in range(3):
-        across = anatomy.place[m] - along * bench.body[0, m]
+        across = limb[UPPER + m] - along * w[TOWARDS + m]
         square += across * across
     out[3] = math.sqrt(square)
     for m in range(3):
         o = 3 + 3 * m
         for row in range(3):
-            x, y, z = bench.circle[row, 0], bench.circle[row, 1], bench.circle[row, 2]
+            x, y, z = w[NORMAL + 3 * row], w[NORMAL + 3 * row + 1], w[NORMAL + 3 * row + 2]
             out[4 + 3 * row + m] = root[o] * x + root[o + 1] * y + root[o + 2] * z
         out[m] = root[m] + along * out[4 + m]
-    return bench.bend[0]
 
 
 @entry
-def swivel_of(anatomy, root, reference, numbers, task, work):
-    """Return the swivel angle of a limb whose raw numbers (7,) are given, about the last joint or (POSITION) the site."""
-    bench = lay_out(work)
-    hold_last(anatomy, task, numbers[4:7], bench)
-    for m in range(3):
-        bench.goal[m] = 0.0
-    place_error(anatomy, task, numbers, bench, bench.body[0])
-    for m in range(3):
-        bench.goal[m] = -bench.body[0, m]
-    straight, _, _ = reaches(anatomy, bench.tip)
-    side = math.sin(numbers[3] - straight)
-    bench.slack[0] = bench.slack[1] = 0.0
-    if abs(side) < 1e-12:
-        prefer_a_side(straight, anatomy.box[3, 0], anatomy.box[3, 1], bench.slack)
-    branch = 1 if side < -1e-12 or bench.slack[0] <= NEVER else 0
-    bench.bend[branch] = numbers[3]
-    draw_circle(root, reference, bench)
-    stand_body(anatomy, branch, bench)
-    ball_rotation(anatomy, 0, numbers, 0, bench.rotation, bench.axes)
-    x, y, z = turned(bench.rotation, bench.body[1, 0], bench.body[1, 1], bench.body[1, 2])
-    u, v = bench.circle[1], bench.circle[2]
-    return math.atan2(v[0] * x + v[1] * y + v[2] * z, u[0] * x + u[1] * y + u[2] * z)
+def swivel_batch(limb, shape, roots, reference, numbers, task, w, out):
+    """Write the swivel angle of limbs whose raw numbers (t, 7) are given, about the last joint or (POSITION) the site."""
+    for t in range(numbers.shape[0]):
+        root = roots[t % roots.shape[0]]
+        for m in range(7):
+            w[BEST + m] = numbers[t, m]
+        hold_last(limb, shape, task, w)
+        for m in range(3):
+            w[GOAL + m] = 0.0
+        place_error(limb, shape, task, BEST, w)
+        for m in range(3):
+            w[GOAL + m] = -w[RESIDUAL + m]
+        straight, _, _ = reaches(limb, shape, w)
+        side = math.sin(w[BEST + 3] - straight)
+        w[GIVE], w[GIVE + 1] = 0.0, 0.0
+        if abs(side) < 1e-12:
+            prefer_a_side(straight, limb[BOX + 6], limb[BOX + 7], w)
+        branch = 1 if side < -1e-12 or w[GIVE] <= NEVER else 0
+        w[BEND + branch] = w[BEST + 3]
+        draw_circle(root, reference, w)
+        stand_body(limb, shape, branch, w)
+        ball_rotation(shape, 0, w, BEST, ROTATION, AXES)
+        x, y, z = turned(w, ROTATION, w[ELBOW], w[ELBOW + 1], w[ELBOW + 2])
+        out[t] = math.atan2(w[V] * x + w[V + 1] * y + w[V + 2] * z, w[U] * x + w[U + 1] * y + w[U + 2] * z)

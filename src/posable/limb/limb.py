@@ -16,11 +16,11 @@ from posable.kernels.fields import PARENT
 from posable.kinematics import as_poses, place_bodies
 from posable.skeleton import Skeleton
 
-from .anatomy import Anatomy, arcs_of, find_limb
+from .anatomy import TOOL, TOOL_TURN, find_limb
 from .answer import BRANCH, MOVED, PLACE_ERROR, REPORT, SLACK, SWIVEL, TURN_ERROR
 from .balls import NEVER
-from .circle import BENCH_SIZE, POSE, POSITION, RANGES, REACHED, TOO_FAR, TOO_NEAR
-from .entries import answer_batch, branches_of, circle_of, ranges_of, swivel_of
+from .circle import POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
+from .entries import answer_batch, branches_of, circle_of, nearest_batch, ranges_of, swivel_batch
 from .solution import STATUS, Branch, ElbowCircle, LimbSolution, SwivelRange
 from .targets import read_direction, read_target, read_vector
 
@@ -30,10 +30,10 @@ PARALLEL_FROM = 2048  # goals in a batch from which on all cores share it
 _memory = threading.local()
 
 
-def bench_memory() -> np.ndarray:
+def scratch_memory() -> np.ndarray:
     """Return this thread's scratch memory for one limb."""
     if not hasattr(_memory, "work"):
-        _memory.work = np.zeros(BENCH_SIZE)
+        _memory.work = np.zeros(SCRATCH)
     return _memory.work
 
 
@@ -85,7 +85,11 @@ class Limb:
         Out of reach, the answer holds the limits, brings the last joint as near as it can, then the orientation; `ok` is
         false and the message says why.
         """
-        given = [name for name, value in (("swivel", swivel), ("elbow", elbow), ("objective", objective)) if value is not None]
+        given = [
+            name
+            for name, value in (("swivel", swivel), ("elbow", elbow), ("objective", objective))
+            if value is not None
+        ]
         if len(given) > 1:
             raise GoalError("solve", expected="at most one of swivel, elbow, objective", got=" and ".join(given))
         if objective is not None:
@@ -97,7 +101,11 @@ class Limb:
         if poses.shape[0] > 1 and lead == ():
             targets, lead = np.repeat(targets, poses.shape[0], axis=0), np.shape(base)[:-1]
         count = targets.shape[0]
-        wanted = NONE if swivel is None else np.ascontiguousarray(np.broadcast_to(np.asarray(swivel, dtype=float), lead).reshape(-1))
+        wanted = (
+            NONE
+            if swivel is None
+            else np.ascontiguousarray(np.broadcast_to(np.asarray(swivel, dtype=float), lead).reshape(-1))
+        )
         elbows = NO_ELBOW
         if elbow is not None:
             elbows = np.ascontiguousarray(np.broadcast_to(np.asarray(elbow, dtype=float), (*lead, 3)).reshape(-1, 3))
@@ -116,10 +124,13 @@ class Limb:
             def mine(rows: np.ndarray) -> np.ndarray:
                 return rows[low:high] if rows.shape[0] == count and count > 1 else rows
 
-            answer_batch(
-                self.anatomy, mine(roots), self._directions, targets[low:high], mine(helds), task, limits, mine(wanted),
-                mine(elbows), bench_memory(), out[low:high], reports[low:high], status[low:high],
+            common = (
+                *self.anatomy, mine(roots), self._directions, targets[low:high], mine(helds), task, limits, mine(wanted),
+                mine(elbows), scratch_memory(), out[low:high], reports[low:high], status[low:high],
             )  # fmt: skip
+            answer_batch(*common)
+            if np.any(status[low:high] != REACHED):
+                nearest_batch(*common)
 
         workers = min(os.cpu_count() or 1, count // (PARALLEL_FROM // 2))
         if count < PARALLEL_FROM or workers < 2:
@@ -137,9 +148,9 @@ class Limb:
         pose[:, self.columns] = out
         ok = status == REACHED
         swivels = reports[:, SWIVEL]
-        for row in np.flatnonzero(np.isnan(swivels)):
-            root = roots[row % roots.shape[0]]
-            swivels[row] = swivel_of(self.anatomy, root, self._directions, out[row] * self.anatomy.sign, task, bench_memory())
+        lost = np.isnan(swivels)
+        if np.any(lost):
+            swivels[lost] = self._swivels(out[lost], roots[lost] if len(roots) > 1 else roots, task)
         if lead == ():
             code = int(reports[0, BRANCH])
             message = self._message(task, targets[0], roots[0], helds[0], int(status[0]), reports[0], limits, swivel)
@@ -186,8 +197,6 @@ class Limb:
 
     def _tool(self) -> np.ndarray:
         """(3,) [m]: from the site to the last joint's origin, taken back, in the site's frame."""
-        from .anatomy import TOOL, TOOL_TURN
-
         place = self.anatomy.place
         return place[TOOL_TURN : TOOL_TURN + 9].reshape(3, 3).T @ place[TOOL : TOOL + 3]
 
@@ -197,9 +206,9 @@ class Limb:
         for number in (0, 1, 2, 4, 5, 6):
             box = self.anatomy.box.copy()
             box[number] = -np.inf, np.inf
-            freed = frozen(self.anatomy._replace(box=box, arc=arcs_of(box)))
-            out = np.empty((RANGES, 4))
-            status, count = ranges_of(freed, root, self._directions, target, held, task, bench_memory(), out)
+            out, report = np.empty((RANGES, 4)), np.empty(REPORT)
+            freed = self.anatomy.with_box(box)
+            status, count = ranges_of(*freed, root, self._directions, target, held, task, scratch_memory(), out, report)
             if status == REACHED and count:
                 found.append(self.skeleton.dof_names[self.columns[number]])
         return found
@@ -215,7 +224,16 @@ class Limb:
         poses, roots, helds = self._single(targets, base)
         out, reports = np.empty((8, 7)), np.zeros((8, REPORT))
         status = branches_of(
-            self.anatomy, roots[0], self._directions, targets[0], helds[0], task, float(swivel), bench_memory(), out, reports
+            *self.anatomy,
+            roots[0],
+            self._directions,
+            targets[0],
+            helds[0],
+            task,
+            float(swivel),
+            scratch_memory(),
+            out,
+            reports,
         )
         found: list[LimbSolution] = []
         if status != REACHED:
@@ -248,9 +266,9 @@ class Limb:
         """
         task, targets, _ = read_target(target)
         _, roots, helds = self._single(targets, base)
-        out = np.empty((RANGES, 4))
+        out, report = np.empty((RANGES, 4)), np.empty(REPORT)
         status, count = ranges_of(
-            self.anatomy, roots[0], self._directions, targets[0], helds[0], task, bench_memory(), out
+            *self.anatomy, roots[0], self._directions, targets[0], helds[0], task, scratch_memory(), out, report
         )
         if status != REACHED:
             return []
@@ -269,8 +287,8 @@ class Limb:
         """Return the circle of the middle joint's places for a target, in the world; out of reach, that of the nearest."""
         task, targets, _ = read_target(target)
         _, roots, helds = self._single(targets, base)
-        out = np.empty(13)
-        circle_of(self.anatomy, roots[0], self._directions, targets[0], helds[0], task, bench_memory(), out)
+        out, report = np.empty(13), np.empty(REPORT)
+        circle_of(*self.anatomy, roots[0], self._directions, targets[0], helds[0], task, scratch_memory(), out, report)
         return ElbowCircle(out[:3].copy(), float(out[3]), out[4:7].copy(), out[7:10].copy(), out[10:13].copy())
 
     def swivel(self, pose: Any, *, about: str | None = None) -> Any:
@@ -283,11 +301,13 @@ class Limb:
             raise GoalError("about", expected=f"{self.last!r} or {self.site!r}", got=repr(about))
         task = POSITION if about == self.site and self.site != self.last else POSE
         flat, roots, _ = self.placed(poses.reshape(-1, self.skeleton.size))
-        numbers = flat[:, self.columns] * self.anatomy.sign
-        out = np.array(
-            [swivel_of(self.anatomy, r, self._directions, x, task, bench_memory()) for r, x in zip(roots, numbers, strict=True)]
-        )
+        out = self._swivels(flat[:, self.columns], roots, task)
         return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])
+
+    def _swivels(self, numbers: np.ndarray, roots: np.ndarray, task: int) -> np.ndarray:
+        out = np.empty(numbers.shape[0])
+        swivel_batch(*self.anatomy, roots, self._directions, numbers * self.anatomy.sign, task, scratch_memory(), out)
+        return out
 
     def reach_of(self, held: Any = None, *, limits: bool = True) -> tuple[float, float]:
         """Return the least and greatest distance [m] of the last joint from the first; of the site, where held (3,) is given."""
@@ -313,7 +333,9 @@ class Limb:
 
     def placed(self, base: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return base poses (t, n), the first joint's rest frames (t, 12) in the world, the last joint's raw numbers (t, 3)."""
-        poses = as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base").reshape(-1, self.skeleton.size)
+        poses = as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base").reshape(
+            -1, self.skeleton.size
+        )
         rest = self.skeleton.figure.rest[self.bodies[0]]
         parent = self.skeleton.figure.body[self.bodies[0], PARENT]
         roots = np.empty((poses.shape[0], 12))
@@ -330,7 +352,9 @@ class Limb:
     def _single(self, targets: np.ndarray, base: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         placed = self.placed(base)
         if targets.shape[0] != 1 or placed[0].shape[0] != 1:
-            raise GoalError("target", expected="one target and one base", got=f"{targets.shape[0]} and {placed[0].shape[0]}")
+            raise GoalError(
+                "target", expected="one target and one base", got=f"{targets.shape[0]} and {placed[0].shape[0]}"
+            )
         return placed
 
 
@@ -341,13 +365,6 @@ _SENTENCES = np.array(["reached", "too far", "too near", "no swivel angle holds 
 def down_of(skeleton: Skeleton) -> np.ndarray:
     """Return the direction (3,) that points down in a figure: against its `up`; -z where it does not say."""
     return np.array([0.0, -1.0, 0.0]) if skeleton.up == "y" else np.array([0.0, 0.0, -1.0])
-
-
-def frozen(anatomy: Anatomy) -> Anatomy:
-    """Return an anatomy whose arrays cannot be written: compiled code takes no other."""
-    for array in anatomy:
-        array.flags.writeable = False
-    return anatomy
 
 
 def _across(direction: np.ndarray) -> np.ndarray:

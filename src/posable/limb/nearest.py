@@ -11,192 +11,190 @@ import math
 
 from posable.kernels.compiler import kernel
 
-from .anatomy import LOWER, LOWER_TURN, TOOL, UPPER, UPPER_TURN
-from .balls import ball_rotation
-from .circle import POSITION, RANGES, carry_forearm, spun
+from .anatomy import BOX, LOWER, TOOL, UPPER, UPPER_TURN
+from .balls import ball_rotation, put_vector
+from .circle import (
+    AXES, FOREARM, GOAL, LIMITS, MISS, NORMAL, POSITION, RESIDUAL, ROTATION, SPARE, START, STATE, STEP, TRIAL,
+    carry_forearm, length_at, spun,
+)  # fmt: skip
 
 STEPS = 120
 
 
 @kernel
-def damped_step(axes, count, x, box, at, r, damping, step):
-    """Write step = J' (J J' + damping)^-1 r over the numbers that may still move; rows of axes (count, 3) are J's columns.
+def damped_step(count, w, x, damping):
+    """Write STEP = J' (J J' + damping)^-1 r over the numbers that may still move; rows of AXES are J's columns.
 
-    x[m] lives in box[at + m]; a number at its bound stays there if r pushes it out. Return the largest step.
+    w[x + m] lives in LIMITS; a number at its bound stays there if RESIDUAL r pushes it out. Return the largest step.
     """
+    r0, r1, r2 = w[RESIDUAL], w[RESIDUAL + 1], w[RESIDUAL + 2]
     a, b, c, d, e, f = damping, 0.0, 0.0, damping, 0.0, damping
     for m in range(count):
-        u, v, w = axes[m, 0], axes[m, 1], axes[m, 2]
-        push = u * r[0] + v * r[1] + w * r[2]
-        step[m] = 1.0
-        if (push > 0.0 and x[m] >= box[at + m, 1]) or (push < 0.0 and x[m] <= box[at + m, 0]):
-            step[m] = 0.0
-            continue
-        a, b, c, d, e, f = a + u * u, b + u * v, c + u * w, d + v * v, e + v * w, f + w * w
+        u, v, t = w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2]
+        push = u * r0 + v * r1 + t * r2
+        low, high = w[LIMITS + 2 * m], w[LIMITS + 2 * m + 1]
+        stuck = (push > 0.0 and w[x + m] >= high) or (push < 0.0 and w[x + m] <= low)
+        w[STEP + m] = 0.0 if stuck else 1.0
+        if not stuck:
+            a, b, c, d, e, f = a + u * u, b + u * v, c + u * t, d + v * v, e + v * t, f + t * t
     # the inverse of a symmetric 3x3 by cofactors
     p, q, s = d * f - e * e, c * e - b * f, b * e - c * d
     det = a * p + b * q + c * s
     if not det > 0.0:
         return 0.0
-    y0 = (p * r[0] + q * r[1] + s * r[2]) / det
-    y1 = (q * r[0] + (a * f - c * c) * r[1] + (b * c - a * e) * r[2]) / det
-    y2 = (s * r[0] + (b * c - a * e) * r[1] + (a * d - b * b) * r[2]) / det
+    y0 = (p * r0 + q * r1 + s * r2) / det
+    y1 = (q * r0 + (a * f - c * c) * r1 + (b * c - a * e) * r2) / det
+    y2 = (s * r0 + (b * c - a * e) * r1 + (a * d - b * b) * r2) / det
     largest = 0.0
     for m in range(count):
-        if step[m] != 0.0:
-            step[m] = axes[m, 0] * y0 + axes[m, 1] * y1 + axes[m, 2] * y2
-            largest = max(largest, abs(step[m]))
+        step = w[STEP + m] * (w[AXES + 3 * m] * y0 + w[AXES + 3 * m + 1] * y1 + w[AXES + 3 * m + 2] * y2)
+        w[STEP + m] = step
+        largest = max(largest, abs(step))
     return largest
 
 
 @kernel
-def turned(rotation, x, y, z):
-    """Return a rotation (9,) times a vector."""
+def turned(w, at, x, y, z):
+    """Return the rotation w[at:] times a vector."""
     return (
-        rotation[0] * x + rotation[1] * y + rotation[2] * z,
-        rotation[3] * x + rotation[4] * y + rotation[5] * z,
-        rotation[6] * x + rotation[7] * y + rotation[8] * z,
+        w[at] * x + w[at + 1] * y + w[at + 2] * z,
+        w[at + 3] * x + w[at + 4] * y + w[at + 5] * z,
+        w[at + 6] * x + w[at + 7] * y + w[at + 8] * z,
     )
 
 
 @kernel
-def place_error(anatomy, task, numbers, bench, r):
-    """Write r (3,) [m], from the tip to the goal, and bench.axes (7, 3), how the tip moves; return |r|.
-
-    The tip is the last joint (POSE) or the site, carried by the last joint's own numbers (POSITION).
-    """
-    place, axes = anatomy.place, bench.axes
-    k = anatomy.shape[2, 0]
-    u, v = (k + 1) % 3, (k + 2) % 3
-    sx, sy, sz = 0.0, 0.0, 0.0  # last joint to tip, in the last joint's rest frame
-    if task == POSITION:
-        ball_rotation(anatomy, 1, numbers, 4, bench.rotation, axes[4:7])
-        sx, sy, sz = turned(bench.rotation, place[TOOL], place[TOOL + 1], place[TOOL + 2])
-    carry_forearm(anatomy, numbers[3], bench.forearm)
-    ball_rotation(anatomy, 0, numbers, 0, bench.rotation, axes[0:3])
-    turn1, arm = bench.rotation, bench.forearm
-    s, c = math.sin(numbers[3]), math.cos(numbers[3])
-    lu = c * place[LOWER + u] - s * place[LOWER + v]
-    lv = s * place[LOWER + u] + c * place[LOWER + v]
-    lk = place[LOWER + k]
-    sx, sy, sz = turned(arm, sx, sy, sz)
-    o = UPPER_TURN
-    fx = place[o + u] * lu + place[o + v] * lv + place[o + k] * lk + sx  # elbow to tip, in the first body
-    fy = place[o + 3 + u] * lu + place[o + 3 + v] * lv + place[o + 3 + k] * lk + sy
-    fz = place[o + 6 + u] * lu + place[o + 6 + v] * lv + place[o + 6 + k] * lk + sz
-    fx, fy, fz = turned(turn1, fx, fy, fz)
-    ex, ey, ez = turned(turn1, place[UPPER], place[UPPER + 1], place[UPPER + 2])
-    x, y, z = ex + fx, ey + fy, ez + fz
-    for m in range(3):
-        p, q, w = axes[m, 0], axes[m, 1], axes[m, 2]
-        axes[m, 0], axes[m, 1], axes[m, 2] = q * z - w * y, w * x - p * z, p * y - q * x
-    p, q, w = turned(turn1, place[o + k], place[o + 3 + k], place[o + 6 + k])
-    axes[3, 0], axes[3, 1], axes[3, 2] = q * fz - w * fy, w * fx - p * fz, p * fy - q * fx
-    sx, sy, sz = turned(turn1, sx, sy, sz)
-    for m in range(4, 7):
-        if task == POSITION:
-            p, q, w = turned(arm, axes[m, 0], axes[m, 1], axes[m, 2])
-            p, q, w = turned(turn1, p, q, w)
-            axes[m, 0], axes[m, 1], axes[m, 2] = q * sz - w * sy, w * sx - p * sz, p * sy - q * sx
-        else:
-            axes[m, 0], axes[m, 1], axes[m, 2] = 0.0, 0.0, 0.0
-    r[0], r[1], r[2] = bench.goal[0] - x, bench.goal[1] - y, bench.goal[2] - z
-    return math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
+def swing_axis(w, m, x, y, z):
+    """Turn axis m of AXES into the velocity of a point at (x, y, z) from it."""
+    o = AXES + 3 * m
+    p, q, r = w[o], w[o + 1], w[o + 2]
+    put_vector(w, o, q * z - r * y, r * x - p * z, p * y - q * x)
 
 
 @kernel
-def approach(anatomy, box, task, numbers, bench):
-    """Move numbers (7,), inside box (7, 2), until the tip is as near to its goal as it comes; return the distance."""
-    step, r, trial = bench.spare, bench.body[0], bench.trial
-    error = place_error(anatomy, task, numbers, bench, r)
-    size = abs(bench.goal[0]) + abs(bench.goal[1]) + abs(bench.goal[2]) + 1e-3
+def place_error(limb, shape, task, at, w):
+    """Write RESIDUAL [m], from the tip to the goal, and AXES (7, 3), how the tip moves; return how far it is.
+
+    The seven numbers are w[at:]. The tip is the last joint (POSE) or the site, carried by the last joint (POSITION).
+    """
+    k = shape[2, 0]
+    u, v = (k + 1) % 3, (k + 2) % 3
+    sx, sy, sz = 0.0, 0.0, 0.0  # last joint to tip
+    if task == POSITION:
+        ball_rotation(shape, 1, w, at + 4, ROTATION, AXES + 12)
+        sx, sy, sz = turned(w, ROTATION, limb[TOOL], limb[TOOL + 1], limb[TOOL + 2])
+    carry_forearm(limb, shape, w[at + 3], w)
+    ball_rotation(shape, 0, w, at, ROTATION, AXES)
+    s, c = math.sin(w[at + 3]), math.cos(w[at + 3])
+    lu, lv, lk = c * limb[LOWER + u] - s * limb[LOWER + v], s * limb[LOWER + u] + c * limb[LOWER + v], limb[LOWER + k]
+    sx, sy, sz = turned(w, FOREARM, sx, sy, sz)
+    o = UPPER_TURN
+    fx = limb[o + u] * lu + limb[o + v] * lv + limb[o + k] * lk + sx  # elbow to tip, in the first body
+    fy = limb[o + 3 + u] * lu + limb[o + 3 + v] * lv + limb[o + 3 + k] * lk + sy
+    fz = limb[o + 6 + u] * lu + limb[o + 6 + v] * lv + limb[o + 6 + k] * lk + sz
+    fx, fy, fz = turned(w, ROTATION, fx, fy, fz)
+    ex, ey, ez = turned(w, ROTATION, limb[UPPER], limb[UPPER + 1], limb[UPPER + 2])
+    x, y, z = ex + fx, ey + fy, ez + fz
+    for m in range(3):
+        swing_axis(w, m, x, y, z)
+    p, q, r = turned(w, ROTATION, limb[o + k], limb[o + 3 + k], limb[o + 6 + k])
+    put_vector(w, AXES + 9, p, q, r)
+    swing_axis(w, 3, fx, fy, fz)
+    sx, sy, sz = turned(w, ROTATION, sx, sy, sz)
+    for m in range(4, 7):
+        p, q, r = 0.0, 0.0, 0.0
+        if task == POSITION:
+            p, q, r = turned(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
+            p, q, r = turned(w, ROTATION, p, q, r)
+        put_vector(w, AXES + 3 * m, p, q, r)
+        swing_axis(w, m, sx, sy, sz)
+    put_vector(w, RESIDUAL, w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z)
+    return length_at(w, RESIDUAL)
+
+
+@kernel
+def approach(limb, shape, box, task, w):
+    """Move the numbers at START, inside limb[box:], until the tip is as near to its goal as it comes; return how far it is."""
+    for m in range(14):
+        w[LIMITS + m] = limb[box + m]
+    error = place_error(limb, shape, task, START, w)
+    size = length_at(w, GOAL) + 1e-3
     damping = 1e-4 * size * size
     for _ in range(STEPS):
         if error < 1e-14 * size or damping > 1e12 * size * size:
             break
-        if damped_step(bench.axes, 7, numbers, box, 0, r, damping, step) < 1e-13:
+        if damped_step(7, w, START, damping) < 1e-13:
             break
         for m in range(7):
-            trial[m] = min(max(numbers[m] + step[m], box[m, 0]), box[m, 1])
-        after = place_error(anatomy, task, trial, bench, r)
+            w[TRIAL + m] = min(max(w[START + m] + w[STEP + m], w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
+        after = place_error(limb, shape, task, TRIAL, w)
         if after < error:
             error, damping = after, max(0.15 * damping, 1e-16 * size * size)
             for m in range(7):
-                numbers[m] = trial[m]
+                w[START + m] = w[TRIAL + m]
         else:
             damping *= 6.0
-            place_error(anatomy, task, numbers, bench, r)
+            place_error(limb, shape, task, START, w)
     return error
 
 
 @kernel
-def turn_error(anatomy, spin, numbers, phi, bench, r):
-    """Write r (3,), the rotation vector from the last body to its goal, and bench.axes (4, 3): of phi, of the last joint."""
-    spun(spin, math.cos(phi), math.sin(phi), bench.rotation)
-    axes = bench.axes
-    n = bench.circle[0]
-    out = bench.body[1]
-    last = bench.breaks[0:9]  # free by now
-    ball_rotation(anatomy, 1, numbers, 4, last, axes[1:4])
+def turn_error(shape, spin, phi, at, w):
+    """Write RESIDUAL, the rotation vector from the last body to its goal, and AXES (4, 3): of phi, of the last joint.
+
+    The first joint is w[spin:] at phi, the last joint's numbers are w[at:]. Return the angle [rad].
+    """
+    spun(w, spin, math.cos(phi), math.sin(phi), ROTATION)
+    ball_rotation(shape, 1, w, at, SPARE, AXES + 3)
     for m in range(1, 4):
-        p, q, w = turned(bench.forearm, axes[m, 0], axes[m, 1], axes[m, 2])
-        axes[m, 0], axes[m, 1], axes[m, 2] = turned(bench.rotation, p, q, w)
-    axes[0, 0], axes[0, 1], axes[0, 2] = n[0], n[1], n[2]
+        p, q, r = turned(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
+        p, q, r = turned(w, ROTATION, p, q, r)
+        put_vector(w, AXES + 3 * m, p, q, r)
+    put_vector(w, AXES, w[NORMAL], w[NORMAL + 1], w[NORMAL + 2])
     # the goal frame times the transpose of ours: trace and skew part
-    trace, goal = 0.0, bench.goal
-    out[0], out[1], out[2] = 0.0, 0.0, 0.0
+    trace, x, y, z = 0.0, 0.0, 0.0, 0.0
     for column in range(3):
-        p, q, w = turned(bench.forearm, last[column], last[3 + column], last[6 + column])
-        x, y, z = turned(bench.rotation, p, q, w)
-        a, b, c = goal[3 + column], goal[6 + column], goal[9 + column]
-        trace += a * x + b * y + c * z
-        out[0] += y * c - z * b  # ours x goal
-        out[1] += z * a - x * c
-        out[2] += x * b - y * a
-    s = math.sqrt(out[0] * out[0] + out[1] * out[1] + out[2] * out[2])
+        p, q, r = turned(w, FOREARM, w[SPARE + column], w[SPARE + 3 + column], w[SPARE + 6 + column])
+        p, q, r = turned(w, ROTATION, p, q, r)
+        a, b, c = w[GOAL + 3 + column], w[GOAL + 6 + column], w[GOAL + 9 + column]
+        trace += a * p + b * q + c * r
+        x, y, z = x + (q * c - r * b), y + (r * a - p * c), z + (p * b - q * a)
+    put_vector(w, MISS, x, y, z)
+    s = length_at(w, MISS)
     angle = math.atan2(s, trace - 1.0)
     factor = angle / s if s > 1e-12 else 0.5
-    r[0], r[1], r[2] = out[0] * factor, out[1] * factor, out[2] * factor
+    put_vector(w, RESIDUAL, x * factor, y * factor, z * factor)
     return angle
 
 
 @kernel
-def orient(anatomy, branch, low, high, phi, numbers, bench):
-    """Turn the swivel angle in [low, high] and numbers[4:7] in their limits towards the goal's orientation.
+def orient(limb, shape, spin, low, high, phi, w):
+    """Turn phi in [low, high] and the numbers at START + 4, in their limits, towards the goal's orientation.
 
-    Return the angle that is left and the swivel angle. bench.forearm must be that of the branch.
+    Return the angle that is left and phi. FOREARM must be that of the branch.
     """
-    box, r, step, spin = anatomy.box, bench.body[0], bench.spare, bench.spin[2 * branch]
-    limits = bench.ranges[RANGES - 4 : RANGES]  # free by now
-    limits[0, 0], limits[0, 1] = low, high
+    w[LIMITS], w[LIMITS + 1] = low, high
+    w[STATE] = phi
     for m in range(3):
-        limits[1 + m, 0], limits[1 + m, 1] = box[4 + m, 0], box[4 + m, 1]
-    state, trial = bench.breaks[16:24], bench.breaks[32:40]
-    state[0] = phi
-    for m in range(3):
-        state[1 + m] = numbers[4 + m]
-    hold = bench.breaks[48:56]
-    error = turn_error(anatomy, spin, numbers, phi, bench, r)
+        w[LIMITS + 2 + 2 * m], w[LIMITS + 3 + 2 * m] = limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]
+        w[STATE + 1 + m] = w[START + 4 + m]
+    error = turn_error(shape, spin, phi, STATE + 1, w)
     damping = 1e-4
     for _ in range(STEPS):
         if error < 1e-14 or damping > 1e10:
             break
-        if damped_step(bench.axes, 4, state, limits, 0, r, damping, step) < 1e-12:
+        if damped_step(4, w, STATE, damping) < 1e-12:
             break
         for m in range(4):
-            trial[m] = min(max(state[m] + step[m], limits[m, 0]), limits[m, 1])
-        for m in range(3):
-            hold[4 + m] = trial[1 + m]
-        after = turn_error(anatomy, spin, hold, trial[0], bench, r)
+            w[TRIAL + m] = min(max(w[STATE + m] + w[STEP + m], w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
+        after = turn_error(shape, spin, w[TRIAL], TRIAL + 1, w)
         if after < error:
             error, damping = after, max(0.15 * damping, 1e-14)
             for m in range(4):
-                state[m] = trial[m]
+                w[STATE + m] = w[TRIAL + m]
         else:
             damping *= 6.0
-            for m in range(3):
-                hold[4 + m] = state[1 + m]
-            turn_error(anatomy, spin, hold, state[0], bench, r)
+            turn_error(shape, spin, w[STATE], STATE + 1, w)
     for m in range(3):
-        numbers[4 + m] = state[1 + m]
-    return error, state[0]
+        w[START + 4 + m] = w[STATE + 1 + m]
+    return error, w[STATE]

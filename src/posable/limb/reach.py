@@ -14,8 +14,9 @@ def tip_of(anatomy: Anatomy, held: Any) -> np.ndarray:
     """Return the last joint's place (3,) [m] in the middle body; with its raw numbers held (3,), the site's."""
     tip = anatomy.place[LOWER : LOWER + 3].copy()
     if held is not None:
-        rotation, axes = np.empty(9), np.empty((3, 3))
-        ball_rotation(anatomy, 1, np.asarray(held, dtype=float), 0, rotation, axes)
+        memory = np.concatenate([np.asarray(held, dtype=float), np.empty(18)])  # the numbers, the rotation, the axes
+        ball_rotation(anatomy.shape, 1, memory, 0, 3, 12)
+        rotation = memory[3:12]
         turn = anatomy.place[LOWER_TURN : LOWER_TURN + 9].reshape(3, 3)
         tip += turn @ rotation.reshape(3, 3) @ anatomy.place[TOOL : TOOL + 3]
     return tip

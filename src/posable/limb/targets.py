@@ -17,7 +17,9 @@ def read_target(target: Any) -> tuple[int, np.ndarray, tuple[int, ...]]:
     try:
         value = np.asarray(target.as_matrix() if hasattr(target, "as_matrix") else target, dtype=float)
     except (TypeError, ValueError):
-        raise GoalError("target", expected="a 4x4 matrix, a RigidTransform or three numbers", got=repr(target)) from None
+        raise GoalError(
+            "target", expected="a 4x4 matrix, a RigidTransform or three numbers", got=repr(target)
+        ) from None
     if value.shape[-2:] == (4, 4):
         lead, task = value.shape[:-2], POSE
         flat = value.reshape(-1, 4, 4)
@@ -37,7 +39,9 @@ def rotations(matrices: np.ndarray) -> np.ndarray:
     """Return (t, 3, 3) rotations, orthonormal to rounding; raise where a matrix is none to 1e-5."""
     error = np.abs(matrices @ np.swapaxes(matrices, -1, -2) - np.eye(3)).max(axis=(-1, -2), initial=0.0)
     if not np.all(error < 1e-5) or np.any(np.linalg.det(matrices) < 0.0):
-        raise GoalError("target", expected="a rotation in the upper left 3x3 block", got="a matrix that is not orthonormal")
+        raise GoalError(
+            "target", expected="a rotation in the upper left 3x3 block", got="a matrix that is not orthonormal"
+        )
     off = error > 1e-13
     if np.any(off):
         matrices = matrices.copy()
@@ -61,5 +65,7 @@ def read_direction(value: Any, what: str) -> np.ndarray:
     """Return a unit vector (3,) of "x", "-y", or three numbers that are not all zero."""
     out = unit_axis(value)
     if not np.any(out):
-        raise GoalError(what, expected="'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero", got=repr(value))
+        raise GoalError(
+            what, expected="'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero", got=repr(value)
+        )
     return out
