@@ -17,7 +17,7 @@ from scipy.spatial.transform import Rotation
 from posable.errors import FormatError
 from posable.formats.asf import INCH
 from posable.formats.axes import skeleton_with_up
-from posable.formats.bake import constant_place, motion_of, zero_rotations
+from posable.formats.bake import constant_place, motion_of, slider_chains, zero_rotations
 from posable.formats.format import Options
 from posable.formats.scene import Scene
 from posable.kernels.joints import SLIDE, TURN
@@ -63,32 +63,31 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 
 def _bones(motion: Motion, unit: float) -> tuple[_Written, list[_Written]]:
     skeleton = motion.skeleton
-    world = zero_rotations(skeleton)
-    names = _bone_names(skeleton)
+    world, chains = zero_rotations(skeleton), slider_chains(skeleton)
+    names = _bone_names(chains)
     top = skeleton.joints[0]
     free_root = isinstance(top.motion, Free)
-    offset = constant_place(top)[0] / unit
-    root = _bone(skeleton, top, world, motion.poses, unit) if free_root else _still_root(len(motion))
-    root.name, root.vector = "root", offset
-    names[top.name] = "root" if free_root else names[top.name]
+    root = _bone(skeleton, [top], world, motion.poses, unit) if free_root else _still_root(len(motion))
+    root.name, root.vector = "root", constant_place(top)[0] / unit if free_root else np.zeros(3)
+    names[top.name] = "root" if free_root else names.get(top.name, "")
     bones: list[_Written] = []
     ends: dict[str, Floats] = {}
-    for joint in skeleton.joints:
-        start = world[joint.parent] @ constant_place(joint)[0] / unit
-        parent = names[joint.parent] if joint.parent is not None else "root"
-        if joint.parent is not None or not free_root:
-            reached = ends[joint.parent] if joint.parent is not None else np.zeros(3)
-            if np.abs(start - reached).max() > 1e-12:
-                link = _fresh(f"{parent}_to_{names[joint.name]}", names)
-                bones.append(_Written(link, parent, start - reached, np.eye(3)))
-                parent = link
-            bones.append(_bone(skeleton, joint, world, motion.poses, unit))
-            bones[-1].name, bones[-1].parent = names[joint.name], parent
-        is_root = joint.parent is None and free_root
-        end = np.zeros(3) if is_root else _shared_end(skeleton, joint, world, unit)
-        ends[joint.name] = end
-        if not is_root:
-            bones[-1].vector = end
+    for name, chain in chains.items():
+        above = chain[0].parent
+        is_root = above is None and free_root
+        ends[name] = np.zeros(3) if is_root else _shared_end(skeleton, chains, name, world, unit)
+        if is_root:
+            continue
+        start = world[above] @ constant_place(chain[0])[0] / unit
+        reached = ends[above] if above is not None else np.zeros(3)
+        parent = names[above] if above is not None else "root"
+        if np.abs(start - reached).max() > 1e-12:
+            link = _fresh(f"{parent}_to_{names[name]}", names)
+            bones.append(_Written(link, parent, start - reached, np.eye(3)))
+            parent = link
+        bone = _bone(skeleton, chain, world, motion.poses, unit)
+        bone.name, bone.parent, bone.vector = names[name], parent, ends[name]
+        bones.append(bone)
     return root, bones
 
 
@@ -96,12 +95,12 @@ def _still_root(frames: int) -> _Written:
     return _Written("root", "", np.zeros(3), np.eye(3), ["tx", "ty", "tz", "rx", "ry", "rz"], [], np.zeros((frames, 6)))
 
 
-def _bone_names(skeleton: Skeleton) -> dict[str, str]:
+def _bone_names(chains: dict[str, list[Joint]]) -> dict[str, str]:
     """Return the name of each joint's bone: one word, and not `root`."""
     names: dict[str, str] = {}
-    for joint in skeleton.joints:
-        wanted = "_".join(joint.name.split())
-        names[joint.name] = _fresh("root_joint" if wanted == "root" else wanted.lstrip("#:") or "bone", names)
+    for name in chains:
+        wanted = "_".join(name.split())
+        names[name] = _fresh("root_joint" if wanted == "root" else wanted.lstrip("#:") or "bone", names)
     return names
 
 
@@ -113,50 +112,53 @@ def _fresh(wanted: str, names: dict[str, str]) -> str:
     return name
 
 
-def _shared_end(skeleton: Skeleton, joint: Joint, world: dict, unit: float) -> Floats:
+def _shared_end(skeleton: Skeleton, chains: dict[str, list[Joint]], name: str, world: dict, unit: float) -> Floats:
     """Return where all children of a joint start, in the world's axes at zero [file units]; zero if they differ."""
-    starts = [constant_place(child)[0] for child in skeleton.joints if child.parent == joint.name]
+    starts = [constant_place(chain[0])[0] for chain in chains.values() if chain[0].parent == name]
     if not starts:
-        starts = [np.asarray(site.offset, dtype=float) for site in skeleton.sites if site.joint == joint.name][:1]
+        starts = [np.asarray(site.offset, dtype=float) for site in skeleton.sites if site.joint == name][:1]
     same = bool(starts) and max(np.abs(start - starts[0]).max() for start in starts) < 1e-12
-    return world[joint.name] @ starts[0] / unit if same else np.zeros(3)
+    return world[name] @ starts[0] / unit if same else np.zeros(3)
 
 
-def _bone(skeleton: Skeleton, joint: Joint, world: dict, poses: Floats, unit: float) -> _Written:
+def _bone(skeleton: Skeleton, chain: list[Joint], world: dict, poses: Floats, unit: float) -> _Written:
     """Return a joint's bone: its own angles where it turns about its frame's axes, else baked to rx ry rz."""
-    where = skeleton.index(joint.name)
-    basis, dofs = joint.motion.basis, joint.motion.dofs
-    frame = world[joint.name] @ basis
-    out = _Written("", "", np.zeros(3), frame)
-    if not dofs:
-        return out
-    values = poses[:, where]
-    box = limits_of(joint)
-    slides = [i for i, dof in enumerate(dofs) if dof.kind == SLIDE]
-    turns = [i for i, dof in enumerate(dofs) if dof.kind != SLIDE]
-    plain = all(dofs[i].kind == TURN for i in turns) and len({dofs[i].axis for i in turns}) == len(turns)
-    columns = []
-    if joint.parent is None and slides:  # the root's position is in the world's axes
+    joint = chain[-1]
+    basis = joint.motion.basis
+    out = _Written("", "", np.zeros(3), world[joint.name] @ basis)
+    columns: list[Floats] = []
+    if joint.parent is None and any(dof.kind == SLIDE for dof in joint.motion.dofs):  # in the world's axes
+        moved = joint_transform(joint.motion, poses[:, skeleton.index(joint.name)])[0]
+        columns.append(moved @ world[joint.name].T / unit)
         out.dofs += ["tx", "ty", "tz"]
-        columns.append(joint_transform(joint.motion, values)[0] @ world[joint.name].T / unit)
         out.limits += [(-np.inf, np.inf)] * 3
     else:
-        for i in slides:
-            out.dofs.append("t" + "xyz"[dofs[i].axis])
-            columns.append(dofs[i].sign * values[:, i : i + 1] / unit)
-            out.limits.append(_signed(box[i] / unit, dofs[i].sign))
-    if plain:
-        for i in reversed(turns):
-            out.dofs.append("r" + "xyz"[dofs[i].axis])
-            columns.append(np.degrees(dofs[i].sign * values[:, i : i + 1]))
-            out.limits.append(_signed(np.degrees(box[i]), dofs[i].sign))
-    elif turns:
+        for member in chain:
+            _add_slides(out, columns, member, poses[:, skeleton.index(member.name)], unit)
+    values = poses[:, skeleton.index(joint.name)]
+    turns = [(i, dof) for i, dof in enumerate(joint.motion.dofs) if dof.kind != SLIDE]
+    box = limits_of(joint)
+    if all(dof.kind == TURN for _, dof in turns) and len({dof.axis for _, dof in turns}) == len(turns):
+        for i, dof in reversed(turns):
+            out.dofs.append("r" + "xyz"[dof.axis])
+            columns.append(np.degrees(dof.sign * values[:, i : i + 1]))
+            out.limits.append(_signed(np.degrees(box[i]), dof.sign))  # type: ignore[index]
+    else:
         rotation = Rotation.from_matrix(basis.T) * joint_transform(joint.motion, values)[1] * Rotation.from_matrix(basis)
         out.dofs += ["rx", "ry", "rz"]
         columns.append(np.degrees(_unwrapped(rotation, len(values))))
         out.limits += [(-np.inf, np.inf)] * 3
-    out.columns = np.concatenate(columns, axis=1)
+    out.columns = np.concatenate(columns, axis=1) if columns else out.columns
     return out
+
+
+def _add_slides(out: _Written, columns: list[Floats], joint: Joint, values: Floats, unit: float) -> None:
+    box = limits_of(joint)
+    for i, dof in enumerate(joint.motion.dofs):
+        if dof.kind == SLIDE:
+            out.dofs.append("t" + "xyz"[dof.axis])
+            columns.append(dof.sign * values[:, i : i + 1] / unit)
+            out.limits.append(_signed(box[i] / unit, dof.sign))  # type: ignore[index]
 
 
 def _signed(pair: Floats, sign: float) -> tuple[float, float]:

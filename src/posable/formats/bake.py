@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from posable.formats.scene import Scene
 from posable.motion import Motion, joint_transform
-from posable.skeleton import Joint, Skeleton, rotation_matrix
+from posable.skeleton import Joint, Prismatic, Skeleton, rotation_matrix
 
 Floats = NDArray[np.float64]
 
@@ -65,3 +65,31 @@ def motion_of(scene: Scene) -> Motion | None:
     if scene.motion is not None or scene.skeleton is None:
         return scene.motion
     return Motion(scene.skeleton, scene.skeleton.rest[None], 30.0, scene.skeleton.name)
+
+
+def slider_chains(skeleton: Skeleton) -> dict[str, list[Joint]]:
+    """Return each joint of the file with the sliders that move it: `hips.tx` and `hips.ty`, read as joints, belong to `hips`."""
+    by_name = {joint.name: joint for joint in skeleton.joints}
+    children: dict[str | None, int] = {}
+    for joint in skeleton.joints:
+        children[joint.parent] = children.get(joint.parent, 0) + 1
+    chains: dict[str, list[Joint]] = {}
+    for joint in skeleton.joints:
+        chain = [joint]
+        while _is_slider(chain[0], joint.name, by_name, children):
+            chain.insert(0, by_name[chain[0].parent])  # type: ignore[index]
+        chains[joint.name] = chain
+    for chain in list(chains.values()):
+        for slider in chain[:-1]:
+            chains.pop(slider.name, None)
+    return chains
+
+
+def _is_slider(lower: Joint, name: str, by_name: dict[str, Joint], children: dict[str | None, int]) -> bool:
+    """Say whether the joint above `lower` is one of the sliders of joint `name`, and nothing else."""
+    offset, rotation = constant_place(lower)
+    if lower.parent is None or children[lower.parent] > 1 or np.any(offset) or not np.array_equal(rotation, np.eye(3)):
+        return False
+    if lower.parent not in [f"{name}.t{axis}" for axis in "xyz"] or not isinstance(by_name[lower.parent].motion, Prismatic):
+        return False
+    return all(np.array_equal(by_name[member].motion.basis, np.eye(3)) for member in (lower.parent, lower.name))

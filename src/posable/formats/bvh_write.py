@@ -15,13 +15,13 @@ from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError
 from posable.formats.axes import skeleton_with_up
-from posable.formats.bake import constant_place, motion_of, zero_rotations
+from posable.formats.bake import constant_place, motion_of, slider_chains, zero_rotations
 from posable.formats.bvh import CENTIMETRES
 from posable.formats.format import Options
 from posable.formats.scene import Scene
 from posable.kernels.joints import SLIDE, TURN
 from posable.motion import joint_transform
-from posable.skeleton import Joint, Prismatic, Skeleton
+from posable.skeleton import Joint, Skeleton
 
 _ORDER = "ZXY"  # for joints that are no Euler joints with the world's axes
 _DIGITS = "%.12g"
@@ -44,7 +44,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     skeleton = skeleton_with_up(motion.skeleton, "y")
     unit = options.unit or (skeleton.unit if skeleton.info.get("format") == "bvh" else CENTIMETRES)
     world = zero_rotations(skeleton)
-    chains = _slider_chains(skeleton)
+    chains = slider_chains(skeleton)
     written = {name: _bake(skeleton, chain, world, motion.poses, unit) for name, chain in chains.items()}
     lines = ["HIERARCHY", *_hierarchy(skeleton, chains, written, world, unit), "MOTION", f"Frames: {len(motion)}"]
     lines.append(f"Frame Time: {1 / motion.fps:.10g}")
@@ -53,32 +53,6 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
         row = " ".join([_DIGITS] * sum(column.shape[1] for column in columns))
         lines += [row % tuple(values) for values in np.concatenate(columns, axis=1)]
     return {suffix: ("\n".join(lines) + "\n").encode("utf-8")}
-
-
-def _slider_chains(skeleton: Skeleton) -> dict[str, list[Joint]]:
-    """Return each joint of the file with the sliders that move it: `hips.tx` and `hips.ty`, read as joints, belong to `hips`."""
-    by_name = {joint.name: joint for joint in skeleton.joints}
-    children: dict[str | None, int] = {}
-    for joint in skeleton.joints:
-        children[joint.parent] = children.get(joint.parent, 0) + 1
-    chains: dict[str, list[Joint]] = {}
-    for joint in skeleton.joints:
-        chain = [joint]
-        while _is_slider(chain[0], joint.name, by_name, children):
-            chain.insert(0, by_name[chain[0].parent])  # type: ignore[index]
-        chains[joint.name] = chain
-    for chain in list(chains.values()):
-        for slider in chain[:-1]:
-            chains.pop(slider.name, None)
-    return chains
-
-
-def _is_slider(lower: Joint, name: str, by_name: dict[str, Joint], children: dict[str | None, int]) -> bool:
-    """Say whether the joint above `lower` is one of the sliders of joint `name`, and nothing else."""
-    offset, rotation = constant_place(lower)
-    if lower.parent is None or children[lower.parent] > 1 or np.any(offset) or not np.array_equal(rotation, np.eye(3)):
-        return False
-    return lower.parent in [f"{name}.t{axis}" for axis in "xyz"] and isinstance(by_name[lower.parent].motion, Prismatic)
 
 
 def _bake(skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, unit: float) -> _Written:
