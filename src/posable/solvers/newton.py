@@ -126,8 +126,14 @@ def hold_bounds(order, theta, lower, upper, ws, fixed):
     """Mark in fixed (n,) the active bounds, and the dofs that carry no goal; return the largest free gradient."""
     largest = active_bounds(theta, ws.gradient, lower, upper, fixed)
     for i in range(theta.shape[0]):
-        if ws.gradient[i] == 0.0 and ws.hessian[i, order.rows[i, DEPTH]] == 0.0:
-            fixed[i] = 1.0
+        if ws.gradient[i] == 0.0:
+            idle = True
+            for k in range(order.rows[i, DEPTH] + 1):
+                if ws.hessian[i, k] != 0.0:
+                    idle = False
+                    break
+            if idle:
+                fixed[i] = 1.0
     return largest
 
 

@@ -1,0 +1,123 @@
+"""The front door: every kind of call has a defined answer, and wrong ones say what was expected."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.errors import SolverError, UnknownName
+
+g = ps.goals
+
+
+@pytest.fixture(scope="module")
+def limb():
+    return ps.figures.limb()
+
+
+def test_no_goals_returns_the_projected_start(limb):
+    result = ps.solve(limb, [], start=limb.upper + 1.0)
+    assert result.ok
+    assert np.array_equal(result.pose, limb.upper)
+
+
+def test_batches_of_targets_and_starts(limb):
+    targets = ps.forward(limb, np.zeros((4, 3, 7)) + limb.rest).position("hand") + np.linspace(0, 0.05, 12).reshape(4, 3, 1)
+    result = ps.solve(limb, g.Position("hand", targets))
+    assert result.pose.shape == (4, 3, 7)
+    assert result.ok.shape == (4, 3)
+    assert result.status.shape == (4, 3)
+    assert result.errors["hand"].shape == (4, 3)
+    assert (result.status == ps.Status.REACHED).all()
+    starts = np.zeros((5, 1, 1, 7)) + limb.rest
+    assert ps.solve(limb, g.Position("hand", targets), start=starts).pose.shape == (5, 4, 3, 7)
+    one = ps.solve(limb, g.Position("hand", targets[0, 0]), start=np.zeros((6, 7)))
+    assert one.pose.shape == (6, 7)
+
+
+def test_frozen_joints_keep_their_start(limb):
+    start = limb.rest.copy()
+    start[limb.index("elbow")] = 0.7
+    result = ps.solve(limb.freeze("elbow"), g.Position("hand", (0.3, 0.2, 0.1)), start=start)
+    assert result.pose[limb.index("elbow")] == 0.7
+
+
+def test_a_wholly_frozen_or_fixed_figure_answers(limb):
+    held = limb.freeze(limb.names)
+    result = ps.solve(held, g.Position("hand", (0.3, 0.2, 0.1)))
+    assert not result.ok
+    assert np.array_equal(result.pose, held.rest)
+    statue = ps.Skeleton([ps.Joint("stone", ps.Fixed())], [ps.Site("top", "stone", (0, 1, 0))])
+    assert ps.solve(statue, g.Position("top", (0, 1, 0))).ok
+    assert not ps.solve(statue, g.Position("top", (0, 2, 0))).ok
+
+
+def test_zero_weights_huge_targets_and_equal_limits(limb):
+    idle = ps.solve(limb, g.Position("hand", (9, 9, 9), weight=0.0))
+    assert np.isfinite(idle.pose).all()
+    huge = ps.solve(limb, g.Position("hand", (1e12, 0, 0)))
+    assert huge.status == ps.Status.OUT_OF_REACH
+    assert np.all((huge.pose >= limb.lower) & (huge.pose <= limb.upper))
+    pinned = limb.with_limits({"elbow": (1.0, 1.0)})
+    assert ps.solve(pinned, g.Position("hand", (0.3, 0.2, 0.1))).pose[limb.index("elbow")] == 1.0
+
+
+def test_limits_off_may_leave_the_box(limb):
+    target = ps.forward(limb, limb.upper + 0.3).matrix("hand")
+    assert ps.solve(limb, g.Pose("hand", target), limits=False, restarts=5).ok
+
+
+def test_time_and_iterations_run_out(limb):
+    goal = g.Position("hand", (0.0, 0.0, 5.0))
+    tight = ps.solve(limb, g.Pose("hand", ps.forward(limb, limb.upper).matrix("hand")), max_iterations=1)
+    assert tight.iterations <= 1
+    assert tight.status in (ps.Status.OUT_OF_ITERATIONS, ps.Status.REACHED)
+    late = ps.solve(limb, goal, time_limit=0.0, restarts=1000)
+    assert late.seconds < 1.0
+    assert not late.ok
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"start": [0.0, 1.0]}, "shape"),
+        ({"start": [np.nan] * 7}, "finite"),
+        ({"restarts": -1}, "restarts"),
+        ({"max_iterations": 2.5}, "max_iterations"),
+        ({"time_limit": -1.0}, "time_limit"),
+        ({"device": "tpu"}, "device"),
+        ({"solver": 3}, "solver"),
+    ],
+)
+def test_wrong_calls_say_what_was_expected(limb, options, words):
+    with pytest.raises(SolverError, match=words) as error:
+        ps.solve(limb, g.Position("hand", (0.3, 0.2, 0.1)), **options)
+    assert "expected" in str(error.value)
+
+
+def test_unknown_names_suggest_the_nearest(limb):
+    with pytest.raises(UnknownName, match="newton"):
+        ps.solve(limb, [], solver="newtom")
+    with pytest.raises(UnknownName, match="hand"):
+        ps.solve(limb, g.Position("hamd", (0, 0, 0)))
+
+
+def test_session_follows_a_moving_target(limb):
+    session = ps.Session(limb, g.Position("hand", (0.4, 0.1, 0.0)))
+    for t in np.linspace(0, 2 * np.pi, 50):
+        target = np.array([0.35 + 0.1 * np.cos(t), 0.1 * np.sin(t), 0.1])
+        session.move("hand", target)
+        result = session.solve()
+        assert result.ok
+        assert np.linalg.norm(ps.forward(limb, result.pose).position("hand") - target) <= 1e-4
+    with pytest.raises(UnknownName, match="hand"):
+        session.move("hnad", (0, 0, 0))
+
+
+def test_a_trace_has_a_row_for_every_iteration(limb):
+    result = ps.solve(limb, g.Position("hand", (0.1, 0.3, 0.1)), record=True)
+    rows = result.iterations
+    assert rows > 0
+    for name in ("energy", "gradient", "step", "damping", "active", "evaluations", "seconds"):
+        assert len(result.trace[name]) == rows
+    assert np.all(np.diff(result.trace["energy"]) <= 0)
+    assert np.array_equal(result.pose, ps.solve(limb, g.Position("hand", (0.1, 0.3, 0.1))).pose)
