@@ -57,7 +57,7 @@ SKELETONS = {
     "gltf/khronos_RiggedFigure.glb": (21, 66, 1, 31, 24, ""),
     "gltf/khronos_SimpleSkin_embedded.gltf": (2, 9, 0, 133, 24, ""),
     "gltf/momentum_blender_simple_armature.glb": (5, 15, 1, None, None, ""),
-    "gltf/momentum_test_24fps.glb": (161, 957, 0, 100, 24, ""),
+    "gltf/momentum_test_24fps.glb": (161, 957, 0, 100, 24, "animated scale moves the joints below it"),
     "urdf/erd_baxter.urdf": (57, 19, 56, None, None, ""),
     "urdf/erd_double_pendulum_continuous.urdf": (3, 2, 2, None, None, ""),
     "urdf/erd_human_36dof_ISB.urdf": (37, 36, 36, None, None, ""),

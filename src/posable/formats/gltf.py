@@ -2,7 +2,7 @@
 
 Joints are the nodes of the skins, whatever an animation moves, and everything above them; other nodes below them are sites.
 A joint rests as its node does and turns by a rotation vector from there. The topmost joints of a skin, and nodes whose
-position is animated, move freely. Figures are rigid: constant scales go into the lengths, animated ones are left out.
+position is animated, move freely. Figures are rigid: constant scales go into the lengths, animated ones into positions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from posable.formats.gltf_container import GLB_MAGIC, Container, node_name
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source
 from posable.motion import Motion
-from posable.skeleton import Ball, Fixed, Free, Joint, Site
+from posable.skeleton import Ball, Fixed, Free, Joint, Site, Skeleton
 
 Floats = NDArray[np.float64]
 _STILL = 1e-6  # [m] below which an animated position counts as resting
@@ -51,6 +51,17 @@ class Node:
         return out
 
 
+@dataclass
+class Take:
+    """An animation sampled at a steady rate; what is animated of which node."""
+
+    name: str
+    fps: float
+    frames: int
+    positions: dict[int, Floats] = field(default_factory=dict)  # (T, 3) [m], or (1, 3), in the parent's rigid frame
+    rotations: dict[int, Floats] = field(default_factory=dict)  # (T, 4) quaternions xyzw
+
+
 def sniff(head: bytes) -> bool:
     """Say whether a file that starts with `head` is glTF or GLB."""
     return head[:4] == GLB_MAGIC or (head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and b'"' in head)
@@ -68,14 +79,13 @@ def read(source: Source, options: Options) -> Scene:
         return Scene()
     animations = [read_animation(container, i) for i in range(len(container.list("animations")))]
     skinned = _skin_joints(container)
-    roles = _choose(nodes, skinned, {track.node for _, tracks in animations for track in tracks if track.path != "scale"})
-    moving_freely = _free_nodes(nodes, roles, skinned, animations)
-    skeleton, joint_nodes = _build(source, nodes, roles, moving_freely)
-    motions = {}
-    for name, tracks in animations:
-        motion = _motion(source, skeleton, nodes, joint_nodes, name, tracks, options.fps)
-        if motion is not None:
-            motions[_fresh(motion.name, motions)] = motion
+    roles = _choose(nodes, skinned, {track.node for _, tracks in animations for track in tracks})
+    takes = [_sample(source, nodes, roles, name, tracks, options.fps) for name, tracks in animations if tracks]
+    skeleton, joint_nodes = _build(source, nodes, roles, _free_nodes(nodes, roles, skinned, takes))
+    motions: dict[str, Motion] = {}
+    for take in takes:
+        motion = _motion(source, skeleton, nodes, joint_nodes, take)
+        motions[_fresh(motion.name, motions)] = motion
     meshes = _read_meshes(container, nodes, roles)
     first = next(iter(motions.values()), None)
     return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
@@ -200,7 +210,7 @@ def _choose(nodes: list[Node], skinned: set[int], animated: set[int]) -> dict[in
     return roles
 
 
-def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], animations: list) -> set[int]:
+def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], takes: list[Take]) -> set[int]:
     """Return the nodes that also translate: topmost skin joints, and those that an animation moves away from rest."""
     free = set()
     for i in skinned:
@@ -209,13 +219,51 @@ def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], ani
             above = nodes[above].parent
         if above < 0:
             free.add(i)
-    for _, tracks in animations:
-        for track in tracks:
-            if track.path == "translation":
-                parent = nodes[nodes[track.node].parent].stretch if nodes[track.node].parent >= 0 else np.eye(3)
-                if np.abs((track.values - nodes[track.node].translation) @ parent.T).max() > _STILL:
-                    free.add(track.node)
+    for take in takes:
+        for i, track in take.positions.items():
+            if np.abs(track - _rest(nodes, i, nodes[i].parent)[0]).max() > _STILL:
+                free.add(i)
     return free
+
+
+def _sample(source: Source, nodes: list[Node], roles: dict[int, str], name: str, tracks: list[Track], fps: float | None) -> Take:
+    """Sample one animation at a steady rate: positions in the parent's rigid frame, rotations, both where they are animated.
+
+    A scale that differs from the one at rest moves everything below it; an even one does so exactly.
+    """
+    joints = [i for i in _parents_first(nodes) if roles.get(i) == "moving"]
+    times, rate = frame_times(source, tracks, fps, 6 * len(joints))
+    by_node: dict[int, dict[str, Track]] = {}
+    for track in tracks:
+        by_node.setdefault(track.node, {})[track.path] = track
+    growth: dict[int, Floats] = {}  # how many times its size at rest a node has, over time
+    scaled = []
+    take = Take(name, rate, len(times))
+    for i in joints:
+        node, moves = nodes[i], by_node.get(i, {})
+        above = nodes[node.parent] if node.parent >= 0 else Node("")
+        around = growth.get(node.parent)
+        if "translation" in moves or around is not None:
+            local = moves["translation"].sample(times) if "translation" in moves else node.translation[None]
+            take.positions[i] = local @ above.stretch.T * (1.0 if around is None else around[:, None])
+        if "rotation" in moves:
+            take.rotations[i] = moves["rotation"].sample(times)
+        ratio = _scale_ratio(node, moves["scale"].sample(times)) if "scale" in moves else None
+        if ratio is not None:
+            scaled.append(node.name)
+        if ratio is not None or around is not None:
+            growth[i] = (1.0 if ratio is None else ratio) * (np.ones(len(times)) if around is None else around)
+    if scaled:
+        source.warn(f"animated scale moves the joints below it, meshes stay as they are: {', '.join(scaled[:5])}")
+    return take
+
+
+def _scale_ratio(node: Node, scale: Floats) -> Floats | None:
+    """Return how much larger than at rest a node's scale (T, 3) is, on the mean of its axes; None where it is not."""
+    at_rest = np.linalg.norm(node.linear, axis=0)
+    if not np.all(at_rest > 1e-12) or np.abs(scale / at_rest - 1.0).max() < 1e-4:
+        return None
+    return np.mean(scale / at_rest, axis=1)
 
 
 # ------------------------------------------------------------------------------------------------------ the skeleton
@@ -258,32 +306,19 @@ def _build(source: Source, nodes: list[Node], roles: dict[int, str], free: set[i
     return skeleton, joint_nodes
 
 
-def _motion(source: Source, skeleton, nodes, joint_nodes, name, tracks: list[Track], fps) -> Motion | None:
-    """Return one animation as poses at a steady rate."""
-    tracks = [track for track in tracks if track.path != "weights"]
-    if not tracks:
-        return None
-    scaled = [nodes[t.node].name for t in tracks if t.path == "scale" and np.ptp(t.values, axis=0).max(initial=0.0) > 1e-3]
-    if scaled:
-        source.warn(f"animated scale is left out: {', '.join(scaled[:5])}")
-    times, rate = frame_times(source, tracks, fps, max(skeleton.size, 1))
-    poses = np.repeat(skeleton.rest[None], len(times), axis=0)
-    by_node: dict[int, dict[str, Track]] = {}
-    for track in tracks:
-        by_node.setdefault(track.node, {})[track.path] = track
+def _motion(source: Source, skeleton: Skeleton, nodes: list[Node], joint_nodes: list[int], take: Take) -> Motion:
+    """Return one sampled animation as poses."""
+    poses = np.repeat(skeleton.rest[None], take.frames, axis=0)
     for i, where in zip(joint_nodes, skeleton.slices, strict=True):
-        if i not in by_node or where.stop == where.start:
+        if where.stop == where.start:
             continue
-        parent = nodes[nodes[i].parent] if nodes[i].parent >= 0 else Node("")
         offset, rotation = _rest(nodes, i, nodes[i].parent)
-        if "rotation" in by_node[i]:
-            turned = Rotation.from_quat(by_node[i]["rotation"].sample(times)).as_matrix()
-            # An even scale commutes with the rotation; the rest's own stretch is taken out by its polar part.
+        if i in take.rotations:
+            turned = Rotation.from_quat(take.rotations[i]).as_matrix()
             poses[:, where.stop - 3 : where.stop] = _rotation_vectors(Rotation.from_matrix(rotation.T @ turned))
-        if "translation" in by_node[i] and where.stop - where.start == 6:
-            moved = by_node[i]["translation"].sample(times) @ parent.stretch.T - offset
-            poses[:, where.start : where.start + 3] = moved @ rotation
-    return Motion(skeleton, poses, rate, name or source.path.stem)
+        if i in take.positions and where.stop - where.start == 6:
+            poses[:, where.start : where.start + 3] = (take.positions[i] - offset) @ rotation
+    return Motion(skeleton, poses, take.fps, take.name or source.path.stem)
 
 
 def _rotation_vectors(rotation: Rotation) -> Floats:
