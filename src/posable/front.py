@@ -108,6 +108,7 @@ def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.nda
         if (np.clip(starts[:, frozen], lower[frozen], upper[frozen]) != held[frozen]).any():
             raise SolverError("start", expected="the same value of every frozen joint in a batch", got="different ones")
         lower, upper = np.where(frozen, held, lower), np.where(frozen, held, upper)
+    lower.flags.writeable = upper.flags.writeable = False  # one type of array, or every loop is compiled twice
     return lower, upper
 
 

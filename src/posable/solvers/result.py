@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -37,20 +36,26 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The answer to one problem, or to a batch of them, whose axes lead in every array.
 
     `ok` is judged apart from the solver, at the pose: every goal within its tolerance, every limit held, no NaN.
+    Everything but the pose is worked out when it is asked for.
     """
 
-    problem: Problem
-    outcome: Outcome
-    request: Request
-    solver: str
-    seconds: float
-    shape: tuple[int, ...] = ()
-    chosen: dict[str, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        problem: Problem,
+        outcome: Outcome,
+        request: Request,
+        solver: str,
+        seconds: float,
+        shape: tuple[int, ...] = (),
+        chosen: dict[str, Any] | None = None,
+    ):
+        self.problem, self.outcome, self.request = problem, outcome, request
+        self.solver, self.seconds, self.shape = solver, seconds, shape
+        self.chosen: dict[str, Any] = chosen or {}  # the member taken, by the label of each AnyOf
 
     @cached_property
     def pose(self) -> np.ndarray:

@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,13 +37,12 @@ class Outcome:
         self.traces: list[dict[str, np.ndarray]] = traces or []
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What the front door asks of a solver, checked: the box, the starts, the limits of the work."""
 
     starts: np.ndarray  # (t, n), inside the box
-    lower: np.ndarray  # (n,)
-    upper: np.ndarray  # (n,)
+    lower: np.ndarray  # (n,), frozen, as the loops were compiled for
+    upper: np.ndarray  # (n,), frozen
     max_iterations: int | None = None
     restarts: int = 0
     seed: int = 0
@@ -104,7 +102,7 @@ class CompiledSolver(Solver):
         if request.record or request.time_limit is not None:
             self._run_in_pieces(problem, request, outcome, states, limits)
         elif t <= SMALL or (request.threads or os.cpu_count() or 1) == 1:
-            self._enter(problem, request, outcome, states, limits, None, _EMPTY_TRACE, np.empty(self.memory(problem)))
+            self._enter(problem, request, outcome, states, limits, None, _EMPTY_TRACE, None)
         else:
             self._run_on_threads(problem, request, outcome, states, limits)
         return outcome
@@ -117,15 +115,15 @@ class CompiledSolver(Solver):
         with ThreadPoolExecutor(threads) as pool:
             pieces = [slice(i, min(i + step, t)) for i in range(0, t, step)]
             done = [
-                pool.submit(
-                    self._enter, problem, request, outcome, states, limits, piece, _EMPTY_TRACE, np.empty(self.memory(problem))
-                )
+                pool.submit(self._enter, problem, request, outcome, states, limits, piece, _EMPTY_TRACE, None)
                 for piece in pieces
             ]
             for future in done:
                 future.result()
 
     def _enter(self, problem, request, outcome, states, limits, piece, trace, work) -> None:
+        if work is None:
+            work = np.empty(self.memory(problem))
         data, poses, starts, errors, codes = problem.data, outcome.poses, request.starts, outcome.errors, outcome.codes
         if piece is not None:
             poses, starts, errors, codes, states = poses[piece], starts[piece], errors[piece], codes[piece], states[piece]
