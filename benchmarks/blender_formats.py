@@ -56,7 +56,9 @@ def open_in_blender(bpy, path: Path):
     bpy.ops.wm.read_factory_settings(use_empty=True)
     bpy.context.scene.render.fps = 24
     if path.suffix == ".bvh":
-        bpy.ops.import_anim.bvh(filepath=str(path), global_scale=0.01, frame_start=1, use_fps_scale=False, rotate_mode="NATIVE")
+        bpy.ops.import_anim.bvh(
+            filepath=str(path), global_scale=0.01, frame_start=1, use_fps_scale=False, rotate_mode="NATIVE"
+        )
     else:
         bpy.ops.import_scene.gltf(filepath=str(path))
     return next(thing for thing in bpy.data.objects if thing.type == "ARMATURE")
@@ -104,4 +106,9 @@ if __name__ == "__main__":
     arguments = [word for word in sys.argv[1:] if not word.startswith("--python=")]
     given = [word.partition("=")[2] for word in sys.argv[1:] if word.startswith("--python=")]
     here = Path(__file__).resolve().parents[1]
-    sys.exit(main(Path(arguments[0] if arguments else "../shared/data").resolve(), given[0] if given else str(here / ".venv/bin/python")))
+    sys.exit(
+        main(
+            Path(arguments[0] if arguments else "../shared/data").resolve(),
+            given[0] if given else str(here / ".venv/bin/python"),
+        )
+    )

@@ -145,7 +145,9 @@ def peer(name: str):
 def main(data: Path) -> int:
     warnings.simplefilter("ignore")
     bvhio, pin, ezc3d, c3d = (peer(name) for name in ("bvhio", "pinocchio", "ezc3d", "c3d"))
-    marker_files = [p for folder in ("c3d", "cmu", "hdm05") for p in data.glob(f"{folder}/*") if p.suffix.lower() == ".c3d"]
+    marker_files = [
+        p for folder in ("c3d", "cmu", "hdm05") for p in data.glob(f"{folder}/*") if p.suffix.lower() == ".c3d"
+    ]
     table = (
         ("bvhio", bvhio, compare_bvh, [*data.glob("bvh/*.bvh"), *data.glob("cmu/*.bvh")]),
         ("pinocchio", pin, compare_urdf, [p for p in data.glob("urdf/*") if p.suffix.lower() == ".urdf"]),
@@ -161,7 +163,9 @@ def main(data: Path) -> int:
                 print(f"{name:10} {path.name:40} does not read it: {str(problem).splitlines()[0][-70:]}")
     for name, repeat in (("assimp_Boxing_Toes", 12), ("animdraw_rokoko_jesse_dance", 20), ("threejs_pirouette", 40)):
         size, ours, theirs = speed_bvh(bvhio, data / "bvh" / f"{name}.bvh", repeat)
-        print(f"speed      {name:32} {size:5.1f} MB  ours {size / ours:5.1f} MB/s  bvhio {size / theirs:5.2f} MB/s  x{theirs / ours:.0f}")
+        print(
+            f"speed      {name:32} {size:5.1f} MB  ours {size / ours:5.1f} MB/s  bvhio {size / theirs:5.2f} MB/s  x{theirs / ours:.0f}"
+        )
     return 0
 
 

@@ -207,7 +207,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def report(name: str, target: Target) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{name}: {target.count} runs, {target.good} read, slowest {target.slowest:.3f} s, peak memory {peak:.0f} MB", flush=True)
+    print(
+        f"{name}: {target.count} runs, {target.good} read, slowest {target.slowest:.3f} s, peak memory {peak:.0f} MB",
+        flush=True,
+    )
 
 
 def run_atheris(chosen, target: Target, inputs: list[bytes], words: list[bytes]) -> int:
@@ -224,7 +227,13 @@ def run_atheris(chosen, target: Target, inputs: list[bytes], words: list[bytes])
         if target.count >= chosen.runs:
             report(chosen.format, target)
 
-    options = [f"-runs={chosen.runs}", f"-seed={chosen.seed}", f"-max_len={2 * chosen.max_length}", "-timeout=30", "-rss_limit_mb=1500"]
+    options = [
+        f"-runs={chosen.runs}",
+        f"-seed={chosen.seed}",
+        f"-max_len={2 * chosen.max_length}",
+        "-timeout=30",
+        "-rss_limit_mb=1500",
+    ]
     options += [f"-dict={folder / 'words.dict'}", f"-artifact_prefix={folder}/", "-verbosity=0", "-print_final_stats=0"]
     atheris.Setup([sys.argv[0], *options, str(corpus)], once)
     atheris.Fuzz()

@@ -23,7 +23,11 @@ def figure():
         Joint("wrist", Universal("xz"), "slider", offset=(0, 0.1, 0), rotation=tilt),
         Joint("cart", Planar("y"), "hips", offset=(0.3, 0, 0)),
     ]
-    sites = [Site("hand", "wrist", (0, 0.1, 0)), Site("tip", "twist", (0, 0.2, 0.1)), Site("wheel", "cart", (0, 0, 0.05))]
+    sites = [
+        Site("hand", "wrist", (0, 0.1, 0)),
+        Site("tip", "twist", (0, 0.2, 0.1)),
+        Site("wheel", "cart", (0, 0, 0.05)),
+    ]
     return Skeleton(joints, sites, "toy", up="y")
 
 

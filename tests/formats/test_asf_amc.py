@@ -84,7 +84,9 @@ def turn(axis, degrees):
 
 def plain_amc(asf_path, amc_path):
     """Start of every bone over time [m]: a second implementation, by the recursion W = W_parent C M C' of the format's text."""
-    lines = [line.split() for line in asf_path.read_text("latin-1").splitlines() if line.strip() and not line.startswith("#")]
+    lines = [
+        line.split() for line in asf_path.read_text("latin-1").splitlines() if line.strip() and not line.startswith("#")
+    ]
     bones, parents, bone, section, length = {}, {}, None, "", 1.0
     for words in lines:
         if words[0].startswith(":"):
@@ -162,7 +164,9 @@ def test_a_toy_agrees_with_the_second_implementation(pair):
     assert load(path, fps=60).motion.fps == 60
 
 
-@pytest.mark.parametrize("file", ["cmu/02_01", "cmu/05_01", "hdm05/HDM_dg_06-03_03_120", "hdm05/HDM_tr_elbowToKnee1RepsLelbowStart_021_120"])
+@pytest.mark.parametrize(
+    "file", ["cmu/02_01", "cmu/05_01", "hdm05/HDM_dg_06-03_03_120", "hdm05/HDM_tr_elbowToKnee1RepsLelbowStart_021_120"]
+)
 def test_real_takes_agree_with_the_second_implementation(data_dir, file):
     scene = load(data_dir / f"{file}.amc")
     asf = data_dir / "cmu" / f"{file[4:6]}.asf" if file.startswith("cmu") else data_dir / f"{file[:12]}.asf"
@@ -187,7 +191,12 @@ def test_the_same_take_as_bvh_and_c3d(data_dir):
             "rfoot": "RightFoot", "upperback": "Spine", "thorax": "Spine1", "rtoes.end": "RightToeBase.end"}  # fmt: skip
     for ours, theirs in same.items():
         np.testing.assert_allclose(a[ours], b[theirs], atol=1e-5)
-    for ours, theirs in {"upperneck": "Neck1", "lhumerus": "LeftArm", "lradius": "LeftForeArm", "rwrist": "RightHand"}.items():
+    for ours, theirs in {
+        "upperneck": "Neck1",
+        "lhumerus": "LeftArm",
+        "lradius": "LeftForeArm",
+        "rwrist": "RightHand",
+    }.items():
         np.testing.assert_allclose(a[ours] - a["lowerneck"], b[theirs] - b["Neck"], atol=1e-5)
     markers = load(data_dir / "cmu/02_01.c3d").markers
     assert len(markers) == len(amc.motion)
@@ -199,7 +208,9 @@ def test_the_same_take_as_bvh_and_c3d(data_dir):
 
 
 def test_radians_and_other_units(pair):
-    asf = ASF.replace("angle deg", "angle rad").replace("0 0 20 XYZ", "0 0 0.3 XYZ").replace("length 0.45", "length 1.0")
+    asf = (
+        ASF.replace("angle deg", "angle rad").replace("0 0 20 XYZ", "0 0 0.3 XYZ").replace("length 0.45", "length 1.0")
+    )
     path = pair(asf, AMC.replace(":DEGREES", ":RADIANS"))
     scene = load(path)
     assert scene.skeleton.unit == pytest.approx(0.0254)
@@ -212,7 +223,9 @@ def test_radians_and_other_units(pair):
 def test_an_oriented_root_moves_along_the_worlds_axes(pair):
     path = pair(ASF.replace("orientation 0 0 0", "orientation 30 40 50").replace("position 0 0 0", "position 1 1 1"))
     scene = load(path)
-    np.testing.assert_allclose(positions(scene.skeleton, scene.motion.poses)["root"], np.array([[2, 3, 4], [2, 3, 5]]) * METRES)
+    np.testing.assert_allclose(
+        positions(scene.skeleton, scene.motion.poses)["root"], np.array([[2, 3, 4], [2, 3, 5]]) * METRES
+    )
     save(path, scene)
     assert difference(scene.motion, load(path).motion) < 1e-12
 
@@ -241,7 +254,9 @@ def test_a_given_skeleton_and_none_at_all(pair, tmp_path):
 
 
 def test_translating_and_stretching_bones(pair):
-    asf = ASF.replace("dof rz rx\n     limits (-10 170) (-5 5)", "dof tx ty tz rx ry rz").replace("dof rx ry rz", "dof tx rx l")
+    asf = ASF.replace("dof rz rx\n     limits (-10 170) (-5 5)", "dof tx ty tz rx ry rz").replace(
+        "dof rx ry rz", "dof tx rx l"
+    )
     asf = asf.replace("limits (-160.0 20.0)\n            (-70 70)\n            (-inf inf)", "")
     amc = AMC.replace("knee 8 9", "knee 1 2 3 4 5 6").replace("knee 8 -9", "knee 1 2 3 4 5 6")
     with pytest.warns(PosableWarning, match="changes its length"):

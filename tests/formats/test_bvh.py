@@ -120,7 +120,9 @@ def test_fewer_channels(bvh, channels, kinds):
     assert [type(joint.motion) for joint in scene.skeleton.joints] == kinds
     assert scene.skeleton.names[-1] == "a"
     if count:
-        np.testing.assert_allclose(positions(scene.skeleton, scene.motion.poses)["a"], plain_positions(path)["a"], atol=1e-12)
+        np.testing.assert_allclose(
+            positions(scene.skeleton, scene.motion.poses)["a"], plain_positions(path)["a"], atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r", "\n\r\n"])
@@ -179,7 +181,9 @@ def test_names_with_blanks_duplicates_and_umlauts(bvh):
 def test_several_roots_get_a_common_one(bvh):
     root = "ROOT {}\n{{\nOFFSET {} 0 0\nCHANNELS 1 Xrotation\n}}\n"
     with pytest.warns(PosableWarning, match="several ROOTs"):
-        scene = load(bvh("HIERARCHY\n" + root.format("a", 1) + root.format("b", 2) + "MOTION\nFrames: 1\nFrame Time: 1\n5 6\n"))
+        scene = load(
+            bvh("HIERARCHY\n" + root.format("a", 1) + root.format("b", 2) + "MOTION\nFrames: 1\nFrame Time: 1\n5 6\n")
+        )
     assert scene.skeleton.names == ("scene", "a", "b")
 
 
@@ -229,7 +233,13 @@ def test_round_trips_do_not_drift(tmp_path, motion):
 
 
 def test_real_files_round_trip_exactly(data_dir, tmp_path):
-    for name in ("bvhio_example", "pybvh_bvh_test1", "makehuman_dance1", "fairmotion_sinusoidal", "mixamo_test_freebvh"):
+    for name in (
+        "bvhio_example",
+        "pybvh_bvh_test1",
+        "makehuman_dance1",
+        "fairmotion_sinusoidal",
+        "mixamo_test_freebvh",
+    ):
         first = load(data_dir / "bvh" / f"{name}.bvh")
         save(tmp_path / "a.bvh", first)
         second = load(tmp_path / "a.bvh")
@@ -239,7 +249,13 @@ def test_real_files_round_trip_exactly(data_dir, tmp_path):
 
 
 def test_real_files_agree_with_the_slow_reader(data_dir):
-    for name in ("bvhio_example", "pybvh_rotation_first_root", "pybvh_bvh_test1", "momentum_simple", "fairmotion_sinusoidal"):
+    for name in (
+        "bvhio_example",
+        "pybvh_rotation_first_root",
+        "pybvh_bvh_test1",
+        "momentum_simple",
+        "fairmotion_sinusoidal",
+    ):
         path = data_dir / "bvh" / f"{name}.bvh"
         scene = load(path, unit=1.0)
         frames = forward(scene.skeleton, scene.motion.poses)

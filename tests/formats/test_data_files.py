@@ -193,7 +193,9 @@ def test_a_bad_file_fails_as_asked(file, data_dir):
 
 
 def test_the_table_is_complete(data_dir):
-    files = {path.relative_to(data_dir).as_posix() for path in data_dir.rglob("*") if path.suffix.lower() not in NOT_OURS}
+    files = {
+        path.relative_to(data_dir).as_posix() for path in data_dir.rglob("*") if path.suffix.lower() not in NOT_OURS
+    }
     known = {*SKELETONS, *MARKERS, *(f"bad/{file}" for file in BAD)}
     strange = {file for file in files - known if "LICENSE" not in file}
     assert not strange, "say in the tables what is expected of them"

@@ -77,9 +77,13 @@ def test_rest_agrees_with_the_nodes_and_the_bind_matrices(data_dir, file):
         np.testing.assert_allclose(frames.position(name), plain.world(names[name])[:3, 3], atol=1e-9)
     for mesh in scene.meshes:
         if mesh.joints:
-            bound = np.array([frames.matrix(name) @ bind for name, bind in zip(mesh.joints, mesh.inverse_bind, strict=True)])
+            bound = np.array(
+                [frames.matrix(name) @ bind for name, bind in zip(mesh.joints, mesh.inverse_bind, strict=True)]
+            )
             size = np.abs(mesh.inverse_bind).max()
-            np.testing.assert_allclose(bound, np.broadcast_to(bound[0], bound.shape), atol=5e-6 * max(size, 1))  # single precision
+            np.testing.assert_allclose(
+                bound, np.broadcast_to(bound[0], bound.shape), atol=5e-6 * max(size, 1)
+            )  # single precision
 
 
 @pytest.mark.parametrize("file", ["khronos_CesiumMan.glb", "momentum_test_24fps.glb"])
@@ -117,13 +121,20 @@ def small(**changes):
         "scene": 0,
         "scenes": [{"nodes": [0]}],
         "nodes": [{"name": "a", "children": [1], "scale": [2, 2, 2]}, {"name": "b", "translation": [0, 1, 0]}],
-        "buffers": [{"byteLength": len(raw), "uri": "data:application/octet-stream;base64," + base64.b64encode(raw).decode()}],
+        "buffers": [
+            {"byteLength": len(raw), "uri": "data:application/octet-stream;base64," + base64.b64encode(raw).decode()}
+        ],
         "bufferViews": [{"buffer": 0, "byteLength": 12}, {"buffer": 0, "byteOffset": 12, "byteLength": 48}],
         "accessors": [
             {"bufferView": 0, "componentType": 5126, "count": 3, "type": "SCALAR"},
             {"bufferView": 1, "componentType": 5126, "count": 3, "type": "VEC4"},
         ],
-        "animations": [{"channels": [{"sampler": 0, "target": {"node": 1, "path": "rotation"}}], "samplers": [{"input": 0, "output": 1}]}],
+        "animations": [
+            {
+                "channels": [{"sampler": 0, "target": {"node": 1, "path": "rotation"}}],
+                "samplers": [{"input": 0, "output": 1}],
+            }
+        ],
     }
     for path, value in changes.items():
         *steps, last = path.split("__")
@@ -207,7 +218,10 @@ def test_what_is_refused(gltf, changes, message):
     assert caught.value.line is not None
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"asset": NaN}', "{" * 100_000, '{"a":' * 100_000, '{"asset": {"version": ' + "9" * 5000 + "}}"])
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"asset": NaN}', "{" * 100_000, '{"a":' * 100_000, '{"asset": {"version": ' + "9" * 5000 + "}}"],
+)
 def test_json_that_is_none(gltf, text):
     with pytest.raises(FormatError):
         load(gltf(text))
@@ -233,8 +247,15 @@ def test_sparse_accessors(gltf):
     tree = json.loads(small())
     raw = base64.b64decode(tree["buffers"][0]["uri"].split(",")[1]) + struct.pack("<HHf", 1, 0, 0.75)
     tree["buffers"][0] = {"byteLength": len(raw), "uri": "data:;base64," + base64.b64encode(raw).decode()}
-    tree["bufferViews"] += [{"buffer": 0, "byteOffset": 60, "byteLength": 2}, {"buffer": 0, "byteOffset": 64, "byteLength": 4}]
-    tree["accessors"][0]["sparse"] = {"count": 1, "indices": {"bufferView": 2, "componentType": 5123}, "values": {"bufferView": 3}}
+    tree["bufferViews"] += [
+        {"buffer": 0, "byteOffset": 60, "byteLength": 2},
+        {"buffer": 0, "byteOffset": 64, "byteLength": 4},
+    ]
+    tree["accessors"][0]["sparse"] = {
+        "count": 1,
+        "indices": {"bufferView": 2, "componentType": 5123},
+        "values": {"bufferView": 3},
+    }
     scene = load(gltf(json.dumps(tree)), fps=4)
     assert scene.motion.poses[3, -1] == pytest.approx(1.0, abs=1e-6)  # the middle key came to 0.75 s
 

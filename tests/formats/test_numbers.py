@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 from posable.formats.numbers import parse_numbers
 
 plain = st.decimals(min_value=-99999, max_value=99999, places=6, allow_nan=False).map(str)
-awkward = st.sampled_from(["0", "-0.0", ".5", "-.25", "7.", "1e-7", "1.75086e-014", "123456789012345678", "0.1234567890123456789", "-1E+3"])
+awkward = st.sampled_from(
+    ["0", "-0.0", ".5", "-.25", "7.", "1e-7", "1.75086e-014", "123456789012345678", "0.1234567890123456789", "-1E+3"]
+)
 
 
-@given(st.lists(st.one_of(plain, awkward, st.integers(-(10**9), 10**9).map(str)), max_size=60), st.sampled_from([" ", "\n", "\t", "\r\n", "  "]))
+@given(
+    st.lists(st.one_of(plain, awkward, st.integers(-(10**9), 10**9).map(str)), max_size=60),
+    st.sampled_from([" ", "\n", "\t", "\r\n", "  "]),
+)
 def test_as_float_reads_them(words, blank):
     values = parse_numbers(blank.join(words).encode())
     expected = np.array([float(word) for word in words])
@@ -26,6 +31,21 @@ def test_long_texts_are_cut_between_numbers():
     np.testing.assert_array_equal(parse_numbers(text), values)
 
 
-@pytest.mark.parametrize("text", [b"1 x 2", b"1..2", b"1.2.3 4", b"--1", b"1-2 3.0", b"- 1", b".", b"1 . 2", b"1_0 2.0 3.0 4.0 5.0", b"1,5", b"0x10 1.0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"1 x 2",
+        b"1..2",
+        b"1.2.3 4",
+        b"--1",
+        b"1-2 3.0",
+        b"- 1",
+        b".",
+        b"1 . 2",
+        b"1_0 2.0 3.0 4.0 5.0",
+        b"1,5",
+        b"0x10 1.0",
+    ],
+)
 def test_what_is_no_number(text):
     assert parse_numbers(text) is None

@@ -13,7 +13,9 @@ EXAMPLE = "posable convert walk.bvh walk.glb"
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("convert", help="write a file in another format: bvh, amc, asf, glb, gltf, csv, npz, c3d")
+    parser = subparsers.add_parser(
+        "convert", help="write a file in another format: bvh, amc, asf, glb, gltf, csv, npz, c3d"
+    )
     parser.add_argument("file", metavar="IN")
     parser.add_argument("out", metavar="OUT")
     add_reading(parser)

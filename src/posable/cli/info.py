@@ -62,7 +62,8 @@ def summary(scene: ps.Scene, file: str) -> dict[str, Any]:
     if scene.skeleton is not None:
         out["skeleton"] = _skeleton_data(scene.skeleton)
     out["motions"] = [
-        {"name": name, "frames": len(take), "fps": take.fps, "seconds": take.duration} for name, take in _takes(scene).items()
+        {"name": name, "frames": len(take), "fps": take.fps, "seconds": take.duration}
+        for name, take in _takes(scene).items()
     ]
     if scene.markers is not None:
         missing = _gaps(scene.markers)
@@ -70,7 +71,9 @@ def summary(scene: ps.Scene, file: str) -> dict[str, Any]:
             "names": list(scene.markers.names), "frames": len(scene.markers), "fps": scene.markers.fps,
             "up": scene.markers.up, "unseen": dict(zip(scene.markers.names, missing, strict=True)),
         }  # fmt: skip
-    out["meshes"] = [{"name": mesh.name, "vertices": len(mesh.vertices), "faces": len(mesh.faces)} for mesh in scene.meshes]
+    out["meshes"] = [
+        {"name": mesh.name, "vertices": len(mesh.vertices), "faces": len(mesh.faces)} for mesh in scene.meshes
+    ]
     out["capsules"] = len(scene.capsules)
     return out
 

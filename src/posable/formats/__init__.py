@@ -102,7 +102,12 @@ def choose(source: Source) -> Format:
 
 
 def save(
-    path: str | PathLike[str], thing: Any, *, up: str | None = None, unit: float | str | None = None, fps: float | None = None
+    path: str | PathLike[str],
+    thing: Any,
+    *,
+    up: str | None = None,
+    unit: float | str | None = None,
+    fps: float | None = None,
 ) -> None:
     """Write a Motion, a Skeleton, Markers or a Scene; the suffix of `path` says in which format.
 
@@ -118,7 +123,9 @@ def save(
     writers = [known for known in table() if suffix in known.suffixes and known.write is not None]
     if not writers:
         choices = sorted(s for known in table() if known.write for s in known.suffixes)
-        raise FormatError(path=path, expected=f"a suffix among {', '.join(choices)}", found=repr(suffix or fspath(path)))
+        raise FormatError(
+            path=path, expected=f"a suffix among {', '.join(choices)}", found=repr(suffix or fspath(path))
+        )
     scene = scene_with_up(scene, up)
     if fps is not None and scene.motion is not None:
         scene = replace(scene, motion=scene.motion.resample(fps), motions={})

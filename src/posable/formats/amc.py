@@ -20,7 +20,9 @@ from posable.skeleton import Skeleton
 
 DEFAULT_FPS = 120.0
 _LINE = re.compile(rb"[^\r\n]+")
-_START = re.compile(rb"\s*(?:#[^\r\n]*[\r\n]+\s*)*:(?:fully-specified|degrees|radians|samples-per-second)", re.IGNORECASE)
+_START = re.compile(
+    rb"\s*(?:#[^\r\n]*[\r\n]+\s*)*:(?:fully-specified|degrees|radians|samples-per-second)", re.IGNORECASE
+)
 _LONGEST_NUMBER = 40
 
 
@@ -55,10 +57,14 @@ def _skeleton_beside(source: Source, options: Options) -> Skeleton:
         candidates = [path for path in folder.iterdir() if path.suffix.lower() == ".asf"]
     except OSError:
         candidates = []
-    beside = sorted((path for path in candidates if stem.startswith(path.stem.lower())), key=lambda path: len(path.stem))
+    beside = sorted(
+        (path for path in candidates if stem.startswith(path.stem.lower())), key=lambda path: len(path.stem)
+    )
     if not beside:
         raise source.error(
-            "the motion of an AMC needs its skeleton", expected='skeleton="figure.asf", or that file beside it', found="none"
+            "the motion of an AMC needs its skeleton",
+            expected='skeleton="figure.asf", or that file beside it',
+            found="none",
         )
     found = open_source(beside[-1])
     scene = asf.read(found, Options(unit=options.unit))
@@ -92,7 +98,9 @@ def _read_header(source: Source) -> tuple[int, bool | None, float | None]:
             if not 0 < fps < 1e7:
                 raise source.error(offset=match.start(), expected="frames per second above 0", found=shown(words[1]))
     if not known:
-        raise source.error(offset=len(source.data), expected=":FULLY-SPECIFIED or :DEGREES", found="the end of the file")
+        raise source.error(
+            offset=len(source.data), expected=":FULLY-SPECIFIED or :DEGREES", found="the end of the file"
+        )
     return len(source.data), degrees, fps
 
 
@@ -116,7 +124,9 @@ def _first_frame(words: list[bytes], columns: dict) -> tuple[list[str], int]:
     return names, at
 
 
-def _read_even_frames(words: list[bytes], names: list[str], width: int, columns: dict) -> tuple[list[str], NDArray] | None:
+def _read_even_frames(
+    words: list[bytes], names: list[str], width: int, columns: dict
+) -> tuple[list[str], NDArray] | None:
     """Return names and values if every frame looks like the first, which is nearly always so; None otherwise."""
     if len(words) % width or max(map(len, words)) > _LONGEST_NUMBER:
         return None
@@ -148,7 +158,11 @@ def _read_frames_by_line(source: Source, at: int, columns: dict) -> tuple[list[s
         lacking = [name for name in order if name not in current]
         if lacking or len(current) > len(order):
             extra = next((name for name in current if name not in order), "")
-            what = f"bone {lacking[0]!r} in frame {number}" if lacking else f"the bones of the first frame in frame {number}"
+            what = (
+                f"bone {lacking[0]!r} in frame {number}"
+                if lacking
+                else f"the bones of the first frame in frame {number}"
+            )
             raise source.error(offset=place, expected=what, found="the end of the frame" if lacking else shown(extra))
         rows.append([value for name in order for value in current[name]])
 
@@ -167,7 +181,9 @@ def _read_frames_by_line(source: Source, at: int, columns: dict) -> tuple[list[s
         if current is None:
             raise source.error(offset=place, expected="a frame number", found=shown(words[0]))
         if name not in columns or name in current:
-            raise source.error(offset=place, expected="a bone of the skeleton, once a frame, or a frame number", found=shown(words[0]))
+            raise source.error(
+                offset=place, expected="a bone of the skeleton, once a frame, or a frame number", found=shown(words[0])
+            )
         current[name] = _values(source, place, words, len(columns[name]))
     close(len(source.data))
     return order, np.array(rows).reshape(len(rows), sum(len(columns[name]) for name in order))

@@ -24,7 +24,9 @@ INCH = 0.0254
 _LINE = re.compile(rb"[^\r\n]+")
 _WORD = re.compile(rb"[^\s()]+")
 _PAIR = re.compile(rb"\(([^()]*)\)")
-_START = re.compile(rb"\s*(?:#[^\r\n]*[\r\n]+\s*)*:(?:version|name|units|documentation|root|bonedata|hierarchy)", re.IGNORECASE)
+_START = re.compile(
+    rb"\s*(?:#[^\r\n]*[\r\n]+\s*)*:(?:version|name|units|documentation|root|bonedata|hierarchy)", re.IGNORECASE
+)
 _KEYS = {"id", "name", "direction", "length", "axis", "dof", "limits", "bodymass", "cofmass"}
 _DOFS = ("tx", "ty", "tz", "rx", "ry", "rz", "l")
 _ROOT_ORDER = ("tx", "ty", "tz", "rx", "ry", "rz")
@@ -170,8 +172,14 @@ def _read_root(source: Source, lines: _Lines, figure: _Figure) -> None:
         if key == b"order":
             figure.order = tuple(word.decode("latin-1").lower() for word in words[1:])
             turns = [dof for dof in figure.order if dof.startswith("r")]
-            if sorted(figure.order) != sorted(set(figure.order)) or not set(figure.order) <= set(_ROOT_ORDER) or len(turns) != 3:
-                raise source.error(offset=at, expected="an order such as TX TY TZ RX RY RZ", found=shown(b" ".join(words[1:])))
+            if (
+                sorted(figure.order) != sorted(set(figure.order))
+                or not set(figure.order) <= set(_ROOT_ORDER)
+                or len(turns) != 3
+            ):
+                raise source.error(
+                    offset=at, expected="an order such as TX TY TZ RX RY RZ", found=shown(b" ".join(words[1:]))
+                )
         elif key == b"axis":
             figure.axis = _axis_order(source, at, words[1] if len(words) > 1 else b"")
         elif key in (b"position", b"orientation"):
@@ -230,7 +238,9 @@ def _read_bone(source: Source, lines: _Lines, figure: _Figure, begin: int) -> _B
 def _dof_list(source: Source, at: int, words: list[bytes]) -> list[str]:
     dofs = [word.decode("latin-1").lower() for word in words]
     if not set(dofs) <= set(_DOFS) or len(set(dofs)) < len(dofs):
-        raise source.error(offset=at, expected="degrees of freedom among rx ry rz tx ty tz l", found=shown(b" ".join(words)))
+        raise source.error(
+            offset=at, expected="degrees of freedom among rx ry rz tx ty tz l", found=shown(b" ".join(words))
+        )
     return dofs
 
 
@@ -263,7 +273,9 @@ def _read_hierarchy(source: Source, lines: _Lines, figure: _Figure) -> None:
             if child not in figure.bones:
                 raise source.error(offset=at, expected="the name of a bone", found=shown(child))
             if child in figure.parents:
-                raise source.error(offset=at, expected=f"one parent of {child!r}", found=f"{figure.parents[child]!r} and {parent!r}")
+                raise source.error(
+                    offset=at, expected=f"one parent of {child!r}", found=f"{figure.parents[child]!r} and {parent!r}"
+                )
             figure.parents[child] = parent
 
 
@@ -282,7 +294,9 @@ def _parents_first(source: Source, figure: _Figure) -> list[str]:
     lost = sorted(set(figure.parents) - set(order))
     if lost:
         raise source.error(
-            offset=figure.bones[lost[0]].place, expected="every bone below root", found=f"a cycle through {', '.join(lost[:5])}"
+            offset=figure.bones[lost[0]].place,
+            expected="every bone below root",
+            found=f"a cycle through {', '.join(lost[:5])}",
         )
     loose = sorted(set(figure.bones) - set(order))
     if loose:
@@ -313,7 +327,14 @@ def _build(source: Source, figure: _Figure, options: Options):
 
 
 def _bone_joints(
-    source: Source, figure: _Figure, bone: _Bone, parent: str, place: tuple, unit: float, taken: set[str], joints: list[Joint]
+    source: Source,
+    figure: _Figure,
+    bone: _Bone,
+    parent: str,
+    place: tuple,
+    unit: float,
+    taken: set[str],
+    joints: list[Joint],
 ) -> tuple[str | None, ...]:
     """Append the joints that move as a bone does, the last one named as it is; return the dof of each AMC column."""
     limits = _limits(source, figure, bone, unit)
@@ -336,7 +357,9 @@ def _bone_joints(
         while slider in taken:
             slider += "_"
         taken.add(slider)
-        joints.append(Joint(slider, Prismatic(slide[1]), parent, offset=offset, rotation=rotation, limits=limits[slide]))
+        joints.append(
+            Joint(slider, Prismatic(slide[1]), parent, offset=offset, rotation=rotation, limits=limits[slide])
+        )
         parent, offset, rotation, names[slide] = slider, np.zeros(3), None, slider
     motion = {0: Fixed, 1: Revolute, 2: Universal, 3: Ball}[len(order)]
     box = [limits[f"r{axis}"] for axis in order] or None
@@ -348,11 +371,16 @@ def _bone_joints(
 
 def _limits(source: Source, figure: _Figure, bone: _Bone, unit: float) -> dict[str, tuple[float, float]]:
     if bone.limits and len(bone.limits) != len(bone.dofs):
-        source.warn(f"bone {bone.name!r} has {len(bone.dofs)} degrees of freedom and {len(bone.limits)} limits: none was taken")
+        source.warn(
+            f"bone {bone.name!r} has {len(bone.dofs)} degrees of freedom and {len(bone.limits)} limits: none was taken"
+        )
     if len(bone.limits) != len(bone.dofs):
         return dict.fromkeys(_DOFS, (-np.inf, np.inf))
     scale = {"r": np.pi / 180 if figure.degrees else 1.0, "t": unit, "l": unit}
-    return {dof: (low * scale[dof[0]], high * scale[dof[0]]) for dof, (low, high) in zip(bone.dofs, bone.limits, strict=True)}
+    return {
+        dof: (low * scale[dof[0]], high * scale[dof[0]])
+        for dof, (low, high) in zip(bone.dofs, bone.limits, strict=True)
+    }
 
 
 def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:

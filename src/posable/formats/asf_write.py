@@ -46,7 +46,9 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     """Return the ASF and, if the suffix is .amc, the AMC beside it."""
     motion = motion_of(scene)
     if motion is None:
-        raise FormatError("ASF and AMC hold a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
+        raise FormatError(
+            "ASF and AMC hold a skeleton and its motion", expected="a Motion or a Skeleton", found="neither"
+        )
     motion = Motion(skeleton_with_up(motion.skeleton, "y"), motion.poses, motion.fps, motion.name)
     skeleton = motion.skeleton
     came_so = skeleton.info.get("format") == "asf"
@@ -144,7 +146,9 @@ def _bone(skeleton: Skeleton, chain: list[Joint], world: dict, poses: Floats, un
             columns.append(np.degrees(dof.sign * values[:, i : i + 1]))
             out.limits.append(_signed(np.degrees(box[i]), dof.sign))  # type: ignore[index]
     else:
-        rotation = Rotation.from_matrix(basis.T) * joint_transform(joint.motion, values)[1] * Rotation.from_matrix(basis)
+        rotation = (
+            Rotation.from_matrix(basis.T) * joint_transform(joint.motion, values)[1] * Rotation.from_matrix(basis)
+        )
         out.dofs += ["rx", "ry", "rz"]
         columns.append(np.degrees(_unwrapped(rotation, len(values))))
         out.limits += [(-np.inf, np.inf)] * 3

@@ -48,10 +48,16 @@ def scene_with_up(scene: Scene, up: str | None) -> Scene:
         return scene
     skeleton = scene.skeleton and skeleton_with_up(scene.skeleton, up)
     turn = turn_up(scene.skeleton.up if scene.skeleton else None, up)
-    motions = {name: Motion(skeleton, take.poses, take.fps, take.name) for name, take in scene.motions.items()} if skeleton else {}
+    motions = (
+        {name: Motion(skeleton, take.poses, take.fps, take.name) for name, take in scene.motions.items()}
+        if skeleton
+        else {}
+    )
     motion = scene.motion and Motion(skeleton, scene.motion.poses, scene.motion.fps, scene.motion.name)  # type: ignore[arg-type]
     meshes = tuple(
-        replace(mesh, vertices=mesh.vertices @ turn.T) if turn is not None and not mesh.joint and not mesh.joints else mesh
+        replace(mesh, vertices=mesh.vertices @ turn.T)
+        if turn is not None and not mesh.joint and not mesh.joints
+        else mesh
         for mesh in scene.meshes
     )
     markers = scene.markers and markers_with_up(scene.markers, up)

@@ -90,6 +90,8 @@ def _is_slider(lower: Joint, name: str, by_name: dict[str, Joint], children: dic
     offset, rotation = constant_place(lower)
     if lower.parent is None or children[lower.parent] > 1 or np.any(offset) or not np.array_equal(rotation, np.eye(3)):
         return False
-    if lower.parent not in [f"{name}.t{axis}" for axis in "xyz"] or not isinstance(by_name[lower.parent].motion, Prismatic):
+    if lower.parent not in [f"{name}.t{axis}" for axis in "xyz"] or not isinstance(
+        by_name[lower.parent].motion, Prismatic
+    ):
         return False
     return all(np.array_equal(by_name[member].motion.basis, np.eye(3)) for member in (lower.parent, lower.name))

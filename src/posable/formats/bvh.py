@@ -71,7 +71,9 @@ class _Cursor:
         return place
 
     def wrong(self, expected: str, token: bytes, place: int):
-        return self.source.error(offset=place, expected=expected, found=shown(token) if token else "the end of the file")
+        return self.source.error(
+            offset=place, expected=expected, found=shown(token) if token else "the end of the file"
+        )
 
     def rest_of_line(self) -> tuple[bytes, int]:
         """Return what is left of the line, up to a brace: names may hold blanks."""
@@ -186,7 +188,9 @@ def _read_channels(cursor: _Cursor) -> list[str]:
         token, place = cursor.next()
         channel = token.decode("latin-1").lower()
         if channel not in CHANNELS:
-            raise cursor.wrong("a channel: Xposition, Yposition, Zposition, Xrotation, Yrotation or Zrotation", token, place)
+            raise cursor.wrong(
+                "a channel: Xposition, Yposition, Zposition, Xrotation, Yrotation or Zrotation", token, place
+            )
         channels.append(channel)
     turns = [channel for channel in channels if channel.endswith("rotation")]
     slides = [channel for channel in channels if channel.endswith("position")]
@@ -239,7 +243,9 @@ def _free_name(wanted: str, taken: set[str]) -> str:
     return name
 
 
-def _joints_of(node: _Node, name: str, parent: str | None, unit: float, taken: set[str], joints: list[Joint]) -> list[str]:
+def _joints_of(
+    node: _Node, name: str, parent: str | None, unit: float, taken: set[str], joints: list[Joint]
+) -> list[str]:
     """Append the joints that move as a node does, the last of them named as it is; return its channels in their order.
 
     Six channels are one Free joint. Fewer positions are sliders above the joint, named `name.tx` and so on.
@@ -285,12 +291,19 @@ def _read_motion(source: Source, at: int, channels: int) -> tuple[NDArray[np.flo
     values = _numbers(source, timing.end())
     if not channels:
         if len(values):
-            raise source.error(offset=_place_of(source, timing.end(), 0), expected="no numbers: no joint has channels", found=len(values))
+            raise source.error(
+                offset=_place_of(source, timing.end(), 0),
+                expected="no numbers: no joint has channels",
+                found=len(values),
+            )
         return np.zeros((0, 0)), rate
     frames, rest = divmod(len(values), channels)
     if rest:
         raise source.error(
-            f"frame {frames + 1} is cut short", offset=len(data), expected=f"{channels} numbers", found=f"{rest}, then the end of the file"
+            f"frame {frames + 1} is cut short",
+            offset=len(data),
+            expected=f"{channels} numbers",
+            found=f"{rest}, then the end of the file",
         )
     if frames != stated:
         source.warn(f"Frames: {header[1][:20].decode()} is stated, {frames} are there: {frames} were read")
@@ -306,11 +319,18 @@ def _frame_rate(source: Source, timing: re.Match[bytes], *, has_frames: bool) ->
         return 30.0
     if not (np.isfinite(seconds) and 1e-9 < seconds < 1e9):
         hint = "with a decimal point, " if b"," in token else ""
-        raise source.error(offset=timing.start(1), expected=f"the seconds between two frames, {hint}above 0", found=shown(token))
+        raise source.error(
+            offset=timing.start(1), expected=f"the seconds between two frames, {hint}above 0", found=shown(token)
+        )
     fps = 1.0 / seconds
     whole = round(fps)
     digits = len(token.partition(b".")[2])
-    if whole and abs(fps - whole) < 2e-3 * whole and digits < 20 and f"{1 / whole:.{digits}f}" == f"{seconds:.{digits}f}":
+    if (
+        whole
+        and abs(fps - whole) < 2e-3 * whole
+        and digits < 20
+        and f"{1 / whole:.{digits}f}" == f"{seconds:.{digits}f}"
+    ):
         return float(whole)
     return fps
 

@@ -120,7 +120,9 @@ def _depth_first(chains: dict[str, list[Joint]]) -> list[str]:
     return order
 
 
-def _hierarchy(skeleton: Skeleton, chains: dict[str, list[Joint]], written: dict[str, _Written], world: dict, unit: float) -> list[str]:
+def _hierarchy(
+    skeleton: Skeleton, chains: dict[str, list[Joint]], written: dict[str, _Written], world: dict, unit: float
+) -> list[str]:
     children = _children(chains)
     lines: list[str] = []
     stack: list[tuple[str, int, bool]] = [(children[None][0], 0, True)]
@@ -135,7 +137,12 @@ def _hierarchy(skeleton: Skeleton, chains: dict[str, list[Joint]], written: dict
         lines += [f"{tab}{'JOINT' if depth else 'ROOT'} {label}", f"{tab}{{", f"{tab}\tOFFSET {_vector(joint.offset)}"]
         lines.append(" ".join([f"{tab}\tCHANNELS {len(joint.channels)}", *joint.channels]))
         for end in _ends(skeleton, name, leaf=not children[name]):
-            lines += [f"{tab}\tEnd Site", f"{tab}\t{{", f"{tab}\t\tOFFSET {_vector(world[name] @ end / unit)}", f"{tab}\t}}"]
+            lines += [
+                f"{tab}\tEnd Site",
+                f"{tab}\t{{",
+                f"{tab}\t\tOFFSET {_vector(world[name] @ end / unit)}",
+                f"{tab}\t}}",
+            ]
         stack.append((name, depth, False))
         stack += [(child, depth + 1, True) for child in reversed(children[name])]
     return lines

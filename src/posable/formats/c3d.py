@@ -129,14 +129,21 @@ def read(source: Source, options: Options) -> Scene:
     """Return the markers of a C3D file, in metres."""
     data = source.data
     if len(data) < BLOCK:
-        raise source.error(binary=True, offset=len(data), expected=f"a header of {BLOCK} bytes", found=f"{len(data)} bytes")
+        raise source.error(
+            binary=True, offset=len(data), expected=f"a header of {BLOCK} bytes", found=f"{len(data)} bytes"
+        )
     if data[1] != MAGIC:
         raise source.error(binary=True, offset=1, expected="0x50, the mark of a C3D file", found=f"0x{data[1]:02x}")
     if data[0] < 2:
         raise source.error(binary=True, offset=0, expected="the block of the parameters, 2 or more", found=data[0])
     start = (data[0] - 1) * BLOCK
     if start + 4 > len(data):
-        raise source.error(binary=True, offset=0, expected="parameters inside the file", found=f"parameters at byte {start} of {len(data)}")
+        raise source.error(
+            binary=True,
+            offset=0,
+            expected="parameters inside the file",
+            found=f"parameters at byte {start} of {len(data)}",
+        )
     processor = data[start + 3]
     if processor not in (INTEL, DEC, SGI):
         raise source.error(
@@ -180,9 +187,11 @@ def _read_parameters(source: Source, numbers: _Numbers, start: int, data_start: 
         if step == 0:
             break
         if name_end + step > end:  # the last record of some SGI files has this one number in Intel order
-            step = int.from_bytes(data[name_end : body][:2], "little")
+            step = int.from_bytes(data[name_end:body][:2], "little")
         if name_end + step > end or name_end + step < body:
-            raise source.error(binary=True, offset=name_end, expected=f"the distance from {name} to the next parameter", found=step)
+            raise source.error(
+                binary=True, offset=name_end, expected=f"the distance from {name} to the next parameter", found=step
+            )
         at = name_end + step
     parameters = _Parameters(numbers)
     for group, name, parameter in found:
@@ -193,7 +202,9 @@ def _read_parameters(source: Source, numbers: _Numbers, start: int, data_start: 
 def _read_parameter(source: Source, at: int, name: str) -> _Parameter:
     data = source.data
     if at + 2 > len(data):
-        raise source.error(binary=True, offset=at, expected=f"the type of parameter {name}", found="the end of the file")
+        raise source.error(
+            binary=True, offset=at, expected=f"the type of parameter {name}", found="the end of the file"
+        )
     kind = int.from_bytes(data[at : at + 1], "little", signed=True)
     rank = data[at + 1]
     if kind not in (-1, 1, 2, 4):
@@ -204,7 +215,9 @@ def _read_parameter(source: Source, at: int, name: str) -> _Parameter:
     begin = at + 2 + rank
     size = math.prod(dimensions) * abs(kind)
     if begin + size > len(data):
-        raise source.error(binary=True, offset=at, expected=f"{size} bytes of parameter {name}", found="the end of the file")
+        raise source.error(
+            binary=True, offset=at, expected=f"{size} bytes of parameter {name}", found="the end of the file"
+        )
     return _Parameter(kind, dimensions, data[begin : begin + size], begin)
 
 
@@ -212,7 +225,9 @@ def _frame_count(source: Source, header: _Header, parameters: _Parameters, avail
     """Return the number of frames: the header's, unless TRIAL or POINT:LONG_FRAMES counts past its 16 bits."""
     by_header = float(header.last - header.first + 1)
     first, last = (parameters.values("TRIAL", f"ACTUAL_{end}_FIELD") for end in ("START", "END"))
-    trial = (last[0] + 65536 * last[1]) - (first[0] + 65536 * first[1]) + 1 if len(first) > 1 and len(last) > 1 else None
+    trial = (
+        (last[0] + 65536 * last[1]) - (first[0] + 65536 * first[1]) + 1 if len(first) > 1 and len(last) > 1 else None
+    )
     stated = {
         "TRIAL": trial,
         "POINT:LONG_FRAMES": parameters.number("POINT", "LONG_FRAMES"),
@@ -264,7 +279,9 @@ def _read_markers(source: Source, numbers: _Numbers, header: _Header, parameters
     return Markers(names, positions, _rate(source, header, parameters, frames), up=_up(parameters), unit=metres)
 
 
-def _points(source: Source, numbers: _Numbers, begin: int, sizes: tuple[int, int, int], scale: float) -> NDArray[np.float64]:
+def _points(
+    source: Source, numbers: _Numbers, begin: int, sizes: tuple[int, int, int], scale: float
+) -> NDArray[np.float64]:
     """Return the positions (frames, points, 3) [file units]; NaN where the residual is negative: nobody saw the point."""
     frames, points, analog = sizes
     if not frames or not points:

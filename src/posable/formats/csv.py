@@ -56,13 +56,17 @@ def _read_table(source: Source) -> tuple[list[str], NDArray[np.float64], list[in
                 header = cells
                 continue
             if len(cells) != len(header):
-                raise FormatError(path=source.path, line=reader.line_num, expected=f"{len(header)} cells", found=len(cells))
+                raise FormatError(
+                    path=source.path, line=reader.line_num, expected=f"{len(header)} cells", found=len(cells)
+                )
             rows.append([_number(source, reader.line_num, k, cell) for k, cell in enumerate(cells)])
             lines.append(reader.line_num)
     except csv.Error as problem:
         raise FormatError(path=source.path, line=reader.line_num, expected="a table", found=str(problem)) from None
     if header is None:
-        raise source.error(offset=len(source.data), expected="a header with the names of the columns", found="the end of the file")
+        raise source.error(
+            offset=len(source.data), expected="a header with the names of the columns", found="the end of the file"
+        )
     return header, np.array(rows, dtype=float).reshape(len(rows), len(header)), lines
 
 
@@ -72,7 +76,9 @@ def _number(source: Source, line: int, column: int, cell: str) -> float:
     except ValueError:
         if not cell.strip():
             return np.nan
-        raise FormatError(path=source.path, line=line, expected=f"a number in column {column + 1}", found=shown(cell)) from None
+        raise FormatError(
+            path=source.path, line=line, expected=f"a number in column {column + 1}", found=shown(cell)
+        ) from None
 
 
 def _rate(source: Source, times: NDArray[np.float64], lines: list[int], given: float | None) -> float:
@@ -85,22 +91,30 @@ def _rate(source: Source, times: NDArray[np.float64], lines: list[int], given: f
     step = (times[-1] - times[0]) / len(steps)
     if not np.isfinite(times).all() or not step > 1e-9 or np.abs(steps - step).max() > 0.05 * step:
         wrong = int(np.argmax(~(np.abs(steps - step) <= 0.05 * abs(step)))) + 1
-        raise FormatError(path=source.path, line=lines[wrong], expected=f"times {step:g} s apart", found=f"{steps[wrong - 1]:g} s")
+        raise FormatError(
+            path=source.path, line=lines[wrong], expected=f"times {step:g} s apart", found=f"{steps[wrong - 1]:g} s"
+        )
     fps = 1.0 / step
     return float(round(fps)) if round(fps) and abs(fps - round(fps)) < 1e-6 * fps else float(fps)
 
 
-def _motion(source: Source, skeleton, labels: list[str], data: list[int], rows: NDArray, fps: float, lines: list[int]) -> Motion:
+def _motion(
+    source: Source, skeleton, labels: list[str], data: list[int], rows: NDArray, fps: float, lines: list[int]
+) -> Motion:
     index = {name: i for i, name in enumerate(skeleton.dof_names)}
     poses = np.repeat(skeleton.rest[None], len(rows), axis=0)
     for column in data:
         if labels[column] not in index:
             hint = did_you_mean(labels[column], skeleton.dof_names)
-            raise FormatError(path=source.path, line=1, expected=f"the name of a degree of freedom{hint}", found=shown(labels[column]))
+            raise FormatError(
+                path=source.path, line=1, expected=f"the name of a degree of freedom{hint}", found=shown(labels[column])
+            )
         poses[:, index[labels[column]]] = rows[:, column]
     bad = ~np.isfinite(poses).all(axis=1)
     if bad.any():
-        raise FormatError(path=source.path, line=lines[int(np.argmax(bad))], expected="a number in every cell", found="an empty one")
+        raise FormatError(
+            path=source.path, line=lines[int(np.argmax(bad))], expected="a number in every cell", found="an empty one"
+        )
     missing = sorted(set(index) - {labels[column] for column in data})
     if missing:
         source.warn(f"no column for {len(missing)} degrees of freedom, which stay at rest: {', '.join(missing[:5])}")
@@ -119,7 +133,9 @@ def _markers(source: Source, labels: list[str], data: list[int], rows: NDArray, 
         names[match[1]][match[2].lower()] = column
     for name, columns in names.items():
         if len(columns) < 3:
-            raise FormatError(path=source.path, line=1, expected=f"{name}.x, {name}.y and {name}.z", found=", ".join(columns))
+            raise FormatError(
+                path=source.path, line=1, expected=f"{name}.x, {name}.y and {name}.z", found=", ".join(columns)
+            )
     if not names:
         raise FormatError(path=source.path, line=1, expected="columns name.x, name.y, name.z", found="none")
     order = [columns[axis] for columns in names.values() for axis in "xyz"]
@@ -139,7 +155,9 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     elif scene.skeleton is not None:
         times, labels, table = np.zeros(1), list(scene.skeleton.dof_names), scene.skeleton.rest[None]
     else:
-        raise FormatError("CSV holds motion or markers", expected="a Motion, Markers or a Skeleton", found="none of them")
+        raise FormatError(
+            "CSV holds motion or markers", expected="a Motion, Markers or a Skeleton", found="none of them"
+        )
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["time", *labels])
@@ -148,4 +166,6 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     return {suffix: file.getvalue().encode("utf-8")}
 
 
-FORMAT = Format("CSV", (".csv",), "motion of a given skeleton, or markers", "metres, radians, seconds", None, read, write)
+FORMAT = Format(
+    "CSV", (".csv",), "motion of a given skeleton, or markers", "metres, radians, seconds", None, read, write
+)

@@ -10,7 +10,19 @@ import numpy as np
 
 from posable.formats.format import build_skeleton
 from posable.formats.source import Source, shown
-from posable.skeleton import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site, Skeleton, Universal, rotation_matrix
+from posable.skeleton import (
+    Ball,
+    Fixed,
+    Free,
+    Joint,
+    Planar,
+    Prismatic,
+    Revolute,
+    Site,
+    Skeleton,
+    Universal,
+    rotation_matrix,
+)
 
 _MOTIONS = {kind.__name__: kind for kind in (Fixed, Revolute, Prismatic, Universal, Planar, Ball, Free)}
 
@@ -27,7 +39,12 @@ def dump(skeleton: Skeleton) -> str:
         for joint in skeleton.joints
     ]  # fmt: skip
     sites = [
-        {"name": site.name, "joint": site.joint, "offset": _plain(site.offset), "rotation": _plain(rotation_matrix(site.rotation))}
+        {
+            "name": site.name,
+            "joint": site.joint,
+            "offset": _plain(site.offset),
+            "rotation": _plain(rotation_matrix(site.rotation)),
+        }
         for site in skeleton.sites
     ]
     return json.dumps(
@@ -52,10 +69,14 @@ def load(source: Source, text: bytes) -> Skeleton:
         name, up, unit = str(tree.get("name", "")), tree.get("up"), float(tree.get("unit", 1.0))
         came_from = str(tree.get("from", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        raise source.error(expected="a skeleton as JSON", found=shown(f"{type(problem).__name__}: {problem}", 80)) from None
+        raise source.error(
+            expected="a skeleton as JSON", found=shown(f"{type(problem).__name__}: {problem}", 80)
+        ) from None
     if not np.isfinite(unit) or unit <= 0 or up not in (None, "y", "z"):
         raise source.error(expected="a unit above 0 and up y or z", found=shown(f"{unit}, {up}"))
-    return build_skeleton(source, joints, sites, name=name, up=up, unit=unit, couplings=couplings, info={"format": came_from})
+    return build_skeleton(
+        source, joints, sites, name=name, up=up, unit=unit, couplings=couplings, info={"format": came_from}
+    )
 
 
 def _joint(entry: dict[str, Any]) -> Joint:

@@ -13,7 +13,9 @@ from posable.skeleton import Joint, Site, Skeleton
 
 FORMATS = Registry("format")
 
-MAX_DEPTH_SUM = 2_000_000  # of degrees of freedom above degrees of freedom: what a hostile chain may ask the engine to index
+MAX_DEPTH_SUM = (
+    2_000_000  # of degrees of freedom above degrees of freedom: what a hostile chain may ask the engine to index
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ def build_skeleton(
         depth[joint.name] = depth.get(joint.parent, 0) + joint.motion.size
         total += joint.motion.size * depth[joint.name]
     if total > MAX_DEPTH_SUM:
-        raise source.error(expected="a figure of a size that can be solved", found=f"{len(joints)} joints in long chains")
+        raise source.error(
+            expected="a figure of a size that can be solved", found=f"{len(joints)} joints in long chains"
+        )
     try:
         return Skeleton(joints, tuple(sites), name, up=up, unit=unit, couplings=tuple(couplings), info=info)
     except SkeletonError as problem:

@@ -8,7 +8,6 @@ position is animated, move freely. Figures are rigid: constant scales go into th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,39 +15,16 @@ from scipy.spatial.transform import Rotation
 
 from posable.formats.format import Format, Options, build_skeleton
 from posable.formats.gltf_animation import Track, frame_times, read_animation
-from posable.formats.gltf_container import GLB_MAGIC, Container, node_name
-from posable.formats.scene import Mesh, Scene
+from posable.formats.gltf_container import GLB_MAGIC, Container
+from posable.formats.gltf_mesh import read_meshes
+from posable.formats.gltf_nodes import Node, parents_first, read_nodes
+from posable.formats.scene import Scene
 from posable.formats.source import Source
 from posable.motion import Motion
 from posable.skeleton import Ball, Fixed, Free, Joint, Site, Skeleton
 
 Floats = NDArray[np.float64]
 _STILL = 1e-6  # [m] below which an animated position counts as resting
-
-
-@dataclass
-class Node:
-    """A node: its transform in its parent's frame, and the rigid frame and scale that it has in the world at rest."""
-
-    name: str
-    parent: int = -1
-    translation: Floats = field(default_factory=lambda: np.zeros(3))
-    linear: Floats = field(default_factory=lambda: np.eye(3))  # rotation times scale
-    position_world: Floats = field(default_factory=lambda: np.zeros(3))
-    rotation_world: Floats = field(default_factory=lambda: np.eye(3))
-    stretch: Floats = field(default_factory=lambda: np.eye(3))  # the linear part in the world is rotation_world @ stretch
-
-    def matrix(self) -> Floats:
-        """The full transform in the world, scale and all."""
-        out = np.eye(4)
-        out[:3, :3], out[:3, 3] = self.rotation_world @ self.stretch, self.position_world
-        return out
-
-    def inverse(self) -> Floats:
-        """The inverse of the rigid transform in the world."""
-        out = np.eye(4)
-        out[:3, :3], out[:3, 3] = self.rotation_world.T, -self.rotation_world.T @ self.position_world
-        return out
 
 
 @dataclass
@@ -71,7 +47,7 @@ def read(source: Source, options: Options) -> Scene:
     """Return the skeleton, the motions and the meshes of a glTF or GLB file."""
     container = Container(source)
     _warn_of_extensions(source, container)
-    nodes = _read_nodes(source, container)
+    nodes = read_nodes(source, container)
     if not nodes:
         meshes = container.list("meshes")
         if not meshes:
@@ -86,7 +62,7 @@ def read(source: Source, options: Options) -> Scene:
     for take in takes:
         motion = _motion(source, skeleton, nodes, joint_nodes, take)
         motions[_fresh(motion.name, motions)] = motion
-    meshes = _read_meshes(container, nodes, roles)
+    meshes = read_meshes(container, nodes, roles)
     first = next(iter(motions.values()), None)
     return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
 
@@ -106,84 +82,7 @@ def _warn_of_extensions(source: Source, container: Container) -> None:
         source.warn(f"required extensions that are not read: {', '.join(strange[:5])}")
 
 
-# -------------------------------------------------------------------------------------------------------- the nodes
-
-
-def _read_nodes(source: Source, container: Container) -> list[Node]:
-    entries = container.list("nodes")
-    scenes = container.list("scenes")
-    if "scene" in container.json:
-        container.item("scenes", container.json["scene"], ("scene",))
-    for i, scene in enumerate(scenes):
-        for k, node in enumerate(scene.get("nodes", [])):
-            container.item("nodes", node, ("scenes", i, "nodes", k))
-    names = source.unique([node_name(entry, i) for i, entry in enumerate(entries)], "joint")
-    nodes = [Node(name) for name in names]
-    for i, entry in enumerate(entries):
-        nodes[i].translation, nodes[i].linear = _local_transform(container, entry, ("nodes", i))
-        for k, child in enumerate(entry.get("children", [])):
-            container.item("nodes", child, ("nodes", i, "children", k))
-            if nodes[child].parent >= 0 or child == i:
-                raise container.error(("nodes", i, "children", k), "a node with no other parent", child)
-            nodes[child].parent = i
-    order = _parents_first(nodes)
-    if len(order) < len(nodes):
-        lost = min(set(range(len(nodes))) - set(order))
-        raise container.error(("nodes", lost), "nodes that form trees", "a cycle")
-    uneven = []
-    for i in order:
-        uneven += [nodes[i].name] if _place(nodes, i) else []
-    if uneven:
-        source.warn(f"uneven scale or shear: lengths hold at rest, not when it turns, below {', '.join(uneven[:5])}")
-    return nodes
-
-
-def _parents_first(nodes: list[Node]) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for i, node in enumerate(nodes):
-        children.setdefault(node.parent, []).append(i)
-    order, stack = [], list(reversed(children.get(-1, [])))
-    while stack:
-        i = stack.pop()
-        order.append(i)
-        stack += reversed(children.get(i, []))
-    return order
-
-
-def _local_transform(container: Container, entry: dict[str, Any], path: tuple) -> tuple[Floats, Floats]:
-    parts = {}
-    for key, size in (("matrix", 16), ("translation", 3), ("rotation", 4), ("scale", 3)):
-        if key in entry:
-            if len(entry[key]) != size:
-                raise container.error((*path, key), f"{size} numbers", len(entry[key]))
-            parts[key] = np.array(entry[key], dtype=float)
-    if "matrix" in parts:
-        matrix = parts["matrix"].reshape(4, 4).T
-        return matrix[:3, 3].copy(), matrix[:3, :3].copy()
-    rotation = np.eye(3)
-    if "rotation" in parts:
-        if not np.linalg.norm(parts["rotation"]) > 1e-6:
-            raise container.error((*path, "rotation"), "a quaternion that is not zero", parts["rotation"].tolist())
-        rotation = Rotation.from_quat(parts["rotation"]).as_matrix()
-    scale = parts.get("scale", np.ones(3))
-    return parts.get("translation", np.zeros(3)), rotation * scale
-
-
-def _place(nodes: list[Node], i: int) -> bool:
-    """Place a node in the world: rigid frame times stretch. Say whether the stretch is uneven."""
-    node = nodes[i]
-    parent = nodes[node.parent] if node.parent >= 0 else Node("")
-    full = parent.rotation_world @ parent.stretch
-    node.position_world = parent.position_world + full @ node.translation
-    linear = full @ node.linear
-    size = float(np.abs(linear).max()) or 1.0
-    u, s, v = np.linalg.svd(linear / size)
-    rotation = u @ v
-    if np.linalg.det(rotation) < 0:
-        rotation = u @ np.diag([1.0, 1.0, -1.0]) @ v
-    node.rotation_world = rotation
-    node.stretch = rotation.T @ linear
-    return bool(s[0] - s[2] > 1e-3 * s[0]) or float(np.linalg.det(linear / size)) < 0
+# -------------------------------------------------------------------------------------------------- joints and sites
 
 
 def _skin_joints(container: Container) -> set[int]:
@@ -204,7 +103,7 @@ def _choose(nodes: list[Node], skinned: set[int], animated: set[int]) -> dict[in
         while above >= 0 and above not in roles:
             roles[above] = "fixed"
             above = nodes[above].parent
-    for i in _parents_first(nodes):
+    for i in parents_first(nodes):
         if i not in roles and nodes[i].parent in roles:
             roles[i] = "site"
     return roles
@@ -226,12 +125,14 @@ def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], tak
     return free
 
 
-def _sample(source: Source, nodes: list[Node], roles: dict[int, str], name: str, tracks: list[Track], fps: float | None) -> Take:
+def _sample(
+    source: Source, nodes: list[Node], roles: dict[int, str], name: str, tracks: list[Track], fps: float | None
+) -> Take:
     """Sample one animation at a steady rate: positions in the parent's rigid frame, rotations, both where they are animated.
 
     A scale that differs from the one at rest moves everything below it; an even one does so exactly.
     """
-    joints = [i for i in _parents_first(nodes) if roles.get(i) == "moving"]
+    joints = [i for i in parents_first(nodes) if roles.get(i) == "moving"]
     times, rate = frame_times(source, tracks, fps, 6 * len(joints))
     by_node: dict[int, dict[str, Track]] = {}
     for track in tracks:
@@ -272,7 +173,9 @@ def _scale_ratio(node: Node, scale: Floats) -> Floats | None:
 def _rest(nodes: list[Node], i: int, anchor: int) -> tuple[Floats, Floats]:
     """Return the offset (3,) [m] and rotation (3, 3) of node `i` in the rigid frame of node `anchor` at rest."""
     base = nodes[anchor] if anchor >= 0 else Node("")
-    return base.rotation_world.T @ (nodes[i].position_world - base.position_world), base.rotation_world.T @ nodes[i].rotation_world
+    return base.rotation_world.T @ (nodes[i].position_world - base.position_world), base.rotation_world.T @ nodes[
+        i
+    ].rotation_world
 
 
 def _build(source: Source, nodes: list[Node], roles: dict[int, str], free: set[int]):
@@ -286,7 +189,7 @@ def _build(source: Source, nodes: list[Node], roles: dict[int, str], free: set[i
         root = _fresh("scene", {node.name: None for node in nodes})
         joints.append(Joint(root, Fixed()))
         joint_nodes.append(-1)
-    for i in _parents_first(nodes):
+    for i in parents_first(nodes):
         if i not in roles:
             if nodes[i].parent in anchors and nodes[i].parent >= 0:
                 anchors[i] = anchors[nodes[i].parent]
@@ -331,80 +234,6 @@ def _rotation_vectors(rotation: Rotation) -> Floats:
     angle = 2.0 * np.arctan2(sine, quaternions[:, 3])
     factor = np.where(sine > 1e-9, angle / np.maximum(sine, 1e-300), 2.0)
     return quaternions[:, :3] * factor[:, None]
-
-
-# -------------------------------------------------------------------------------------------------------- the meshes
-
-
-def _read_meshes(container: Container, nodes: list[Node], roles: dict[int, str]) -> list[Mesh]:
-    meshes: list[Mesh] = []
-    for i, entry in enumerate(container.list("nodes")):
-        if "mesh" not in entry:
-            continue
-        mesh = container.item("meshes", entry["mesh"], ("nodes", i, "mesh"))
-        skin = container.item("skins", entry["skin"], ("nodes", i, "skin")) if "skin" in entry else None
-        for k, primitive in enumerate(mesh["primitives"]):
-            path = ("meshes", entry["mesh"], "primitives", k)
-            surface = _read_surface(container, primitive, path)
-            if surface is None:
-                continue
-            vertices, faces = surface
-            name = mesh.get("name") or nodes[i].name
-            if skin is not None and "JOINTS_0" in primitive["attributes"]:
-                meshes.append(_skinned(container, nodes, name, vertices, faces, (skin, entry["skin"]), primitive, path))
-                continue
-            anchor = i
-            while anchor >= 0 and roles.get(anchor) not in ("moving", "fixed"):
-                anchor = nodes[anchor].parent
-            matrix = (nodes[anchor].inverse() if anchor >= 0 else np.eye(4)) @ nodes[i].matrix()
-            placed = vertices @ matrix[:3, :3].T + matrix[:3, 3]
-            meshes.append(Mesh(name, placed, faces, nodes[anchor].name if anchor >= 0 else None))
-    return meshes
-
-
-def _read_surface(container: Container, primitive: dict[str, Any], path: tuple) -> tuple[Floats, NDArray[np.int32]] | None:
-    """Return vertices and triangles of a primitive; None where it has none (points, lines, compressed)."""
-    attributes = primitive["attributes"]
-    counts = {key: container.count(index, (*path, "attributes", key)) for key, index in attributes.items()}
-    if len(set(counts.values())) > 1:
-        raise container.error((*path, "attributes"), "as many elements of each attribute", counts)
-    if "POSITION" not in attributes or primitive.get("mode", 4) != 4 or "KHR_draco_mesh_compression" in primitive.get("extensions", {}):
-        return None
-    vertices = container.accessor(attributes["POSITION"], (*path, "attributes", "POSITION"), kinds=("VEC3",))
-    if "indices" in primitive:
-        corners = container.accessor(primitive["indices"], (*path, "indices"), kinds=("SCALAR",), integer=True)[:, 0]
-    else:
-        corners = np.arange(len(vertices))
-    if len(corners) % 3 or (len(corners) and corners.max() >= len(vertices)):
-        raise container.error((*path, "indices"), f"triangles of {len(vertices)} vertices", f"{len(corners)} indices up to {corners.max()}")
-    return vertices, corners.reshape(-1, 3).astype(np.int32)
-
-
-def _skinned(container: Container, nodes: list[Node], name: str, vertices, faces, skin_at, primitive, path) -> Mesh:
-    skin, index = skin_at
-    joints = skin["joints"]
-    bind = np.tile(np.eye(4), (len(joints), 1, 1))
-    if "inverseBindMatrices" in skin:
-        where = ("skins", index, "inverseBindMatrices")
-        stored = container.accessor(skin["inverseBindMatrices"], where, kinds=("MAT4",))
-        if len(stored) < len(joints):
-            raise container.error(where, f"{len(joints)} matrices", len(stored))
-        bind = stored[: len(joints)].reshape(-1, 4, 4).transpose(0, 2, 1)
-    stretch = np.tile(np.eye(4), (len(joints), 1, 1))
-    stretch[:, :3, :3] = [nodes[joint].stretch for joint in joints]
-    bones, weights, number = [], [], 0
-    while f"JOINTS_{number}" in primitive["attributes"] and f"WEIGHTS_{number}" in primitive["attributes"]:
-        for key, into, integer in ((f"JOINTS_{number}", bones, True), (f"WEIGHTS_{number}", weights, False)):
-            accessor = primitive["attributes"][key]
-            into.append(container.accessor(accessor, (*path, "attributes", key), kinds=("VEC4",), integer=integer))
-        number += 1
-    if not bones:
-        raise container.error((*path, "attributes"), "WEIGHTS_0 beside JOINTS_0", "none")
-    chosen = np.concatenate(bones, axis=1).astype(np.int32)
-    if chosen.max() >= len(joints):
-        raise container.error((*path, "attributes"), f"joints below {len(joints)}", int(chosen.max()))
-    names = tuple(nodes[joint].name for joint in joints)
-    return Mesh(name, vertices, faces, None, names, stretch @ bind, chosen, np.concatenate(weights, axis=1))
 
 
 def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 DEFAULT_FPS = 30.0
 _LEAST_FPS = 24.0
 _WIDTHS = {"translation": ("VEC3",), "rotation": ("VEC4",), "scale": ("VEC3",), "weights": ("SCALAR",)}
-_MOST_NUMBERS = 2_000_000  # that a few keyframes may be sampled to
+_MOST_NUMBERS = 200_000  # that a few keyframes of a small file may be sampled to
 
 
 @dataclass
@@ -82,7 +82,9 @@ def read_animation(container: Container, index: int) -> tuple[str, list[Track]]:
             continue
         container.item("nodes", target["node"], (*where, "target", "node"))
         if channel["sampler"] >= len(entry["samplers"]):
-            raise container.error((*where, "sampler"), f"an index into {len(entry['samplers'])} samplers", channel["sampler"])
+            raise container.error(
+                (*where, "sampler"), f"an index into {len(entry['samplers'])} samplers", channel["sampler"]
+            )
         place = ("animations", index, "samplers", channel["sampler"])
         tracks.append(_read_track(container, entry["samplers"][channel["sampler"]], place, target))
     return entry.get("name", ""), tracks
@@ -120,7 +122,7 @@ def frame_times(source: Source, tracks: list[Track], fps: float | None, width: i
     if rate is None:
         rate = _own_rate(times) or DEFAULT_FPS
         rate *= np.ceil(_LEAST_FPS / rate)  # a few keyframes far apart: frames between them, and still one on each
-    most = max(keys * 8, _MOST_NUMBERS // width, 2)
+    most = max(keys * 8, max(_MOST_NUMBERS, 4 * len(source.data)) // width, 2)
     if length * rate > most:
         rate = most / length
         source.warn(f"an animation of {length:g} s was sampled at {rate:g} frames a second, to keep it small")

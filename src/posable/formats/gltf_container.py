@@ -113,17 +113,23 @@ class Container:
     def _open_glb(self) -> bytes:
         data = self.source.data
         if len(data) < 20:
-            raise self.source.error(binary=True, offset=len(data), expected="a GLB header of 20 bytes", found=f"{len(data)} bytes")
+            raise self.source.error(
+                binary=True, offset=len(data), expected="a GLB header of 20 bytes", found=f"{len(data)} bytes"
+            )
         version, length = struct.unpack_from("<II", data, 4)
         if version != 2:
             raise self.source.error(binary=True, offset=4, expected="GLB version 2", found=version)
         if length > len(data):
-            raise self.source.error("the file is cut short", binary=True, offset=len(data), expected=f"{length} bytes", found=len(data))
+            raise self.source.error(
+                "the file is cut short", binary=True, offset=len(data), expected=f"{length} bytes", found=len(data)
+            )
         at, chunks = 12, []
         while at + 8 <= length:
             size, kind = struct.unpack_from("<I4s", data, at)
             if at + 8 + size > length:
-                raise self.source.error(binary=True, offset=at, expected="a chunk inside the file", found=f"{size} bytes")
+                raise self.source.error(
+                    binary=True, offset=at, expected="a chunk inside the file", found=f"{size} bytes"
+                )
             chunks.append((kind, at + 8, size))
             at += 8 + size + (-size % 4)
         if not chunks or chunks[0][0] != b"JSON":
@@ -138,7 +144,9 @@ class Container:
             return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
         except UnicodeDecodeError as problem:
             at = self.json_at + problem.start
-            raise self.source.error(offset=at, binary=self.is_glb, expected="JSON in UTF-8", found=f"byte 0x{raw[problem.start]:02x}") from None
+            raise self.source.error(
+                offset=at, binary=self.is_glb, expected="JSON in UTF-8", found=f"byte 0x{raw[problem.start]:02x}"
+            ) from None
 
     def _parse(self) -> dict[str, Any]:
         def refuse(constant: str) -> None:
@@ -211,31 +219,43 @@ class Container:
                 return raw
         except (OSError, ValueError):
             inside = False
-        raise self.error(place, "a file in the same folder", f"{shown(uri)}, which is {'not there' if inside else 'not inside it'}")
+        raise self.error(
+            place, "a file in the same folder", f"{shown(uri)}, which is {'not there' if inside else 'not inside it'}"
+        )
 
-    def _view(self, index: int, offset: int, size: int, stride: int | None, count: int, path: tuple) -> tuple[memoryview, int]:
+    def _view(
+        self, index: int, offset: int, size: int, stride: int | None, count: int, path: tuple
+    ) -> tuple[memoryview, int]:
         """Return the bytes of a buffer view from `offset` on, and its stride, if `count` elements of `size` fit."""
         view = self.item("bufferViews", index, (*path, "bufferView"))
         where = ("bufferViews", index)
         data = self.buffer(view["buffer"], (*where, "buffer"))
         begin, length = view.get("byteOffset", 0), view["byteLength"]
         if begin + length > len(data):
-            raise self.error((*where, "byteLength"), f"a view inside {len(data)} bytes", f"bytes {begin} to {begin + length}")
+            raise self.error(
+                (*where, "byteLength"), f"a view inside {len(data)} bytes", f"bytes {begin} to {begin + length}"
+            )
         step = view.get("byteStride", size) if stride is None else stride
         if step < size:
             raise self.error((*where, "byteStride"), f"at least {size}", step)
         if offset + step * (count - 1) + size > length:
-            raise self.error((*path, "count"), f"elements inside a view of {length} bytes", f"{count} of {step} bytes at {offset}")
+            raise self.error(
+                (*path, "count"), f"elements inside a view of {length} bytes", f"{count} of {step} bytes at {offset}"
+            )
         return data[begin + offset : begin + length], step
 
-    def accessor(self, index: int, path: tuple[str | int, ...], *, kinds: tuple[str, ...], integer: bool = False) -> NDArray:
+    def accessor(
+        self, index: int, path: tuple[str | int, ...], *, kinds: tuple[str, ...], integer: bool = False
+    ) -> NDArray:
         """Return an accessor as (count, width) floats, or integers if asked; `kinds` are the types that fit."""
         entry = self.item("accessors", index, path)
         where = ("accessors", index)
         if entry["type"] not in kinds:
             raise self.error((*where, "type"), " or ".join(kinds), shown(entry["type"]))
         if entry["componentType"] not in COMPONENTS:
-            raise self.error((*where, "componentType"), f"one of {', '.join(map(str, COMPONENTS))}", entry["componentType"])
+            raise self.error(
+                (*where, "componentType"), f"one of {', '.join(map(str, COMPONENTS))}", entry["componentType"]
+            )
         if index not in self._cache:
             self._cache[index] = self._read(entry, where)
         values = self._cache[index]
@@ -274,7 +294,9 @@ class Container:
         if spots["componentType"] not in (5121, 5123, 5125):
             raise self.error((*where, "indices", "componentType"), "an unsigned integer type", spots["componentType"])
         kind = np.dtype(COMPONENTS[spots["componentType"]])
-        raw, _ = self._view(spots["bufferView"], spots.get("byteOffset", 0), kind.itemsize, kind.itemsize, count, (*where, "indices"))
+        raw, _ = self._view(
+            spots["bufferView"], spots.get("byteOffset", 0), kind.itemsize, kind.itemsize, count, (*where, "indices")
+        )
         indices = np.frombuffer(raw, kind, count).astype(np.int64)
         size = values.shape[1] * values.itemsize
         raw, _ = self._view(news["bufferView"], news.get("byteOffset", 0), size, size, count, (*where, "values"))

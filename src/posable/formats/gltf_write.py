@@ -215,7 +215,9 @@ def _add_animation(document: _Document, nodes: dict[str, int], name: str, motion
         if any(dof.kind == SLIDE for dof in joint.motion.dofs):
             paths["translation"] = position
         for path, values in paths.items():
-            animation["samplers"].append({"input": times, "output": document.accessor(values, "f4"), "interpolation": "LINEAR"})
+            animation["samplers"].append(
+                {"input": times, "output": document.accessor(values, "f4"), "interpolation": "LINEAR"}
+            )
             target = {"node": nodes[joint.name], "path": path}
             animation["channels"].append({"sampler": len(animation["samplers"]) - 1, "target": target})
     if animation["channels"]:

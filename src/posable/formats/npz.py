@@ -52,12 +52,17 @@ def read(source: Source, options: Options) -> Scene:
     if "marker_positions" in arrays:
         positions, names = arrays.numbers("marker_positions"), arrays.names("marker_names")
         if positions.ndim != 3 or positions.shape[1:] != (len(names), 3):
-            raise source.error(expected=f"marker_positions of shape (T, {len(names)}, 3)", found=f"shape {positions.shape}")
+            raise source.error(
+                expected=f"marker_positions of shape (T, {len(names)}, 3)", found=f"shape {positions.shape}"
+            )
         up = (arrays.names("marker_up") or [""])[0]
         rate = arrays.scalar("marker_fps", options.fps or 30.0)
         markers = Markers(source.unique(names, "marker"), positions, rate, up=up if up in ("y", "z") else None)
     if skeleton is None and markers is None:
-        raise source.error(expected="poses, a skeleton or marker_positions", found=", ".join(map(shown, list(arrays)[:8])) or "no arrays")
+        raise source.error(
+            expected="poses, a skeleton or marker_positions",
+            found=", ".join(map(shown, list(arrays)[:8])) or "no arrays",
+        )
     motions = {motion.name: motion} if motion else {}
     return Scene(skeleton=skeleton, motion=motion, motions=motions, markers=markers)
 
@@ -85,12 +90,28 @@ class _Arrays:
         member = self._members[name]
         self._room -= member.file_size
         if self._room < 0:
-            raise self.source.error(binary=True, offset=member.header_offset, expected="arrays that unpack to a few times the file", found=f"{member.file_size} bytes")
+            raise self.source.error(
+                binary=True,
+                offset=member.header_offset,
+                expected="arrays that unpack to a few times the file",
+                found=f"{member.file_size} bytes",
+            )
         try:
             with self._zip.open(member) as file:
                 raw = file.read(member.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError, NotImplementedError, struct.error) as problem:
-            raise self.source.error(binary=True, offset=member.header_offset, expected=f"array {name!r}", found=str(problem)) from None
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            OSError,
+            EOFError,
+            RuntimeError,
+            ValueError,
+            NotImplementedError,
+            struct.error,
+        ) as problem:
+            raise self.source.error(
+                binary=True, offset=member.header_offset, expected=f"array {name!r}", found=str(problem)
+            ) from None
         return _decode(self.source, name, raw)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
@@ -137,7 +158,9 @@ def _decode(source: Source, name: str, raw: bytes) -> NDArray:
     for n in shape:
         count *= n
     if kind.kind not in "fiuUb" or min(shape, default=1) < 0 or len(shape) > 8 or count * kind.itemsize != len(body):
-        raise source.error(expected=f"array {name!r} of {count} numbers or texts", found=f"{kind} {shape} in {len(body)} bytes")
+        raise source.error(
+            expected=f"array {name!r} of {count} numbers or texts", found=f"{kind} {shape} in {len(body)} bytes"
+        )
     if not kind.itemsize:
         return np.zeros(shape, "U1")
     values = np.frombuffer(body, kind).reshape(shape, order=order)
@@ -160,10 +183,14 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
             "marker_fps": np.array(scene.markers.fps), "marker_up": np.array(scene.markers.up or ""),
         }  # fmt: skip
     if not arrays:
-        raise FormatError("there is nothing to write", expected="a Motion, a Skeleton or Markers", found="an empty Scene")
+        raise FormatError(
+            "there is nothing to write", expected="a Motion, a Skeleton or Markers", found="an empty Scene"
+        )
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     return {suffix: file.getvalue()}
 
 
-FORMAT = Format("NPZ", (".npz",), "a skeleton, its motion, markers", "metres, radians; up as it is, stated", sniff, read, write)
+FORMAT = Format(
+    "NPZ", (".npz",), "a skeleton, its motion, markers", "metres, radians; up as it is, stated", sniff, read, write
+)

@@ -68,7 +68,9 @@ def _parse_plain(chunk: bytes) -> NDArray[np.float64] | None:
     others = np.flatnonzero(kinds == _OTHER)
     if len(others):  # numbers with an exponent: read one by one, and a plain 0 in their place
         odd = np.unique(np.searchsorted(starts, others, side="right") - 1)
-        exact = _parse_words(chunk, starts[odd] - len(_PAD), ends[odd] - len(_PAD)) if 4 * len(odd) < len(starts) else None
+        exact = (
+            _parse_words(chunk, starts[odd] - len(_PAD), ends[odd] - len(_PAD)) if 4 * len(odd) < len(starts) else None
+        )
         if exact is None:
             return None
         for start, end in zip(starts[odd].tolist(), ends[odd].tolist(), strict=True):

@@ -30,7 +30,13 @@ class Source:
         self.notes: list[str] = []
 
     def error(
-        self, message: str = "", *, offset: int | None = None, binary: bool = False, expected: str = "", found: object = None
+        self,
+        message: str = "",
+        *,
+        offset: int | None = None,
+        binary: bool = False,
+        expected: str = "",
+        found: object = None,
     ) -> FormatError:
         """Return the error to raise for what stands at byte `offset`: a line and a column, or the byte if `binary`."""
         line = column = None
@@ -84,7 +90,9 @@ def open_source(path: str | PathLike[str]) -> Source:
     try:
         mode = Path(path).stat().st_mode
         if not stat.S_ISREG(mode):
-            raise FormatError(path=path, expected="a regular file", found="a folder" if stat.S_ISDIR(mode) else "a device or pipe")
+            raise FormatError(
+                path=path, expected="a regular file", found="a folder" if stat.S_ISDIR(mode) else "a device or pipe"
+            )
         return Source(path, Path(path).read_bytes())
     except FileNotFoundError:
         raise MissingFile("no such file", path=path) from None
@@ -110,7 +118,9 @@ def refuse_wide_text(source: Source) -> None:
     """Raise if a text format comes as UTF-16 or UTF-32, or holds NUL bytes; drop a UTF-8 byte-order mark with a warning."""
     data = source.data
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:4] == b"\x00\x00\xfe\xff":
-        raise source.error(offset=0, expected="ASCII, Latin-1 or UTF-8 text", found="a UTF-16 or UTF-32 byte-order mark")
+        raise source.error(
+            offset=0, expected="ASCII, Latin-1 or UTF-8 text", found="a UTF-16 or UTF-32 byte-order mark"
+        )
     nul = data.find(b"\x00")
     if nul >= 0:
         raise source.error(offset=nul, expected="text", found="a NUL byte")

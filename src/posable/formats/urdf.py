@@ -47,7 +47,9 @@ def read(source: Source, options: Options) -> Scene:
         raise source.error(offset=robot.place, expected="<robot>", found=f"<{shown(robot.tag)[1:-1]}>")
     for element in robot.children:
         if element.tag.startswith("xacro:"):
-            raise source.error("expand it with xacro first", offset=element.place, expected="URDF", found=f"<{element.tag}>")
+            raise source.error(
+                "expand it with xacro first", offset=element.place, expected="URDF", found=f"<{element.tag}>"
+            )
     links = _links(source, robot)
     joints = _joints(source, robot, links)
     root, ordered = _parents_first(source, robot, links, joints)
@@ -66,7 +68,13 @@ def read(source: Source, options: Options) -> Scene:
             sites.append(Site(link if link not in names else f"{link}.link", joint))
     couplings = _couplings(source, joints)
     skeleton = build_skeleton(
-        source, figure, sites, name=robot.attributes.get("name", ""), up="z", couplings=couplings, info={"format": "urdf"}
+        source,
+        figure,
+        sites,
+        name=robot.attributes.get("name", ""),
+        up="z",
+        couplings=couplings,
+        info={"format": "urdf"},
     )
     capsules = tuple(c for link, element in links.items() for c in _capsules(source, element, home[link]))
     return Scene(skeleton=skeleton, capsules=capsules, name=skeleton.name)
@@ -105,7 +113,9 @@ def _joints(source: Source, robot: Element, links: dict[str, Element]) -> list[_
         parent, child = ends
         if child in parents:
             raise source.error(
-                offset=element.place, expected=f"one parent of link {child!r}", found=f"{parents[child]!r} and {parent!r}"
+                offset=element.place,
+                expected=f"one parent of link {child!r}",
+                found=f"{parents[child]!r} and {parent!r}",
             )
         parents[child] = parent
         joints.append(_Joint(element, name, kind, parent, child))
@@ -131,7 +141,9 @@ def _parents_first(
     reached = {joint.name for joint in ordered}
     lost = [joint for joint in joints if joint.name not in reached]
     if lost and len(roots) == 1:
-        raise source.error(offset=lost[0].element.place, expected="joints that form a tree", found=f"a cycle through {lost[0].name!r}")
+        raise source.error(
+            offset=lost[0].element.place, expected="joints that form a tree", found=f"a cycle through {lost[0].name!r}"
+        )
     if len(roots) > 1:
         raise source.error(
             offset=links[roots[1]].place, expected="one root link", found=", ".join(shown(link) for link in roots[:5])
@@ -166,7 +178,9 @@ def _build_joint(source: Source, joint: _Joint, parent: str, link: Element) -> J
     length = float(np.linalg.norm(axis))
     if length < 1e-9:
         where = (axis_element or joint.element).place
-        raise source.error(offset=where, expected=f"an axis of joint {joint.name!r} that is not zero", found=shown(str(axis)))
+        raise source.error(
+            offset=where, expected=f"an axis of joint {joint.name!r} that is not zero", found=shown(str(axis))
+        )
     axis = tuple(float(value) for value in axis / length)
     if joint.kind == "planar":
         return Joint(joint.name, Planar(axis), parent, **place)
@@ -185,7 +199,11 @@ def _limits(source: Source, joint: _Joint) -> tuple[float, float]:
         return -np.inf, np.inf
     low, high = (number(source, limit, side, 0.0, infinite=True) for side in ("lower", "upper"))
     if not low <= high or low == high == np.inf or low == high == -np.inf:
-        raise source.error(offset=limit.place, expected=f"a lower limit of joint {joint.name!r} below the upper", found=f"{low:g} and {high:g}")
+        raise source.error(
+            offset=limit.place,
+            expected=f"a lower limit of joint {joint.name!r} below the upper",
+            found=f"{low:g} and {high:g}",
+        )
     return low, high
 
 
@@ -209,7 +227,9 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
         passed = {joint.name}
         while leader in rules:
             if leader in passed:
-                raise source.error(offset=joint.element.place, expected="mimic joints without a cycle", found=shown(joint.name))
+                raise source.error(
+                    offset=joint.element.place, expected="mimic joints without a cycle", found=shown(joint.name)
+                )
             passed.add(leader)
             leader, more, shift = rules[leader]
             ratio, offset = ratio * more, offset + ratio * shift
@@ -228,7 +248,9 @@ def _capsules(source: Source, link: Element, joint: str) -> list[Capsule]:
                 continue
             radius, length = (number(source, shape, key, 0.0) for key in ("radius", "length"))
             if radius < 0 or length < 0:
-                raise source.error(offset=shape.place, expected="sizes that are not negative", found=f"{radius:g}, {length:g}")
+                raise source.error(
+                    offset=shape.place, expected="sizes that are not negative", found=f"{radius:g}, {length:g}"
+                )
             half = rotation @ np.array([0.0, 0.0, 0.5 * length if shape.tag != "sphere" else 0.0])
             name = collision.attributes.get("name", link.attributes.get("name", ""))
             found.append(Capsule(joint, offset - half, offset + half, radius, name))

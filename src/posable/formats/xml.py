@@ -58,7 +58,9 @@ def parse(source: Source) -> Element:
         parser.Parse(source.data, True)
     except _Refused:
         place = max(parser.CurrentByteIndex, 0)
-        raise source.error("refused for safety", offset=place, expected="XML without DOCTYPE", found="a DOCTYPE or an entity") from None
+        raise source.error(
+            "refused for safety", offset=place, expected="XML without DOCTYPE", found="a DOCTYPE or an entity"
+        ) from None
     except (expat.ExpatError, ValueError, LookupError) as problem:
         place = min(max(parser.ErrorByteIndex, 0), len(source.data))
         reason = expat.ErrorString(parser.ErrorCode) if parser.ErrorCode else str(problem)
@@ -68,7 +70,9 @@ def parse(source: Source) -> Element:
     return roots[0]
 
 
-def numbers(source: Source, element: Element | None, name: str, default: list[float], *, infinite: bool = False) -> np.ndarray:
+def numbers(
+    source: Source, element: Element | None, name: str, default: list[float], *, infinite: bool = False
+) -> np.ndarray:
     """Return an attribute's numbers, as many as `default` has; the default where the element or attribute is missing."""
     text = element.attributes.get(name) if element is not None else None
     if element is None or text is None:
@@ -80,7 +84,9 @@ def numbers(source: Source, element: Element | None, name: str, default: list[fl
     fine = not np.isnan(values).any() and (infinite or bool((np.abs(values) < 1e100).all()))
     if len(values) != len(default) or not fine:
         what = "a number" if len(default) == 1 else f"{len(default)} numbers"
-        raise source.error(offset=element.place, expected=f'{what} in {name}="..." of <{element.tag}>', found=shown(text))
+        raise source.error(
+            offset=element.place, expected=f'{what} in {name}="..." of <{element.tag}>', found=shown(text)
+        )
     return values
 
 
