@@ -3,47 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from posable.errors import GoalError
-from posable.goals.goal import Goal, Spring
-from posable.kernels.fields import DEPTH, SPRING, WIDTH, Springs, work_size
+from posable.errors import GoalError, UnknownName
+from posable.goals.anyof import AnyOf
+from posable.goals.custom import Custom
+from posable.goals.goal import Goal, Spring, UnknownInGoal
+from posable.goals.model import fill_model, place_vectors
+from posable.goals.posture import Coupling, Posture
+from posable.kernels.couplings import (
+    CENTRE_SIDE_SPRING,
+    CENTRE_SPRING,
+    COUPLING_SPRING,
+    CROSS_SPRING,
+    FOLLOWER,
+    LEADER,
+)
+from posable.kernels.direct import MOST_ROWS, direct_hessian
+from posable.kernels.fields import DEPTH, OFF, ROBUST, SPRING, WIDTH, Order, Springs, work_size
 from posable.kernels.gather import evaluate
+from posable.kernels.residuals import residual_rows, residuals_and_jacobian, weight_roots
 from posable.kernels.springs import ANGLE_SPRINGS
 from posable.kinematics import as_poses, scratch
 from posable.skeleton import Skeleton
+from posable.skeleton.flatten import elimination_order
 
 EXTRA = 8  # vectors of n numbers beyond the workspace, for the solver loops
+MIMIC_WEIGHT = 100.0  # of the couplings that a figure brings along, against 1 for a position
+COMBINATIONS = 256  # of the members of several AnyOf goals
 
 
 class Problem:
     """What is wanted of a figure, ready for the solvers.
 
-    skeleton: the figure. goals: one goal or several. Targets with leading axes make a batch of that shape.
+    skeleton: the figure; the couplings that it brings along (mimic joints) are goals too. goals: one goal or several.
+    Targets with leading axes make a batch of that shape.
     """
 
     def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal]):
         self.skeleton = skeleton
         self.goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
-        for goal in self.goals:
-            if not isinstance(goal, Goal):
-                raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
+        if skeleton.couplings:
+            self.goals += mimic_goals(skeleton)
         self.springs: list[Spring] = []
         self.owners: list[int] = []  # the goal of each spring
+        self.choices: list[tuple[AnyOf, list[slice]]] = []  # each AnyOf, and the springs of its members
+        self.customs: list[tuple[Custom, slice]] = []  # each goal in Python, and its springs
+        n = skeleton.size
+        self.pull, self.home = np.zeros(n), np.zeros(n)
+        self.soft = False  # something is to be minimised beyond the goals' tolerances
+        plain = True
         for k, goal in enumerate(self.goals):
-            members = goal.springs(skeleton)
+            if not isinstance(goal, Goal):
+                raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
+            try:
+                members = goal.springs(skeleton) if goal.plain else self._special(goal)
+            except UnknownName as error:
+                raise UnknownInGoal(goal, error) from None
+            plain = plain and (goal.plain or isinstance(goal, Posture)) and goal.priority == self.goals[0].priority
             self.springs += members
             self.owners += [k] * len(members)
-        self.error_names = self._error_names()
+        self.plain = plain  # one level, no goal in Python, no choice: the solver alone answers it
+        self._pack(skeleton)
+
+    def _special(self, goal: Goal) -> list[Spring]:
+        """Take a goal that is more than its springs, and return those that it has."""
+        first = len(self.springs)
+        if isinstance(goal, Posture):
+            pull, home = goal.pulls(self.skeleton)
+            total = self.pull + pull
+            self.home = np.where(total > 0.0, (self.pull * self.home + pull * home) / np.where(total > 0.0, total, 1.0), home)
+            self.pull = total
+            self.soft = True
+            return []
+        if isinstance(goal, AnyOf):
+            members = goal.members_springs(self.skeleton)
+            ends = np.cumsum([first] + [len(member) for member in members])
+            self.choices.append((goal, [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]))
+            if np.prod([len(parts) for _, parts in self.choices]) > COMBINATIONS:
+                raise GoalError(f"{goal}", expected=f"at most {COMBINATIONS} combinations of members", got="more")
+            return [spring for member in members for spring in member]
+        out = goal.springs(self.skeleton)
+        if isinstance(goal, Custom):
+            self.customs.append((goal, slice(first, first + len(out))))
+        return out
+
+    def _pack(self, skeleton: Skeleton) -> None:
+        self._name_errors()
         g = len(self.springs)
         self.kind = np.empty((g, 4), dtype=np.int64)
         self.tolerances = np.empty(g)
         shapes = []
+        coupled = False
         for k, spring in enumerate(self.springs):
             self.kind[k, 0], self.kind[k, 1], self.kind[k, 2], self.kind[k, 3] = spring.kind, spring.body, self.owners[k], spring.other
             self.tolerances[k] = spring.tolerance
+            coupled = coupled or spring.other >= 0 or spring.kind >= CROSS_SPRING
             if spring.data.ndim > 1:
                 shapes.append(spring.data.shape[:-1])
         try:
@@ -57,26 +117,42 @@ class Problem:
                 self.data[:, k] = np.broadcast_to(spring.data, (*self.batch_shape, WIDTH)).reshape(size, WIDTH)
             else:
                 self.data[:, k] = spring.data
-        n = skeleton.size
-        self.pull, self.home = np.zeros(n), np.zeros(n)
-        self.order = skeleton.order
-        self.coupled = False
-        self.soft = bool(np.isinf(self.tolerances).any())
-        self.depth = int(self.order.rows[:, DEPTH].max()) + 1 if n else 1
+        self.coupled = coupled
+        self.order = coupled_order(skeleton, self._groups()) if coupled else skeleton.order
+        self.soft = self.soft or bool(np.isinf(self.tolerances).any())
+        self.depth = int(self.order.rows[:, DEPTH].max()) + 1 if skeleton.size else 1
 
-    def _error_names(self) -> tuple[str, ...]:
-        """Return a unique name for each spring's error: the goal's label, numbered where labels repeat."""
-        names: dict[str, None] = {}
+    def _name_errors(self) -> None:
+        """Name each spring's error: the goal's label, numbered where labels repeat, and the spring's own name."""
         unique: list[str] = []
         labels: dict[str, int] = {}
         for goal in self.goals:
             labels[goal.label] = labels.get(goal.label, 0) + 1
             unique.append(goal.label if labels[goal.label] == 1 else f"{goal.label}#{labels[goal.label]}")
-        for spring, owner in zip(self.springs, self.owners, strict=True):
-            name = unique[owner] + ("." + spring.name if spring.name else "")
-            names[name] = None
         self.labels = tuple(unique)
-        return tuple(names)
+        self.error_names = tuple(
+            [
+                unique[owner] + ("." + spring.name if spring.name else "")
+                for spring, owner in zip(self.springs, self.owners, strict=True)
+            ]
+        )
+        groups: dict[str, list[int]] = {}
+        for k, name in enumerate(self.error_names):
+            groups.setdefault(name, []).append(k)
+        self.error_groups = groups  # the springs whose largest error is the one of that name
+
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """Return the degrees of freedom that goals couple across branches."""
+        groups: list[tuple[int, ...]] = []
+        for k, spring in enumerate(self.springs):
+            if spring.kind in (CENTRE_SPRING, CENTRE_SIDE_SPRING):
+                return (tuple(range(self.skeleton.size)),)
+            if spring.kind == COUPLING_SPRING:
+                groups.append((int(self.data[0, k, FOLLOWER]), int(self.data[0, k, LEADER])))
+            elif spring.other >= 0:
+                apart = path_of(self.skeleton, spring.body) ^ path_of(self.skeleton, spring.other)
+                groups.append(tuple(sorted(apart)))
+        return tuple(dict.fromkeys(groups))
 
     @property
     def work_size(self) -> int:
@@ -97,33 +173,239 @@ class Problem:
         """Return whether a spring's error is an angle [rad] and not a length [m]."""
         return self.kind[spring, SPRING] in ANGLE_SPRINGS
 
+    # ------------------------------------------------------------------------------------------- changes without packing
+
     def move(self, goal: int, moved: Goal) -> None:
-        """Put another target of the same goal in its place, without packing anew."""
+        """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
-        for k, spring in zip(rows, moved.springs(self.skeleton), strict=True):
+        if isinstance(moved, Posture):
+            self._move_posture(goal, moved)
+            return
+        springs = moved.springs(self.skeleton)
+        if len(springs) != len(rows):
+            raise GoalError(f"{moved}", expected=f"a target that makes {len(rows)} springs", got=f"{len(springs)}")
+        for k, spring in zip(rows, springs, strict=True):
+            off = self.data[:, k, ROBUST] < 0.0
             self.data[:, k] = spring.data
+            self.data[off, k, ROBUST] = OFF
         self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
 
+    def _move_posture(self, goal: int, moved: Posture) -> None:
+        self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
+        self.pull, self.home = np.zeros(self.skeleton.size), np.zeros(self.skeleton.size)
+        for other in self.goals:
+            if isinstance(other, Posture):
+                self._special(other)
+
+    def enable(self, goal: int, on: bool = True) -> None:
+        """Switch a goal on or off: off, it has no energy, no force and no error."""
+        if isinstance(self.goals[goal], Posture):
+            pull, _ = self.goals[goal].pulls(self.skeleton)
+            self.pull = pull if on else np.zeros_like(pull)
+            return
+        for k, owner in enumerate(self.owners):
+            if owner == goal:
+                self.data[:, k, ROBUST] = self.springs[k].data[..., ROBUST].max() if on else OFF
+
+    # ------------------------------------------------------------------------------------------------------ choices
+
+    def combinations(self) -> list[tuple[int, ...]]:
+        """Return every choice of members of the AnyOf goals; one empty choice where there are none."""
+        return list(product(*(range(len(parts)) for _, parts in self.choices)))
+
+    def choose(self, data: np.ndarray, combination: tuple[int, ...]) -> None:
+        """Switch off, in spring data (..., g, WIDTH), all members of the AnyOf goals but the chosen ones."""
+        for (_, parts), chosen in zip(self.choices, combination, strict=True):
+            for member, part in enumerate(parts):
+                for k in range(part.start, part.stop):
+                    data[..., k, ROBUST] = self.springs[k].data[..., ROBUST].max() if member == chosen else OFF
+
+    # -------------------------------------------------------------------------------------------------- what it is worth
+
     def evaluate(self, pose: Any, *, exact: bool = True, member: int = 0) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        """Return energy, gradient (n,), Hessian (n, n) and the springs' errors (g,) at one pose (n,)."""
+        """Return energy, gradient (n,), Hessian (n, n) and the springs' errors (g,) at one pose (n,).
+
+        Of AnyOf goals the members of the lowest energy count, unless a solve has switched the others off.
+        """
+        theta = np.ascontiguousarray(as_poses(self.skeleton, pose).reshape(self.skeleton.size))
+        data = self.data[member]
+        if not self.choices and not self.customs:
+            return self._evaluate(theta, data, exact)
+        data = data.copy()
+        offset = 0.0
+        true_errors = []
+        if self.customs:
+            vectors = place_vectors(self.skeleton, theta, [goal for goal, _ in self.customs])
+            for (goal, part), at in zip(self.customs, vectors, strict=True):
+                energy, slope, hessian = goal.model(at)
+                if data[part.start, ROBUST] >= 0.0:
+                    fill_model(data[part], at, slope, hessian)
+                    offset += energy
+                    true_errors.append((part.start, np.sqrt(max(0.0, 2.0 * energy))))
+        settled = all(
+            sum(data[part.start, ROBUST] >= 0.0 for part in parts if part.stop > part.start) <= 1 for _, parts in self.choices
+        )
+        answers = []
+        for combination in [()] if settled else self.combinations():
+            chosen = data.copy()
+            self.choose(chosen, combination) if combination else None
+            answers.append(self._evaluate(theta, chosen, exact))
+        energy, gradient, hessian, errors = min(answers, key=lambda answer: answer[0])
+        for k, error in true_errors:
+            errors[k] = error
+        return energy + offset, gradient, hessian, errors
+
+    def _evaluate(self, theta: np.ndarray, data: np.ndarray, exact: bool) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         n, g = self.skeleton.size, len(self.springs)
-        theta = np.ascontiguousarray(as_poses(self.skeleton, pose).reshape(n))
         gradient, hessian, errors = np.empty(n), np.empty((n, n)), np.empty(g)
-        springs = Springs(self.kind, self.data[member], self.pull, self.home)
         total = evaluate(
-            self.skeleton.figure, self.order, springs, theta, scratch(self.work_size), self.depth, float(exact),
-            gradient, hessian, errors,
+            self.skeleton.figure, self.order, Springs(self.kind, data, self.pull, self.home), theta,
+            scratch(self.work_size), self.depth, float(exact), gradient, hessian, errors,
         )  # fmt: skip
         return total, gradient, hessian, errors
 
-    def energy(self, pose: Any) -> float:
-        """Return the energy at a pose (n,): the sum over the goals."""
-        return self.evaluate(pose)[0]
+    def _each(self, pose: Any, pick: Any) -> Any:
+        """Return pick(pose, member) for one pose, or for poses with leading axes against the targets' own."""
+        poses = as_poses(self.skeleton, pose)
+        if poses.ndim == 1 and not self.batch_shape:
+            return pick(poses, 0)
+        shape = np.broadcast_shapes(poses.shape[:-1], self.batch_shape)
+        flat = np.broadcast_to(poses, (*shape, self.skeleton.size)).reshape(-1, self.skeleton.size)
+        members = np.broadcast_to(np.arange(self.data.shape[0]).reshape(self.batch_shape or ()), shape).ravel()
+        every = np.array([pick(theta, int(member)) for theta, member in zip(flat, members, strict=True)])
+        return every.reshape(*shape, *every.shape[1:])
+
+    def energy(self, pose: Any) -> Any:
+        """Return the energy at a pose (n,), a float, or at poses (..., n), an array: the sum over the goals."""
+        return self._each(pose, lambda theta, member: self.evaluate(theta, member=member)[0])
 
     def gradient(self, pose: Any) -> np.ndarray:
-        """Return the gradient (n,) of the energy at a pose (n,)."""
-        return self.evaluate(pose)[1]
+        """Return the gradient (..., n) of the energy at poses (..., n)."""
+        return self._each(pose, lambda theta, member: self.evaluate(theta, member=member)[1])
 
-    def hessian(self, pose: Any, *, kind: str = "exact") -> np.ndarray:
-        """Return the Hessian (n, n) of the energy at a pose (n,): "exact" or "gauss-newton"."""
-        return self.evaluate(pose, exact=kind == "exact")[2]
+    def errors(self, pose: Any) -> dict[str, Any]:
+        """Return how far each goal is from its target [m, rad] at poses (..., n), by label."""
+        values = self._each(pose, lambda theta, member: self.evaluate(theta, member=member)[3])
+        out = {name: values[..., springs].max(axis=-1) for name, springs in self.error_groups.items()}
+        return {name: float(value) if np.ndim(value) == 0 else value for name, value in out.items()}
+
+    def hessian(self, pose: Any, *, kind: str = "exact", method: str = "gathered") -> np.ndarray:
+        """Return the Hessian (..., n, n) of the energy at poses (..., n).
+
+        kind: "exact" or "gauss-newton". method: "gathered" (mathematics.md), or "direct", seed 004's algorithm 4 goal by
+        goal, for positions, directions and orientations.
+        """
+        if kind not in ("exact", "gauss-newton"):
+            raise GoalError("hessian: kind", expected="'exact' or 'gauss-newton'", got=repr(kind))
+        if method == "gathered":
+            return self._each(pose, lambda theta, member: self.evaluate(theta, exact=kind == "exact", member=member)[2])
+        if method == "direct":
+            return self._each(pose, lambda theta, member: self._direct(theta, kind == "exact", member))
+        raise GoalError("hessian: method", expected="'gathered' or 'direct'", got=repr(method))
+
+    def _direct(self, pose: np.ndarray, exact: bool, member: int) -> np.ndarray:
+        n, g = self.skeleton.size, len(self.springs)
+        springs = Springs(self.kind, self.data[member], self.pull, self.home)
+        gradient, hessian = np.empty(n), np.empty((n, n))
+        failed = -1
+        if self.coupled or self.customs or self.choices:
+            failed = int(np.argmax((self.kind[:, SPRING] >= CROSS_SPRING) | (self.kind[:, 3] >= 0)))
+        else:
+            failed = direct_hessian(
+                self.skeleton.figure, springs, np.ascontiguousarray(pose), scratch(self.work_size), self.depth, float(exact),
+                np.zeros(16), np.empty((MOST_ROWS * max(g, 1), n)), gradient, hessian,
+            )  # fmt: skip
+        if failed >= 0:
+            goal = self.goals[self.owners[failed]]
+            raise GoalError(f"hessian: {goal}", expected="positions, directions and orientations for method='direct'", got=None)
+        return hessian
+
+    def residuals(self, pose: Any, *, jacobian: bool = False, vectors: bool = False) -> Any:
+        """Return the stacked residuals (m,) at a pose (n,), or (residuals, Jacobian (m, n)): the energy is 1/2 r'r.
+
+        vectors: an orientation as the rotation vector of its error (3 rows), not as three axes (9 rows).
+        """
+        if self.customs or self.choices:
+            raise GoalError("residuals", expected="goals that are squared residuals", got="an energy in Python or a choice")
+        theta = np.ascontiguousarray(as_poses(self.skeleton, pose).reshape(self.skeleton.size))
+        springs = Springs(self.kind, self.data[0], self.pull, self.home)
+        rows = int(residual_rows(springs, int(vectors)))
+        r, j = np.zeros(rows), np.zeros((rows, self.skeleton.size))
+        residuals_and_jacobian(
+            self.skeleton.figure, springs, self.roots(vectors), theta, scratch(self.work_size), self.depth, int(vectors), r, j
+        )
+        return (r, j) if jacobian else r
+
+    def roots(self, vectors: bool) -> np.ndarray:
+        """Return (g, 9): C by rows with C'C the weight of each spring, as kernels/residuals.py wants it."""
+        return weight_roots(self.kind, self.data[0], vectors)
+
+    def check_derivatives(self, pose: Any, *, step: float = 1e-3) -> DerivativeCheck:
+        """Compare gradient and exact Hessian at a pose (n,) with differences of the energy and of the gradient."""
+        theta = as_poses(self.skeleton, pose).reshape(self.skeleton.size)
+        _, gradient, hessian, _ = self.evaluate(theta)
+        slope = differences(lambda x: np.array(self.evaluate(x)[0]), theta, step)
+        curve = differences(lambda x: self.evaluate(x)[1], theta, step)
+        return DerivativeCheck(relative_gap(gradient, slope), relative_gap(hessian, curve))
+
+
+@dataclass(frozen=True)
+class DerivativeCheck:
+    """How far gradient and Hessian are from differences, as a part of their largest entry; `ok`: both below 1e-6."""
+
+    gradient: float
+    hessian: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether both agree."""
+        return self.gradient < 1e-6 and self.hessian < 1e-6
+
+    def __str__(self) -> str:
+        word = "agree" if self.ok else "do not agree"
+        return f"derivatives {word} with differences: gradient to {self.gradient:.1e}, Hessian to {self.hessian:.1e}"
+
+
+def differences(function: Any, x: np.ndarray, step: float) -> np.ndarray:
+    """Return the derivative (..., n) of an array function at x (n,), by central differences extrapolated once."""
+    columns = []
+    for i in range(x.size):
+        move = np.zeros(x.size)
+        move[i] = step
+        wide = (function(x + move) - function(x - move)) / (2.0 * step)
+        near = (function(x + 0.5 * move) - function(x - 0.5 * move)) / step
+        columns.append((4.0 * near - wide) / 3.0)
+    return np.stack(columns, axis=-1)
+
+
+def relative_gap(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the largest difference of two arrays against their largest entry, or against 1 where all are small."""
+    return float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
+
+
+def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:
+    """Return the couplings that a figure brings along as goals.
+
+    They are springs with a high weight and not eliminated, so that any solver serves them and a limit on a follower
+    still counts; where everything is reached they hold to their tolerance.
+    """
+    return tuple(
+        Coupling(follower, leader, ratio=ratio, offset=offset, weight=MIMIC_WEIGHT)
+        for follower, leader, ratio, offset in skeleton.couplings
+    )
+
+
+def path_of(skeleton: Skeleton, body: int) -> set[int]:
+    """Return the degrees of freedom that move a body."""
+    out: set[int] = set()
+    while body >= 0:
+        parent, first, last, _ = skeleton.figure.body[body]
+        out.update(range(int(first), int(last)))
+        body = int(parent)
+    return out
+
+
+@lru_cache(maxsize=64)
+def coupled_order(skeleton: Skeleton, groups: tuple[tuple[int, ...], ...]) -> Order:
+    """Return the elimination order of a figure whose degrees of freedom are coupled in groups."""
+    return elimination_order(skeleton.figure.dof, groups)

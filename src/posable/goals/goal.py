@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from posable.errors import GoalError
+from posable.errors import GoalError, UnknownName
 from posable.kernels.fields import MEASURE, POINT, ROBUST, WEIGHT, WIDTH
+from posable.kernels.joints import unit_axis
 from posable.skeleton import Skeleton
 
 POSITION_TOLERANCE = 1e-4  # [m]
 ANGLE_TOLERANCE = 1e-3  # [rad]
+
+
+class UnknownInGoal(GoalError, UnknownName):
+    """A goal that names a body, a joint or a degree of freedom that the figure does not have."""
+
+    def __init__(self, goal: object, error: UnknownName):
+        UnknownName.__init__(self, error.kind, error.name, error.choices)
+        self.message = f"{goal}: {UnknownName.__str__(self)}"
+        self.expected, self.got = f"a {error.kind} of the figure", error.name
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class Spring(NamedTuple):
@@ -21,8 +34,8 @@ class Spring(NamedTuple):
     body: int
     data: np.ndarray  # (..., WIDTH)
     tolerance: float  # [m, rad]; infinity: it never decides
-    name: str = ""  # added to the goal's label where a goal has several
-    other: int = -1
+    name: str = ""  # added to the goal's label where a goal has several; springs of one name share one error
+    other: int = -1  # the body that its target is fixed on; -1: the world
 
 
 class Goal:
@@ -32,6 +45,8 @@ class Goal:
     label: its name in results, the body's by default. priority: lower is stricter, a level never pays for a later one.
     robust: a scale [m, rad] beyond which it pulls no harder; None: none.
     """
+
+    plain: ClassVar[bool] = True  # springs on bodies and nothing else: what the front door serves without detours
 
     def __init__(self, label: str | None, tolerance: Any, priority: int, robust: float | None):
         self.label = label or self.default_label()
@@ -51,9 +66,16 @@ class Goal:
         """Return the goal primitives that it is made of, on this skeleton."""
         raise NotImplementedError
 
-    def moved(self, target: Any) -> Goal:
-        """Return the same goal with another target."""
+    def aim(self, target: Any) -> None:
+        """Check a target and take it; called once when the goal is made, and by `moved` on a copy."""
         raise GoalError(f"{type(self).__name__} has no target to move")
+
+    def moved(self, target: Any) -> Self:
+        """Return the same goal with another target."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out.aim(target)
+        return out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({getattr(self, 'label', '')!r})"
@@ -81,6 +103,53 @@ def positive(value: Any, what: str) -> float:
     if not out >= 0.0:
         raise GoalError(what, expected="a number that is not negative", got=repr(value))
     return out
+
+
+def unit_vectors(value: Any, what: str) -> np.ndarray:
+    """Return directions (..., 3) of length one, given as "x", "-y", or numbers of any length but zero."""
+    if isinstance(value, str):
+        return named_axis(value, what)
+    out = numbers(value, (3,), what)
+    length = np.linalg.norm(out, axis=-1, keepdims=True)
+    if not (length > 1e-12).all():
+        raise GoalError(what, expected="a direction", got="a vector of no length")
+    return out / length
+
+
+def named_axis(axis: Any, what: str) -> np.ndarray:
+    """Return an axis given as "x", "-y" or as three numbers of length one, as (3,)."""
+    if isinstance(axis, str):
+        out = unit_axis(axis)
+        if not out.any():
+            raise GoalError(what, expected="'x', 'y' or 'z', with or without a sign, or a unit vector", got=repr(axis))
+        return out
+    out = numbers(axis, (3,), what)
+    length = float(np.linalg.norm(out)) if out.ndim == 1 else np.nan
+    if not abs(length - 1.0) < 1e-6:
+        got = f"length {length:.6g}" if out.ndim == 1 else f"shape {out.shape}"
+        raise GoalError(what, expected="a vector of length 1", got=got)
+    return out / length
+
+
+def batch_of(*arrays: np.ndarray, what: str) -> tuple[int, ...]:
+    """Return the leading axes that arrays (..., 3) make together."""
+    try:
+        return np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+    except ValueError:
+        shapes = " and ".join(str(array.shape) for array in arrays)
+        raise GoalError(what, expected="leading axes that agree", got=f"shapes {shapes}") from None
+
+
+def single_weight(weight: Any, what: str) -> np.ndarray:
+    """Return a weight that is one number, as the six numbers of a spring."""
+    w = positive(weight, what)
+    return np.array([w, w, w, 0.0, 0.0, 0.0])
+
+
+def across(directions: np.ndarray) -> np.ndarray:
+    """Return n n' (..., 6) as xx yy zz xy xz yz for directions (..., 3)."""
+    x, y, z = directions[..., 0], directions[..., 1], directions[..., 2]
+    return np.stack([x * x, y * y, z * z, x * y, x * z, y * z], axis=-1)
 
 
 def weight_matrix(weight: Any, what: str) -> np.ndarray:
@@ -136,4 +205,4 @@ def set_weight(data: np.ndarray, weight: np.ndarray, robust: float | None, measu
     if measure is not None:
         data[..., MEASURE : MEASURE + 6] = measure
     if robust is not None:
-        data[..., ROBUST] = max(weight[:3]) * robust * robust
+        data[..., ROBUST] = weight[..., :3].max() * robust * robust

@@ -47,11 +47,13 @@ AT = 12  # 3 [m]: the target point, in the world
 ALONG = 15  # 9: the target frame, in the world, by rows; a direction in its first three
 WEIGHT = 24  # 6: symmetric weight xx yy zz xy xz yz
 MEASURE = 30  # 6: symmetric, what counts as error: |r| = sqrt(r' M r)
-ROBUST = 36  # energy beyond which a spring pulls no harder; 0: none
+ROBUST = 36  # energy beyond which a spring pulls no harder; 0: none; OFF: the spring is switched off
 SIZE = 37  # [m]: a length that the kind needs (radius, distance, margin)
 POINT2 = 38  # 3 [m]: the second point, in the other body
 AXES2 = 41  # 9: the second frame, in the other body
 WIDTH = 50  # numbers in a row
+
+OFF = -1.0  # in ROBUST: the spring is switched off; it has no energy, no force and no error
 
 
 class Springs(NamedTuple):
@@ -85,8 +87,13 @@ class Workspace(NamedTuple):
     chain: np.ndarray  # (6, d) the twists of the dofs above the one at hand, by depth
     frame: np.ndarray  # (9,) a rotation by rows, for one body at a time
     error: np.ndarray  # (g,) [m, rad]: how far each spring is from its goal
+    row: np.ndarray  # (WIDTH,) the data of one spring whose target is on another body, placed in the world
+    load: np.ndarray  # (27,) wrench (6) and stiffness (21) of that spring
+    centre: np.ndarray  # (3,) [m]: centre of mass, relative to `origin`
+    mass: np.ndarray  # (b, 4) [1, m]: share of the mass that each body carries, and its moment
+    column: np.ndarray  # (n, 3) [m]: how each dof moves the centre of mass
 
 
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return how many numbers `workspace` carves."""
-    return 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g
+    return 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g + 3 * n + 4 * b + WIDTH + 30

@@ -8,10 +8,10 @@ Hessian_ij = S_j . h_i for j = i and every dof j above i, with h_i = B_i S_i plu
 from __future__ import annotations
 
 from .compiler import entry, kernel, small
-from .fields import ABOVE, AXIS, BODY, DEPTH, FIRST, KIND, LAST, LEVEL, ON, PARENT, SPRING, VISIT
+from .couplings import add_couplings, add_springs, has_centre, total_energy
+from .fields import ABOVE, AXIS, BODY, DEPTH, FIRST, KIND, LAST, LEVEL, PARENT, VISIT
 from .joints import ROTVEC, SWING, joint_curvature, parameters_of
-from .kinematics import forward, rest_rotation, workspace
-from .springs import add_spring, total_energy
+from .kinematics import centre_of_mass, forward, rest_rotation, workspace
 
 
 @kernel
@@ -22,18 +22,6 @@ def clear_bodies(ws):
             ws.wrench[b, k] = 0.0
         for k in range(21):
             ws.stiffness[b, k] = 0.0
-
-
-@kernel
-def add_springs(springs, ws, exact):
-    """Put the wrench and stiffness of every spring on its body; exact is 1, or 0 for Gauss-Newton."""
-    clear_bodies(ws)
-    for k in range(springs.kind.shape[0]):
-        b = springs.kind[k, ON]
-        add_spring(
-            springs.kind[k, SPRING], springs.data[k], ws.origin, ws.position[b], ws.rotation[b],
-            exact, ws.error, k, ws.wrench[b], ws.stiffness[b],
-        )  # fmt: skip
 
 
 @kernel
@@ -129,14 +117,19 @@ def clear_hessian(ws):
 def energy_at(figure, springs, theta, ws):
     """Place the figure and return its energy."""
     forward(figure, theta, ws)
+    if has_centre(springs):
+        centre_of_mass(figure, ws, ws.centre)
     return total_energy(springs, theta, ws)
 
 
 @kernel
 def derivatives(figure, order, springs, theta, ws, exact):
-    """Write gradient and Hessian at a pose whose bodies are placed."""
-    add_springs(springs, ws, exact)
+    """Write gradient and Hessian at a pose whose bodies are placed; a coupled Hessian was cleared before."""
+    clear_bodies(ws)
+    coupled = add_springs(figure, springs, ws, exact)
     gather(figure, order, springs, theta, ws, exact)
+    if coupled:
+        add_couplings(figure, order, springs, theta, ws, exact)
 
 
 @entry

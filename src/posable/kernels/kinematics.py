@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .compiler import entry, kernel, small
-from .fields import AXIS, FIRST, KIND, LAST, PARENT, TURNED, Workspace
+from .fields import AXIS, FIRST, KIND, LAST, PARENT, TURNED, WIDTH, Workspace
 from .joints import move, parameters_of
 from .rotations import sines_cosines
 
@@ -51,9 +51,19 @@ def workspace(work, n, b, g, d):
     frame = work[i : i + 9]
     i += 9
     error = work[i : i + g]
+    i += g
+    row = work[i : i + WIDTH]
+    i += WIDTH
+    load = work[i : i + 27]
+    i += 27
+    centre = work[i : i + 3]
+    i += 3
+    mass = work[i : i + 4 * b].reshape(b, 4)
+    i += 4 * b
+    column = work[i : i + 3 * n].reshape(n, 3)
     return Workspace(
         sine, cosine, origin, position, rotation, twist, wrench, stiffness,
-        gradient, hessian, factor, step, trial, best, spare, path, chain, frame, error,
+        gradient, hessian, factor, step, trial, best, spare, path, chain, frame, error, row, load, centre, mass, column,
     )  # fmt: skip
 
 

@@ -6,7 +6,14 @@ ORIENTATION  9 rows: the three axes of the frame, weighed together, exactly E; o
              the rotation vector of the error, in the goal's axes, and C times the angular velocity (seed 001, 3.3)
 AIM          3 rows: c (d - u(e))
 SIDE         1 row: c times the depth, zero on the right side
+DISTANCE     1 row: c (size - d); CLEAR the same, zero where it is clear
+MODEL        3 rows: C (v - target), where it has no linear term
+CENTRE       3 rows: C (centre of mass - target); CENTRE_SIDE: 1 row
+COUPLING     1 row
+CROSS        no row of its own: the rows of its first spring gain C_ab (v_b - target_b), so that C'C is the full weight
 pull         1 row for each degree of freedom that has one
+
+Where the target is on another body, J is the difference of what the dofs of the two do.
 
 A robust spring is weighed by the root of its slope, so that J'r is its gradient; then E is not 1/2 r'r.
 """
@@ -15,17 +22,38 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from .clearance import clearance_terms, segment_gap
 from .compiler import entry, kernel
+from .couplings import (
+    CENTRE_SIDE_SPRING,
+    CENTRE_SPRING,
+    COUPLING_SPRING,
+    CROSS_SPRING,
+    FOLLOWER,
+    LEADER,
+    RATIO,
+    centre_columns,
+    coupling_gap,
+    cross_vectors,
+    has_centre,
+    place_target,
+)
 from .direct import vector_columns
-from .fields import ABOVE, ALONG, AT, AXES, ON, POINT, ROBUST, SIZE, SPRING
-from .kinematics import forward, last_dof, workspace
+from .fields import ABOVE, ALONG, AT, AXES, AXES2, MEASURE, ON, OTHER, POINT, ROBUST, SIZE, SPRING, WEIGHT
+from .kinematics import centre_of_mass, forward, last_dof, workspace
 from .springs import (
     AIM_SPRING,
+    CLEAR_SPRING,
     DIRECTION_SPRING,
+    DISTANCE_SPRING,
+    MODEL_SPRING,
     ORIENTATION_SPRING,
     POINT_SPRING,
     SIDE_SPRING,
     frame_axis,
+    model_residual,
     robust_factors,
     rotated,
 )
@@ -33,12 +61,39 @@ from .springs import (
 
 @kernel
 def rows_of(kind, vectors):
-    """Return how many rows a spring has, or -1 for a kind that is no residual of one body."""
-    if kind == SIDE_SPRING:
+    """Return how many rows a spring has."""
+    if kind == SIDE_SPRING or kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
         return 1
+    if kind == CENTRE_SIDE_SPRING or kind == COUPLING_SPRING:
+        return 1
+    if kind == CROSS_SPRING:
+        return 0
     if kind == ORIENTATION_SPRING:
         return 3 if vectors else 9
-    return 3 if kind in (POINT_SPRING, DIRECTION_SPRING, AIM_SPRING) else -1
+    return 3
+
+
+def weight_roots(kind: np.ndarray, data: np.ndarray, vectors: bool) -> np.ndarray:
+    """Return roots (g, 9) of the weights of springs with kind (g, 4) and data (g, WIDTH), as the kernels here want them.
+
+    A POINT or MODEL spring that is part of a full weight matrix brings its own root, in AXES.
+    """
+    out = np.zeros((len(data), 9))
+    for k, row in enumerate(data):
+        xx, yy, zz, xy, xz, yz = row[WEIGHT : WEIGHT + 6]
+        weight = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        spring = kind[k, SPRING]
+        if spring not in (POINT_SPRING, ORIENTATION_SPRING, MODEL_SPRING, CENTRE_SPRING):
+            out[k, 0] = math.sqrt(max(0.0, xx))
+            continue
+        if spring != ORIENTATION_SPRING and row[AXES : AXES + 9].any():
+            out[k] = row[AXES : AXES + 9]
+            continue
+        if spring == ORIENTATION_SPRING and vectors:
+            weight = np.trace(weight) * np.eye(3) - weight
+        values, turn = np.linalg.eigh(weight)
+        out[k] = (turn * np.sqrt(np.maximum(values, 0.0)) @ turn.T).ravel()
+    return out
 
 
 @entry
@@ -130,27 +185,33 @@ def scale_rows(figure, body, factor, row, rows, residuals, jacobian):
 @kernel
 def point_rows(figure, ws, body, spring, row, residuals, jacobian):
     """Write e - target and its Jacobian."""
+    point_rows_along(figure, ws, body, body, spring, row, residuals, jacobian)
+
+
+@kernel
+def point_rows_along(figure, ws, body, walk, spring, row, residuals, jacobian):
+    """Write e - target, and its Jacobian by the dofs that move the body `walk`, as if they moved this one."""
     x, y, z = rotated(ws.rotation[body], spring, POINT)
     p = ws.position[body]
     x, y, z = x + p[0], y + p[1], z + p[2]
     residuals[row] = ws.origin[0] + x - spring[AT]
     residuals[row + 1] = ws.origin[1] + y - spring[AT + 1]
     residuals[row + 2] = ws.origin[2] + z - spring[AT + 2]
-    vector_columns(figure, ws, body, x, y, z, 1.0, jacobian, row)
+    vector_columns(figure, ws, walk, x, y, z, 1.0, jacobian, row)
 
 
 @kernel
-def direction_rows(figure, ws, body, spring, row, residuals, jacobian):
+def direction_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
     """Write d - t and its Jacobian."""
     x, y, z = rotated(ws.rotation[body], spring, AXES)
     residuals[row] = x - spring[ALONG]
     residuals[row + 1] = y - spring[ALONG + 1]
     residuals[row + 2] = z - spring[ALONG + 2]
-    vector_columns(figure, ws, body, x, y, z, 0.0, jacobian, row)
+    vector_columns(figure, ws, walk, x, y, z, 0.0, jacobian, row)
 
 
 @kernel
-def axes_rows(figure, ws, body, spring, c, row, residuals, jacobian):
+def axes_rows(figure, ws, body, walk, spring, c, row, residuals, jacobian):
     """Write the three axes of a frame less those of its target, mixed by c (9,): r_k = sum_q c_kq (b_q - t_q)."""
     r = ws.rotation[body]
     for k in range(3):
@@ -163,24 +224,24 @@ def axes_rows(figure, ws, body, spring, c, row, residuals, jacobian):
             tx, ty, tz = tx + a * spring[ALONG + q], ty + a * spring[ALONG + 3 + q], tz + a * spring[ALONG + 6 + q]
         at = row + 3 * k
         residuals[at], residuals[at + 1], residuals[at + 2] = x - tx, y - ty, z - tz
-        vector_columns(figure, ws, body, x, y, z, 0.0, jacobian, at)
+        vector_columns(figure, ws, walk, x, y, z, 0.0, jacobian, at)
 
 
 @kernel
-def rotation_rows(figure, ws, body, spring, row, residuals, jacobian):
+def rotation_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
     """Write the rotation vector of the error and the angular velocity, both in the axes of the goal's frame."""
     r = ws.rotation[body]
     rotation_error(r, spring, residuals[row : row + 3])
     for k in range(3):
         x, y, z = frame_axis(r, spring, k)
-        i = last_dof(figure, body)
+        i = last_dof(figure, walk)
         while i >= 0:
             jacobian[row + k, i] = x * ws.twist[i, 0] + y * ws.twist[i, 1] + z * ws.twist[i, 2]
             i = figure.dof[i, ABOVE]
 
 
 @kernel
-def aim_rows(figure, ws, body, spring, row, residuals, jacobian):
+def aim_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
     """Write d - u, u the unit vector from the point e to the target, and its Jacobian w x d + (1 - uu') J_e / |.|."""
     ex, ey, ez = rotated(ws.rotation[body], spring, POINT)
     p = ws.position[body]
@@ -193,7 +254,7 @@ def aim_rows(figure, ws, body, spring, row, residuals, jacobian):
     ux, uy, uz = x / length, y / length, z / length
     dx, dy, dz = rotated(ws.rotation[body], spring, AXES)
     residuals[row], residuals[row + 1], residuals[row + 2] = dx - ux, dy - uy, dz - uz
-    i = last_dof(figure, body)
+    i = last_dof(figure, walk)
     while i >= 0:
         t = ws.twist[i]
         jx, jy, jz = t[1] * ez - t[2] * ey + t[3], t[2] * ex - t[0] * ez + t[4], t[0] * ey - t[1] * ex + t[5]
@@ -205,7 +266,7 @@ def aim_rows(figure, ws, body, spring, row, residuals, jacobian):
 
 
 @kernel
-def side_row(figure, ws, body, spring, row, residuals, jacobian):
+def side_row(figure, ws, body, walk, spring, row, residuals, jacobian):
     """Write the depth on the wrong side of a plane, and its Jacobian; both zero on the right side."""
     ex, ey, ez = rotated(ws.rotation[body], spring, POINT)
     p, o = ws.position[body], ws.origin
@@ -215,7 +276,7 @@ def side_row(figure, ws, body, spring, row, residuals, jacobian):
     residuals[row] = max(0.0, spring[SIZE] - height)
     if residuals[row] == 0.0:
         return
-    i = last_dof(figure, body)
+    i = last_dof(figure, walk)
     while i >= 0:
         t = ws.twist[i]
         jx, jy, jz = t[1] * ez - t[2] * ey + t[3], t[2] * ex - t[0] * ez + t[4], t[0] * ey - t[1] * ex + t[5]
@@ -224,50 +285,199 @@ def side_row(figure, ws, body, spring, row, residuals, jacobian):
 
 
 @kernel
-def spring_rows(figure, ws, kind, body, spring, c, vectors, row, residuals, jacobian):
-    """Write the rows of one spring; c (9,) is the root of its weight, by rows."""
+def clear_row(figure, ws, kind, body, walk, spring, row, residuals, jacobian):
+    """Write size - d between two segments, and its Jacobian -delta.(v + w x e) / d; zeros where a CLEAR spring is idle."""
+    f, _ = clearance_terms(spring, kind == CLEAR_SPRING, ws.origin, ws.position[body], ws.rotation[body], 1.0)
+    ex, ey, ez, x, y, z, _, _, _, _, _ = segment_gap(spring, ws.origin, ws.position[body], ws.rotation[body])
+    d = math.sqrt(x * x + y * y + z * z)
+    residuals[row] = 0.0
+    if d < 1e-9 or (kind == CLEAR_SPRING and f == 0.0):
+        return
+    residuals[row] = spring[SIZE] - d
+    i = last_dof(figure, walk)
+    while i >= 0:
+        t = ws.twist[i]
+        jx, jy, jz = t[1] * ez - t[2] * ey + t[3], t[2] * ex - t[0] * ez + t[4], t[0] * ey - t[1] * ex + t[5]
+        jacobian[row, i] = -(jx * x + jy * y + jz * z) / d
+        i = figure.dof[i, ABOVE]
+
+
+@kernel
+def model_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
+    """Write v - target of a point or a direction, and its Jacobian."""
+    p, moves = ws.position[body], spring[MEASURE]
+    residuals[row], residuals[row + 1], residuals[row + 2] = model_residual(spring, ws.origin, p, ws.rotation[body])
+    x, y, z = rotated(ws.rotation[body], spring, POINT)
+    x, y, z = x + moves * p[0], y + moves * p[1], z + moves * p[2]
+    vector_columns(figure, ws, walk, x, y, z, moves, jacobian, row)
+
+
+@kernel
+def spring_rows(figure, ws, kind, body, walk, spring, c, vectors, row, residuals, jacobian):
+    """Write the rows of one spring; c (9,) is the root of its weight, by rows. walk: the body whose dofs it is about."""
     rows = rows_of(kind, vectors)
     if kind == POINT_SPRING:
-        point_rows(figure, ws, body, spring, row, residuals, jacobian)
-        combine(figure, body, c, row, residuals, jacobian)
+        point_rows_along(figure, ws, body, walk, spring, row, residuals, jacobian)
+        combine(figure, walk, c, row, residuals, jacobian)
+    elif kind == MODEL_SPRING:
+        model_rows(figure, ws, body, walk, spring, row, residuals, jacobian)
+        combine(figure, walk, c, row, residuals, jacobian)
     elif kind == ORIENTATION_SPRING and vectors:
-        rotation_rows(figure, ws, body, spring, row, residuals, jacobian)
-        combine(figure, body, c, row, residuals, jacobian)
+        rotation_rows(figure, ws, body, walk, spring, row, residuals, jacobian)
+        combine(figure, walk, c, row, residuals, jacobian)
     elif kind == ORIENTATION_SPRING:
-        axes_rows(figure, ws, body, spring, c, row, residuals, jacobian)
+        axes_rows(figure, ws, body, walk, spring, c, row, residuals, jacobian)
     else:
         if kind == DIRECTION_SPRING:
-            direction_rows(figure, ws, body, spring, row, residuals, jacobian)
+            direction_rows(figure, ws, body, walk, spring, row, residuals, jacobian)
         elif kind == AIM_SPRING:
-            aim_rows(figure, ws, body, spring, row, residuals, jacobian)
+            aim_rows(figure, ws, body, walk, spring, row, residuals, jacobian)
+        elif kind == SIDE_SPRING:
+            side_row(figure, ws, body, walk, spring, row, residuals, jacobian)
         else:
-            side_row(figure, ws, body, spring, row, residuals, jacobian)
-        scale_rows(figure, body, c[0], row, rows, residuals, jacobian)
+            clear_row(figure, ws, kind, body, walk, spring, row, residuals, jacobian)
+        scale_rows(figure, walk, c[0], row, rows, residuals, jacobian)
+    soften_rows(spring, row, rows, residuals, jacobian)
+
+
+@kernel
+def soften_rows(spring, row, rows, residuals, jacobian):
+    """Weigh the rows of a robust spring by the root of its slope."""
     if spring[ROBUST] > 0.0:
         energy = 0.0
         for k in range(row, row + rows):
             energy += 0.5 * residuals[k] * residuals[k]
         _, slope, _ = robust_factors(energy, spring[ROBUST])
-        scale_rows(figure, body, math.sqrt(slope), row, rows, residuals, jacobian)
+        factor = math.sqrt(slope)
+        for k in range(row, row + rows):
+            residuals[k] *= factor
+            for i in range(jacobian.shape[1]):
+                jacobian[k, i] *= factor
+
+
+@kernel
+def relative_rows(figure, springs, k, ws, c, vectors, row, residuals, jacobian):
+    """Write the rows of a spring whose target is on another body: dofs of that body count against, common ones not."""
+    kind, body, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
+    rows = rows_of(kind, vectors)
+    place_target(kind, springs.data[k], ws.origin, ws.position[other], ws.rotation[other], ws.row)
+    if kind == POINT_SPRING:  # the weight is in the axes of the other body: C R'
+        r, c_world = ws.rotation[other], ws.load
+        for i in range(3):
+            for j in range(3):
+                c_world[3 * i + j] = c[3 * i] * r[3 * j] + c[3 * i + 1] * r[3 * j + 1] + c[3 * i + 2] * r[3 * j + 2]
+        c = c_world
+    spring_rows(figure, ws, kind, body, other, ws.row, c, vectors, row, residuals, jacobian)
+    i = last_dof(figure, other)
+    while i >= 0:
+        for q in range(row, row + rows):
+            jacobian[q, i] = -jacobian[q, i]
+        i = figure.dof[i, ABOVE]
+    # the rows are written again, for the dofs of the body; its robust factor must not meet the first ones twice
+    factor = 1.0
+    if ws.row[ROBUST] > 0.0:
+        energy = 0.0
+        for q in range(row, row + rows):  # after softening: r'r / 2 = slope E, slope = 1 / sqrt(1 + 2E/s)
+            energy += 0.5 * residuals[q] * residuals[q]
+        s = ws.row[ROBUST]
+        root = energy / s + math.sqrt(energy * energy / (s * s) + 1.0)
+        factor = math.sqrt(root)  # one over the root of the slope
+    i = last_dof(figure, other)
+    while i >= 0:
+        for q in range(row, row + rows):
+            jacobian[q, i] *= factor
+        i = figure.dof[i, ABOVE]
+    spring_rows(figure, ws, kind, body, body, ws.row, c, vectors, row, residuals, jacobian)
+    i, j = last_dof(figure, other), last_dof(figure, body)
+    while i != j:
+        if i > j:
+            i = figure.dof[i, ABOVE]
+        else:
+            j = figure.dof[j, ABOVE]
+    while i >= 0:
+        for q in range(row, row + rows):
+            jacobian[q, i] = 0.0
+        i = figure.dof[i, ABOVE]
+
+
+@kernel
+def cross_rows(figure, springs, k, ws, row, residuals, jacobian):
+    """Add what the second vector of a CROSS spring gives to the rows of the first, which stand SIZE rows above."""
+    spring, t = springs.data[k], ws.twist
+    at = row - int(spring[SIZE])
+    mb, scale = spring[MEASURE + 1], math.sqrt(spring[WEIGHT])
+    _, _, _, bx, by, bz, _, _, _, x, y, z = cross_vectors(springs, k, ws)
+    for q in range(3):
+        cx, cy, cz = scale * spring[AXES2 + 3 * q], scale * spring[AXES2 + 3 * q + 1], scale * spring[AXES2 + 3 * q + 2]
+        residuals[at + q] += cx * x + cy * y + cz * z
+        i = last_dof(figure, springs.kind[k, OTHER])
+        while i >= 0:
+            jacobian[at + q, i] += (
+                cx * (t[i, 1] * bz - t[i, 2] * by + mb * t[i, 3])
+                + cy * (t[i, 2] * bx - t[i, 0] * bz + mb * t[i, 4])
+                + cz * (t[i, 0] * by - t[i, 1] * bx + mb * t[i, 5])
+            )
+            i = figure.dof[i, ABOVE]
+
+
+@kernel
+def centre_rows(kind, spring, ws, c, row, residuals, jacobian):
+    """Write the rows of a spring on the centre of mass; ws.centre and ws.column are set."""
+    o, m, column = ws.origin, ws.centre, ws.column
+    x, y, z = o[0] + m[0] - spring[AT], o[1] + m[1] - spring[AT + 1], o[2] + m[2] - spring[AT + 2]
+    n = jacobian.shape[1]
+    if kind == CENTRE_SIDE_SPRING:
+        nx, ny, nz = c[0] * spring[ALONG], c[0] * spring[ALONG + 1], c[0] * spring[ALONG + 2]
+        residuals[row] = max(0.0, c[0] * spring[SIZE] - (nx * x + ny * y + nz * z))
+        if residuals[row] > 0.0:
+            for i in range(n):
+                jacobian[row, i] = -(nx * column[i, 0] + ny * column[i, 1] + nz * column[i, 2])
+        return
+    for q in range(3):
+        residuals[row + q] = c[3 * q] * x + c[3 * q + 1] * y + c[3 * q + 2] * z
+        for i in range(n):
+            jacobian[row + q, i] = c[3 * q] * column[i, 0] + c[3 * q + 1] * column[i, 1] + c[3 * q + 2] * column[i, 2]
+
+
+@kernel
+def coupled_rows(figure, springs, k, ws, theta, c, row, residuals, jacobian):
+    """Write the rows of a spring that is on no one body."""
+    kind, spring = springs.kind[k, SPRING], springs.data[k]
+    if kind == CROSS_SPRING:
+        cross_rows(figure, springs, k, ws, row, residuals, jacobian)
+        return
+    if kind == COUPLING_SPRING:
+        residuals[row] = c[0] * coupling_gap(spring, theta)
+        jacobian[row, int(spring[FOLLOWER])] = c[0]
+        jacobian[row, int(spring[LEADER])] = -c[0] * spring[RATIO]
+    else:
+        centre_rows(kind, spring, ws, c, row, residuals, jacobian)
+    soften_rows(spring, row, rows_of(kind, 0), residuals, jacobian)
 
 
 @kernel
 def stack_residuals(figure, springs, roots, theta, ws, vectors, residuals, jacobian):
-    """Write residuals (m,) and Jacobian (m, n) where the bodies are placed; return -1, or a spring that has none."""
+    """Write residuals (m,) and Jacobian (m, n) where the bodies are placed."""
     n = theta.shape[0]
     for k in range(jacobian.shape[0]):
+        residuals[k] = 0.0
         for i in range(n):
             jacobian[k, i] = 0.0
+    if has_centre(springs):
+        centre_of_mass(figure, ws, ws.centre)
+        centre_columns(figure, ws)
     row = 0
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING]
-        rows = rows_of(kind, vectors)
-        if rows < 0:
-            return k
-        spring_rows(
-            figure, ws, kind, springs.kind[k, ON], springs.data[k], roots[k], vectors, row, residuals, jacobian
-        )
-        row += rows
+        if springs.data[k, ROBUST] >= 0.0:
+            if kind >= CROSS_SPRING:
+                coupled_rows(figure, springs, k, ws, theta, roots[k], row, residuals, jacobian)
+            elif springs.kind[k, OTHER] >= 0:
+                relative_rows(figure, springs, k, ws, roots[k], vectors, row, residuals, jacobian)
+            else:
+                b = springs.kind[k, ON]
+                spring_rows(figure, ws, kind, b, b, springs.data[k], roots[k], vectors, row, residuals, jacobian)
+        row += rows_of(kind, vectors)
     for i in range(n):
         if springs.pull[i] != 0.0:
             c = math.sqrt(springs.pull[i])
@@ -281,9 +491,9 @@ def stack_residuals(figure, springs, roots, theta, ws, vectors, residuals, jacob
 def residuals_and_jacobian(figure, springs, roots, theta, work, d, vectors, residuals, jacobian):
     """Write the stacked residuals (m,) and Jacobian (m, n) at theta (n,), m = `residual_rows(springs, vectors)`.
 
-    roots (g, 9): for each spring C by rows with C'C its weight (POINT, ORIENTATION; with `vectors` an orientation's
-    is tr(A) 1 - A, its stiffness at the goal), or the root of its weight in roots[:, 0] (the others). vectors: 1 for
-    rotation vectors, 0 for axes. Return -1, or the index of the first spring that is no residual of one body.
+    roots (g, 9): for each spring C by rows with C'C its weight (POINT, ORIENTATION, MODEL, CENTRE; with `vectors` an
+    orientation's is tr(A) 1 - A, its stiffness at the goal), or the root of its weight in roots[:, 0] (the others):
+    `weight_roots`. vectors: 1 for rotation vectors, 0 for axes. Return -1.
     """
     ws = workspace(work, theta.shape[0], figure.body.shape[0], springs.kind.shape[0], d)
     forward(figure, theta, ws)

@@ -5,6 +5,11 @@ ORIENTATION  tr A - tr(R A T'): smooth everywhere, its only minimum at R = T; fo
 DIRECTION    w/2 |d - t|^2 = w (1 - cos angle) for unit vectors: one axis only
 AIM          w/2 |d - u|^2, u the unit vector from the point e to the target: the axis d of the body looks at it
 SIDE         1/2 w max(0, s)^2, s = size + n.(target - e): keep on one side of a plane
+DISTANCE     1/2 w (size - d)^2, d from a point or segment of the body to one of the target (clearance.py)
+CLEAR        1/2 w max(0, size - d)^2 with the same d: keep out of it
+MODEL        F.r + 1/2 r'W r, r = v - target, v a point or a direction: what stands for an energy in Python
+
+The targets may be fixed on another body, and some springs belong to no one body: couplings.py.
 
 All of them are squared residuals, not norms: smooth at the goal, so an exact Hessian exists there. The stiffness is
 B = X'WX + curvature (mathematics.md); `exact` scales the curvature: 1 for the exact Hessian, 0 for Gauss-Newton.
@@ -15,10 +20,12 @@ from __future__ import annotations
 
 import math
 
+from .clearance import add_sliding, clearance_terms, segment_distance, segment_gap
 from .compiler import kernel, small
-from .fields import ALONG, AT, AXES, MEASURE, ON, POINT, ROBUST, SIZE, SPRING, WEIGHT
+from .fields import ALONG, AT, AXES, MEASURE, POINT, ROBUST, SIZE, WEIGHT
 
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
+DISTANCE_SPRING, CLEAR_SPRING, MODEL_SPRING = 5, 6, 7
 ANGLE_SPRINGS = (ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)  # whose error is an angle
 
 
@@ -101,6 +108,9 @@ def quadratic(m, i, x, y, z):
 @small
 def spring_energy(kind, row, origin, position, rotation, errors, index):
     """Return the energy of one spring on a body, and write its error [m, rad]; no derivatives."""
+    if row[ROBUST] < 0.0:
+        errors[index] = 0.0
+        return 0.0
     r = rotation
     if kind == ORIENTATION_SPRING:
         energy, angle = orientation_energy(row, r)
@@ -121,9 +131,10 @@ def spring_energy(kind, row, origin, position, rotation, errors, index):
         return robust_factors(0.5 * quadratic(row, WEIGHT, x, y, z), row[ROBUST])[0]
     if kind == SIDE_SPRING:
         depth = max(0.0, row[SIZE] - (x * row[ALONG] + y * row[ALONG + 1] + z * row[ALONG + 2]))
-        errors[index] = depth
+        errors[index] = max(0.0, depth - row[MEASURE])
         return robust_factors(0.5 * row[WEIGHT] * depth * depth, row[ROBUST])[0]
-    # AIM
+    if kind != AIM_SPRING:
+        return other_energy(kind, row, origin, position, r, errors, index)
     length = math.sqrt(x * x + y * y + z * z)
     if length < 1e-9:
         errors[index] = 0.0
@@ -133,6 +144,73 @@ def spring_energy(kind, row, origin, position, rotation, errors, index):
     half = 0.5 * math.sqrt(x * x + y * y + z * z)
     errors[index] = 2.0 * math.asin(min(1.0, half))
     return robust_factors(2.0 * row[WEIGHT] * half * half, row[ROBUST])[0]
+
+
+@kernel
+def other_energy(kind, row, origin, position, r, errors, index):
+    """Return the energy of a DISTANCE, CLEAR or MODEL spring, and write its error."""
+    if kind == MODEL_SPRING:
+        x, y, z = model_residual(row, origin, position, r)
+        errors[index] = 0.0
+        return x * row[ALONG] + y * row[ALONG + 1] + z * row[ALONG + 2] + 0.5 * quadratic(row, WEIGHT, x, y, z)
+    gap = row[SIZE] - segment_distance(row, origin, position, r)
+    if kind == CLEAR_SPRING:
+        gap = max(0.0, gap)
+        errors[index] = max(0.0, gap - row[MEASURE])
+    else:
+        errors[index] = abs(gap)
+    return robust_factors(0.5 * row[WEIGHT] * gap * gap, row[ROBUST])[0]
+
+
+@kernel
+def model_residual(row, origin, position, r):
+    """Return v - target of a MODEL spring: v is a point where row[MEASURE] is 1, a direction where it is 0."""
+    moves = row[MEASURE]
+    x, y, z = rotated(r, row, POINT)
+    return (
+        x + moves * (origin[0] + position[0]) - row[AT],
+        y + moves * (origin[1] + position[1]) - row[AT + 1],
+        z + moves * (origin[2] + position[2]) - row[AT + 2],
+    )
+
+
+@kernel
+def add_vector(moves, position, r, row, i, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
+    """Add an energy of the body's vector at row[i:i+3], with force F and second derivative W: a point or a direction."""
+    x, y, z = rotated(r, row, i)
+    if moves != 0.0:
+        add_point(x + position[0], y + position[1], z + position[2], fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+    else:
+        add_direction(x, y, z, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+
+
+@kernel
+def add_model(row, origin, position, r, exact, g, s):
+    """Add a MODEL spring; it has no robust scale."""
+    x, y, z = model_residual(row, origin, position, r)
+    xx, yy, zz, xy, xz, yz = row[WEIGHT], row[WEIGHT + 1], row[WEIGHT + 2], row[WEIGHT + 3], row[WEIGHT + 4], row[WEIGHT + 5]
+    fx = row[ALONG] + xx * x + xy * y + xz * z
+    fy = row[ALONG + 1] + xy * x + yy * y + yz * z
+    fz = row[ALONG + 2] + xz * x + yz * y + zz * z
+    add_vector(row[MEASURE], position, r, row, POINT, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+
+
+@kernel
+def add_clearance(kind, row, origin, position, r, exact, slope, g, s):
+    """Add a DISTANCE or a CLEAR spring."""
+    f, k = clearance_terms(row, kind == CLEAR_SPRING, origin, position, r, slope)
+    if k == 0.0:
+        return
+    ex, ey, ez, x, y, z, ax, ay, az, at, along = segment_gap(row, origin, position, r)
+    k -= exact * f / (x * x + y * y + z * z)
+    one = exact * f
+    add_point(
+        ex, ey, ez, f * x, f * y, f * z,
+        k * x * x + one, k * y * y + one, k * z * z + one, k * x * y, k * x * z, k * y * z, exact, g, s,
+    )  # fmt: skip
+    if exact != 0.0:
+        cx, cy, cz = row[ALONG], row[ALONG + 1], row[ALONG + 2]
+        add_sliding(exact * f, ex, ey, ez, x, y, z, ax, ay, az, cx, cy, cz, at, along, s)
 
 
 @small
@@ -262,6 +340,12 @@ def add_plain_spring(kind, row, origin, position, r, exact, slope, g, s):
     if kind == AIM_SPRING:
         add_aim(row, origin, position, r, exact, slope, g, s)
         return
+    if kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
+        add_clearance(kind, row, origin, position, r, exact, slope, g, s)
+        return
+    if kind == MODEL_SPRING:
+        add_model(row, origin, position, r, exact, g, s)
+        return
     w = slope * row[WEIGHT]
     if kind == DIRECTION_SPRING:
         dx, dy, dz = rotated(r, row, AXES)
@@ -291,7 +375,9 @@ def add_plain_spring(kind, row, origin, position, r, exact, slope, g, s):
 def add_spring(kind, row, origin, position, r, exact, errors, index, g, s):
     """Add one spring to the wrench and stiffness of its body, robust or not; `errors` is scratch."""
     scale = row[ROBUST]
-    if scale <= 0.0:
+    if scale < 0.0:  # switched off
+        return
+    if scale == 0.0:
         add_plain_spring(kind, row, origin, position, r, exact, 1.0, g, s)
         return
     # rho(E): wrench rho' g, stiffness rho' B + rho'' g g'; the spring's own g is what it adds
@@ -325,17 +411,3 @@ def add_spring(kind, row, origin, position, r, exact, errors, index, g, s):
     s[18] += bend * g2 * g3
     s[19] += bend * g2 * g4
     s[20] += bend * g2 * g5
-
-
-@kernel
-def total_energy(springs, theta, ws):
-    """Return the energy of all springs at a pose whose bodies are placed, and write the error of each."""
-    total = 0.0
-    for k in range(springs.kind.shape[0]):
-        b = springs.kind[k, ON]
-        kind = springs.kind[k, SPRING]
-        total += spring_energy(kind, springs.data[k], ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
-    for i in range(theta.shape[0]):
-        gap = theta[i] - springs.home[i]
-        total += 0.5 * springs.pull[i] * gap * gap
-    return total
