@@ -7,10 +7,36 @@ import math
 from posable.kernels.compiler import kernel
 
 from .anatomy import BOX, LOWER, LOWER_TURN, REST, SIGN, TOOL, WIDE
-from .balls import NEVER, NO_LIMIT, SINGULAR, ball_rotation, fit_ball
+from .balls import NEVER, NO_LIMIT, SINGULAR, ball_rotation, fit_ball, slack_in
 from .circle import (
-    AXES, BEND, BEST, BLOCKED, GIVE, GOAL, KEEP, NO_SWIVEL, PARTS, POSE, POSITION, REACHED, RESIDUAL, ROTATION, SPANS,
-    SPARE, SPIN, START, TIP, TRIAL, U, V, bend_to, bring_home, carry_forearm, draw_circle, spin_branch, spun,
+    AXES,
+    BEND,
+    BEST,
+    BLOCKED,
+    GIVE,
+    GOAL,
+    KEEP,
+    NO_SWIVEL,
+    PARTS,
+    POSE,
+    POSITION,
+    REACHED,
+    RESIDUAL,
+    ROTATION,
+    SPANS,
+    SPARE,
+    SPIN,
+    START,
+    TIP,
+    TRIAL,
+    U,
+    V,
+    bend_to,
+    bring_home,
+    carry_forearm,
+    draw_circle,
+    spin_branch,
+    spun,
 )  # fmt: skip
 from .nearest import approach, orient, place_error, turn_error
 from .ranges import find_ranges, pick_swivel
@@ -55,6 +81,8 @@ def fit_all(limb, shape, balls, phi, w):
             spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
             most = -math.inf
             for family in range(2):
+                if most >= NO_LIMIT:
+                    break
                 room = fit_ball(limb, shape, ball, w, ROTATION, family, SPARE)
                 if room > most:
                     if family == 1:
@@ -72,9 +100,14 @@ def fit_all(limb, shape, balls, phi, w):
 
 @kernel
 def open_circle(limb, shape, root, reference, task, limited, w):
-    """Prepare the elbow circle of GOAL and TIP; return REACHED, TOO_FAR or TOO_NEAR."""
+    """Prepare the elbow circle of GOAL and TIP; return REACHED, TOO_FAR or TOO_NEAR.
+
+    limited: 1 keeps the branches inside the middle joint's limits, 0 both, -1 the better one.
+    """
     distance = draw_circle(root, reference, w)
-    status = bend_to(limb, shape, distance, limited, w)
+    status = bend_to(limb, shape, distance, limited == 1, w)
+    if limited < 0:  # without limits one branch will do: the one farther inside them
+        w[GIVE + (0 if w[GIVE + 1] > w[GIVE] else 1)] = NEVER
     for branch in range(2):
         if w[GIVE + branch] > NEVER:
             spin_branch(limb, shape, branch, task, w)
@@ -115,7 +148,7 @@ def settle(limb, shape, balls, count, phi, limited, report, w):
 @kernel
 def attempt(limb, shape, root, reference, task, limited, wanted, elbow, report, w):
     """Solve for GOAL with TIP in closed form; return the outcome; BLOCKED + outcome where the limits leave no swivel."""
-    status = open_circle(limb, shape, root, reference, task, limited, w)
+    status = open_circle(limb, shape, root, reference, task, 1 if limited else -1, w)
     if not math.isnan(elbow[0]):
         wanted = angle_towards(root, elbow, w)
     balls = 2 if task == POSE else 1
@@ -152,12 +185,15 @@ def finish(limb, shape, task, limited, status, out, report, w):
     if limited:
         for m in range(7):
             w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
-    exact = measure(limb, shape, task, report, w)
+    slack = NO_LIMIT
     for m in range(7):
+        slack = min(slack, slack_in(w[BEST + m], limb[BOX + 2 * m], limb[BOX + 2 * m + 1]))
         out[m] = limb[SIGN + m] * w[BEST + m]
+    report[SLACK] = slack
+    exact = measure(limb, shape, task, report, w)
     if exact:
         return REACHED
-    return NO_SWIVEL if status == REACHED or status == BLOCKED else status % BLOCKED
+    return NO_SWIVEL if status in (REACHED, BLOCKED) else status % BLOCKED
 
 
 @kernel
@@ -167,7 +203,7 @@ def begin(limb, shape, root, target, held, task, report, w):
     for m in range(3):
         w[BEST + 4 + m] = held[m]
     hold_last(limb, shape, task, w)
-    report[SLACK], report[MOVED] = NO_LIMIT, 0.0
+    report[MOVED] = 0.0
 
 
 # ------------------------------------------------------------------------------------- when the closed form says no
@@ -223,7 +259,7 @@ def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
     for index in range(16):
         sample_last(limb, index, w)
         hold_last(limb, shape, POSITION, w)
-        open_circle(limb, shape, root, reference, POSITION, limited, w)
+        open_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
         fit_all(limb, shape, 1, 0.4 * index, w)
         clip_start(limb, box, w)
         error = approach(limb, shape, box, POSITION, w)
@@ -238,7 +274,7 @@ def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
 @kernel
 def turn_nearest(limb, shape, root, reference, report, w):
     """With the tip at GOAL, bring the orientation nearest inside the limits, in BEST; False where no swivel reaches GOAL."""
-    open_circle(limb, shape, root, reference, POSE, True, w)
+    open_circle(limb, shape, root, reference, POSE, 1, w)
     best = math.inf
     for branch in range(2):
         if w[GIVE + branch] < 0.0:

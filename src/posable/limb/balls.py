@@ -14,8 +14,27 @@ from posable.kernels.joints import rotate_by_vector, turn
 from posable.kernels.rotations import exponential_coefficients, left_jacobian_column
 
 from .anatomy import (
-    ARC, BALL, BOX, COS_HALF, COS_MID, FULL, PROPER, REST, SENSE, SIN_MID, SWING_TWIST, TAIT_BRYAN, VECTOR, XA, XC, YA, YC,
-    F, I, J, K,
+    ARC,
+    BALL,
+    BOX,
+    COS_HALF,
+    COS_MID,
+    FULL,
+    PROPER,
+    REST,
+    SENSE,
+    SIN_MID,
+    SWING_TWIST,
+    TAIT_BRYAN,
+    VECTOR,
+    XA,
+    XC,
+    YA,
+    YC,
+    F,
+    I,
+    J,
+    K,
 )  # fmt: skip
 
 TURN_ROUND = 2.0 * math.pi

@@ -274,6 +274,17 @@ def stand_body(limb, shape, branch, w):
 
 
 @kernel
+def aim_along(limb, shape, theta, w):
+    """Return the tip's part along the unit direction MISS of the middle body, seen from the first joint, at a bend."""
+    k = shape[2, 0]
+    u, v = (k + 1) % 3, (k + 2) % 3
+    s, c = math.sin(theta), math.cos(theta)
+    du, dv, dk = w[MISS + u], w[MISS + v], w[MISS + k]
+    back = (c * du - s * dv) * limb[BACK + u] + (s * du + c * dv) * limb[BACK + v] + dk * limb[BACK + k]
+    return back + du * w[TIP + u] + dv * w[TIP + v] + dk * w[TIP + k]
+
+
+@kernel
 def spin_parts(w, out, towards, n, sense):
     """Write R(phi) = n t' + cos (u e' + v a') + sense sin (v e' - u a') as three matrices to w[out:].
 

@@ -6,18 +6,60 @@ import math
 
 from posable.kernels.compiler import entry
 
-from .anatomy import BOX, SIGN, UPPER
+from .anatomy import BOX, LOWER_TURN, SIGN, TOOL_TURN, UPPER
 from .answer import (
-    BRANCH, MOVED, SLACK, SWIVEL, attempt, begin, come_nearest, finish, hold_last, let_go, measure, open_circle,
+    BRANCH,
+    MOVED,
+    SLACK,
+    SWIVEL,
+    attempt,
+    begin,
+    come_nearest,
+    finish,
+    hold_last,
+    let_go,
+    measure,
+    open_circle,
+    settle,
     turn_nearest,
 )  # fmt: skip
-from .balls import NEVER, ball_rotation, fit_ball
+from .balls import NEVER, NO_LIMIT, ball_rotation, fit_ball, slack_in
 from .circle import (
-    AXES, BEND, BEST, BLOCKED, ELBOW, GIVE, GOAL, NORMAL, POSE, POSITION, REACHED, RESIDUAL, ROTATION, SPANS, SPIN,
-    TOWARDS, U, V, bend_to, draw_circle, prefer_a_side, reaches, spun, stand_body,
+    AXES,
+    BEND,
+    BEST,
+    BLOCKED,
+    ELBOW,
+    GIVE,
+    GOAL,
+    MISS,
+    NORMAL,
+    POSE,
+    POSITION,
+    REACHED,
+    RESIDUAL,
+    ROTATION,
+    SPANS,
+    SPARE,
+    SPIN,
+    TIP,
+    TOO_NEAR,
+    TOWARDS,
+    U,
+    V,
+    aim_along,
+    bend_to,
+    bring_home,
+    draw_circle,
+    prefer_a_side,
+    reach_at,
+    reaches,
+    spin_branch,
+    spun,
+    stand_body,
 )  # fmt: skip
 from .nearest import place_error, turned
-from .ranges import find_ranges
+from .ranges import find_ranges, pick_swivel, slack_near
 
 
 @entry
@@ -62,7 +104,7 @@ def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out
     Row 4 branch + 2 family of the first joint + family of the last; reports[row, SLACK] is NEVER where there is none.
     """
     begin(limb, shape, root, target, held, task, reports[0], w)
-    status = open_circle(limb, shape, root, reference, task, False, w)
+    status = open_circle(limb, shape, root, reference, task, 0, w)
     c, s = math.cos(swivel), math.sin(swivel)
     bend0, bend1, give0, give1 = w[BEND], w[BEND + 1], w[GIVE], w[GIVE + 1]
     for row in range(8):
@@ -90,7 +132,7 @@ def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out
 def ranges_of(limb, shape, root, reference, target, held, task, w, out, report):
     """Write the swivel ranges (RANGES, 4) that hold every limit; return (outcome of the reach, their count)."""
     begin(limb, shape, root, target, held, task, report, w)
-    status = open_circle(limb, shape, root, reference, task, True, w)
+    status = open_circle(limb, shape, root, reference, task, 1, w)
     count = find_ranges(limb, shape, 2 if task == POSE else 1, w)
     for r in range(count):
         for m in range(4):
@@ -145,3 +187,69 @@ def swivel_batch(limb, shape, roots, reference, numbers, task, w, out):
         ball_rotation(shape, 0, w, BEST, ROTATION, AXES)
         x, y, z = turned(w, ROTATION, w[ELBOW], w[ELBOW + 1], w[ELBOW + 2])
         out[t] = math.atan2(w[V] * x + w[V + 1] * y + w[V + 2] * z, w[U] * x + w[U + 1] * y + w[U + 2] * z)
+
+
+@entry
+def slack_grid(limb, shape, root, reference, targets, swivels, w, out):
+    """Write the best slack (p, q) over branches and families for pose targets (p, 12) and swivel angles (q,)."""
+    for p in range(targets.shape[0]):
+        bring_home(limb, root, targets[p], POSE, w)
+        hold_last(limb, shape, POSE, w)
+        status = open_circle(limb, shape, root, reference, POSE, 1, w)
+        for q in range(swivels.shape[0]):
+            out[p, q] = slack_near(limb, shape, 2, w, swivels[q]) if status == REACHED else NEVER
+
+
+@entry
+def aim_batch(limb, shape, root, reference, point, held, axis, bends, limited, wanted, w, out, reports, status):
+    """Aim the site's axis (3,) at a point (3,) of the world with each raw bend (t,): out (t, 7), reports, status.
+
+    The line through the site meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
+    ahead of the site (seed 003, figure 10, by one square root).
+    """
+    for t in range(bends.shape[0]):
+        for m in range(3):
+            w[BEST + 4 + m] = held[m]
+        hold_last(limb, shape, POSITION, w)  # leaves the last joint's rotation
+        for m in range(3):
+            x, y, z = point[0] - root[0], point[1] - root[1], point[2] - root[2]
+            w[GOAL + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
+            o = TOOL_TURN + 3 * m
+            w[SPARE + m] = limb[o] * axis[0] + limb[o + 1] * axis[1] + limb[o + 2] * axis[2]
+        x, y, z = turned(w, ROTATION, w[SPARE], w[SPARE + 1], w[SPARE + 2])
+        for m in range(3):
+            o = LOWER_TURN + 3 * m
+            w[MISS + m] = limb[o] * x + limb[o + 1] * y + limb[o + 2] * z  # the axis in the middle body
+        straight, near, far = reaches(limb, shape, w)
+        status[t] = BLOCKED
+        h = reach_at(bends[t], straight, near, far)
+        distance = draw_circle(root, reference, w)
+        along = aim_along(limb, shape, bends[t], w)
+        square = along * along + (distance - h) * (distance + h)
+        ahead = -along + math.sqrt(max(square, 0.0))
+        if square < 0.0 or ahead < 0.0:
+            status[t] = TOO_NEAR
+            continue
+        for m in range(3):
+            w[TIP + m] += ahead * w[MISS + m]
+        straight, _, _ = reaches(limb, shape, w)
+        branch = 0 if math.sin(bends[t] - straight) >= 0.0 else 1
+        w[BEND], w[BEND + 1], w[GIVE], w[GIVE + 1] = bends[t], bends[t], NEVER, NEVER
+        w[GIVE + branch] = max(slack_in(bends[t], limb[BOX + 6], limb[BOX + 7]), 0.0)
+        spin_branch(limb, shape, branch, POSITION, w)
+        count = 0
+        phi = 0.0 if math.isnan(wanted) else wanted
+        if limited:
+            count = find_ranges(limb, shape, 1, w)
+            if count == 0:
+                continue
+            phi = pick_swivel(w, count, wanted)
+        settle(limb, shape, 1, count, phi, limited, reports[t], w)
+        slack = NO_LIMIT
+        for m in range(7):
+            if limited:
+                w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
+            slack = min(slack, slack_in(w[BEST + m], limb[BOX + 2 * m], limb[BOX + 2 * m + 1]))
+            out[t, m] = limb[SIGN + m] * w[BEST + m]
+        reports[t, SLACK] = slack
+        status[t] = REACHED

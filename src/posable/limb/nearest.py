@@ -14,8 +14,23 @@ from posable.kernels.compiler import kernel
 from .anatomy import BOX, LOWER, TOOL, UPPER, UPPER_TURN
 from .balls import ball_rotation, put_vector
 from .circle import (
-    AXES, FOREARM, GOAL, LIMITS, MISS, NORMAL, POSITION, RESIDUAL, ROTATION, SPARE, START, STATE, STEP, TRIAL,
-    carry_forearm, length_at, spun,
+    AXES,
+    FOREARM,
+    GOAL,
+    LIMITS,
+    MISS,
+    NORMAL,
+    POSITION,
+    RESIDUAL,
+    ROTATION,
+    SPARE,
+    START,
+    STATE,
+    STEP,
+    TRIAL,
+    carry_forearm,
+    length_at,
+    spun,
 )  # fmt: skip
 
 STEPS = 120

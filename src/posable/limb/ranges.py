@@ -17,7 +17,23 @@ import math
 from posable.kernels.compiler import kernel
 
 from .anatomy import (
-    ARC, BALL, BOX, COS_LO, FULL, PROPER, SENSE, SIN_LO, TAIT_BRYAN, XA, XC, YA, YC, F, I, J, K,
+    ARC,
+    BALL,
+    BOX,
+    COS_LO,
+    FULL,
+    PROPER,
+    SENSE,
+    SIN_LO,
+    TAIT_BRYAN,
+    XA,
+    XC,
+    YA,
+    YC,
+    F,
+    I,
+    J,
+    K,
 )  # fmt: skip
 from .balls import NEVER, NO_LIMIT, ball_holds, fit_ball
 from .circle import BREAKS, CUTS, GIVE, INSIDE, RANGES, ROTATION, SPANS, SPARE, SPIN, TAGS, TRIAL, spun
