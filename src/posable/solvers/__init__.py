@@ -7,6 +7,22 @@ from posable.solvers.solver import SOLVERS, Solver
 __all__ = ["SOLVERS", "Solver", "get", "names"]
 
 SOLVERS.lazy("newton", "posable.solvers.newton:Newton")
+SOLVERS.lazy("levenberg-marquardt", "posable.solvers.levenberg_marquardt:LevenbergMarquardt")
+SOLVERS.lazy("trust-region", "posable.solvers.trust_region:TrustRegion")
+SOLVERS.lazy("bfgs", "posable.solvers.bfgs:Bfgs")
+SOLVERS.lazy("lbfgs", "posable.solvers.lbfgs:Lbfgs")
+SOLVERS.lazy("projected-gradient", "posable.solvers.projected_gradient:ProjectedGradient")
+SOLVERS.lazy("projected-cg", "posable.solvers.projected_cg:ProjectedCg")
+SOLVERS.lazy("transpose", "posable.solvers.transpose:Transpose")
+SOLVERS.lazy("pseudoinverse", "posable.solvers.pseudoinverse:Pseudoinverse")
+SOLVERS.lazy("dls", "posable.solvers.dls:Dls")
+SOLVERS.lazy("sdls", "posable.solvers.sdls:Sdls")
+SOLVERS.lazy("svd", "posable.solvers.svd:Svd")
+SOLVERS.lazy("qr", "posable.solvers.qr:Qr")
+SOLVERS.lazy("rate", "posable.solvers.rate:Rate")
+SOLVERS.lazy("ccd", "posable.solvers.ccd:Ccd")
+SOLVERS.lazy("fabrik", "posable.solvers.fabrik:Fabrik")
+SOLVERS.lazy("sqp", "posable.solvers.sqp:Sqp")
 
 
 def names() -> tuple[str, ...]:

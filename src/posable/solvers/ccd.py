@@ -1,0 +1,217 @@
+"""Cyclic coordinate descent: one degree of freedom at a time, each to its own best value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posable.errors import SolverError
+from posable.kernels.compiler import entry, kernel
+from posable.kernels.fields import DEPTH, KIND, Springs
+from posable.kernels.gather import energy_at
+from posable.kernels.joints import SLIDE, TURN
+from posable.kernels.kinematics import workspace
+from posable.kernels.stepping import RUNNING, recentre_all
+from posable.problem import Problem
+from posable.solvers.descent import differentiate, write_trace
+from posable.solvers.looping import (
+    ENERGY,
+    EVALUATIONS,
+    GO_ON,
+    OPTIONS,
+    PIECE,
+    STATE_WIDTH,
+    STATIONARY_GAIN,
+    after_step,
+    before_step,
+    begin,
+    common_limits,
+    finish,
+)
+from posable.solvers.solver import CompiledSolver, Request, register
+
+RANKED, MAX_TURN, REST = range(OPTIONS, OPTIONS + 3)  # columns of the limits
+HALVINGS = 6
+
+
+@kernel
+def best_turn(slope, bend, value, low, high, most):
+    """Return the change within the limits that brings a turning dof to the least energy, and the energy gained.
+
+    Of a turn by x the energy of points and frames is E(x) = const - bend cos x + slope sin x, from its first two
+    derivatives at 0. Its minimum is at atan2(-slope, bend); where a limit is in the way, it is at the better limit.
+    """
+    if slope == 0.0 and bend >= 0.0:
+        return 0.0, 0.0
+    x = math.atan2(-slope, bend)
+    lowest, highest = max(low - value, -most), min(high - value, most)
+    if x < lowest and x + 2.0 * math.pi <= highest:
+        x += 2.0 * math.pi
+    elif x > highest and x - 2.0 * math.pi >= lowest:
+        x -= 2.0 * math.pi
+    if x < lowest or x > highest:
+        lowest, highest = max(lowest, -math.pi), min(highest, math.pi)
+        at_low = slope * math.sin(lowest) - bend * math.cos(lowest)
+        at_high = slope * math.sin(highest) - bend * math.cos(highest)
+        x = lowest if at_low < at_high else highest
+    return x, slope * math.sin(-x) + bend * (math.cos(x) - 1.0)
+
+
+@kernel
+def best_slide(slope, bend, value, low, high, most):
+    """Return the change within the limits that brings any other dof to a parabola's least, and the energy gained."""
+    if bend > 0.0:
+        x = -slope / bend
+    else:
+        x = -math.copysign(0.5, slope) if slope != 0.0 else 0.0
+    x = min(max(x, low - value, -most), high - value, most)
+    return x, -x * (slope + 0.5 * bend * x)
+
+
+@kernel
+def best_change(figure, order, lower, upper, theta, ws, i, most):
+    """Return the best change of dof i and the energy that it should gain, from its two derivatives."""
+    if not lower[i] < upper[i]:
+        return 0.0, 0.0
+    bend = ws.hessian[i, order.rows[i, DEPTH]]
+    if figure.dof[i, KIND] == TURN:
+        return best_turn(ws.gradient[i], bend, theta[i], lower[i], upper[i], most)
+    if figure.dof[i, KIND] == SLIDE:
+        return best_slide(ws.gradient[i], bend, theta[i], lower[i], upper[i], math.inf)
+    return best_slide(ws.gradient[i], bend, theta[i], lower[i], upper[i], min(most, 1.0))
+
+
+@kernel
+def change_dof(figure, springs, lower, upper, theta, ws, state, i, x):
+    """Change dof i by x, or by less where that does not help; return by how much. The bodies are placed afterwards."""
+    value, before = theta[i], state[ENERGY]
+    for _ in range(HALVINGS):
+        theta[i] = min(max(value + x, lower[i]), upper[i])
+        after = energy_at(figure, springs, theta, ws)
+        state[EVALUATIONS] += 1.0
+        if after < before:
+            state[ENERGY] = after
+            return theta[i] - value
+        x *= 0.5
+    theta[i] = value
+    energy_at(figure, springs, theta, ws)
+    return 0.0
+
+
+@kernel
+def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+    """Change n degrees of freedom, one after another, in place; return whether that gained anything.
+
+    In turn from the tip inward; or, ranked, each time the one that promises the most, never one changed lately.
+    """
+    n = theta.shape[0]
+    fixed, waiting = vectors[0], vectors[1]
+    before = state[ENERGY]
+    ranked = limits[RANKED] != 0.0
+    slope, length, largest = 0.0, 0.0, 0.0
+    for i in range(n):
+        waiting[i] = 0.0
+    for turn in range(n):
+        free = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 1.0)
+        largest = free if turn == 0 else largest
+        i = n - 1 - turn
+        x, _ = best_change(figure, order, lower, upper, theta, ws, i, limits[MAX_TURN])
+        if ranked:
+            most = 0.0
+            x = 0.0
+            for j in range(n):
+                change, gain = best_change(figure, order, lower, upper, theta, ws, j, limits[MAX_TURN])
+                if waiting[j] <= 0.0 and gain > most:
+                    i, x, most = j, change, gain
+                waiting[j] -= 1.0
+            if x == 0.0:
+                continue
+            waiting[i] = limits[REST]
+        if x == 0.0:
+            continue
+        g = ws.gradient[i]
+        x = change_dof(figure, springs, lower, upper, theta, ws, state, i, x)
+        slope += g * x
+        length = max(length, abs(x))
+    recentre_all(figure, theta, lower, upper)
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    write_trace(trace, state, largest, length, 0.0, fixed, slope, before)
+    return length > 0.0 and before - state[ENERGY] > STATIONARY_GAIN * before
+
+
+@kernel
+def ccd_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, vectors, state, limits, trace):
+    """Advance one problem by at most limits[PIECE] sweeps from its state; return what became of it."""
+    begin(figure, springs, lower, upper, theta, ws, state)
+    left = limits[PIECE]
+    while True:
+        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        if code != GO_ON:
+            return code
+        left -= 1.0
+        moved = ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace)
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        if code != GO_ON:
+            return code
+
+
+@entry
+def ccd_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    vectors = work[work.shape[0] - 2 * n :].reshape(2, n)
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        theta = poses[t]
+        code = ccd_loop(
+            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, vectors, states[t], limits, trace
+        )
+        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+
+
+@register("ccd")
+@dataclass(frozen=True, kw_only=True)
+class Ccd(CompiledSolver):
+    """Cyclic coordinate descent: from the tip inward, each dof to the value that serves all goals best; seed 002 5.3.3.
+
+    For points and frames that value is exact, x = atan2(-E', E''), limits included; other goals get a safeguarded
+    Newton step. One iteration is a sweep over all dofs. order: "tip" goes from the outermost inward, "ranked" is seed
+    002's variant: always the dof that brings the goals nearest, except those changed in the last `rest` moves.
+    max_turn [rad]: the most that a dof turns at once.
+    """
+
+    order: str = "tip"
+    rest: int = 1
+    max_turn: float = math.inf
+
+    name: ClassVar[str] = "ccd"
+    summary: ClassVar[str] = "cyclic coordinate descent, from the tip or ranked"
+    iterations: ClassVar[int] = 300
+    state_width: ClassVar[int] = STATE_WIDTH
+    loop: ClassVar = staticmethod(ccd_batch)
+
+    def __post_init__(self):
+        if self.order not in ("tip", "ranked"):
+            raise SolverError("ccd: order", expected="'tip' or 'ranked'", got=repr(self.order))
+        if not isinstance(self.rest, int) or self.rest < 0:
+            raise SolverError("ccd: rest", expected="a whole number from 0", got=repr(self.rest))
+        if not self.max_turn > 0.0:
+            raise SolverError("ccd: max_turn", expected="a positive number", got=repr(self.max_turn))
+
+    def memory(self, problem: Problem) -> int:
+        """Return the scratch memory of the engine and two vectors."""
+        return problem.work_size + 2 * problem.skeleton.size
+
+    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+        """Return what the loop reads, column by column."""
+        options = (float(self.order == "ranked"), self.max_turn, float(self.rest))
+        return common_limits(problem, request, self.iterations, options)

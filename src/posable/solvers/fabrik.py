@@ -1,0 +1,321 @@
+"""FABRIK: forward and backward reaching, for figures whose goals are positions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posable.errors import SolverError
+from posable.kernels.compiler import entry, kernel
+from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, PARENT, POINT, SPRING, Springs
+from posable.kernels.gather import energy_at
+from posable.kernels.joints import SLIDE
+from posable.kernels.kinematics import forward, workspace
+from posable.kernels.springs import POINT_SPRING, rotated
+from posable.kernels.stepping import RUNNING, recentre_all
+from posable.problem import Problem
+from posable.solvers.ccd import best_turn
+from posable.solvers.descent import write_trace
+from posable.solvers.looping import (
+    ENERGY,
+    EVALUATIONS,
+    GO_ON,
+    OPTIONS,
+    PIECE,
+    STATE_WIDTH,
+    after_step,
+    before_step,
+    begin,
+    common_limits,
+    finish,
+)
+from posable.solvers.solver import CompiledSolver, Request, register
+
+FITS, GUIDES, ROWS = OPTIONS, OPTIONS + 1, OPTIONS + 2  # columns of the limits; then `GUIDES` rows of four
+OWNER, BODY, SPRING_OF, SHARE = (
+    0,
+    1,
+    2,
+    3,
+)  # of a guide: the body to be turned, what it should point at, how much that counts
+FARTHER = 0.2  # what a joint counts against the one before it: it settles the twist that the nearer one leaves open
+SMALLEST = 0.03  # shares below it do not count
+CLOSE = 1e-9  # [m]: points nearer to a joint than this do not turn with it
+WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+
+
+@kernel
+def effector(springs, ws, k):
+    """Return where the point of spring k is, relative to the world's origin."""
+    body = springs.kind[k, ON]
+    x, y, z = rotated(ws.rotation[body], springs.data[k], POINT)
+    p, o = ws.position[body], ws.origin
+    return o[0] + p[0] + x, o[1] + p[1] + y, o[2] + p[2] + z
+
+
+@kernel
+def at_distance(x, y, z, tx, ty, tz, length):
+    """Return the point at a distance from t on the way from t to x: one reaching step."""
+    dx, dy, dz = x - tx, y - ty, z - tz
+    size = math.sqrt(dx * dx + dy * dy + dz * dz)
+    if not size > 1e-12:
+        dx, dy, dz, size = 1.0, 0.0, 0.0, 1.0
+    f = length / size
+    return tx + f * dx, ty + f * dy, tz + f * dz
+
+
+@kernel
+def reach_inward(figure, springs, ws, wanted, votes):
+    """Write where each joint would have to be, wanted (b, 3), from the goals to the root; votes (b,): how many say."""
+    count = figure.body.shape[0]
+    for b in range(count):
+        votes[b] = 0.0
+        for k in range(3):
+            wanted[b, k] = 0.0
+    for k in range(springs.kind.shape[0]):
+        row, body = springs.data[k], springs.kind[k, ON]
+        if row[MEASURE] == 0.0:
+            continue
+        length = math.sqrt(row[POINT] ** 2 + row[POINT + 1] ** 2 + row[POINT + 2] ** 2)
+        vote(ws, body, row[AT], row[AT + 1], row[AT + 2], length, wanted, votes)
+    for b in range(count - 1, -1, -1):
+        if votes[b] == 0.0:
+            continue
+        for k in range(3):  # where several chains meet, their mean
+            wanted[b, k] /= votes[b]
+        parent = figure.body[b, PARENT]
+        if parent >= 0:
+            rest = figure.rest[b]
+            length = math.sqrt(rest[0] * rest[0] + rest[1] * rest[1] + rest[2] * rest[2])
+            vote(ws, parent, wanted[b, 0], wanted[b, 1], wanted[b, 2], length, wanted, votes)
+
+
+@kernel
+def vote(ws, body, tx, ty, tz, length, wanted, votes):
+    """Add where a body's origin should be so that its point at `length` meets t."""
+    p, o = ws.position[body], ws.origin
+    x, y, z = at_distance(o[0] + p[0], o[1] + p[1], o[2] + p[2], tx, ty, tz, length)
+    wanted[body, 0] += x
+    wanted[body, 1] += y
+    wanted[body, 2] += z
+    votes[body] += 1.0
+
+
+@kernel
+def reach_outward(figure, ws, wanted, votes):
+    """Put the joints back on chains that begin where the roots are, from the root to the goals."""
+    for b in range(figure.body.shape[0]):
+        if votes[b] == 0.0:
+            continue
+        parent = figure.body[b, PARENT]
+        if parent < 0:
+            for k in range(3):
+                wanted[b, k] = ws.origin[k] + ws.position[b, k]
+            continue
+        rest = figure.rest[b]
+        length = math.sqrt(rest[0] * rest[0] + rest[1] * rest[1] + rest[2] * rest[2])
+        x, y, z = at_distance(
+            wanted[b, 0], wanted[b, 1], wanted[b, 2], wanted[parent, 0], wanted[parent, 1], wanted[parent, 2], length
+        )
+        wanted[b, 0], wanted[b, 1], wanted[b, 2] = x, y, z
+
+
+@kernel
+def slide_root(figure, lower, upper, theta, ws, wanted, votes):
+    """Slide the roots towards where they are wanted, as far as their sliders and limits allow."""
+    for i in range(theta.shape[0]):
+        b = figure.dof[i, 3]
+        if figure.dof[i, KIND] == SLIDE and votes[b] > 0.0 and lower[i] < upper[i]:
+            x = 0.0
+            for k in range(3):
+                x += ws.twist[i, 3 + k] * (wanted[b, k] - ws.origin[k] - ws.position[b, k])
+            theta[i] = min(max(theta[i] + x, lower[i]), upper[i])
+    forward(figure, theta, ws)
+
+
+@kernel
+def turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i):
+    """Turn dof i so that its body points at where the next joints are wanted, within its limits."""
+    b = figure.dof[i, 3]
+    t = ws.twist[i]
+    size = math.sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2])
+    if not size > 1e-12 or not lower[i] < upper[i]:
+        return
+    ax, ay, az = t[0] / size, t[1] / size, t[2] / size
+    ox, oy, oz = ws.origin[0] + ws.position[b, 0], ws.origin[1] + ws.position[b, 1], ws.origin[2] + ws.position[b, 2]
+    slope, bend = 0.0, 0.0
+    for k in range(guides.shape[0]):
+        if guides[k, OWNER] != b:
+            continue
+        if guides[k, SPRING_OF] >= 0.0:
+            row = int(guides[k, SPRING_OF])
+            x, y, z = effector(springs, ws, row)
+            tx, ty, tz = springs.data[row, AT], springs.data[row, AT + 1], springs.data[row, AT + 2]
+        else:
+            c = int(guides[k, BODY])
+            x, y, z = (
+                ws.origin[0] + ws.position[c, 0],
+                ws.origin[1] + ws.position[c, 1],
+                ws.origin[2] + ws.position[c, 2],
+            )
+            tx, ty, tz = wanted[c, 0], wanted[c, 1], wanted[c, 2]
+        x, y, z, tx, ty, tz = x - ox, y - oy, z - oz, tx - ox, ty - oy, tz - oz
+        cx, cy, cz = y * tz - z * ty, z * tx - x * tz, x * ty - y * tx
+        share = guides[k, SHARE]
+        slope -= share * (ax * cx + ay * cy + az * cz)
+        bend += share * (x * tx + y * ty + z * tz - (ax * x + ay * y + az * z) * (ax * tx + ay * ty + az * tz))
+    change, _ = best_turn(slope, bend, theta[i], lower[i], upper[i], math.pi)
+    theta[i] = min(max(theta[i] + change / size, lower[i]), upper[i])
+    forward(figure, theta, ws)
+
+
+@kernel
+def fabrik_step(figure, springs, lower, upper, theta, ws, wanted, votes, guides, fixed, state, limits, trace):
+    """Reach inward and outward once, then fit the figure to the chains; return whether it moved."""
+    n = theta.shape[0]
+    before = state[ENERGY]
+    for i in range(n):
+        ws.trial[i] = theta[i]
+        fixed[i] = 1.0 if not lower[i] < upper[i] else 0.0
+    reach_inward(figure, springs, ws, wanted, votes)
+    slide_root(figure, lower, upper, theta, ws, wanted, votes)
+    reach_outward(figure, ws, wanted, votes)
+    for b in range(figure.body.shape[0]):
+        if votes[b] > 0.0:
+            for _ in range(int(limits[FITS])):
+                for i in range(figure.body[b, FIRST], figure.body[b, LAST]):
+                    if figure.dof[i, KIND] != SLIDE:
+                        turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i)
+    length = 0.0
+    for i in range(n):
+        length = max(length, abs(theta[i] - ws.trial[i]))
+    recentre_all(figure, theta, lower, upper)
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    state[EVALUATIONS] += 1.0
+    write_trace(trace, state, 0.0, length, 0.0, fixed, state[ENERGY] - before, before)
+    return length > 1e-12
+
+
+@kernel
+def fabrik_loop(
+    figure, springs, tolerances, lower, upper, theta, start, ws, wanted, votes, guides, fixed, state, limits, trace
+):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    begin(figure, springs, lower, upper, theta, ws, state)
+    left = limits[PIECE]
+    while True:
+        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        if code != GO_ON:
+            return code
+        left -= 1.0
+        moved = fabrik_step(
+            figure, springs, lower, upper, theta, ws, wanted, votes, guides, fixed, state, limits, trace
+        )
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        if code != GO_ON:
+            return code
+
+
+@entry
+def fabrik_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    i = work.shape[0] - 4 * b - n
+    wanted, votes, fixed = work[i : i + 3 * b].reshape(b, 3), work[i + 3 * b : i + 4 * b], work[i + 4 * b :]
+    count = int(limits[GUIDES])
+    guides = limits[ROWS : ROWS + 4 * count].reshape(count, 4)
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        theta = poses[t]
+        code = fabrik_loop(
+            figure, springs, tolerances, lower, upper, theta, starts[t], ws, wanted, votes, guides, fixed, states[t],
+            limits, trace,
+        )  # fmt: skip
+        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+
+
+def guides_of(problem: Problem) -> np.ndarray:
+    """Return (k, 4): for each body on the way to a goal, the joints and effectors that turn with it, nearest first."""
+    body, rest = problem.skeleton.figure.body, problem.skeleton.figure.rest
+    on_path = np.zeros(len(body), dtype=bool)
+    for b in problem.kind[:, ON]:
+        while b >= 0:
+            on_path[b] = True
+            b = body[b, PARENT]
+    rows: list[tuple[float, ...]] = []
+
+    def look_below(owner: int, b: int, share: float) -> None:
+        for k in np.flatnonzero(problem.kind[:, ON] == b):
+            apart = share < 1.0 or np.linalg.norm(problem.data[0, k, POINT : POINT + 3]) > CLOSE
+            if apart and problem.data[0, k, MEASURE] > 0.0:
+                rows.append((owner, -1, int(k), share))
+        for c in np.flatnonzero((body[:, PARENT] == b) & on_path):
+            apart = np.linalg.norm(rest[c, :3]) > CLOSE
+            if apart:
+                rows.append((owner, int(c), -1, share))
+            below = share * FARTHER if apart else share
+            if below > SMALLEST:
+                look_below(owner, int(c), below)
+
+    for b in np.flatnonzero(on_path):
+        look_below(int(b), int(b), 1.0)
+    return np.array(rows, dtype=float).reshape(-1, 4)
+
+
+@register("fabrik")
+@dataclass(frozen=True, kw_only=True)
+class Fabrik(CompiledSolver):
+    """FABRIK: forward and backward reaching (Aristidou and Lasenby, Graphical Models 73(5), 2011).
+
+    Joints are put one bone's length from where the next one is wanted, from the goals to the root and back; where
+    chains meet, their mean counts. Then the figure's own joints turn, from the root outward, to point at these places,
+    as far as their axes and limits allow: the limits hold by projection. Only for position goals, and for figures
+    whose sliders are all at the root. fits: how often each joint is turned in an iteration.
+    """
+
+    fits: int = 2
+
+    name: ClassVar[str] = "fabrik"
+    summary: ClassVar[str] = "forward and backward reaching, for positions"
+    iterations: ClassVar[int] = 500
+    state_width: ClassVar[int] = STATE_WIDTH
+    loop: ClassVar = staticmethod(fabrik_batch)
+
+    def __post_init__(self):
+        if not isinstance(self.fits, int) or self.fits < 1:
+            raise SolverError("fabrik: fits", expected="a whole number from 1", got=repr(self.fits))
+
+    def check(self, problem: Problem) -> None:
+        """Raise SolverError for goals that are no positions, and for sliders that are not at the root."""
+        for k, owner in enumerate(problem.owners):
+            goal = problem.goals[owner]
+            measure = problem.data[0, k, MEASURE : MEASURE + 6]
+            point = problem.kind[k, SPRING] == POINT_SPRING and (np.array_equal(measure, WHOLE) or not measure.any())
+            if not point:
+                raise SolverError(f"fabrik: {goal!r}", expected="Position goals", got=f"a {type(goal).__name__} goal")
+        if problem.pull.any():
+            raise SolverError("fabrik", expected="Position goals", got="a posture")
+        figure = problem.skeleton.figure
+        for i in range(problem.skeleton.size):
+            if figure.dof[i, KIND] == SLIDE and figure.body[figure.dof[i, 3], PARENT] >= 0:
+                name = problem.skeleton.dof_names[i]
+                raise SolverError("fabrik", expected="sliders at the root only", got=f"{name!r} within a chain")
+
+    def memory(self, problem: Problem) -> int:
+        """Return the scratch memory of the engine and of the joints' wanted places."""
+        return problem.work_size + 4 * len(problem.skeleton.figure.body) + problem.skeleton.size
+
+    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+        """Return what the loop reads, column by column."""
+        guides = guides_of(problem)
+        shared = common_limits(problem, request, self.iterations, (float(self.fits), float(len(guides))))
+        return np.concatenate([shared, guides.ravel()])

@@ -1,0 +1,84 @@
+"""Sequential quadratic programming by SciPy: the stand-in for the optimiser of seed 003's tables."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posable.errors import SolverError
+from posable.kernels.stepping import CONVERGED, EXHAUSTED, STATIONARY
+from posable.problem import Problem
+from posable.solvers.driven import Evaluator, drive
+from posable.solvers.solver import Outcome, Request, Solver, register
+
+
+class _Stop(Exception):
+    """Ends SciPy's loop from within."""
+
+
+@register("sqp")
+@dataclass(frozen=True, kw_only=True)
+class Sqp(Solver):
+    """Sequential quadratic programming: minimise the energy within the limits with SciPy's SLSQP; seed 003 section 5.
+
+    Seed 003 compares its closed form with CFSQP on the potential (2) of its section 2.2, the squared distance to the
+    goal; this is the same problem with the solver that everybody has. tolerance: SLSQP's own, on the energy.
+    """
+
+    tolerance: float = 1e-16
+
+    name: ClassVar[str] = "sqp"
+    summary: ClassVar[str] = "sequential quadratic programming (SciPy's SLSQP)"
+    iterations: ClassVar[int] = 500
+
+    def __post_init__(self):
+        if not self.tolerance > 0.0:
+            raise SolverError("sqp: tolerance", expected="a positive number", got=repr(self.tolerance))
+
+    def run(self, problem: Problem, request: Request) -> Outcome:
+        """Solve the problems one after another."""
+        return drive(self, problem, request)
+
+    def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
+        """Minimise from one start; the evaluator keeps the best pose and the trace. Returns what became of it."""
+        from scipy.optimize import Bounds, minimize
+
+        lower, upper = evaluator.lower, evaluator.upper
+        free = lower < upper
+        pose = start.copy()
+        if not free.any():
+            return STATIONARY
+        scale = max(evaluator.last_energy, 1e-12)  # SLSQP's tolerances are absolute
+
+        def whole(x: np.ndarray) -> np.ndarray:
+            pose[free] = np.clip(x, lower[free], upper[free])
+            return pose
+
+        def energy(x: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = evaluator.evaluate(whole(x))
+            return value / scale, gradient[free] / scale
+
+        count = 0
+
+        def after(x: np.ndarray) -> None:
+            nonlocal count
+            count += 1
+            evaluator.accept(whole(x))
+            if count >= most or evaluator.reached() or evaluator.late(time.perf_counter()):
+                raise _Stop
+
+        try:
+            with np.errstate(all="ignore"):
+                found = minimize(
+                    energy, start[free], method="SLSQP", jac=True, callback=after,
+                    bounds=Bounds(lower[free], upper[free]),
+                    options={"maxiter": most, "ftol": self.tolerance},
+                )  # fmt: skip
+        except _Stop:
+            return CONVERGED if evaluator.reached() else EXHAUSTED
+        if np.isfinite(found.x).all() and count < most:
+            evaluator.accept(whole(found.x).copy())
+        return CONVERGED if evaluator.reached() else STATIONARY
