@@ -2,9 +2,9 @@
 
     python benchmarks/blender_formats.py ../shared/data        needs Blender as a module (pip install bpy)
 
-Runs in Blender's Python, which need not have Posable: the files are written, and what is expected of them is computed, by a
-second Python with Posable, given with --python (by default the one of .venv). Blender's importers turn y up into z up, which is
-undone before comparing. Prints the largest difference per file; 1e-4 m is allowed.
+Runs in Blender's Python, which need not have Posable: the files are written, and what is expected of them is
+computed, by a second Python with Posable, given with --python (by default the one of .venv). Blender's importers turn
+y up into z up, which is undone before comparing. Prints the largest difference per file; 1e-4 m is allowed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 
 TOLERANCE = 1e-4
 SOURCES = (
-    "cmu/02_01.amc", "cmu/02_01.bvh", "bvh/animdraw_rokoko_jesse_dance.bvh", "bvh/pybvh_rotation_first_root.bvh", "bvh/pybvh_bvh_test1.bvh",
+    "cmu/02_01.amc", "cmu/02_01.bvh", "bvh/animdraw_rokoko_jesse_dance.bvh",
+    "bvh/pybvh_rotation_first_root.bvh", "bvh/pybvh_bvh_test1.bvh",
     "gltf/khronos_CesiumMan.glb", "gltf/khronos_Fox.glb", "urdf/erd_panda.urdf", "urdf/erd_talos_reduced.urdf",
 )  # fmt: skip
 FRAMES = 12
@@ -39,7 +40,8 @@ for source in sources:
     if poses is None:  # a robot: a motion from its rest through its range
         generator = np.random.default_rng(0)
         low, high = np.maximum(skeleton.lower, -1.0), np.minimum(skeleton.upper, 1.0)
-        poses = np.clip(skeleton.rest + np.linspace(0, 1, int(frames))[:, None] * generator.uniform(low, high), low, high)
+        share = np.linspace(0, 1, int(frames))[:, None]
+        poses = np.clip(skeleton.rest + share * generator.uniform(low, high), low, high)
     motion = Motion(skeleton, poses, 24.0, "take")
     world = forward(skeleton, poses)
     expected = {name: world.position(name).tolist() for name in skeleton.names}
@@ -95,7 +97,7 @@ def main(data: Path, python: str) -> int:
                 for joint, track in expected.items():
                     if joint in found and frame < len(track):
                         seen.add(joint)
-                        largest = max(largest, max(abs(a - b) for a, b in zip(found[joint], track[frame], strict=True)))
+                        largest = max(largest, *(abs(a - b) for a, b in zip(found[joint], track[frame], strict=True)))
             print(f"{path.name:45} {len(seen):3} of {len(expected):3} joints, up to {FRAMES} frames: {largest:.1e} m")
             worst = max(worst, largest)
     print("within" if worst <= TOLERANCE else "NOT within", f"{TOLERANCE} m")

@@ -1,9 +1,10 @@
 """Our readers against independent ones, in one run: agreement of positions, and seconds.
 
-    python benchmarks/formats.py ../shared/data            needs bvhio, pin, ezc3d and c3d (pip install bvhio pin ezc3d c3d)
+    python benchmarks/formats.py ../shared/data     needs pip install bvhio pin ezc3d c3d
 
-A peer that is missing is skipped and said so. `bvhio` computes in single precision and PyGLM's double-precision quaternions have
-a wrong `rotate`; `double_precision_bvhio` gives it exact arithmetic, so that the comparison is of the reading, not the rounding.
+A peer that is missing is skipped and said so. `bvhio` computes in single precision and PyGLM's double-precision
+quaternions have a wrong `rotate`; `double_precision_bvhio` gives it exact arithmetic, so that the comparison is of
+the reading, not the rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-import posable as ps
+from posable.formats import load
+from posable.kinematics import forward
 
 BVH_FRAMES = 20  # compared per file
 
@@ -50,8 +52,8 @@ def compare_bvh(bvhio, path: Path) -> float:
     import glm
 
     container = bvhio.readAsBvh(str(path))
-    scene = ps.load(path, unit=1.0)
-    frames = ps.forward(scene.skeleton, scene.motion.poses)
+    scene = load(path, unit=1.0)
+    frames = forward(scene.skeleton, scene.motion.poses)
     count = min(len(scene.motion), container.FrameCount)
     worst = 0.0
     for frame in range(0, count, max(1, count // BVH_FRAMES)):
@@ -69,7 +71,7 @@ def compare_urdf(pin, path: Path, poses: int = 20) -> float:
     """Return the largest difference [m, and of rotation entries] of link frames between our reading and Pinocchio's."""
     model = pin.buildModelFromUrdf(str(path))
     data = model.createData()
-    skeleton = ps.load(path).skeleton
+    skeleton = load(path).skeleton
     generator = np.random.default_rng(0)
     worst = 0.0
     for _ in range(poses):
@@ -82,7 +84,7 @@ def compare_urdf(pin, path: Path, poses: int = 20) -> float:
                 values = np.array([math.cos(values[0]), math.sin(values[0])])
             q[model.idx_qs[joint] : model.idx_qs[joint] + model.nqs[joint]] = values
         pin.framesForwardKinematics(model, data, q)
-        frames = ps.forward(skeleton, pose)
+        frames = forward(skeleton, pose)
         for frame in model.frames:
             if frame.type == pin.FrameType.BODY and frame.name != "universe":
                 place = data.oMf[model.getFrameId(frame.name)]
@@ -94,17 +96,17 @@ def compare_ezc3d(ezc3d, path: Path) -> float:
     """Return the largest difference [m] of marker positions between our reading and ezc3d's; gaps have to agree."""
     theirs = ezc3d.c3d(str(path))
     points = theirs["data"]["points"][:3].transpose(2, 1, 0) * 1e-3
-    markers = ps.load(path).markers
+    markers = load(path).markers
     if not np.array_equal(np.isnan(points).any(axis=-1), ~markers.seen):
         return np.inf
     return float(np.nanmax(np.abs(points - markers.positions)))
 
 
 def compare_c3d(c3d, path: Path) -> float:
-    """Return the largest difference [m] of marker positions seen by both between our reading and that of the package c3d."""
+    """Return the largest difference [m] of the positions that we and the package c3d both take for seen."""
     with path.open("rb") as file:
         points = np.array([frame[:, :4] for _, frame, _ in c3d.Reader(file).read_frames()])
-    markers = ps.load(path).markers
+    markers = load(path).markers
     seen = (points[..., 3] >= 0) & markers.seen
     return float(np.abs(points[..., :3] * 1e-3 - markers.positions)[seen].max())
 
@@ -118,7 +120,7 @@ def speed_bvh(bvhio, path: Path, repeat: int) -> tuple[float, float, float]:
         long = Path(folder) / "long.bvh"
         long.write_bytes(head + b"Frame Time:" + body[:first] + (body[first:].strip() + b"\n") * repeat)
         size = long.stat().st_size / 1e6
-        ours = min(_timed(lambda: ps.load(long)) for _ in range(3))
+        ours = min(_timed(lambda: load(long)) for _ in range(3))
         theirs = math.nan
         if bvhio is not None:
             short = Path(folder) / "short.bvh"  # one turn is enough of it, and the rate is what is compared
@@ -163,9 +165,8 @@ def main(data: Path) -> int:
                 print(f"{name:10} {path.name:40} does not read it: {str(problem).splitlines()[0][-70:]}")
     for name, repeat in (("assimp_Boxing_Toes", 12), ("animdraw_rokoko_jesse_dance", 20), ("threejs_pirouette", 40)):
         size, ours, theirs = speed_bvh(bvhio, data / "bvh" / f"{name}.bvh", repeat)
-        print(
-            f"speed      {name:32} {size:5.1f} MB  ours {size / ours:5.1f} MB/s  bvhio {size / theirs:5.2f} MB/s  x{theirs / ours:.0f}"
-        )
+        rates = f"ours {size / ours:5.1f} MB/s, bvhio {size / theirs:5.2f} MB/s, x{theirs / ours:.0f}"
+        print(f"speed {name:32} {size:5.1f} MB, {rates}")
     return 0
 
 

@@ -1,8 +1,8 @@
 """Fuzz the readers: python benchmarks/fuzz_formats.py bvh --runs 200000 --data ../shared/data
 
-With atheris installed, libFuzzer drives (coverage-guided); without it, plain mutations of the seeds do. Either way a reader
-may return or raise FormatError and nothing else, within a second of processor time and 1.5 GB of memory. Seeds are the real
-files of --data, cut to --max-length, and small ones written here.
+With atheris installed, libFuzzer drives (coverage-guided); without it, plain mutations of the seeds do. Either way a
+reader may return or raise FormatError and nothing else, within a second of processor time and 1.5 GB of memory. Seeds
+are the real files of --data, cut to --max-length, and small ones written here.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from posable.formats.source import Source
 
 SECONDS = 1.0
 WORDS = {
-    "bvh": "HIERARCHY ROOT JOINT End Site OFFSET CHANNELS MOTION Frames: Frame Time: Xposition Yrotation { } 6 3 0 nan 1e999 -",
-    "asf": ":units :root :bonedata :hierarchy begin end id name direction length axis XYZ dof rx ry rz tx l limits ( ) deg rad root",
+    "bvh": "HIERARCHY ROOT JOINT End Site OFFSET CHANNELS MOTION Frames: Frame Time: Xposition Yrotation { } 6 3 nan",
+    "asf": ":units :root :bonedata :hierarchy begin end id name direction length axis XYZ dof rx l limits ( ) deg root",
     "amc": ":FULLY-SPECIFIED :DEGREES :RADIANS :SAMPLES-PER-SECOND root lfemur 1 2 1e-014 nan",
-    "gltf": '"nodes" "children" "skins" "joints" "accessors" "bufferView" "count" "byteOffset" "animations" "sparse" -1 99999999999 [] {} null',
-    "urdf": '<robot <link <joint <parent <child <axis <limit <mimic <origin name=" type=" xyz=" rpy=" fixed revolute planar &amp; <!DOCTYPE',
+    "gltf": '"nodes" "children" "skins" "joints" "bufferView" "count" "byteOffset" "sparse" -1 99999999999 []',
+    "urdf": '<robot <link <joint <parent <child <axis <limit <mimic <origin name=" type=" xyz=" planar &amp; <!DOCTYPE',
     "trc": "PathFileType DataRate CameraRate NumFrames NumMarkers Units mm Frame# Time nan",
     "csv": "time , ; \" a.x a.y a.z nan root.tx",
     "npz": "PK \\x93NUMPY {'descr': '<f8', 'fortran_order': False, 'shape': ( poses.npy skeleton.npy object",

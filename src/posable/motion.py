@@ -1,4 +1,4 @@
-"""Motion and markers over time: poses at a steady rate, positions of markers with their gaps, keyframes between them."""
+"""Motion and markers over time: poses at a steady rate, keyframes, positions of markers with their gaps."""
 
 from __future__ import annotations
 
@@ -191,7 +191,8 @@ class Motion:
         return len(self.poses)
 
     def __repr__(self) -> str:
-        return f"<Motion {self.name + ': ' if self.name else ''}{len(self)} frames at {self.fps:g} fps of {self.skeleton!r}>"
+        label = f"{self.name!r}: " if self.name else ""
+        return f"<Motion {label}{len(self)} frames at {self.fps:g} fps of {self.skeleton!r}>"
 
     @property
     def times(self) -> Floats:
@@ -228,7 +229,7 @@ class Motion:
     def from_keyframes(
         cls, skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, *, fps: float = 30.0, name: str = ""
     ) -> Motion:
-        """Return the motion through `poses` (K, n) at increasing `times` (K,) [s], sampled at `fps` from the first on."""
+        """Return the motion through `poses` (K, n) at increasing `times` (K,) [s], sampled at `fps` from the first."""
         fps = _rate(fps, "Motion.from_keyframes")
         keys = _numbers(poses, "Motion.from_keyframes: poses", 2, f"(K, {skeleton.size})")
         when = _numbers(times, "Motion.from_keyframes: times", 1, "(K,)")

@@ -60,7 +60,10 @@ ASF = """# comment
     hip knee
   end
 """
-AMC = "#!OML:ASF\n:FULLY-SPECIFIED\n:DEGREES\n1\nroot 1 2 3 10 20 30\nhip 5 6 7\nknee 8 9\n2\nroot 1 2 4 1.0e-014 20 30\nhip 5 6 8\nknee 8 -9\n"
+AMC = (
+    "#!OML:ASF\n:FULLY-SPECIFIED\n:DEGREES\n1\nroot 1 2 3 10 20 30\nhip 5 6 7\nknee 8 9\n"
+    "2\nroot 1 2 4 1.0e-014 20 30\nhip 5 6 8\nknee 8 -9\n"
+)
 METRES = 0.0254 / 0.45
 
 
@@ -83,7 +86,7 @@ def turn(axis, degrees):
 
 
 def plain_amc(asf_path, amc_path):
-    """Start of every bone over time [m]: a second implementation, by the recursion W = W_parent C M C' of the format's text."""
+    """Start of every bone over time [m]: a second implementation, by the recursion W = W_parent C M C'."""
     lines = [
         line.split() for line in asf_path.read_text("latin-1").splitlines() if line.strip() and not line.startswith("#")
     ]
@@ -184,11 +187,14 @@ def test_the_published_code_agrees(data_dir):
 
 
 def test_the_same_take_as_bvh_and_c3d(data_dir):
-    """The BVH has a T-pose in front, and its chest has no length: its neck and shoulders start where the thorax does."""
+    """The BVH has a T-pose in front, and its chest has no length: neck and shoulders start where the thorax does."""
     amc, bvh = load(data_dir / "cmu/02_01.amc"), load(data_dir / "cmu/02_01.bvh", unit="asf")
     a, b = positions(amc.skeleton, amc.motion.poses), positions(bvh.skeleton, bvh.motion.poses[1:])
-    same = {"root": "Hips", "lfemur": "LeftUpLeg", "ltibia": "LeftLeg", "lfoot": "LeftFoot", "ltoes": "LeftToeBase", "rtibia": "RightLeg",
-            "rfoot": "RightFoot", "upperback": "Spine", "thorax": "Spine1", "rtoes.end": "RightToeBase.end"}  # fmt: skip
+    same = {
+        "root": "Hips", "lfemur": "LeftUpLeg", "ltibia": "LeftLeg", "lfoot": "LeftFoot", "ltoes": "LeftToeBase",
+        "rtibia": "RightLeg", "rfoot": "RightFoot", "upperback": "Spine", "thorax": "Spine1",
+        "rtoes.end": "RightToeBase.end",
+    }  # fmt: skip
     for ours, theirs in same.items():
         np.testing.assert_allclose(a[ours], b[theirs], atol=1e-5)
     for ours, theirs in {

@@ -170,7 +170,8 @@ def test_a_wrong_frame_count_is_a_warning(bvh, rows, kept):
 
 def test_names_with_blanks_duplicates_and_umlauts(bvh):
     text = (
-        b"HIERARCHY\nROOT Bip01 L Thigh\n{\nOFFSET 0 0 0\nJOINT Fu\xdf {\nOFFSET 0 1 0\nJOINT Fu\xdf\n{\nOFFSET 0 1 0\n}\n}\n}\n"
+        b"HIERARCHY\nROOT Bip01 L Thigh\n{\nOFFSET 0 0 0\nJOINT Fu\xdf {\nOFFSET 0 1 0\n"
+        b"JOINT Fu\xdf\n{\nOFFSET 0 1 0\n}\n}\n}\n"
         b"MOTION\nFrames: 0\nFrame Time: 0.1\n"
     )
     with pytest.warns(PosableWarning, match="made unique"):

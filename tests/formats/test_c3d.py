@@ -120,6 +120,7 @@ def patched(tmp_path, markers, *changes):
         (16, b"\x01\x00", "the block where the data start"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*the header was taken")
 def test_what_is_refused(tmp_path, markers, offset, raw, message):
     with pytest.raises(FormatError, match=message) as caught:
         load(patched(tmp_path, markers, (offset, raw)))

@@ -11,7 +11,8 @@ from posable.skeleton import Fixed, Free, Planar, Prismatic, Revolute
 ROBOT = """<?xml version="1.0"?>
 <robot name="toy">
   <link name="base"><inertial><origin xyz="1 0 0"/><mass value="2"/></inertial></link>
-  <link name="a"><collision><origin xyz="0 0 1" rpy="0 1.5707963267948966 0"/><geometry><cylinder radius="0.1" length="2"/></geometry></collision></link>
+  <link name="a"><collision><origin xyz="0 0 1" rpy="0 1.5707963267948966 0"/>
+    <geometry><cylinder radius="0.1" length="2"/></geometry></collision></link>
   <link name="b"><collision name="ball"><geometry><sphere radius="0.3"/></geometry></collision>
     <collision><geometry><box size="1 1 1"/></geometry></collision><collision><geometry><mesh filename="package://x/y.stl"/></geometry></collision></link>
   <link name="c"/> <link name="d"/> <link name="e"/> <link name="f"/>
@@ -19,7 +20,8 @@ ROBOT = """<?xml version="1.0"?>
     <axis xyz="0 0 2"/><limit lower="0.5" upper="1.5" effort="1" velocity="1"/></joint>
   <joint name="spin" type="continuous"><parent link="a"/><child link="b"/><axis xyz="0 1 0"/>
     <mimic joint="turn" multiplier="2" offset="0.1"/></joint>
-  <joint name="slide" type="prismatic"><parent link="b"/><child link="c"/><limit lower="-1" upper="1" effort="1" velocity="1"/>
+  <joint name="slide" type="prismatic"><parent link="b"/><child link="c"/>
+    <limit lower="-1" upper="1" effort="1" velocity="1"/>
     <mimic joint="spin" multiplier="3" offset="1"/></joint>
   <joint name="float" type="floating"><parent link="c"/><child link="d"/></joint>
   <joint name="plane" type="planar"><parent link="d"/><child link="e"/><axis xyz="0 0 1"/></joint>

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import posable as ps
@@ -34,10 +35,8 @@ def read(args: argparse.Namespace) -> ps.Scene:
     """Load the file of a command line; what was repaired goes to stderr, one line each."""
     unit = args.unit
     if unit is not None:
-        try:
+        with suppress(ValueError):  # a name: load knows them
             unit = float(unit)
-        except ValueError:
-            pass  # a name: load knows them
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PosableWarning)
         scene = ps.load(args.file, skeleton=args.skeleton, unit=unit, up=args.up, fps=args.fps)
@@ -84,7 +83,8 @@ def _skeleton_data(skeleton: ps.Skeleton) -> dict[str, Any]:
         where = skeleton.index(joint.name)
         joints.append(
             {
-                "name": joint.name, "parent": joint.parent, "type": type(joint.motion).__name__, "length": _length(joint),
+                "name": joint.name, "parent": joint.parent,
+                "type": type(joint.motion).__name__, "length": _length(joint),
                 "dofs": list(skeleton.dof_names[where]), "lower": [_finite(v) for v in skeleton.lower[where]],
                 "upper": [_finite(v) for v in skeleton.upper[where]],
             }
@@ -170,10 +170,8 @@ def _marker_lines(markers: ps.Markers) -> list[str]:
     gaps = _gaps(markers)
     whole = max(len(markers) * len(gaps), 1)
     seconds = max(len(markers) - 1, 0) / markers.fps
-    out = [
-        f"markers: {len(gaps)} over {len(markers)} frames at {markers.fps:g} fps, {seconds:.2f} s, {markers.up or '?'} up, "
-        f"{100 * sum(gaps) / whole:.1f}% unseen"
-    ]
+    rate = f"{len(markers)} frames at {markers.fps:g} fps, {seconds:.2f} s"
+    out = [f"markers: {len(gaps)} over {rate}, {markers.up or '?'} up, {100 * sum(gaps) / whole:.1f}% unseen"]
     for name, count in zip(markers.names, gaps, strict=True):
         out.append(f"  {name}" + (f"  unseen in {count} of {len(markers)} frames" if count else ""))
     return out

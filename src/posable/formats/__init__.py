@@ -68,8 +68,9 @@ def load(
         if figure is None:
             raise FormatError(path=skeleton, expected="a file with a skeleton", found="none in it")
         skeleton = figure
+    options = Options(skeleton, _metres(unit), fps)
     source = open_source(path)
-    return read(source, choose(source), Options(skeleton, _metres(unit), fps), up)
+    return read(source, choose(source), options, up)
 
 
 def read(source: Source, chosen: Format, options: Options, up: str | None = None) -> Scene:

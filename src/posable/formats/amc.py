@@ -15,6 +15,7 @@ from posable.formats import asf
 from posable.formats.format import Format, Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, open_source, refuse_wide_text, shown
+from posable.kernels.joints import SLIDE
 from posable.motion import Motion
 from posable.skeleton import Skeleton
 
@@ -210,8 +211,8 @@ def _poses(
     """Return the poses (T, n): each column to its degree of freedom, in metres and radians."""
     index = {name: i for i, name in enumerate(skeleton.dof_names)}
     poses = np.repeat(skeleton.rest[None], len(values), axis=0)
-    slides = {name for joint, where in zip(skeleton.joints, skeleton.slices, strict=True)
-              for name, dof in zip(skeleton.dof_names[where], joint.motion.dofs, strict=True) if dof.kind == 0}  # fmt: skip
+    dofs = [dof for joint in skeleton.joints for dof in joint.motion.dofs]
+    slides = {name for name, dof in zip(skeleton.dof_names, dofs, strict=True) if dof.kind == SLIDE}
     column = 0
     for name in names:
         for dof in columns[name]:

@@ -1,9 +1,10 @@
 """ASF, read: the skeleton of an Acclaim pair. Its motion comes in AMC files.
 
-A bone starts where its parent ends. `axis` gives the orientation C of its degrees of freedom in the world, in the zero
-pose, and a turn M about them moves it by C M C'. Here a bone is the joint at its start, with C as the joint's frame: its
-constant rotation is C_parent' C_bone and its motion is M. A list `rx ry rz` turns about x first, then the fixed y and z:
-intrinsic "zyx". Lengths are in inches after division by the stated `length` (0.45 in every Vicon file); y is up.
+A bone starts where its parent ends. `axis` gives the orientation C of its degrees of freedom in the world, in the
+zero pose, and a turn M about them moves it by C M C'. Here a bone is the joint at its start, with C as the joint's
+frame: its constant rotation is C_parent' C_bone and its motion is M. A list `rx ry rz` turns about x first, then the
+fixed y and z: intrinsic "zyx". Lengths are in inches after division by the stated `length` (0.45 in every Vicon
+file); y is up.
 """
 
 from __future__ import annotations
@@ -390,6 +391,7 @@ def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 
 
 FORMAT = Format(
-    "ASF", (".asf",), "a skeleton with limits", "inches divided by the stated length, degrees or radians as stated, y up",
+    "ASF", (".asf",), "a skeleton with limits",
+    "inches divided by the stated length, degrees or radians as stated, y up",
     sniff, read, _write,
 )  # fmt: skip

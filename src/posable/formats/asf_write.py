@@ -1,8 +1,9 @@
 """ASF and AMC, written as a pair: inches divided by 0.45 or the unit that the figure came in, degrees, y up.
 
-A bone has one end, and every child starts there. So a joint whose children start in one place is one bone that ends there;
-otherwise it is a bone without length, and a fixed bone leads from it to each child. The root of an ASF is always called
-`root`; a root joint that is not free hangs below it as a bone of its own. Sites become the ends of leaf bones.
+A bone has one end, and every child starts there. So a joint whose children start in one place is one bone that ends
+there; otherwise it is a bone without length, and a fixed bone leads from it to each child. The root of an ASF is
+always called `root`; a root joint that is not free hangs below it as a bone of its own. Sites become the ends of leaf
+bones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Poses as transforms, for the formats that store transforms: every joint's constant place, its motion, its world frame.
+"""Poses as transforms, for the formats that store transforms: a joint's constant place, its motion, its world frame.
 
 Plain NumPy and SciPy over all frames at once, so that writing a file never waits for a compiler.
 """
@@ -23,7 +23,7 @@ def constant_place(joint: Joint) -> tuple[Floats, Floats]:
 
 
 def zero_rotations(skeleton: Skeleton) -> dict[str | None, Floats]:
-    """Return the world rotation (3, 3) of every joint where all its numbers are zero; None, the world, has the identity."""
+    """Return the world rotation (3, 3) of every joint where all numbers are zero; None is the world: the identity."""
     world: dict[str | None, Floats] = {None: np.eye(3)}
     for joint in skeleton.joints:
         world[joint.name] = world[joint.parent] @ constant_place(joint)[1]
@@ -68,7 +68,7 @@ def motion_of(scene: Scene) -> Motion | None:
 
 
 def slider_chains(skeleton: Skeleton) -> dict[str, list[Joint]]:
-    """Return each joint of the file with the sliders that move it: `hips.tx` and `hips.ty`, read as joints, belong to `hips`."""
+    """Return each joint with the sliders that a reader made of its channels: `hips.tx` belongs to `hips`."""
     by_name = {joint.name: joint for joint in skeleton.joints}
     children: dict[str | None, int] = {}
     for joint in skeleton.joints:

@@ -1,14 +1,16 @@
 """BVH, read: a hierarchy with channels, then one row of numbers per frame.
 
-Conventions: degrees; y up; lengths in centimetres, because the file does not state a unit (`unit=` says otherwise).
-A joint's position channels take the place of its OFFSET, and translation comes before rotation whatever the order in
-which the channels are listed: so do Blender, MotionBuilder and `bvhio`. The order of the rotation channels is intrinsic.
+Conventions: degrees; y up; lengths in centimetres, because the file does not state a unit (`unit=` says otherwise). A
+joint's position channels take the place of its OFFSET, and translation comes before rotation whatever the order in
+which the channels are listed: so do Blender, MotionBuilder and `bvhio`. The order of the rotation channels is
+intrinsic.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,7 +196,7 @@ def _read_channels(cursor: _Cursor) -> list[str]:
         channels.append(channel)
     turns = [channel for channel in channels if channel.endswith("rotation")]
     slides = [channel for channel in channels if channel.endswith("position")]
-    if len(turns) > 3 or len(set(slides)) < len(slides) or any(a == b for a, b in zip(turns, turns[1:], strict=False)):
+    if len(turns) > 3 or len(set(slides)) < len(slides) or any(a == b for a, b in pairwise(turns)):
         raise cursor.source.error(
             offset=place, expected="at most three positions and three rotations, none twice", found=" ".join(channels)
         )
@@ -364,6 +366,6 @@ def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 
 FORMAT = Format(
     "BVH", (".bvh",), "a skeleton, its motion",
-    "degrees, y up, centimetres where `unit` does not say otherwise; written in centimetres or the unit of the BVH it came from",
+    "degrees, y up, centimetres unless `unit` says otherwise; written in centimetres or as the BVH it came from",
     sniff, read, _write,
 )  # fmt: skip

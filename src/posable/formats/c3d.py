@@ -282,7 +282,7 @@ def _read_markers(source: Source, numbers: _Numbers, header: _Header, parameters
 def _points(
     source: Source, numbers: _Numbers, begin: int, sizes: tuple[int, int, int], scale: float
 ) -> NDArray[np.float64]:
-    """Return the positions (frames, points, 3) [file units]; NaN where the residual is negative: nobody saw the point."""
+    """Return the positions (frames, points, 3) [file units]; NaN where the residual is negative: unseen."""
     frames, points, analog = sizes
     if not frames or not points:
         return np.zeros((frames, points, 3))

@@ -1,13 +1,14 @@
-"""CSV, read and written: one row per frame, a column of time, and one column per degree of freedom or marker coordinate.
+"""CSV, read and written: a row per frame, a column of time, a column per degree of freedom or marker coordinate.
 
-Motion has the columns of `skeleton.dof_names` and is read with `skeleton=`; markers have `name.x`, `name.y`, `name.z`, empty
-where unseen. Metres, radians, seconds.
+Motion has the columns of `skeleton.dof_names` and is read with `skeleton=`; markers have `name.x`, `name.y`,
+`name.z`, empty where unseen. Metres, radians, seconds.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 
 import numpy as np
@@ -162,7 +163,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["time", *labels])
     for time, row in zip(times.tolist(), table.tolist(), strict=True):
-        writer.writerow([time, *("" if value != value else value for value in row)])  # NaN is what differs from itself
+        writer.writerow([time, *("" if math.isnan(value) else value for value in row)])
     return {suffix: file.getvalue().encode("utf-8")}
 
 

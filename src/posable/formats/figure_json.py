@@ -31,7 +31,8 @@ def dump(skeleton: Skeleton) -> str:
     """Return a skeleton as JSON text; infinite limits are written as Infinity."""
     joints = [
         {
-            "name": joint.name, "motion": {"type": type(joint.motion).__name__, **asdict(joint.motion)}, "parent": joint.parent,
+            "name": joint.name,
+            "motion": {"type": type(joint.motion).__name__, **asdict(joint.motion)}, "parent": joint.parent,
             "offset": _plain(joint.offset), "rotation": _plain(rotation_matrix(joint.rotation)),
             "limits": _plain(joint.limits), "rest": _plain(joint.rest), "gain": _plain(joint.gain),
             "mass": float(joint.mass), "frozen": bool(joint.frozen), "center": _plain(joint.center),

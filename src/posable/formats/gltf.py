@@ -1,8 +1,9 @@
 """glTF and GLB, read: nodes as a skeleton, animations as motions, meshes to look at. Metres, y up.
 
-Joints are the nodes of the skins, whatever an animation moves, and everything above them; other nodes below them are sites.
-A joint rests as its node does and turns by a rotation vector from there. The topmost joints of a skin, and nodes whose
-position is animated, move freely. Figures are rigid: constant scales go into the lengths, animated ones into positions.
+Joints are the nodes of the skins, whatever an animation moves, and everything above them; other nodes below them are
+sites. A joint rests as its node does and turns by a rotation vector from there. The topmost joints of a skin, and
+nodes whose position is animated, move freely. Figures are rigid: constant scales go into the lengths, animated ones
+into positions.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], tak
 def _sample(
     source: Source, nodes: list[Node], roles: dict[int, str], name: str, tracks: list[Track], fps: float | None
 ) -> Take:
-    """Sample one animation at a steady rate: positions in the parent's rigid frame, rotations, both where they are animated.
+    """Sample one animation at a steady rate: positions in the parent's rigid frame, rotations, where there are any.
 
     A scale that differs from the one at rest moves everything below it; an even one does so exactly.
     """

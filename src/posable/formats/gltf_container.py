@@ -1,4 +1,4 @@
-"""What a glTF or GLB file consists of: its JSON, checked against a schema, and its buffers, read with every bound checked."""
+"""What glTF and GLB files consist of: JSON, checked against a schema, and buffers, read with every bound checked."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ SCHEMA: dict[str, Any] = {
     ],
     "meshes": [
         {
-            "primitives": [{"attributes": {"*": UINT}, "indices": UINT, "material": UINT, "mode": UINT, "targets": [{"*": UINT}]}],
+            "primitives": [
+                {"attributes": {"*": UINT}, "indices": UINT, "material": UINT, "mode": UINT, "targets": [{"*": UINT}]}
+            ],
             "weights": [NUMBER], "name": TEXT,
         }
     ],
     "accessors": [
         {
-            "bufferView": UINT, "byteOffset": UINT, "componentType": UINT, "count": UINT, "type": TEXT, "normalized": FLAG,
+            "bufferView": UINT, "byteOffset": UINT, "componentType": UINT, "count": UINT, "type": TEXT,
+            "normalized": FLAG,
             "max": [NUMBER], "min": [NUMBER], "name": TEXT,
             "sparse": {
                 "count": UINT,
@@ -50,7 +53,9 @@ SCHEMA: dict[str, Any] = {
             },
         }
     ],
-    "bufferViews": [{"buffer": UINT, "byteOffset": UINT, "byteLength": UINT, "byteStride": UINT, "target": UINT, "name": TEXT}],
+    "bufferViews": [
+        {"buffer": UINT, "byteOffset": UINT, "byteLength": UINT, "byteStride": UINT, "target": UINT, "name": TEXT}
+    ],
     "buffers": [{"uri": TEXT, "byteLength": UINT, "name": TEXT}],
     "skins": [{"inverseBindMatrices": UINT, "skeleton": UINT, "joints": [UINT], "name": TEXT}],
     "animations": [
@@ -80,9 +85,11 @@ SCHEMA: dict[str, Any] = {
     "extensionsRequired": [TEXT],
 }  # fmt: skip
 _REQUIRED = {
-    "": ("asset",), "asset": ("version",), "accessors": ("componentType", "count", "type"), "bufferViews": ("buffer", "byteLength"),
+    "": ("asset",), "asset": ("version",), "accessors": ("componentType", "count", "type"),
+    "bufferViews": ("buffer", "byteLength"),
     "buffers": ("byteLength",), "skins": ("joints",), "animations": ("channels", "samplers"), "meshes": ("primitives",),
-    "primitives": ("attributes",), "channels": ("sampler", "target"), "samplers": ("input", "output"), "target": ("path",),
+    "primitives": ("attributes",), "channels": ("sampler", "target"), "samplers": ("input", "output"),
+    "target": ("path",),
     "sparse": ("count", "indices", "values"), "indices": ("bufferView", "componentType"), "values": ("bufferView",),
 }  # fmt: skip
 

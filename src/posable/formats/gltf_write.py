@@ -1,4 +1,4 @@
-"""glTF and GLB, written: nodes with names, a skin, animations, and the scene's meshes or, where it has none, plain bones.
+"""glTF and GLB, written: nodes with names, a skin, animations, and the scene's meshes or, without any, plain bones.
 
 Metres, y up, single precision. Viewers draw meshes, not skeletons: a figure without one gets an octahedron per bone.
 """

@@ -1,7 +1,8 @@
 """NPZ, read and written: poses, the skeleton they are of, and markers, as NumPy arrays in a zip file. SI units.
 
 The arrays: `poses` (T, n), `fps`, `dof_names`; `skeleton`, the figure as JSON in bytes; `marker_names`,
-`marker_positions` (T, M, 3), `marker_fps`, `marker_up`. Any NPZ with `poses` of a given `skeleton=` can be read. No pickles.
+`marker_positions` (T, M, 3), `marker_fps`, `marker_up`. Any NPZ with `poses` of a given `skeleton=` can be read. No
+pickles.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class _Arrays:
 
 
 def _decode(source: Source, name: str, raw: bytes) -> NDArray:
-    """Return an array from the bytes of a .npy file. Its header is a literal; its size has to be what the header says."""
+    """Return an array from the bytes of a .npy file: a header that is a literal, and as many bytes as it says."""
     if raw[:6] != _MAGIC or len(raw) < 12 or raw[6] not in (1, 2, 3):
         raise source.error(expected=f"a NumPy array in {name!r}", found=shown(raw[:8]))
     width = 2 if raw[6] == 1 else 4

@@ -1,8 +1,8 @@
 """Long runs of numbers in text, read fast: whole columns of digits at once, and exactly as `float` reads them.
 
-A decimal of at most 15 digits is an integer that a float64 holds exactly over a power of ten that it holds exactly, and one
-division rounds correctly: so plain decimals need no general parser. Whatever is not plain (exponents, more digits) goes to
-NumPy's. Measured on BVH: about twice as fast as `numpy.fromstring` alone.
+A decimal of at most 15 digits is an integer that a float64 holds exactly over a power of ten that it holds exactly,
+and one division rounds correctly: so plain decimals need no general parser. Whatever is not plain (exponents, more
+digits) goes to NumPy's. Measured on BVH: about twice as fast as `numpy.fromstring` alone.
 """
 
 from __future__ import annotations

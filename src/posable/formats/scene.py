@@ -18,9 +18,10 @@ from posable.skeleton import Skeleton
 class Mesh:
     """A surface to look at, rigid on one joint or skinned to several.
 
-    `vertices` (V, 3) [m] in the frame of `joint`, or in the mesh's own frame where it is skinned; `faces` (F, 3).
-    A skinned mesh has `joints`, K names, their `inverse_bind` (K, 4, 4), and for every vertex `bones` (V, k), indices into
-    `joints`, and `weights` (V, k). In a pose a vertex is at the sum of `weights * T_world_joint * inverse_bind * vertex`.
+    `vertices` (V, 3) [m] in the frame of `joint`, or in the mesh's own frame where it is skinned; `faces` (F, 3). A
+    skinned mesh has `joints`, K names, their `inverse_bind` (K, 4, 4), and for every vertex `bones` (V, k), indices
+    into `joints`, and `weights` (V, k). In a pose a vertex is at the sum of `weights * T_world_joint * inverse_bind *
+    vertex`.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Mesh:
 
 @dataclass(frozen=True, eq=False)
 class Capsule:
-    """A rounded cylinder on a joint: `start` and `end` (3,) [m] in the joint's frame, `radius` [m]; a sphere has no length."""
+    """A rounded cylinder on a joint: `start`, `end` (3,) [m] in its frame, `radius` [m]; a sphere has no length."""
 
     joint: str
     start: NDArray[np.float64]

@@ -115,7 +115,7 @@ def decode_name(raw: bytes) -> str:
 
 
 def refuse_wide_text(source: Source) -> None:
-    """Raise if a text format comes as UTF-16 or UTF-32, or holds NUL bytes; drop a UTF-8 byte-order mark with a warning."""
+    """Raise if a text comes as UTF-16 or UTF-32, or holds NUL bytes; drop a UTF-8 byte-order mark with a warning."""
     data = source.data
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:4] == b"\x00\x00\xfe\xff":
         raise source.error(

@@ -1,8 +1,8 @@
 """URDF, read: a robot's links and joints, limits, masses, mimic joints, and capsules for what can be one.
 
-Metres, radians, z up, as the format says. A joint here is the URDF's joint, with the frame of its child link, and every link
-is a site of its own name; the root link is a fixed joint. Our own reader, because `yourdfpy` can be led to read local files
-through entities and drags trimesh along; meshes are not opened at all.
+Metres, radians, z up, as the format says. A joint here is the URDF's joint, with the frame of its child link, and
+every link is a site of its own name; the root link is a fixed joint. Our own reader, because `yourdfpy` can be led to
+read local files through entities and drags trimesh along; meshes are not opened at all.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _limits(source: Source, joint: _Joint) -> tuple[float, float]:
 
 
 def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, float, float]]:
-    """Return (follower, leader, ratio, offset) of the mimic joints, followed through to a leader that mimics no other."""
+    """Return (follower, leader, ratio, offset) of the mimic joints, each with a leader that mimics no other."""
     single = {joint.name for joint in joints if joint.kind in ("revolute", "continuous", "prismatic")}
     rules: dict[str, tuple[str, float, float]] = {}
     for joint in joints:

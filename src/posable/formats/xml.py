@@ -73,7 +73,7 @@ def parse(source: Source) -> Element:
 def numbers(
     source: Source, element: Element | None, name: str, default: list[float], *, infinite: bool = False
 ) -> np.ndarray:
-    """Return an attribute's numbers, as many as `default` has; the default where the element or attribute is missing."""
+    """Return an attribute's numbers, as many as `default` has, or the default where it is missing."""
     text = element.attributes.get(name) if element is not None else None
     if element is None or text is None:
         return np.array(default)

@@ -1,0 +1,55 @@
+"""A small, bounded fuzz of every reader: FormatError or a scene, nothing else (see benchmarks/fuzz_formats.py)."""
+
+import importlib.util
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posable.formats import names
+
+RUNS = 400
+_PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "fuzz_formats.py"
+
+
+@pytest.fixture(scope="module")
+def fuzz():
+    if not _PATH.is_file():
+        pytest.skip("benchmarks/ is not here")
+    spec = importlib.util.spec_from_file_location("fuzz_formats", _PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", names())
+def test_mutations_of_small_files(fuzz, name):
+    target, inputs = fuzz.Target(name, None), fuzz.seeds(name, None, 6000)
+    if name == "c3d":
+        inputs = [bytes([2, 0x50]) + bytes(510) + bytes([1, 0x50, 1, 84]) + bytes(508)]
+    if name == "urdf":
+        inputs = [b'<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="revolute"><parent link="a"/>'
+                  b'<child link="b"/><limit lower="-1" upper="1"/></joint></robot>']  # fmt: skip
+    words = [word.encode() for word in fuzz.WORDS[name].split(" ") if word]
+    generator = random.Random(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(RUNS):
+            target(fuzz.mutate(generator, inputs, words))
+    assert target.count == RUNS
+
+
+@pytest.mark.parametrize("name", names())
+def test_arbitrary_bytes(fuzz, name):
+    target = fuzz.Target(name, None)
+
+    @given(st.binary(max_size=300))
+    def check(data):
+        target(data)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check()
