@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.jacobians import jacobian as jacobian
     from posable.jacobians import jacobian_rate as jacobian_rate
     from posable.kinematics import forward as forward
+    from posable.limb import Limb as Limb
+    from posable.limb import LimbSolution as LimbSolution
     from posable.problem import Problem as Problem
     from posable.skeleton import Ball as Ball
     from posable.skeleton import Fixed as Fixed
@@ -56,6 +58,8 @@ _HOME = {
     "Universal": "posable.skeleton",
     "from_dh": "posable.skeleton",
     "forward": "posable.kinematics",
+    "Limb": "posable.limb",
+    "LimbSolution": "posable.limb",
     "jacobian": "posable.jacobians",
     "Block": "posable.solvers.blocking",
     "Explanation": "posable.explanation",
