@@ -27,6 +27,7 @@ ORDER = (
     "problem",
     "solvers",
     "limb",
+    "levels",
     "front",
     "explanation",
     "workspace",

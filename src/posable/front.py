@@ -10,6 +10,7 @@ import numpy as np
 
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.goal import Goal
+from posable.levels import answer
 from posable.problem import Problem
 from posable.skeleton import Skeleton
 from posable.solvers.result import Result
@@ -53,8 +54,12 @@ def solve(
         count(max_iterations, "max_iterations"), count(restarts, "restarts") or 0, int(seed), seconds(time_limit),
         bool(record), threads,
     )  # fmt: skip
-    outcome = method.run(problem, request)
-    return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)
+    if problem.plain:
+        outcome = method.run(problem, request)
+        return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)
+    problem, outcome, chosen = answer(problem, method, request)
+    chosen = {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
+    return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape, chosen)
 
 
 def as_solver(solver: str | Solver) -> Solver:
@@ -133,7 +138,8 @@ def seconds(value: Any) -> float | None:
 class Session:
     """Many solves of one figure with goals that move: packed once, each solve starts from the last pose.
 
-    session.move("hand.R", target) moves a goal by its label; session.solve() answers.
+    session.move("hand.R", target) moves a goal by its label, session.enable("hand.R", False) switches it off;
+    session.solve() answers.
     """
 
     def __init__(
@@ -170,12 +176,19 @@ class Session:
 
     def move(self, label: str, target: Any) -> None:
         """Give the goal of that label another target."""
-        try:
-            k = self.problem.labels.index(label)
-        except ValueError:
-            raise unknown("goal", label, self.problem.labels) from None
+        k = self._goal(label)
         moved = self.problem.goals[k].moved(target)
         self.problem.move(k, moved)
+
+    def enable(self, label: str, on: bool = True) -> None:
+        """Switch the goal of that label on or off: off, it pulls at nothing and decides nothing."""
+        self.problem.enable(self._goal(label), on)
+
+    def _goal(self, label: str) -> int:
+        try:
+            return self.problem.labels.index(label)
+        except ValueError:
+            raise unknown("goal", label, self.problem.labels) from None
 
     def solve(self, *, start: Any = None) -> Result:
         """Solve from the last pose, or from `start`, and remember the answer as the next start."""
@@ -186,6 +199,11 @@ class Session:
         else:
             first = np.minimum(np.maximum(starts_of(self.problem, start)[0], lower), upper)
         request = Request(first, lower, upper, iterations, restarts, seed)
-        outcome: Outcome = self.solver.run(self.problem, request)
+        if self.problem.plain:
+            outcome: Outcome = self.solver.run(self.problem, request)
+            self.pose = outcome.poses[0].copy()
+            return Result(self.problem, outcome, request, self.solver.name, time.perf_counter() - begin)
+        problem, outcome, chosen = answer(self.problem, self.solver, request)
         self.pose = outcome.poses[0].copy()
-        return Result(self.problem, outcome, request, self.solver.name, time.perf_counter() - begin)
+        chosen = {name: members[0] for name, members in chosen.items()}
+        return Result(problem, outcome, request, self.solver.name, time.perf_counter() - begin, (), chosen)

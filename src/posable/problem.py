@@ -216,6 +216,8 @@ class Problem:
     def choose(self, data: np.ndarray, combination: tuple[int, ...]) -> None:
         """Switch off, in spring data (..., g, WIDTH), all members of the AnyOf goals but the chosen ones."""
         for (_, parts), chosen in zip(self.choices, combination, strict=True):
+            if all((data[..., part, ROBUST] < 0.0).all() for part in parts):
+                continue  # the whole goal is switched off
             for member, part in enumerate(parts):
                 for k in range(part.start, part.stop):
                     data[..., k, ROBUST] = self.springs[k].data[..., ROBUST].max() if member == chosen else OFF

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, PARENT, POINT, SPRING
+from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, ROBUST, SPRING
 from posable.kernels.joints import SLIDE
 from posable.kernels.springs import POINT_SPRING
 from posable.problem import Problem
@@ -40,6 +40,8 @@ def proof_of_distance(problem: Problem, request: Request, member: int) -> str | 
     member = member if problem.data.shape[0] > 1 else 0
     for k in range(len(problem.springs)):
         if problem.kind[k, SPRING] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
+            continue
+        if problem.kind[k, OTHER] >= 0 or problem.data[member, k, ROBUST] < 0.0:  # a moving target, or switched off
             continue
         if not np.array_equal(problem.data[member, k, MEASURE : MEASURE + 6], WHOLE):
             continue

@@ -66,10 +66,7 @@ class Result:
     @cached_property
     def _good(self) -> np.ndarray:
         """(t,) bool, the independent verdict on each problem."""
-        poses, errors = self.outcome.poses, self.outcome.errors
-        past = np.maximum(self.request.lower - poses, poses - self.request.upper)
-        # NaN compares false, so a pose or an error that is no number is never good
-        return (past <= LIMIT_TOLERANCE).all(axis=1) & (errors <= self.problem.tolerances).all(axis=1)
+        return judge(self.problem, self.outcome, self.request)
 
     @cached_property
     def ok(self) -> Any:
@@ -95,10 +92,10 @@ class Result:
     @cached_property
     def errors(self) -> dict[str, Any]:
         """How far each goal is from its target [m, rad], by label; arrays for a batch."""
-        values = self.outcome.errors
+        values, groups = self.outcome.errors, self.problem.error_groups
         if not self.shape:
-            return dict(zip(self.problem.error_names, values[0].tolist(), strict=True))
-        return {name: values[:, k].reshape(self.shape) for k, name in enumerate(self.problem.error_names)}
+            return {name: float(values[0, springs].max()) for name, springs in groups.items()}
+        return {name: values[:, springs].max(axis=1).reshape(self.shape) for name, springs in groups.items()}
 
     @property
     def iterations(self) -> Any:
@@ -146,6 +143,7 @@ class Result:
         errors, tolerances = self.outcome.errors[k], self.problem.tolerances
         names = self.problem.error_names
         missed = [f"{names[i]} by {amount(errors[i], self.problem, i)}" for i in np.flatnonzero(~(errors <= tolerances))]
+        missed = list(dict.fromkeys(missed))
         proof = proof_of_distance(self.problem, self.request, k)
         detail = f"; {proof}" if proof else ""
         return f"{str(status).lower().replace('_', ' ')}: {MEANINGS[status]}; missed {', '.join(missed) or 'none'}{detail}"
@@ -154,11 +152,13 @@ class Result:
         if self.shape:
             return self._batch_text()
         lines = [f"{self.status}: {MEANINGS[self.status]} ({self.solver}, {self.iterations} iterations, {self.seconds * 1e3:.3g} ms)."]
-        for i, (name, error) in enumerate(self.errors.items()):
+        for name, error in self.errors.items():
+            i = self.problem.error_groups[name][0]
             if np.isinf(self.problem.tolerances[i]):
                 continue
             word = "reached" if error <= self.problem.tolerances[i] else "missed by"
             lines.append(f"  {name}: {word} {amount(error, self.problem, i)}")
+        lines += [f"  {label}: took {member}" for label, member in self.chosen.items()]
         proof = proof_of_distance(self.problem, self.request, 0) if not self.ok else None
         if proof:
             lines.append(f"  {proof}")
@@ -178,6 +178,14 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result {self.status if not self.shape else self._batch_text()}>"
+
+
+def judge(problem: Problem, outcome: Outcome, request: Request) -> np.ndarray:
+    """Return (t,) bool: every limit held and every error within its tolerance, whatever the solver thought."""
+    poses, errors = outcome.poses, outcome.errors
+    past = np.maximum(request.lower - poses, poses - request.upper)
+    # NaN compares false, so a pose or an error that is no number is never good
+    return (past <= LIMIT_TOLERANCE).all(axis=1) & (errors <= problem.tolerances).all(axis=1)
 
 
 def amount(value: float, problem: Problem, spring: int) -> str:
