@@ -13,7 +13,7 @@ A direction d of a body obeys the same tables with e - o = d, and translations d
 from __future__ import annotations
 
 from .compiler import entry, kernel, small
-from .fields import ABOVE, ALONG, AT, AXES, AXIS, BODY, FIRST, KIND, ON, POINT, ROBUST, SPRING, WEIGHT
+from .fields import ABOVE, ALONG, AT, AXES, AXIS, BODY, FIRST, KIND, ON, OTHER, POINT, ROBUST, SPRING, WEIGHT
 from .joints import ROTVEC, SWING, column_of, parameters_of, rotation_vector
 from .kinematics import forward, last_dof, rest_rotation, workspace
 from .rotations import exponential_coefficients, left_jacobian_rate
@@ -248,8 +248,10 @@ def direct_hessian(figure, springs, theta, work, d, exact, scratch, jacobian, gr
     row = 0
     for k in range(g):
         kind, body, spring = springs.kind[k, SPRING], springs.kind[k, ON], springs.data[k]
-        if kind not in (POINT_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING):
+        if kind not in (POINT_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING) or springs.kind[k, OTHER] >= 0:
             return k
+        if spring[ROBUST] < 0.0:  # switched off
+            continue
         rows = 9 if kind == ORIENTATION_SPRING else 3
         for a in range(row, row + rows):
             for i in range(n):
