@@ -370,7 +370,7 @@ def report_pinocchio(interpreter, bench, times, quick):
         print(f"  {name:24s} {call:7.2f} us a call, {overhead:5.2f} us of it a call on one joint: {inner:6.2f} us;"
               f" ours {times['forward']:6.2f} us: x{inner / times['forward']:.1f}")  # fmt: skip
     print(
-        f"  its 41 frame Jacobians and J'J by NumPy {peer_times['stack']:6.1f} us; our exact Hessian {times['both']:.2f} us"
+        f"  its 41 Jacobians and J'J by NumPy {peer_times['stack']:6.1f} us; our exact Hessian {times['both']:.2f} us"
     )
     poses = np.tile(bench.poses, (64, 1))
     batch = least_microseconds(lambda repeats: [place_bodies(bench.skeleton, poses) for _ in range(repeats)], 1, 20)
@@ -395,9 +395,7 @@ def report_start():
             return
         runs.append([float(x) for x in done.stdout.split()])
     imported, placed, solved = np.min(runs[1:], axis=0)
-    print(
-        f"start, warm cache: import {imported:.2f} s (asked: 0.3), frames {placed:.2f} s, solve {solved:.2f} s (asked: 1)"
-    )
+    print(f"warm start: import {imported:.2f} s (asked: 0.3), frames {placed:.2f} s, solve {solved:.2f} s (asked: 1)")
 
 
 def main():
