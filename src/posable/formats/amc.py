@@ -114,15 +114,15 @@ def _read_frames(source: Source, at: int, columns: dict) -> tuple[list[str], NDA
 
 
 def _first_frame(words: list[bytes], columns: dict) -> tuple[list[str], int]:
-    names: list[str] = []
+    names: dict[str, None] = {}
     at = 1
     while at < len(words):
         name = decode_name(words[at])
         if name not in columns or name in names:
             break
-        names.append(name)
+        names[name] = None
         at += 1 + len(columns[name])
-    return names, at
+    return list(names), at
 
 
 def _read_even_frames(
@@ -154,6 +154,8 @@ def _read_frames_by_line(source: Source, at: int, columns: dict) -> tuple[list[s
     def close(place: int) -> None:
         if current is None:
             return
+        if not current:
+            raise source.error(offset=place, expected=f"the bones of frame {number}", found="none")
         if not order:
             order.extend(current)
         lacking = [name for name in order if name not in current]

@@ -230,8 +230,9 @@ def _build(source: Source, nodes: list[_Node], unit: float) -> tuple[Skeleton, N
             scales.append(unit if channel.endswith("position") else np.pi / 180)
         first += len(node.channels or ())
         ends = node.ends or ([[0.0, 0.0, 0.0]] if not node.children else [])
-        for end in ends:
-            sites.append(Site(_free_name(f"{name}.end", taken), name, np.array(end) * unit))
+        for k, end in enumerate(ends):
+            site = _free_name(f"{name}.end{k + 1 if k else ''}", taken)
+            sites.append(Site(site, name, np.array(end) * unit))
     info = {"format": "bvh"}
     skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up="y", unit=unit, info=info)
     return skeleton, np.array(columns, dtype=np.intp), np.array(scales)

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from posable.errors import SkeletonError
 from posable.formats.scene import Scene
-from posable.formats.source import Source
+from posable.formats.source import Source, shown
 from posable.registry import Registry
 from posable.skeleton import Joint, Site, Skeleton
 
 FORMATS = Registry("format")
 
-MAX_DEPTH_SUM = (
-    2_000_000  # of degrees of freedom above degrees of freedom: what a hostile chain may ask the engine to index
-)
+MAX_JOINTS = 20_000
+MAX_DEPTH_SUM = 2_000_000  # joints and degrees of freedom above one another: what a hostile chain may make us index
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,13 @@ def build_skeleton(
         raise source.error(expected="at least one joint", found="none")
     depth: dict[str | None, int] = {None: 0}
     total = 0
-    for joint in joints:  # readers give parents first
-        depth[joint.name] = depth.get(joint.parent, 0) + joint.motion.size
-        total += joint.motion.size * depth[joint.name]
-    if total > MAX_DEPTH_SUM:
-        raise source.error(
-            expected="a figure of a size that can be solved", found=f"{len(joints)} joints in long chains"
-        )
+    for joint in joints:
+        if joint.parent not in depth:
+            raise source.error(expected="joints after their parents", found=shown(str(joint.name)))
+        depth[joint.name] = depth[joint.parent] + joint.motion.size + 1
+        total += (joint.motion.size + 1) * depth[joint.name]
+    if len(joints) > MAX_JOINTS or total > MAX_DEPTH_SUM:
+        raise source.error(expected="a figure of a size that can be solved", found=f"{len(joints)} joints")
     try:
         return Skeleton(joints, tuple(sites), name, up=up, unit=unit, couplings=tuple(couplings), info=info)
     except SkeletonError as problem:

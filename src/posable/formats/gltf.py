@@ -113,11 +113,11 @@ def _choose(nodes: list[Node], skinned: set[int], animated: set[int]) -> dict[in
 def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], takes: list[Take]) -> set[int]:
     """Return the nodes that also translate: topmost skin joints, and those that an animation moves away from rest."""
     free = set()
-    for i in skinned:
-        above = nodes[i].parent
-        while above >= 0 and roles.get(above) != "moving":
-            above = nodes[above].parent
-        if above < 0:
+    below_moving = set()
+    for i in parents_first(nodes):
+        if nodes[i].parent in below_moving or roles.get(nodes[i].parent) == "moving":
+            below_moving.add(i)
+        elif i in skinned:
             free.add(i)
     for take in takes:
         for i, track in take.positions.items():

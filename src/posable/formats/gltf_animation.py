@@ -122,7 +122,7 @@ def frame_times(source: Source, tracks: list[Track], fps: float | None, width: i
     if rate is None:
         rate = _own_rate(times) or DEFAULT_FPS
         rate *= np.ceil(_LEAST_FPS / rate)  # a few keyframes far apart: frames between them, and still one on each
-    most = max(keys * 8, max(_MOST_NUMBERS, 4 * len(source.data)) // width, 2)
+    most = max(keys * 2, max(_MOST_NUMBERS, 4 * len(source.data)) // width, 2)
     if length * rate > most:
         rate = most / length
         source.warn(f"an animation of {length:g} s was sampled at {rate:g} frames a second, to keep it small")

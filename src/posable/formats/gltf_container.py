@@ -263,6 +263,9 @@ class Container:
             raise self.error(
                 (*where, "componentType"), f"one of {', '.join(map(str, COMPONENTS))}", entry["componentType"]
             )
+        self._budget -= 8 * entry["count"] * WIDTHS[entry["type"]]
+        if self._budget < 0 or entry["count"] < 1:
+            raise self.error((*where, "count"), "1 or more, and no more than the file can hold", entry["count"])
         if index not in self._cache:
             self._cache[index] = self._read(entry, where)
         values = self._cache[index]
@@ -282,9 +285,6 @@ class Container:
     def _read(self, entry: dict[str, Any], where: tuple) -> NDArray:
         count, width, kind = entry["count"], WIDTHS[entry["type"]], np.dtype(COMPONENTS[entry["componentType"]])
         size = width * kind.itemsize
-        self._budget -= count * max(size, 8 * width)
-        if self._budget < 0 or count < 1:
-            raise self.error((*where, "count"), "1 or more, and no more than the file can hold", count)
         if "bufferView" in entry:
             raw, step = self._view(entry["bufferView"], entry.get("byteOffset", 0), size, None, count, where)
             values = np.ndarray((count, width), kind, raw, strides=(step, kind.itemsize)).copy()

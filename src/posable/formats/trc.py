@@ -84,6 +84,10 @@ def _marker_names(source: Source, line: tuple[int, bytes]) -> tuple[list[str], i
 
 def _rows(source: Source, lines: list[tuple[int, bytes]], count: int) -> np.ndarray:
     """Return the positions (rows, count, 3) [file units], NaN where a cell is empty."""
+    if 3 * count * len(lines) > 4 * len(source.data) + 1000:
+        raise source.error(
+            expected=f"rows of {3 * count} cells", found=f"{len(lines)} rows in {len(source.data)} bytes"
+        )
     positions = np.full((len(lines), 3 * count), np.nan)
     for row, (start, line) in enumerate(lines):
         cells = _cells(line)

@@ -220,12 +220,17 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
             raise source.error(offset=mimic.place, expected="the name of another moving joint", found=shown(leader))
         rules[joint.name] = (leader, number(source, mimic, "multiplier", 1.0), number(source, mimic, "offset", 0.0))
     couplings = []
+    done: dict[str, tuple[str, float, float]] = {}
     for joint in joints:
         if joint.name not in rules:
             continue
         leader, ratio, offset = rules[joint.name]
         passed = {joint.name}
         while leader in rules:
+            if leader in done:
+                last, more, shift = done[leader]
+                leader, ratio, offset = last, ratio * more, offset + ratio * shift
+                break
             if leader in passed:
                 raise source.error(
                     offset=joint.element.place, expected="mimic joints without a cycle", found=shown(joint.name)
@@ -233,6 +238,7 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
             passed.add(leader)
             leader, more, shift = rules[leader]
             ratio, offset = ratio * more, offset + ratio * shift
+        done[joint.name] = (leader, ratio, offset)
         couplings.append((joint.name, leader, ratio, offset))
     return couplings
 
