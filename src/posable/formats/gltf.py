@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.formats.format import Format, Options, build_skeleton
-from posable.formats.gltf_animation import Track, frame_times, read_animation
+from posable.formats.gltf_animation import Animation, Track, frame_times, read_animation
 from posable.formats.gltf_container import GLB_MAGIC, Container
 from posable.formats.gltf_mesh import read_meshes
 from posable.formats.gltf_nodes import Node, parents_first, read_nodes
@@ -56,8 +56,8 @@ def read(source: Source, options: Options) -> Scene:
         return Scene()
     animations = [read_animation(container, i) for i in range(len(container.list("animations")))]
     skinned = _skin_joints(container)
-    roles = _choose(nodes, skinned, {track.node for _, tracks in animations for track in tracks})
-    takes = [_sample(source, nodes, roles, name, tracks, options.fps) for name, tracks in animations if tracks]
+    roles = _choose(nodes, skinned, {track.node for animation in animations for track in animation.tracks})
+    takes = [_sample(source, nodes, roles, animation, options.fps) for animation in animations if animation.tracks]
     skeleton, joint_nodes = _build(source, nodes, roles, _free_nodes(nodes, roles, skinned, takes))
     motions: dict[str, Motion] = {}
     for take in takes:
@@ -126,21 +126,19 @@ def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], tak
     return free
 
 
-def _sample(
-    source: Source, nodes: list[Node], roles: dict[int, str], name: str, tracks: list[Track], fps: float | None
-) -> Take:
+def _sample(source: Source, nodes: list[Node], roles: dict[int, str], animation: Animation, fps: float | None) -> Take:
     """Sample one animation at a steady rate: positions in the parent's rigid frame, rotations, where there are any.
 
     A scale that differs from the one at rest moves everything below it; an even one does so exactly.
     """
     joints = [i for i in parents_first(nodes) if roles.get(i) == "moving"]
-    times, rate = frame_times(source, tracks, fps, 6 * len(joints))
+    times, rate = frame_times(source, animation.tracks, fps or animation.fps, 6 * len(joints))
     by_node: dict[int, dict[str, Track]] = {}
-    for track in tracks:
+    for track in animation.tracks:
         by_node.setdefault(track.node, {})[track.path] = track
     growth: dict[int, Floats] = {}  # how many times its size at rest a node has, over time
     scaled = []
-    take = Take(name, rate, len(times))
+    take = Take(animation.name, rate, len(times))
     for i in joints:
         node, moves = nodes[i], by_node.get(i, {})
         above = nodes[node.parent] if node.parent >= 0 else Node("")

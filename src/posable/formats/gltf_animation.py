@@ -69,7 +69,16 @@ def _slerp(start: Floats, end: Floats, share: Floats) -> Floats:
     return a * start + b * end
 
 
-def read_animation(container: Container, index: int) -> tuple[str, list[Track]]:
+@dataclass
+class Animation:
+    """An animation: its name, what it moves, and its frame rate if that is stated."""
+
+    name: str
+    tracks: list[Track]
+    fps: float | None = None
+
+
+def read_animation(container: Container, index: int) -> Animation:
     """Return an animation's name and its tracks."""
     entry = container.list("animations")[index]
     tracks = []
@@ -87,7 +96,14 @@ def read_animation(container: Container, index: int) -> tuple[str, list[Track]]:
             )
         place = ("animations", index, "samplers", channel["sampler"])
         tracks.append(_read_track(container, entry["samplers"][channel["sampler"]], place, target))
-    return entry.get("name", ""), tracks
+    return Animation(entry.get("name", ""), tracks, _stated_rate(entry))
+
+
+def _stated_rate(entry: dict) -> float | None:
+    """Return the frame rate that our own writer leaves in `extras`: a single keyframe does not tell it."""
+    extras = entry.get("extras")
+    fps = extras.get("fps") if isinstance(extras, dict) else None
+    return float(fps) if isinstance(fps, int | float) and not isinstance(fps, bool) and 0 < fps < 1e6 else None
 
 
 def _read_track(container: Container, sampler: dict, place: tuple, target: dict) -> Track:

@@ -204,7 +204,7 @@ def _add_animation(document: _Document, nodes: dict[str, int], name: str, motion
     skeleton = motion.skeleton
     local = local_transforms(skeleton, motion.poses)
     times = document.accessor(motion.times[:, None], "f4", bounds=True)
-    animation: dict[str, Any] = {"name": name, "channels": [], "samplers": []}
+    animation: dict[str, Any] = {"name": name, "channels": [], "samplers": [], "extras": {"fps": motion.fps}}
     for joint in skeleton.joints:
         position, rotation = local[joint.name]
         paths: dict[str, NDArray] = {}

@@ -33,6 +33,9 @@ class Mesh:
     bones: NDArray[np.int32] | None = None
     weights: NDArray[np.float64] | None = None
 
+    def __repr__(self) -> str:
+        return f"<Mesh {self.name!r}: {len(self.vertices)} vertices, {len(self.faces)} triangles>"
+
 
 @dataclass(frozen=True, eq=False)
 class Capsule:
@@ -61,3 +64,10 @@ class Scene:
     name: str = ""
     notes: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __repr__(self) -> str:
+        parts = [repr(part) for part in (self.skeleton, self.motion, self.markers) if part is not None]
+        parts += [
+            f"{len(group)} {what}" for group, what in ((self.meshes, "meshes"), (self.capsules, "capsules")) if group
+        ]
+        return f"<Scene {self.name!r}: {', '.join(parts) or 'empty'}>"
