@@ -247,6 +247,11 @@ def test_bones_in_another_order_per_frame(pair):
     np.testing.assert_array_equal(load(pair(amc=swapped)).motion.poses, first)
 
 
+def test_a_bone_without_freedom_may_be_listed(pair):
+    first = load(pair()).motion.poses
+    np.testing.assert_array_equal(load(pair(amc=AMC.replace("knee 8", "plate\nknee 8"))).motion.poses, first)
+
+
 def test_a_given_skeleton_and_none_at_all(pair, tmp_path):
     path = pair()
     skeleton = load(tmp_path / "toy.asf").skeleton

@@ -64,7 +64,7 @@ def load(
     if fps is not None and not 0 < fps < 1e9:
         raise PosableError(f"load: expected fps above 0, got {fps!r}")
     if skeleton is not None and not isinstance(skeleton, Skeleton):
-        figure = load(skeleton).skeleton
+        figure = load(skeleton, unit=unit).skeleton
         if figure is None:
             raise FormatError(path=skeleton, expected="a file with a skeleton", found="none in it")
         skeleton = figure

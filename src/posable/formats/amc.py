@@ -40,12 +40,12 @@ def read(source: Source, options: Options) -> Scene:
     layout = skeleton.info.get("amc")
     if layout is None:
         raise source.error(expected="the skeleton of an ASF file", found=f"{skeleton!r}, which came from elsewhere")
-    columns: dict[str, tuple[str | None, ...]] = {name: dofs for name, dofs in layout["columns"].items() if dofs}
+    columns: dict[str, tuple[str | None, ...]] = layout["columns"]
     names, values = _read_frames(source, body, columns)
     degrees = layout["degrees"] if degrees is None else degrees
     poses = _poses(skeleton, columns, layout["root_frame"], names, values, degrees)
     motion = Motion(skeleton, poses, fps or options.fps or DEFAULT_FPS, source.path.stem)
-    missing = [name for name in columns if name not in names]
+    missing = [name for name in columns if columns[name] and name not in names]
     if missing and len(values):
         source.warn(f"bones without values stay at rest: {', '.join(missing[:5])}")
     return Scene(skeleton=skeleton, motion=motion, motions={motion.name: motion})
