@@ -211,41 +211,57 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
 
 
 @kernel
+def newton_begin(figure, springs, lower, upper, theta, ws, state, limits):
+    """Put a fresh problem's start into the box, place it, and set up its state."""
+    project(theta, lower, upper)
+    state[PHASE] = GOING
+    state[DAMPING] = limits[FIRST_DAMPING]
+    state[EVALUATIONS] = 1.0
+    state[WAIT] = 1.0
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+
+
+@kernel
+def newton_turn(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace):
+    """Advance one problem, whose pose is placed, by one iteration; return what became of it, RUNNING if nothing yet."""
+    soft = limits[SOFT] != 0.0  # something is to be minimised beyond the goals' tolerances
+    if not soft and all_reached(ws.error, tolerances):
+        return CONVERGED
+    if state[ITERATIONS] >= limits[MOST]:
+        put_back_best(figure, springs, theta, ws, state)
+        return EXHAUSTED
+    state[ITERATIONS] += 1.0
+    accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
+    if not accepted:
+        forward(figure, theta, ws)
+        if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
+            return RUNNING
+        energy_at(figure, springs, theta, ws)
+    elsewhere = state[LAST] == 0.0 and (state[RESTARTS] < limits[MOST_RESTARTS] or state[HOPS] < KICKS)
+    if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere):
+        return RUNNING
+    if soft and all_reached(ws.error, tolerances):
+        return CONVERGED
+    rough = 1.0 if accepted else 0.0
+    if start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, rough):
+        return RUNNING
+    return STATIONARY
+
+
+@kernel
 def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace):
     """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    soft = limits[SOFT] != 0.0  # something is to be minimised beyond the goals' tolerances
     if state[PHASE] == FRESH:
-        project(theta, lower, upper)
-        state[PHASE] = GOING
-        state[DAMPING] = limits[FIRST_DAMPING]
-        state[EVALUATIONS] = 1.0
-        state[WAIT] = 1.0
-    state[ENERGY] = energy_at(figure, springs, theta, ws)
-    left = limits[PIECE]
-    while True:
-        if not soft and all_reached(ws.error, tolerances):
-            return CONVERGED
-        if state[ITERATIONS] >= limits[MOST]:
-            put_back_best(figure, springs, theta, ws, state)
-            return EXHAUSTED
-        if left <= 0.0:
-            return RUNNING
-        left -= 1.0
-        state[ITERATIONS] += 1.0
-        accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
-        if not accepted:
-            forward(figure, theta, ws)
-            if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
-                continue
-            energy_at(figure, springs, theta, ws)
-        elsewhere = state[LAST] == 0.0 and (state[RESTARTS] < limits[MOST_RESTARTS] or state[HOPS] < KICKS)
-        if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere):
-            continue
-        if soft and all_reached(ws.error, tolerances):
-            return CONVERGED
-        rough = 1.0 if accepted else 0.0
-        if not start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, rough):
-            return STATIONARY
+        newton_begin(figure, springs, lower, upper, theta, ws, state, limits)
+    else:
+        energy_at(figure, springs, theta, ws)
+    for _ in range(int(limits[PIECE])):
+        code = newton_turn(
+            figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace
+        )
+        if code != RUNNING:
+            return code
+    return RUNNING
 
 
 @kernel
@@ -391,7 +407,7 @@ class Newton(CompiledSolver):
         if most is None:
             most = self.iterations * (1 + request.restarts)
         return np.array(
-            (most + 1.0, most, request.restarts, self.alpha, self.damping, problem.soft, problem.coupled, EXACT_NAMES[self.exact])
+            (most + 2.0, most, request.restarts, self.alpha, self.damping, problem.soft, problem.coupled, EXACT_NAMES[self.exact])
         )
 
 
