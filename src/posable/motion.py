@@ -278,7 +278,7 @@ class Markers:
     @property
     def seen(self) -> NDArray[np.bool_]:
         """(T, M): where a marker was seen."""
-        return np.isfinite(self.positions).all(axis=-1)
+        return np.asarray(np.isfinite(self.positions).all(axis=-1))
 
     def index(self, name: str) -> int:
         """Return the column of a marker."""

@@ -276,7 +276,7 @@ def _read_markers(source: Source, numbers: _Numbers, header: _Header, parameters
     unit = " ".join(parameters.texts("POINT", "UNITS")[:1]) or "mm"
     metres = length_unit(source, unit)
     positions *= metres
-    return Markers(names, positions, _rate(source, header, parameters, frames), up=_up(parameters), unit=metres)
+    return Markers(tuple(names), positions, _rate(source, header, parameters, frames), up=_up(parameters), unit=metres)
 
 
 def _points(

@@ -81,9 +81,8 @@ def load(source: Source, text: bytes) -> Skeleton:
 
 
 def _joint(entry: dict[str, Any]) -> Joint:
-    fields = dict(entry["motion"])
-    kind = _MOTIONS[fields.pop("type")]
-    motion = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["motion"].items()}
+    motion = _MOTIONS[fields.pop("type")](**fields)
     parent = entry["parent"]
     return Joint(
         str(entry["name"]), motion, None if parent is None else str(parent), offset=entry["offset"],

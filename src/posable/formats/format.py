@@ -48,7 +48,7 @@ def build_skeleton(
     sites: Iterable[Site],
     *,
     name: str = "",
-    up: str,
+    up: str | None,
     unit: float = 1.0,
     couplings: Iterable[tuple[str, str, float, float]] = (),
     info: dict | None = None,

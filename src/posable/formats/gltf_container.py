@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import struct
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 from urllib.parse import unquote
 

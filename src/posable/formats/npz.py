@@ -58,7 +58,7 @@ def read(source: Source, options: Options) -> Scene:
             )
         up = (arrays.names("marker_up") or [""])[0]
         rate = arrays.scalar("marker_fps", options.fps or 30.0)
-        markers = Markers(source.unique(names, "marker"), positions, rate, up=up if up in ("y", "z") else None)
+        markers = Markers(tuple(source.unique(names, "marker")), positions, rate, up=up if up in ("y", "z") else None)
     if skeleton is None and markers is None:
         raise source.error(
             expected="poses, a skeleton or marker_positions",

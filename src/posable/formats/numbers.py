@@ -67,6 +67,7 @@ def _parse_plain(chunk: bytes) -> NDArray[np.float64] | None:
     if not len(starts):
         return np.zeros(0)
     odd: NDArray[np.intp] = np.zeros(0, np.intp)
+    exact: list[float] | None = []
     others = np.flatnonzero(kinds == _OTHER)
     if len(others):  # numbers with an exponent: read one by one, and a plain 0 in their place
         odd = np.unique(np.searchsorted(starts, others, side="right") - 1)

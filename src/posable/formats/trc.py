@@ -41,7 +41,7 @@ def read(source: Source, options: Options) -> Scene:
     if stated is not None and stated.isdigit() and int(stated) != len(positions):
         source.warn(f"NumFrames is {int(stated)}, {len(positions)} rows follow: the rows were taken")
     metres = length_unit(source, header.get("units", b"mm").decode("latin-1"))
-    markers = Markers(names, positions * metres, _rate(source, header, lines[2][0]), up="y", unit=metres)
+    markers = Markers(tuple(names), positions * metres, _rate(source, header, lines[2][0]), up="y", unit=metres)
     return Scene(markers=markers, notes=tuple(source.notes))
 
 

@@ -48,7 +48,7 @@ def parse(source: Source) -> Element:
     def end(tag: str) -> None:
         stack.pop()
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object) -> int:
         raise _Refused
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
