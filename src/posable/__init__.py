@@ -10,12 +10,15 @@ from typing import Any as _Any
 if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_names.py keeps the two alike
     from posable import errors as errors
     from posable import figures as figures
-    from posable.errors import PosableError as PosableError
-    from posable.errors import PosableWarning as PosableWarning
     from posable import goals as goals
     from posable import solvers as solvers
+    from posable.errors import PosableError as PosableError
+    from posable.errors import PosableWarning as PosableWarning
     from posable.explanation import Explanation as Explanation
     from posable.explanation import explain as explain
+    from posable.formats import Scene as Scene
+    from posable.formats import load as load
+    from posable.formats import save as save
     from posable.front import Session as Session
     from posable.front import solve as solve
     from posable.jacobians import jacobian as jacobian
@@ -23,6 +26,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.kinematics import forward as forward
     from posable.limb import Limb as Limb
     from posable.limb import LimbSolution as LimbSolution
+    from posable.motion import Markers as Markers
+    from posable.motion import Motion as Motion
     from posable.problem import Problem as Problem
     from posable.skeleton import Ball as Ball
     from posable.skeleton import Fixed as Fixed
@@ -70,6 +75,11 @@ _HOME = {
     "explain": "posable.explanation",
     "solve": "posable.front",
     "jacobian_rate": "posable.jacobians",
+    "load": "posable.formats",
+    "save": "posable.formats",
+    "Scene": "posable.formats",
+    "Motion": "posable.motion",
+    "Markers": "posable.motion",
 }
 
 if not TYPE_CHECKING:  # hidden from type checkers: they would take any name for a public one

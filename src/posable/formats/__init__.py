@@ -15,6 +15,7 @@ from posable.formats.axes import scene_with_up
 from posable.formats.format import FORMATS, Format, Options, as_scene
 from posable.formats.scene import Capsule, Mesh, Scene
 from posable.formats.source import Source, open_source
+from posable.formats.units import INCH, LENGTH_UNITS
 from posable.skeleton import Skeleton
 
 __all__ = ["Capsule", "Mesh", "Scene", "load", "names", "save", "table"]
@@ -29,7 +30,7 @@ FORMATS.lazy("trc", "posable.formats.trc:FORMAT")
 FORMATS.lazy("csv", "posable.formats.csv:FORMAT")
 FORMATS.lazy("npz", "posable.formats.npz:FORMAT")
 
-UNITS = {"mm": 1e-3, "cm": 1e-2, "dm": 1e-1, "m": 1.0, "in": 0.0254, "inch": 0.0254, "ft": 0.3048, "asf": 0.0254 / 0.45}
+UNITS = {**LENGTH_UNITS, "inch": INCH, "asf": INCH / 0.45}
 _HEAD = 4096
 
 

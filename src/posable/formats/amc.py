@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posable.formats import asf
+from posable.formats.asf_write import write
 from posable.formats.format import Format, Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, open_source, refuse_wide_text, shown
@@ -229,13 +230,7 @@ def _poses(
     return poses
 
 
-def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    from posable.formats.asf_write import write
-
-    return write(scene, suffix, options)
-
-
 FORMAT = Format(
     "AMC", (".amc",), "motion of an ASF's skeleton", "degrees or radians as stated, lengths as in its ASF, 120 fps",
-    sniff, read, _write,
+    sniff, read, write,
 )  # fmt: skip

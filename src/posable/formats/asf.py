@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from posable.formats.asf_write import write
 from posable.formats.format import Format, Options, build_skeleton
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
+from posable.formats.units import INCH
 from posable.skeleton import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal
 
-INCH = 0.0254
 _LINE = re.compile(rb"[^\r\n]+")
 _WORD = re.compile(rb"[^\s()]+")
 _PAIR = re.compile(rb"\(([^()]*)\)")
@@ -384,14 +385,8 @@ def _limits(source: Source, figure: _Figure, bone: _Bone, unit: float) -> dict[s
     }
 
 
-def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    from posable.formats.asf_write import write
-
-    return write(scene, suffix, options)
-
-
 FORMAT = Format(
     "ASF", (".asf",), "a skeleton with limits",
     "inches divided by the stated length, degrees or radians as stated, y up",
-    sniff, read, _write,
+    sniff, read, write,
 )  # fmt: skip

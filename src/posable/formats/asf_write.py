@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError
-from posable.formats.asf import INCH
 from posable.formats.axes import skeleton_with_up
 from posable.formats.bake import constant_place, motion_of, slider_chains, zero_rotations
 from posable.formats.format import Options
 from posable.formats.scene import Scene
+from posable.formats.units import INCH
 from posable.kernels.joints import SLIDE, TURN
 from posable.motion import Motion, joint_transform
 from posable.skeleton import Free, Joint, Skeleton, limits_of

@@ -15,14 +15,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from posable.formats.bvh_write import write
 from posable.formats.format import Format, Options, build_skeleton
 from posable.formats.numbers import parse_numbers
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
+from posable.formats.units import CENTIMETRES
 from posable.motion import Motion
 from posable.skeleton import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Skeleton, Universal
 
-CENTIMETRES = 0.01
 CHANNELS = {f"{axis}{kind}": (kind[0], axis) for kind in ("position", "rotation") for axis in "xyz"}
 _TOKEN = re.compile(rb"[{}]|[^\s{}]+")
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -359,14 +360,8 @@ def _place_of(source: Source, at: int, index: int) -> int:
     return len(source.data)
 
 
-def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    from posable.formats.bvh_write import write
-
-    return write(scene, suffix, options)
-
-
 FORMAT = Format(
     "BVH", (".bvh",), "a skeleton, its motion",
     "degrees, y up, centimetres unless `unit` says otherwise; written in centimetres or as the BVH it came from",
-    sniff, read, _write,
+    sniff, read, write,
 )  # fmt: skip

@@ -16,9 +16,9 @@ from scipy.spatial.transform import Rotation
 from posable.errors import FormatError
 from posable.formats.axes import skeleton_with_up
 from posable.formats.bake import constant_place, motion_of, slider_chains, zero_rotations
-from posable.formats.bvh import CENTIMETRES
 from posable.formats.format import Options
 from posable.formats.scene import Scene
+from posable.formats.units import CENTIMETRES
 from posable.kernels.joints import SLIDE, TURN
 from posable.motion import joint_transform
 from posable.skeleton import Joint, Skeleton

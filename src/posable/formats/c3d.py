@@ -13,27 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from posable.formats.c3d_write import BLOCK, INTEL, MAGIC, write
 from posable.formats.format import Format, Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name
+from posable.formats.units import length_unit
 from posable.motion import Markers
 
-BLOCK = 512
-MAGIC = 0x50
-INTEL, DEC, SGI = 84, 85, 86
-LENGTH_UNITS = {"mm": 1e-3, "cm": 1e-2, "dm": 1e-1, "m": 1.0, "in": 0.0254, "ft": 0.3048, "um": 1e-6, "km": 1e3}
-_SPELLINGS = {"millimeters": "mm", "millimetres": "mm", "centimeters": "cm", "centimetres": "cm", "meters": "m",
-              "metres": "m", "meter": "m", "metre": "m", "inches": "in", "inch": "in", "feet": "ft"}  # fmt: skip
-
-
-def length_unit(source: Source, text: str, *, default: str = "mm") -> float:
-    """Return the metres per unit that `text` ("mm", "Meters", ...) names; warn and take `default` if it names none."""
-    name = text.strip().lower().rstrip(".")
-    name = _SPELLINGS.get(name, name)
-    if name not in LENGTH_UNITS:
-        source.warn(f"length unit {text.strip()!r} is not known: {default} was taken")
-        name = default
-    return LENGTH_UNITS[name]
+DEC, SGI = 85, 86
 
 
 @dataclass
@@ -332,14 +319,8 @@ def _up(parameters: _Parameters) -> str:
     return "y" if screen.endswith("y") else "z"
 
 
-def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    from posable.formats.c3d_write import write
-
-    return write(scene, suffix, options)
-
-
 FORMAT = Format(
     "C3D", (".c3d",), "markers",
     "the file's units and up axis (POINT:UNITS, POINT:Y_SCREEN); written in mm, Intel, real",
-    sniff, read, _write,
+    sniff, read, write,
 )  # fmt: skip

@@ -7,11 +7,13 @@ import struct
 import numpy as np
 
 from posable.errors import FormatError
-from posable.formats.c3d import BLOCK, INTEL, MAGIC
 from posable.formats.format import Options
 from posable.formats.scene import Scene
 from posable.motion import Markers
 
+BLOCK = 512
+MAGIC = 0x50
+INTEL = 84  # the processor whose byte order is written
 _MILLIMETRES = 1e3
 _LABELS_PER_PARAMETER = 255  # a dimension is one byte
 _HEADER_LIMIT = 65535  # what 16 bits can count; TRIAL counts further

@@ -19,6 +19,7 @@ from posable.formats.gltf_animation import Animation, Track, frame_times, read_a
 from posable.formats.gltf_container import GLB_MAGIC, Container
 from posable.formats.gltf_mesh import read_meshes
 from posable.formats.gltf_nodes import Node, parents_first, read_nodes
+from posable.formats.gltf_write import write
 from posable.formats.scene import Scene
 from posable.formats.source import Source
 from posable.motion import Motion
@@ -235,10 +236,4 @@ def _rotation_vectors(rotation: Rotation) -> Floats:
     return quaternions[:, :3] * factor[:, None]
 
 
-def _write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    from posable.formats.gltf_write import write
-
-    return write(scene, suffix, options)
-
-
-FORMAT = Format("glTF", (".glb", ".gltf"), "a skeleton, its motions, meshes", "metres, y up", sniff, read, _write)
+FORMAT = Format("glTF", (".glb", ".gltf"), "a skeleton, its motions, meshes", "metres, y up", sniff, read, write)

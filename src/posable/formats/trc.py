@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 
-from posable.formats.c3d import length_unit
 from posable.formats.format import Format, Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
+from posable.formats.units import length_unit
 from posable.motion import Markers
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
