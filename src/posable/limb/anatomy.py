@@ -70,6 +70,12 @@ class Anatomy(NamedTuple):
         """(7,): from raw numbers to the figure's."""
         return self.constants[SIGN:]
 
+    def with_tool(self, offset: np.ndarray, rotation: np.ndarray) -> Anatomy:
+        """Return the same limb with the site at another offset (3,) [m] and rotation (3, 3) in the last body."""
+        place = self.place.copy()
+        place[TOOL : TOOL + 3], place[TOOL_TURN : TOOL_TURN + 9] = offset, rotation.ravel()
+        return pack(place, self.constants[SENSE:BOX], self.box, self.constants[REST:SIGN], self.sign, self.shape)
+
     def with_box(self, box: np.ndarray) -> Anatomy:
         """Return the same limb with other raw limits (7, 2)."""
         return pack(self.place, self.constants[SENSE:BOX], box, self.constants[REST:SIGN], self.sign, self.shape)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from posable.errors import GoalError
-from posable.kernels.fields import PARENT
+from posable.kernels.fields import FIRST, LAST, PARENT
 from posable.kinematics import as_poses, place_bodies
 from posable.skeleton import Skeleton
 
-from .anatomy import TOOL, TOOL_TURN, find_limb
+from .anatomy import BALL, TOOL, TOOL_TURN, VECTOR, find_limb
 from .answer import BRANCH, MOVED, PLACE_ERROR, REPORT, SLACK, SWIVEL, TURN_ERROR
 from .balls import NEVER, NO_LIMIT
 from .circle import POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
@@ -204,8 +204,7 @@ class LimbCore:
             return found
         for row in range(8):
             slack = reports[row, SLACK]
-            long_way = (self.anatomy.shape[0, 0] > 1 and row // 2 % 2) or (self.anatomy.shape[1, 0] > 1 and row % 2)
-            if slack <= NEVER or (long_way and slack < 0.0):
+            if slack <= NEVER or self._long_way(row, slack):
                 continue
             pose = poses[0].copy()
             pose[self.columns] = out[row]
@@ -221,12 +220,20 @@ class LimbCore:
             )  # fmt: skip
         return found
 
+    def _long_way(self, row: int, slack: float) -> bool:
+        """Say whether a solution turns a rotation vector or a swing beyond pi without the limits asking for it."""
+        for ball, family in ((0, row // 2 % 2), (1, row % 2)):
+            free = not np.any(np.isfinite(self.anatomy.box[4 * ball : 4 * ball + 3]))
+            if self.anatomy.shape[ball, BALL] >= VECTOR and family == 1 and (free or slack < 0.0):
+                return True
+        return False
+
     def swivel_ranges(self, target: Any, *, base: Any = None) -> list[SwivelRange]:
         """Return all ranges [(lo, hi), ...] of swivel angles [rad] at which some solution holds every limit, by lo.
 
         A range across pi is one range, with hi beyond pi; the whole circle is (-pi, pi). Euler joints in closed form; the
         limits of rotation vectors and swings have none: their ends are bracketed, then refined to rounding, and a range
-        narrower than 1e-3 rad can be missed. Empty where the target cannot be reached.
+        narrower than 5e-4 rad can be missed. Empty where the target cannot be reached.
         """
         task, targets, _ = read_target(target)
         _, roots, helds = self._single(targets, base)
@@ -278,6 +285,22 @@ class LimbCore:
         return distances(self.anatomy, held, limits)
 
     # ------------------------------------------------------------------------------------------------- the base
+
+    def with_tool(self, offset: Any, rotation: Any) -> LimbCore:
+        """Return the same limb for another point (3,) [m] and frame (3, 3) of its last body in the place of the site."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out.anatomy = self.anatomy.with_tool(np.asarray(offset, dtype=float), np.asarray(rotation, dtype=float))
+        out.site = f"a point of {self.last}"
+        return out
+
+    def dofs_above(self) -> list[int]:
+        """Return the degrees of freedom of the figure that move the first joint."""
+        body, found = int(self.skeleton.figure.body[self.bodies[0], PARENT]), []
+        while body >= 0:
+            found += range(*(int(i) for i in self.skeleton.figure.body[body, FIRST : LAST + 1]))
+            body = int(self.skeleton.figure.body[body, PARENT])
+        return found
 
     def parent_frame(self, pose: np.ndarray, body: int) -> np.ndarray:
         """Return (3, 3) the rest frame in the world of one of the figure's bodies, before its own motion, at a pose (n,)."""

@@ -26,6 +26,7 @@ from .anatomy import (
     SENSE,
     SIN_LO,
     TAIT_BRYAN,
+    VECTOR,
     XA,
     XC,
     YA,
@@ -38,8 +39,8 @@ from .anatomy import (
 from .balls import NEVER, NO_LIMIT, ball_holds, fit_ball
 from .circle import BREAKS, CUTS, GIVE, INSIDE, RANGES, ROTATION, SPANS, SPARE, SPIN, TAGS, TRIAL, spun
 
-FINEST = 1e-3
-COARSEST = 0.04
+FINEST = 5e-4  # [rad]: steps of the search
+COARSEST = 0.05
 POINT = 1e-12  # stretches shorter than this [rad] are points
 
 
@@ -149,6 +150,26 @@ def tightest(limb, ball, w, at):
 
 
 @kernel
+def stride(kind, slack, w, at):
+    """Return how far the swivel angle can go before the slack of the joint w[at:] could change its sign.
+
+    A rotation vector of length m moves at most (m/2) / sin(m/2) times as fast as the rotation, a swing m / sin(m), its
+    twist 1 / cos(m/2)^2: near their singular lengths the steps shrink with the distance from them.
+    """
+    x, y = w[at], w[at + 1]
+    if kind == VECTOR:
+        m = math.sqrt(x * x + y * y + w[at + 2] * w[at + 2])
+        rate = 0.5 * m / max(abs(math.sin(0.5 * m)), 1e-3) if m > 1e-3 else 1.0
+        room = max(2.0 * math.pi - m, 0.0) if m > math.pi else math.pi
+    else:
+        m = math.sqrt(x * x + y * y)
+        half = math.cos(0.5 * m)
+        rate = max(m / max(abs(math.sin(m)), 1e-3) if m > 1e-3 else 1.0, 1.0 / max(half * half, 1e-3))
+        room = min(abs(math.pi - m), abs(2.0 * math.pi - m))
+    return min(max(min(0.5 * slack / rate, 0.3 * room), FINEST), COARSEST)
+
+
+@kernel
 def add_searched(limb, shape, ball, w, count, spin):
     """Enter the ends of the ranges of a rotation-vector or swing-twist joint, in each family, by search."""
     limited = False
@@ -166,7 +187,7 @@ def add_searched(limb, shape, ball, w, count, spin):
                 slack_at(limb, shape, ball, w, spin, family, root)
                 count = add_break(w, count, root, tightest(limb, ball, w, TRIAL + 4))
             phi, slack = ahead, then
-            ahead = min(phi + min(max(0.3 * abs(slack), FINEST), COARSEST), math.pi)
+            ahead = min(phi + stride(shape[ball, BALL], abs(slack), w, TRIAL + 4), math.pi)
     return count
 
 
