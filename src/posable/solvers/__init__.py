@@ -23,6 +23,7 @@ SOLVERS.lazy("rate", "posable.solvers.rate:Rate")
 SOLVERS.lazy("ccd", "posable.solvers.ccd:Ccd")
 SOLVERS.lazy("fabrik", "posable.solvers.fabrik:Fabrik")
 SOLVERS.lazy("sqp", "posable.solvers.sqp:Sqp")
+SOLVERS.lazy("limb", "posable.limb.solver:LimbSolver")
 
 
 def names() -> tuple[str, ...]:
