@@ -98,7 +98,7 @@ def starts_of(problem: Problem, start: Any) -> tuple[np.ndarray, tuple[int, ...]
             "start", expected=f"leading axes that fit the targets' {problem.batch_shape}", got=f"{given.shape[:-1]}"
         ) from None
     problem.broadcast(shape)
-    return np.broadcast_to(given, (*shape, n)).reshape(-1, n).copy(), shape
+    return np.broadcast_to(given, (*shape, n)).reshape(int(np.prod(shape)), n).copy(), shape
 
 
 def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.ndarray, np.ndarray]:
