@@ -37,7 +37,7 @@ from posable.solvers.solver import register
 @kernel
 def two_loops(fixed, gradient, pairs, count, most, direction, factors):
     """Write d = -H g on the free dofs from the last `count` pairs (step, change), newest first used: Nocedal."""
-    n = fixed.shape[0]
+    n = gradient.shape[0]
     for i in range(n):
         direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i]
     held = min(count, most)
@@ -84,7 +84,7 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, l
     n = theta.shape[0]
     most = int(limits[OWN_OPTIONS])
     pairs, vectors = memory[: 2 * most], memory[2 * most : 2 * most + 4]
-    fixed, direction, old_pose, old_gradient = vectors[0], vectors[1], vectors[2], vectors[3]
+    fixed, direction, old_pose, old_gradient = vectors[0, :n], vectors[1, :n], vectors[2, :n], vectors[3, :n]
     before = state[ENERGY]
     largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
     if started_elsewhere(state):

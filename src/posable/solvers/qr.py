@@ -28,9 +28,9 @@ from posable.solvers.solver import register
 
 @kernel
 def solve_qr(lin, relative):
-    """Write lin.step by QR: of J' where rows are fewer than dofs (the shortest step), else of J (least squares)."""
+    """Write lin.step by QR: of J' where rows are not more than dofs (the shortest step), else of J (least squares)."""
     m, n = lin.active.shape
-    if m >= n:
+    if m > n:
         rank = qr_factor(lin.active, m, n, lin.vectors[0], lin.vectors[1], relative)
         qr_least_squares(lin.active, m, n, rank, lin.vectors[0], lin.vectors[1], lin.right, lin.step)
         return

@@ -68,7 +68,8 @@ class Rate(Solver):
             residual, jacobian = evaluator.residuals(pose)
             ahead = max(0.0, 1.0 - t)
             wanted = self.gain * (ahead * first - residual) - (first if t < 1.0 else 0.0)
-            free = np.asarray(lower < upper)
+            free, speed = np.asarray(lower < upper), np.zeros_like(q)
+            outward = np.zeros_like(free)
             for _ in range(2):  # dofs that would leave the box stand still, and the rest answers to that
                 active = jacobian * free
                 small = self.damping**2 * np.eye(len(residual))

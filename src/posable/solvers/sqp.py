@@ -44,7 +44,7 @@ class Sqp(Solver):
 
     def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
         """Minimise from one start; the evaluator keeps the best pose and the trace. Returns what became of it."""
-        from scipy.optimize import Bounds, minimize
+        from scipy.optimize import minimize
 
         lower, upper = evaluator.lower, evaluator.upper
         free = lower < upper
@@ -74,7 +74,7 @@ class Sqp(Solver):
             with np.errstate(all="ignore"):
                 found = minimize(
                     energy, start[free], method="SLSQP", jac=True, callback=after,
-                    bounds=Bounds(lower[free], upper[free]),
+                    bounds=list(zip(lower[free], upper[free], strict=True)),
                     options={"maxiter": most, "ftol": self.tolerance},
                 )  # fmt: skip
         except _Stop:

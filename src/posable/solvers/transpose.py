@@ -110,8 +110,7 @@ class Transpose(LinearSolver):
 
     def __post_init__(self):
         super().__post_init__()
-        number = isinstance(self.step, (int, float)) and not isinstance(self.step, bool)
-        if not (self.step == "buss" or (number and self.step > 0.0)):
+        if self.step != "buss" and not (isinstance(self.step, (int, float)) and self.step > 0.0):
             raise SolverError("transpose: step", expected="a positive number or 'buss'", got=repr(self.step))
 
     def check(self, problem) -> None:
