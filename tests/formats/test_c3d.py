@@ -91,6 +91,18 @@ def test_long_takes(tmp_path, frames):
     np.testing.assert_allclose(back.positions, take.positions, atol=1e-6)
 
 
+def test_a_long_take_that_no_parameter_counts(tmp_path):
+    """As ezc3d 1.7 writes them: 65535 in the header and in POINT:FRAMES, no TRIAL."""
+    take = Markers(("a",), 1.0 + np.arange(3 * 65_600).reshape(65_600, 1, 3) * 1e-6, 1000.0)
+    save(tmp_path / "a.c3d", take)
+    data = (
+        (tmp_path / "a.c3d").read_bytes().replace(b"ACTUAL_END_FIELD", b"ACTUAL_END_FXXXX").replace(b"LONG_", b"XXXX_")
+    )
+    (tmp_path / "a.c3d").write_bytes(data)
+    with pytest.warns(PosableWarning, match="65600 frames were read, by the file's size"):
+        np.testing.assert_allclose(load(tmp_path / "a.c3d").markers.positions, take.positions, atol=1e-6)
+
+
 def test_many_labels(tmp_path):
     names = tuple(f"marker number {i}" for i in range(600))
     save(tmp_path / "a.c3d", Markers(names, np.zeros((1, 600, 3)), 10))

@@ -208,8 +208,9 @@ def _read_parameter(source: Source, at: int, name: str) -> _Parameter:
     return _Parameter(kind, dimensions, data[begin : begin + size], begin)
 
 
-def _frame_count(source: Source, header: _Header, parameters: _Parameters, available: int) -> int:
+def _frame_count(source: Source, header: _Header, parameters: _Parameters, begin: int, frame_bytes: int) -> int:
     """Return the number of frames: the header's, unless TRIAL or POINT:LONG_FRAMES counts past its 16 bits."""
+    available = (len(source.data) - begin) // frame_bytes
     by_header = float(header.last - header.first + 1)
     first, last = (parameters.values("TRIAL", f"ACTUAL_{end}_FIELD") for end in ("START", "END"))
     trial = (
@@ -222,7 +223,12 @@ def _frame_count(source: Source, header: _Header, parameters: _Parameters, avail
         "POINT:FRAMES": parameters.number("POINT", "FRAMES"),
     }
     counts = {label: n for label, n in stated.items() if n is not None and math.isfinite(n) and n == int(n)}
-    beyond = [label for label in ("TRIAL", "POINT:LONG_FRAMES") if counts.get(label, 0) > 65535]
+    beyond = [label for label in ("TRIAL", "POINT:LONG_FRAMES", "POINT:FRAMES") if counts.get(label, 0) > 65535]
+    silent = not beyond and "TRIAL" not in counts and "POINT:LONG_FRAMES" not in counts
+    if header.last >= 65535 and silent and 0 < by_header < available:
+        by_size = _frames_by_size(source, begin, frame_bytes)
+        source.warn(f"no count goes beyond the 65535 of the header: {by_size} frames were read, by the file's size")
+        return by_size
     trusted = beyond if beyond and header.last >= 65535 else [*beyond, "header", "POINT:FRAMES", "TRIAL"]
     for label in trusted:
         if 0 < counts.get(label, 0) <= available:
@@ -235,6 +241,12 @@ def _frame_count(source: Source, header: _Header, parameters: _Parameters, avail
         "the data are cut short or the frame count is wrong",
         binary=True, offset=len(source.data), expected=f"frames ({_listed(counts)})", found=f"room for {available}",
     )  # fmt: skip
+
+
+def _frames_by_size(source: Source, begin: int, frame_bytes: int) -> int:
+    """Return how many frames the data have room for; zeros that fill the last block are not frames."""
+    filled = len(source.data[-BLOCK:]) - len(source.data[-BLOCK:].rstrip(b"\0"))
+    return -(-(len(source.data) - filled - begin) // frame_bytes)
 
 
 def _listed(counts: dict[str, float]) -> str:
@@ -256,8 +268,7 @@ def _read_markers(source: Source, numbers: _Numbers, header: _Header, parameters
     if block < 2 or begin > len(source.data):
         raise source.error(binary=True, offset=16, expected="the block where the data start", found=block)
     frame_values = 4 * header.points + header.analog_values
-    available = (len(source.data) - begin) // (frame_values * width) if frame_values else 0
-    frames = _frame_count(source, header, parameters, available) if header.points else 0
+    frames = _frame_count(source, header, parameters, begin, frame_values * width) if header.points else 0
     names = _labels(source, parameters, header.points)
     positions = _points(source, numbers, begin, (frames, header.points, header.analog_values), scale)
     unit = " ".join(parameters.texts("POINT", "UNITS")[:1]) or "mm"

@@ -30,7 +30,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     parameters = _parameter_section(markers)
     data_block = 2 + len(parameters) // BLOCK
     header = struct.pack(
-        "<BBHHHHHfHHf", 2, MAGIC, points, 0, 1, min(frames, _HEADER_LIMIT), 0, -1.0, data_block, 0, markers.fps
+        "<BBHHHHHfHHf", 2, MAGIC, points, 0, 1, min(frames, _HEADER_LIMIT), 0, -1.0, data_block, 1, markers.fps
     ).ljust(BLOCK, b"\0")
     samples = np.zeros((frames, points, 4), "<f4")
     samples[..., :3] = markers.positions * _MILLIMETRES
