@@ -5,6 +5,7 @@ from posable.goals.avoid import Avoid
 from posable.goals.balance import Balance, CenterOfMass
 from posable.goals.custom import Custom
 from posable.goals.directions import Aim, Direction
+from posable.goals.file import from_table, from_tables, load, save, to_table
 from posable.goals.goal import Goal, Spring
 from posable.goals.orientation import Orientation
 from posable.goals.pairs import Distance, Relative
@@ -18,5 +19,5 @@ from posable.goals.weighted import Weighted
 __all__ = [
     "Aim", "AnyOf", "Avoid", "Balance", "CenterOfMass", "Coupling", "Custom", "Direction", "Distance", "Goal",
     "HalfSpace", "Line", "Orientation", "Plane", "Pose", "Position", "Posture", "Relative", "Spring", "Weighted",
-    "Capsule", "Sphere", "Wall",
+    "Capsule", "Sphere", "Wall", "from_table", "from_tables", "load", "save", "to_table",
 ]  # fmt: skip

@@ -28,7 +28,11 @@ IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 
 
 class _Place(Goal):
-    """What the three share: a point of a body, a place (..., 3) in the world and a direction (..., 3) there."""
+    """What the three share: a point of a body, a place (..., 3) in the world and a direction (..., 3) there.
+
+    at (3,) [m]: the point, in the body's frame; its origin by default. weight, tolerance, label, priority, robust: as
+    every goal's.
+    """
 
     direction_name = "normal"
 
@@ -76,6 +80,9 @@ class Plane(_Place):
     of the body, in its frame. The error is the distance to the plane [m].
     """
 
+    def __init__(self, body: str, point: Any, normal: Any, **options: Any):
+        super().__init__(body, point, normal, **options)
+
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring that pulls along the normal."""
         body, data = self.row(skeleton)
@@ -92,6 +99,9 @@ class Line(_Place):
     """
 
     direction_name = "direction"
+
+    def __init__(self, body: str, point: Any, direction: Any, **options: Any):
+        super().__init__(body, point, direction, **options)
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring that pulls across the line."""

@@ -1,0 +1,220 @@
+"""`posable solve FIGURE --reach hand.R=0.4,1.2,0.3 ...`: a pose for goals given on the command line or in a file."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+
+EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "solve",
+        help="find the pose that does what you ask",
+        description="Find the pose that does what you ask. Lengths are metres, angles degrees. Write negative numbers "
+        "after an equals sign. A goal may be given several times.",
+    )
+    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    goals = parser.add_argument_group("goals")
+    for flag, form, meaning, _ in GOALS:
+        goals.add_argument(flag, metavar=form, action="append", default=[], help=meaning)
+    goals.add_argument("--balance", action="store_true", help="keep the centre of mass over the feet")
+    goals.add_argument("--posture", nargs="?", const="rest", choices=("rest", "middle"), help="stay near rest or mid-range")
+    goals.add_argument("--goals", metavar="FILE", help="read more goals from a TOML file")
+    goals.add_argument("--write-goals", metavar="FILE", help="write all goals to a TOML file")
+    work = parser.add_argument_group("the solve")
+    work.add_argument("--solver", default="newton", help=f"one of {', '.join(ps.solvers.names())}")
+    work.add_argument("--restarts", type=int, default=0, help="fresh random starts where it is stuck")
+    work.add_argument("--seed", type=int, default=0, help="of the random starts")
+    work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
+    out = parser.add_argument_group("what becomes of it")
+    out.add_argument("--plot", metavar="FILE", help="draw the pose: png, svg or pdf")
+    out.add_argument("--save", metavar="FILE", help="write the pose as one frame: bvh, amc, glb, csv or npz")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Solve, say what became of it, draw and save."""
+    skeleton = figure_of(args.figure)
+    goals = goals_of(args, skeleton)
+    if not goals:
+        raise ps.errors.GoalError("solve", expected="a goal, such as --reach hand.R=0.4,1.2,0.3", got="none")
+    if args.write_goals:
+        ps.goals.save(args.write_goals, goals)
+    result = ps.solve(
+        skeleton, goals, solver=args.solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits
+    )
+    if args.plot:
+        ps.plots.draw(skeleton, result.pose, goals, ghost=skeleton.rest, path=args.plot, title=result.message.partition(":")[0])
+    if args.save:
+        ps.save(args.save, ps.Motion(skeleton, result.pose[None], 30.0))
+    if args.json:
+        print(json.dumps(summary(skeleton, result), indent=2))
+    else:
+        print(result)
+        written = [file for file in (args.plot, args.save, args.write_goals) if file]
+        print(f"wrote {', '.join(written)}" if written else pose_text(skeleton, result.pose))
+    return 0 if result.ok else 1
+
+
+def summary(skeleton: ps.Skeleton, result: ps.Result) -> dict[str, Any]:
+    """Return an answer as plain data."""
+    return {
+        "ok": result.ok,
+        "status": str(result.status),
+        "message": result.message,
+        "errors": result.errors,
+        "chosen": result.chosen,
+        "iterations": result.iterations,
+        "seconds": result.seconds,
+        "solver": result.solver,
+        "pose": dict(zip(skeleton.dof_names, result.pose.tolist(), strict=True)),
+        "blocking": [{"dof": b.dof, "side": b.side, "multiplier": b.multiplier, "cost": b.cost} for b in result.blocking],
+    }
+
+
+def pose_text(skeleton: ps.Skeleton, pose: np.ndarray) -> str:
+    """Return what has moved, joint by joint: degrees, or metres for slides."""
+    lines = ["Pose [deg, m], where it is not at rest:"]
+    for joint, where in zip(skeleton.names, skeleton.slices, strict=True):
+        if np.abs(pose[where] - skeleton.rest[where]).max(initial=0.0) > 1e-3:
+            slides = [".t" in name for name in skeleton.dof_names[where]]
+            numbers = [x if slide else np.degrees(x) for x, slide in zip(pose[where], slides, strict=True)]
+            lines.append(f"  {joint}: " + ", ".join(f"{x:.3f}" if slide else f"{x:.1f}" for x, slide in zip(numbers, slides, strict=True)))
+    return "\n".join(lines)
+
+
+def figure_of(name: str) -> ps.Skeleton:
+    """Return an embedded figure by name, or the skeleton of a file."""
+    if name in ps.figures.names():
+        return ps.figures.get(name)
+    if not Path(name).exists() and not Path(name).suffix:
+        raise ps.errors.unknown("figure", name, ps.figures.names())
+    skeleton = ps.load(name).skeleton
+    if skeleton is None:
+        raise ps.errors.FormatError("no skeleton", path=name, expected="a file with a skeleton")
+    return skeleton
+
+
+# ------------------------------------------------------------------------------------------------- goals from words
+
+
+def goals_of(args: argparse.Namespace, skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
+    """Return every goal of a command line, those of its file first."""
+    goals = list(ps.goals.load(args.goals)) if args.goals else []
+    for flag, form, _, make in GOALS:
+        for text in getattr(args, flag.lstrip("-").replace("-", "_")):
+            try:
+                made = make(text, skeleton)
+            except (ValueError, IndexError):
+                raise ps.errors.GoalError(flag, expected=form, got=repr(text)) from None
+            goals += made if isinstance(made, list) else [made]
+    if args.balance:
+        goals.append(ps.goals.Balance())
+    if args.posture:
+        goals.append(ps.goals.Posture(args.posture))
+    return goals
+
+
+def numbers(text: str, count: int) -> np.ndarray:
+    """Return comma-separated numbers; raises ValueError where there are not so many."""
+    values = [float(part) for part in text.split(",")]
+    if len(values) != count:
+        raise ValueError(text)
+    return np.array(values)
+
+
+def split(text: str, sign: str = "=") -> tuple[str, str]:
+    """Return what stands before and after a sign; raises ValueError where it is missing."""
+    before, found, after = text.partition(sign)
+    if not found or not before or not after:
+        raise ValueError(text)
+    return before, after
+
+
+def axis_of(text: str) -> tuple[str, str, np.ndarray]:
+    """Return body, axis and three numbers of BODY:AXIS=X,Y,Z."""
+    before, after = split(text)
+    body, axis = split(before, ":")
+    return body, axis, numbers(after, 3)
+
+
+def placed(text: str) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return body, point and direction of BODY=X,Y,Z:X,Y,Z."""
+    body, after = split(text)
+    point, direction = split(after, ":")
+    return body, numbers(point, 3), numbers(direction, 3)
+
+
+def _turn(text: str, _: ps.Skeleton) -> Any:
+    body, after = split(text)
+    table = {"kind": "Orientation", "body": body, "rotation": {"euler": "xyz", "degrees": numbers(after, 3).tolist()}}
+    return ps.goals.from_table(table)
+
+
+def _fix(text: str, skeleton: ps.Skeleton) -> Any:
+    frames = ps.forward(skeleton, skeleton.rest)
+    try:
+        return [ps.goals.Pose(body, frames.matrix(body), label=f"{body} fixed") for body in text.split(",")]
+    except ps.errors.UnknownName as error:
+        raise ps.errors.GoalError(f"--fix: {error}") from None
+
+
+def _distance(text: str, _: ps.Skeleton) -> Any:
+    bodies, length = split(text)
+    body, other = split(bodies, ",")
+    return ps.goals.Distance(body, other, float(length))
+
+
+def _hold(text: str, _: ps.Skeleton) -> Any:
+    bodies, _, place = text.partition("=")
+    body, other = split(bodies, ",")
+    return ps.goals.Relative(body, other, numbers(place, 3) if place else None)
+
+
+def _keep_out(text: str, _: ps.Skeleton) -> Any:
+    body, shape = split(text)
+    kind, _, rest = shape.partition(":")
+    if not rest:
+        return ps.goals.Avoid(body, kind)
+    if kind == "sphere":
+        values = numbers(rest, 4)
+        return ps.goals.Avoid(body, ps.goals.Sphere(values[:3], values[3]))
+    if kind == "capsule":
+        values = numbers(rest, 7)
+        return ps.goals.Avoid(body, ps.goals.Capsule(values[:3], values[3:6], values[6]))
+    if kind == "wall":
+        values = numbers(rest, 6)
+        return ps.goals.Avoid(body, ps.goals.Wall(values[:3], values[3:]))
+    raise ValueError(text)
+
+
+def _couple(text: str, _: ps.Skeleton) -> Any:
+    follower, after = split(text)
+    leader, *rest = after.split(",")
+    ratio, offset = [*(float(part) for part in rest), *(1.0, 0.0)[len(rest) :]]
+    return ps.goals.Coupling(follower, leader, ratio=ratio, offset=float(np.radians(offset)))
+
+
+# flag, what stands after it, what it means, what it makes
+GOALS = (
+    ("--reach", "BODY=X,Y,Z", "bring a body to a point", lambda t, _: ps.goals.Position(split(t)[0], numbers(split(t)[1], 3))),
+    ("--turn", "BODY=X,Y,Z", "turn a body to Euler angles xyz", _turn),
+    ("--fix", "BODY,BODY,...", "keep bodies where they are at rest", _fix),
+    ("--aim", "BODY:AXIS=X,Y,Z", "aim an axis of a body at a point", lambda t, _: ps.goals.Aim(*axis_of(t))),
+    ("--along", "BODY:AXIS=X,Y,Z", "turn an axis of a body along a direction", lambda t, _: ps.goals.Direction(*axis_of(t))),
+    ("--plane", "BODY=X,Y,Z:NX,NY,NZ", "bring a body onto a plane: point and normal", lambda t, _: ps.goals.Plane(*placed(t))),
+    ("--line", "BODY=X,Y,Z:DX,DY,DZ", "bring a body onto a line: point and direction", lambda t, _: ps.goals.Line(*placed(t))),
+    ("--side", "BODY=X,Y,Z:NX,NY,NZ", "keep a body on one side of a plane", lambda t, _: ps.goals.HalfSpace(*placed(t))),
+    ("--distance", "BODY,BODY=D", "keep two bodies at a distance", _distance),
+    ("--hold", "BODY,BODY[=X,Y,Z]", "hold a body in another's frame, at a point of it if given", _hold),
+    ("--mass", "X,Y,Z", "bring the centre of mass to a point", lambda t, _: ps.goals.CenterOfMass(numbers(t, 3))),
+    ("--keep-out", "BODY=sphere:X,Y,Z,R", "keep a bone out of sphere:X,Y,Z,R, capsule:X,Y,Z,X,Y,Z,R, wall:X,Y,Z,NX,NY,NZ, or a body", _keep_out),
+    ("--couple", "JOINT=JOINT[,RATIO[,OFFSET]]", "let a joint follow another", _couple),
+)  # fmt: skip

@@ -1,0 +1,127 @@
+"""Strict priorities, energies in Python, sessions."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+
+g = ps.goals
+
+
+@pytest.fixture(scope="module")
+def seated(human):
+    return human.freeze(["root", "hip.L", "hip.R"])
+
+
+HAND = g.Position("hand.R", (-0.1, 0.35, 0.75))
+GAZE = g.Aim("head", "z", at=(0.0, 3.0, -0.6))
+
+
+class TestPriorities:
+    def test_a_level_never_pays_for_a_later_one(self, seated):
+        def both(hand, gaze):
+            goals = [
+                g.Position("hand.R", HAND.target, priority=hand),
+                g.Aim("head", "z", at=GAZE.target, priority=gaze),
+            ]
+            return ps.solve(seated, goals)
+
+        alone = {"hand.R": ps.solve(seated, HAND).errors["hand.R"], "head": ps.solve(seated, GAZE).errors["head"]}
+        hand_first, gaze_first, together = both(0, 1), both(1, 0), both(0, 0)
+        # the figure cannot have both
+        assert not (hand_first.ok or gaze_first.ok or together.ok)
+        assert hand_first.errors["hand.R"] <= alone["hand.R"] + 1e-6
+        assert gaze_first.errors["head"] <= alone["head"] + 1e-6
+        assert hand_first.errors["head"] > alone["head"] + 0.1
+        assert gaze_first.errors["hand.R"] > alone["hand.R"] + 0.01
+        # the later level is served as far as it goes
+        assert hand_first.errors["head"] < ps.solve(seated, HAND).problem.errors(ps.solve(seated, HAND).pose).get("head", np.inf)
+
+    def test_what_can_be_had_is_had(self, human, stand):
+        goals = [*stand, g.Position("hand.R", (-0.2, 1.2, 0.4), priority=1), g.Aim("head", "z", (0, 1, 2), priority=2)]
+        assert ps.solve(human, goals).ok
+
+    def test_a_missed_level_keeps_what_it_reached(self, seated):
+        first = ps.solve(seated, g.Position("hand.R", (-2.0, 1.0, 0.5)))
+        both = ps.solve(seated, [g.Position("hand.R", (-2.0, 1.0, 0.5)), g.Position("hand.L", (0.9, 1.2, 0.9), priority=1)])
+        assert both.errors["hand.R"] <= first.errors["hand.R"] + 1e-6
+
+    def test_posture_last(self, seated):
+        goals = [HAND, g.Posture(weight=1.0, priority=1)]
+        first = ps.solve(seated, HAND)
+        both = ps.solve(seated, goals)
+        assert both.errors["hand.R"] <= max(first.errors["hand.R"], 1e-4) + 1e-6
+        assert np.linalg.norm(both.pose - seated.rest) <= np.linalg.norm(first.pose - seated.rest) + 1e-6
+
+    def test_batches(self, seated):
+        targets = np.array([(-0.1, 0.35, 0.75), (-0.3, 1.2, 0.3)])
+        goals = [g.Position("hand.R", targets), g.Aim("head", "z", at=(0, 1, 2), priority=1)]
+        result = ps.solve(seated, goals)
+        for k in range(2):
+            alone = ps.solve(seated, [g.Position("hand.R", targets[k]), goals[1]])
+            assert np.array_equal(alone.pose, result.pose[k])
+
+
+class TestCustom:
+    @pytest.mark.parametrize("solver", ps.solvers.names())
+    def test_with_every_solver(self, human, stand, solver):
+        # an energy in Python that is a position goal, so that the answer is known
+        target = np.array([-0.3, 1.2, 0.4])
+        goal = g.Custom(
+            lambda p, d: 0.5 * np.sum((p["hand.R"] - target) ** 2), points=["hand.R"], tolerance=1e-3, label="mine"
+        )
+        try:
+            result = ps.solve(human, [*stand, goal], solver=solver)
+        except ps.errors.SolverError:
+            pytest.skip(f"{solver} serves only its own kind of goals")
+        frames = ps.forward(human, result.pose)
+        missed = np.linalg.norm(frames.position("hand.R") - target)
+        assert result.errors["mine"] == pytest.approx(missed, abs=1e-9)
+        if solver in ("newton", "levenberg-marquardt", "trust-region", "bfgs", "lbfgs", "dls"):
+            assert result.ok
+
+    def test_a_nonlinear_energy_is_minimised(self, human, stand):
+        def energy(p, d):
+            return 0.5 * (np.linalg.norm(p["hand.L"] - p["hand.R"]) - 0.3) ** 2 + 1.0 - d["head"][2]
+
+        goal = g.Custom(energy, points=["hand.L", "hand.R"], directions={"head": "z"}, label="mine")
+        result = ps.solve(human, [*stand, goal], start=human.pose({"neck": (0.1, 0.1, 0.3)}))
+        problem = ps.Problem(human, [*stand, goal])
+        assert result.ok  # soft: it never decides
+        assert problem.energy(result.pose) < 1e-8
+        assert np.linalg.norm(ps.forward(human, result.pose).rotation_matrix("head")[:, 2] - (0, 0, 1)) < 1e-3
+
+    def test_later_than_other_goals(self, human, stand):
+        low = g.Custom(lambda p, d: 0.5 * p["head"][1] ** 2, points=["head"], priority=1)
+        result = ps.solve(human, [*stand, g.Position("hand.R", (-0.3, 1.0, 0.3)), low])
+        assert result.ok
+        assert ps.forward(human, result.pose).position("head")[1] < 1.3
+
+
+class TestSession:
+    def test_goals_are_moved_and_switched(self, human, stand):
+        session = ps.Session(human, [*stand, g.Position("hand.R", (-0.3, 1.2, 0.4)), g.Aim("head", "z", (0, 1, 2))])
+        assert session.solve().ok
+        session.move("hand.R", (-5.0, 1.2, 0.4))
+        assert not session.solve().ok
+        session.enable("hand.R", False)
+        result = session.solve()
+        assert result.ok
+        assert result.errors["hand.R"] == 0.0
+        session.move("hand.R", (-0.3, 1.1, 0.4))  # it stays off
+        session.move("head", (1, 1, 2))
+        session.solve()
+        assert np.linalg.norm(ps.forward(human, session.pose).position("hand.R") - (-0.3, 1.1, 0.4)) > 0.1
+        session.enable("hand.R")
+        assert session.solve().errors["hand.R"] < 1e-4
+        with pytest.raises(ps.PosableError, match="unknown goal 'hand'"):
+            session.enable("hand")
+
+    def test_choices_and_levels_are_made_anew_each_time(self, human):
+        seated = human.freeze("root")
+        goals = [g.AnyOf([g.Position("hand.L", (0.5, 1.2, 0.3)), g.Position("hand.R", (-0.5, 1.2, 0.3))], label="one")]
+        session = ps.Session(seated, goals)
+        first = session.solve().chosen
+        assert session.solve().chosen == first
+        session.enable("one", False)
+        assert session.solve().ok
