@@ -116,7 +116,7 @@ def test_an_objective_is_least_along_the_swivel(seed, make_case, balls):
     limb, columns = case.limb, case.limb.columns
     pose = case.pose()
     target = case.hand(pose)
-    middle = 0.5 * (case.skeleton.lower + case.skeleton.upper)[columns]
+    middle = 0.5 * (case.skeleton.lower[columns] + case.skeleton.upper[columns])
 
     def value(x):
         return float(np.sum((x[columns] - middle) ** 2))

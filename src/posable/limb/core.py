@@ -18,7 +18,7 @@ from posable.skeleton import Skeleton
 from .anatomy import BALL, TOOL, TOOL_TURN, VECTOR, find_limb
 from .answer import BRANCH, MOVED, PLACE_ERROR, REPORT, SLACK, SWIVEL, TURN_ERROR
 from .balls import NEVER, NO_LIMIT
-from .circle import POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
+from .circle import BLOCKED, NO_SWIVEL, POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
 from .entries import answer_batch, branches_of, circle_of, nearest_batch, ranges_of, swivel_batch
 from .reach import distances
 from .solution import STATUS, Branch, ElbowCircle, LimbSolution, SwivelRange
@@ -58,8 +58,10 @@ class LimbCore:
 
     # ------------------------------------------------------------------------------------------------- solving
 
-    def reach_for(self, target: Any, *, swivel: Any, elbow: Any, limits: bool, base: Any) -> LimbSolution:
-        """Solve for one target or for many: see `Limb.solve`."""
+    def reach_for(
+        self, target: Any, *, swivel: Any, elbow: Any, limits: bool, base: Any, nearest: bool = True
+    ) -> LimbSolution:
+        """Solve for one target or for many: see `Limb.solve`. nearest: come near to what is out of reach."""
         task, targets, lead = read_target(target)
         poses, roots, helds = self.placed(base)
         if poses.shape[0] > 1 and lead == ():
@@ -77,10 +79,12 @@ class LimbCore:
             raise GoalError("base", expected=f"one pose or {count} poses", got=poses.shape[0])
         out, reports, status = np.empty((count, 7)), np.empty((count, REPORT)), np.empty(count, dtype=np.int64)
         arguments = (targets, poses, roots, helds, wanted, elbows, out, reports, status)
-        self._answer(task, bool(limits), arguments)
+        self._answer(task, bool(limits), nearest, arguments)
+        if not nearest:
+            status[status >= BLOCKED] = NO_SWIVEL
         return self._solution(task, targets, lead, poses, roots, helds, out, reports, status, bool(limits), swivel)
 
-    def _answer(self, task: int, limits: bool, arguments: tuple[np.ndarray, ...]) -> None:
+    def _answer(self, task: int, limits: bool, nearest: bool, arguments: tuple[np.ndarray, ...]) -> None:
         targets, _, roots, helds, wanted, elbows, out, reports, status = arguments
         count = targets.shape[0]
 
@@ -93,7 +97,7 @@ class LimbCore:
                 mine(elbows), scratch_memory(), out[low:high], reports[low:high], status[low:high],
             )  # fmt: skip
             answer_batch(*common)
-            if np.any(status[low:high] != REACHED):
+            if nearest and np.any(status[low:high] != REACHED):
                 nearest_batch(*common)
 
         workers = min(os.cpu_count() or 1, count // (PARALLEL_FROM // 2))

@@ -160,12 +160,11 @@ def stride(kind, slack, w, at):
     if kind == VECTOR:
         m = math.sqrt(x * x + y * y + w[at + 2] * w[at + 2])
         rate = 0.5 * m / max(abs(math.sin(0.5 * m)), 1e-3) if m > 1e-3 else 1.0
-        room = max(2.0 * math.pi - m, 0.0) if m > math.pi else math.pi
     else:
         m = math.sqrt(x * x + y * y)
         half = math.cos(0.5 * m)
         rate = max(m / max(abs(math.sin(m)), 1e-3) if m > 1e-3 else 1.0, 1.0 / max(half * half, 1e-3))
-        room = min(abs(math.pi - m), abs(2.0 * math.pi - m))
+    room = min(abs(math.pi - m), abs(2.0 * math.pi - m))  # at pi the short way and the long one change places
     return min(max(min(0.5 * slack / rate, 0.3 * room), FINEST), COARSEST)
 
 
