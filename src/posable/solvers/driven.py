@@ -12,7 +12,7 @@ from posable.kernels.gather import evaluate
 from posable.kernels.residuals import residuals_and_jacobian
 from posable.kernels.stepping import CONVERGED, EXHAUSTED, TRACE_WIDTH
 from posable.problem import Problem
-from posable.solvers.linear import row_count, weight_roots
+from posable.solvers.linear import row_count
 from posable.solvers.solver import OUT_OF_TIME, Outcome, Request, named_trace
 
 
@@ -52,7 +52,7 @@ class Evaluator:
         problem = self.problem
         if self._roots is None:
             m = row_count(problem)
-            self._roots = weight_roots(problem)
+            self._roots = problem.roots(True)
             self._residual, self._jacobian = np.empty(m), np.empty((m, problem.skeleton.size))
         theta = np.ascontiguousarray(pose, dtype=float)
         residuals_and_jacobian(

@@ -10,7 +10,7 @@ import numpy as np
 
 from posable.errors import SolverError
 from posable.kernels.compiler import entry, kernel
-from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, PARENT, POINT, SPRING, Springs
+from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING, Springs
 from posable.kernels.gather import energy_at
 from posable.kernels.joints import SLIDE
 from posable.kernels.kinematics import forward, workspace
@@ -299,7 +299,8 @@ class Fabrik(CompiledSolver):
         for k, owner in enumerate(problem.owners):
             goal = problem.goals[owner]
             measure = problem.data[0, k, MEASURE : MEASURE + 6]
-            point = problem.kind[k, SPRING] == POINT_SPRING and (np.array_equal(measure, WHOLE) or not measure.any())
+            point = problem.kind[k, SPRING] == POINT_SPRING and problem.kind[k, OTHER] < 0
+            point = point and (np.array_equal(measure, WHOLE) or not measure.any())
             if not point:
                 raise SolverError(f"fabrik: {goal!r}", expected="Position goals", got=f"a {type(goal).__name__} goal")
         if problem.pull.any():

@@ -16,10 +16,10 @@ import numpy as np
 from posable.errors import SolverError
 from posable.kernels.compiler import kernel
 from posable.kernels.direct import vector_columns
-from posable.kernels.fields import AT, ON, ROBUST, SPRING, WEIGHT, Springs
+from posable.kernels.fields import AT, AXES, ON, OTHER, ROBUST, SPRING, Springs
 from posable.kernels.gather import energy_at
 from posable.kernels.residuals import combine, point_rows, residual_rows, rows_of, stack_residuals
-from posable.kernels.springs import ANGLE_SPRINGS, ORIENTATION_SPRING, POINT_SPRING
+from posable.kernels.springs import ANGLE_SPRINGS, POINT_SPRING
 from posable.kernels.stepping import recentre_all, record
 from posable.problem import Problem
 from posable.solvers.looping import (
@@ -153,11 +153,12 @@ def want_less(springs, limits, lin):
 
 @kernel
 def pull_goals(figure, springs, ws, lin):
-    """Put the goal in the effector's place in the columns of position goals: seed 002's alternative Jacobian."""
+    """Put the goal in the effector's place in the columns of plain position goals: seed 002's alternative Jacobian."""
     row = 0
     for k in range(springs.kind.shape[0]):
         kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
-        if kind == POINT_SPRING and springs.data[k, ROBUST] <= 0.0:
+        plain = springs.data[k, ROBUST] == 0.0 and springs.kind[k, OTHER] < 0 and springs.data[k, AXES] == 0.0
+        if kind == POINT_SPRING and plain:
             at = springs.data[k]
             point_rows(figure, ws, body, at, row, lin.residual, lin.jacobian)
             vector_columns(
@@ -252,33 +253,10 @@ def take_step(figure, springs, theta, ws, lin, state, limits, trace):
 # ----------------------------------------------------------------------------------------------------- the options
 
 
-def weight_roots(problem: Problem) -> np.ndarray:
-    """Return (g, 9): C by rows with C'C the weight of each spring, as kernels/residuals.py wants it."""
-    out = np.zeros((len(problem.springs), 9))
-    for k, row in enumerate(problem.data[0]):
-        xx, yy, zz, xy, xz, yz = row[WEIGHT : WEIGHT + 6]
-        weight = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        kind = problem.kind[k, SPRING]
-        if kind not in (POINT_SPRING, ORIENTATION_SPRING):
-            out[k, 0] = math.sqrt(max(0.0, xx))
-            continue
-        if kind == ORIENTATION_SPRING:
-            weight = np.trace(weight) * np.eye(3) - weight
-        values, vectors = np.linalg.eigh(weight)
-        out[k] = (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T).ravel()
-    return out
-
-
 def check_rows(problem: Problem, name: str) -> None:
-    """Raise SolverError where a goal has no residual rows."""
-    for k, kind in enumerate(problem.kind[:, SPRING]):
-        if rows_of(int(kind), 1) < 0:
-            goal = problem.goals[problem.owners[k]]
-            raise SolverError(
-                f"{name}: {goal!r}",
-                expected="goals that are residuals of one body",
-                got=f"a {type(goal).__name__} goal",
-            )
+    """Raise SolverError for a goal that is an energy in Python: it has no residuals."""
+    if problem.customs:
+        raise SolverError(f"{name}", expected="goals that are squared residuals", got="an energy in Python (Custom)")
 
 
 def row_count(problem: Problem) -> int:
@@ -358,7 +336,7 @@ class LinearSolver(CompiledSolver):
         )  # fmt: skip
         shared = common_limits(problem, request, self.iterations, options, self.best)
         toward = self.desired(problem, request)
-        return np.concatenate([shared, gains, toward, problem.skeleton.gain, weight_roots(problem).ravel()])
+        return np.concatenate([shared, gains, toward, problem.skeleton.gain, problem.roots(True).ravel()])
 
     def desired(self, problem: Problem, request: Request) -> np.ndarray:
         """Return the pose (n,) that the control term draws towards."""

@@ -329,11 +329,12 @@ def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, st
         size = 0.0
         slope, length = 0.0, 0.0
         for i in range(n):
-            x = min(max(theta[i] + model.scale[i] * model.chosen[i], lower[i]), upper[i])
-            ws.trial[i] = x
-            slope += ws.gradient[i] * (x - theta[i])
-            length = max(length, abs(x - theta[i]))
+            ws.trial[i] = theta[i] + model.scale[i] * model.chosen[i]
             size += model.chosen[i] * model.chosen[i]
+        move_inside(lower, upper, ws.trial)
+        for i in range(n):
+            slope += ws.gradient[i] * (ws.trial[i] - theta[i])
+            length = max(length, abs(ws.trial[i] - theta[i]))
         size = math.sqrt(size)
         if not -value > STATIONARY_GAIN * before or not length > 0.0:
             break
