@@ -157,3 +157,9 @@ def test_notes_say_what_was_repaired(data_dir):
         warnings.simplefilter("ignore")
         assert "3070 were read" in load(data_dir / "bvh/assimp_Boxing_Toes.bvh").notes[0]
         assert load(data_dir / "cmu/02_01.amc").notes == ("the skeleton is 02.asf",)
+
+
+def test_warnings_point_at_the_caller(data_dir):
+    with pytest.warns(PosableWarning) as caught:
+        load(data_dir / "bvh/assimp_Boxing_Toes.bvh")
+    assert caught[0].filename == __file__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import sys
 import warnings
 from collections.abc import Iterable
 from os import PathLike
@@ -57,7 +58,10 @@ class Source:
     def warn(self, message: str) -> None:
         """Warn of what was repaired and remember it for `Scene.notes`."""
         self.notes.append(message)
-        warnings.warn(f"{self.path}: {message}", PosableWarning, stacklevel=2)
+        level, frame = 1, sys._getframe(0)  # the warning is for whoever called load, however deep the reader stands
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("posable.formats"):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(f"{self.path}: {message}", PosableWarning, stacklevel=level)
 
     def unique(self, names: Iterable[str], kind: str) -> list[str]:
         """Return `names` without duplicates or blanks: the second `hand` becomes `hand_2`, with a warning."""
