@@ -43,6 +43,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.solvers.blocking import Block as Block
     from posable.solvers.result import Result as Result
     from posable.solvers.result import Status as Status
+    from posable.workspace import Reach as Reach
+    from posable.workspace import reach as reach
 
 __version__ = "0.1.0"
 
@@ -65,6 +67,8 @@ _HOME = {
     "forward": "posable.kinematics",
     "Limb": "posable.limb",
     "LimbSolution": "posable.limb",
+    "Reach": "posable.workspace",
+    "reach": "posable.workspace",
     "jacobian": "posable.jacobians",
     "Block": "posable.solvers.blocking",
     "Explanation": "posable.explanation",

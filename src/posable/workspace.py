@@ -33,9 +33,9 @@ RESTARTS = 3  # random starts that a point is worth before it counts as out of r
 class Reach:
     """Which points a site can be brought to inside the limits.
 
-    points (p, 3) [m]. reachable (p,) bool. dexterity (p,): the share of the orientations that can be reached there; 1 or
-    0 where none were asked for. clearance (p,) [rad, m]: of the best pose found, how far the joint nearest to its limits
-    stays inside them; NaN out of reach. volume [m^3] of the reachable points of a grid; NaN for given points.
+    points (p, 3) [m]. reachable (p,) bool. dexterity (p,): the share of the orientations that can be reached there; 1
+    or 0 where none were asked for. clearance (p,) [rad, m]: of the best pose found, how far the joint nearest to its
+    limits stays inside them; NaN out of reach. volume [m^3] of the reachable points of a grid; NaN for given points.
     spacing [m] of the grid, or None. poses (p, n): how the points were reached; NaN out of reach.
     """
 
@@ -95,9 +95,9 @@ def reach(
     """Find out which points a site can be brought to inside the limits, and how well.
 
     points (..., 3) [m]: the ones to try; by default a grid of that spacing [m] over everywhere the chain could be.
-    orientations: how many, spread evenly, or which: SciPy Rotation or (k, 3, 3); their reachable share is the dexterity.
-    base (n,): the pose that the rest of the figure starts from, by default at rest; a moving root stays where it is.
-    progress: called with the share done, from 0 to 1.
+    orientations: how many, spread evenly, or which: SciPy Rotation or (k, 3, 3); their reachable share is the
+    dexterity. base (n,): the pose that the rest of the figure starts from, by default at rest; a moving root stays
+    where it is. progress: called with the share done, from 0 to 1.
     """
     skeleton.frame(site)  # raises with the nearest name
     pose = as_poses(skeleton, skeleton.rest if base is None else base, "base").reshape(skeleton.size)
@@ -214,7 +214,7 @@ def chain_ball(skeleton: Skeleton, site: str, pose: np.ndarray) -> tuple[np.ndar
     figure, row = skeleton.figure, skeleton.frame(site)
     body = int(skeleton.frame_bodies[row])
     length, radius = float(np.linalg.norm(skeleton.frame_positions[row])), 0.0
-    names = {int(at): name for name, at in zip(reversed(skeleton.names), skeleton.frame_bodies[: len(skeleton.names)][::-1])}
+    names = {int(skeleton.frame_bodies[k]): name for k, name in reversed(list(enumerate(skeleton.names)))}
     first = site
     while body >= 0:
         dofs = range(int(figure.body[body, FIRST]), int(figure.body[body, LAST]))
@@ -256,8 +256,12 @@ def draw(reach: Reach, path: str | PathLike[str]) -> None:
     except ImportError:
         raise PosableError("plots need matplotlib: pip install 'posable[plots]'") from None
     points = reach.points[reach.reachable]
-    colour = (reach.dexterity if reach.dexterity.min(initial=1.0) < reach.dexterity.max(initial=0.0) and np.any(
-        (reach.dexterity > 0) & (reach.dexterity < 1)) else reach.clearance)[reach.reachable]
+    colour = (
+        reach.dexterity
+        if reach.dexterity.min(initial=1.0) < reach.dexterity.max(initial=0.0)
+        and np.any((reach.dexterity > 0) & (reach.dexterity < 1))
+        else reach.clearance
+    )[reach.reachable]
     figure = Figure(figsize=(12, 4), layout="constrained")
     middle = points.mean(axis=0) if len(points) else np.zeros(3)
     depth = 0.5001 * (reach.spacing or 0.1)

@@ -22,7 +22,12 @@ WRIST = ps.Joint("wrist", ps.Ball("zyx"), "elbow", offset=(0.3, 0, 0))
         ((ps.Joint("shoulder", ps.Free("zyx")), HINGE, WRIST), "wrist", "'shoulder' must be a ball joint"),
         ((BALL, ps.Joint("elbow", ps.Ball("zyx"), "shoulder"), WRIST), "wrist", "'elbow' must be a hinge"),
         (
-            (BALL, ps.Joint("slide", ps.Prismatic("x"), "shoulder"), ps.Joint("elbow", ps.Revolute("y"), "slide"), WRIST),
+            (
+                BALL,
+                ps.Joint("slide", ps.Prismatic("x"), "shoulder"),
+                ps.Joint("elbow", ps.Revolute("y"), "slide"),
+                WRIST,
+            ),
             "wrist",
             "something else moves: 'slide'",
         ),

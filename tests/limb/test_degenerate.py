@@ -91,8 +91,10 @@ def test_a_target_along_the_reference_direction(make_arm):
 
 
 def test_gimbal_lock_holds_the_limits(make_arm):
-    """At the middle angle's singular value only the sum of the outer angles counts: any split inside the limits will do."""
-    skeleton = make_arm("zyz", "zyz", shoulder=[(-0.5, 0.5), (0.0, 2.0), (-0.9, 0.9)], wrist=[(0.2, 1.0), (-1, 1), (-0.3, 0.3)])
+    """At the middle angle's singular value only the sum of the outer angles counts: any split will do."""
+    skeleton = make_arm(
+        "zyz", "zyz", shoulder=[(-0.5, 0.5), (0.0, 2.0), (-0.9, 0.9)], wrist=[(0.2, 1.0), (-1, 1), (-0.3, 0.3)]
+    )
     limb = limb_of(skeleton)
     pose = skeleton.pose({"shoulder": (0.4, 0.0, 0.8), "elbow": 1.0, "wrist": (0.9, 0.0, 0.2)})
     target = ps.forward(skeleton, pose).matrix("hand")

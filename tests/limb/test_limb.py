@@ -34,7 +34,10 @@ def test_a_place_is_found_wherever_there_is_one(first, make_case, balls):
     for _ in range(6):
         pose = case.pose()
         target = case.hand(pose)[:3, 3]
-        for base in (pose, np.where(np.isin(np.arange(case.skeleton.size), case.limb.columns), case.skeleton.rest, pose)):
+        for base in (
+            pose,
+            np.where(np.isin(np.arange(case.skeleton.size), case.limb.columns), case.skeleton.rest, pose),
+        ):
             solution = case.limb.solve(target, base=base)
             assert solution.ok, solution.message
             assert np.abs(case.hand(solution.pose)[:3, 3] - target).max() < 1e-9

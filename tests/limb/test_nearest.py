@@ -54,7 +54,10 @@ def test_no_swivel_names_the_joints_in_the_way(make_arm):
     solution = limb.solve(target)
     assert (solution.ok, solution.status) == (False, "NO_SWIVEL")
     assert "no swivel" in solution.message
-    assert np.abs(ps.forward(skeleton, solution.pose).position("wrist") - (target[:3, 3] - 0.1 * target[:3, 0])).max() < 1e-9
+    assert (
+        np.abs(ps.forward(skeleton, solution.pose).position("wrist") - (target[:3, 3] - 0.1 * target[:3, 0])).max()
+        < 1e-9
+    )
     assert np.all(solution.pose >= skeleton.lower)
     assert np.all(solution.pose <= skeleton.upper)
 

@@ -1,7 +1,7 @@
 """Aiming: an axis of the site points at a point, the last joint held (seed 003, 3.4).
 
-With the bend given, the line's meeting point with the sphere of the target's distance is the tip of a limb whose bend is
-known: the rest is the elbow circle again, about the line from the first joint to the target, limits and all.
+With the bend given, the line's meeting point with the sphere of the target's distance is the tip of a limb whose bend
+is known: the rest is the elbow circle again, about the line from the first joint to the target, limits and all.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _solution(limb: LimbCore, base: np.ndarray, numbers, report, status, place, 
 
 
 def _nearest(limb: LimbCore, base, place, direction, bend, status, limits) -> LimbSolution:
-    """Bring the aim as near as the limits allow: least squares over the first joint and the bend (seed 003, table 3)."""
+    """Bring the aim as near as the limits allow: least squares over first joint and bend (seed 003, table 3)."""
     columns = limb.columns[:3] if bend is not None else limb.columns[:4]
     low, high = limb.skeleton.lower[columns], limb.skeleton.upper[columns]
     if not limits:
@@ -112,7 +112,9 @@ def _nearest(limb: LimbCore, base, place, direction, bend, status, limits) -> Li
     rng = np.random.default_rng(0)
     lo, hi = np.maximum(low, -math.pi), np.minimum(high, math.pi)
     starts = [np.clip(base[columns], low, high), *(rng.uniform(lo, np.maximum(hi, lo)) for _ in range(11))]
-    best = min((least_squares(miss, np.clip(s, low, high), bounds=(low, high)) for s in starts), key=lambda found: found.cost)
+    best = min(
+        (least_squares(miss, np.clip(s, low, high), bounds=(low, high)) for s in starts), key=lambda found: found.cost
+    )
     pose[columns] = np.clip(best.x, limb.skeleton.lower[columns], limb.skeleton.upper[columns]) if limits else best.x
     error = aim_error(limb, pose, place, direction)
     ok = error <= 1e-9

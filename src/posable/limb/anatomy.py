@@ -1,7 +1,7 @@
 """What makes three joints a limb, and the limb as the kernels see it: flat arrays.
 
-A limb is a ball joint, a hinge and a ball joint, each on the bone of the one before (seed 003, 3.1): the T1, A, Ty, B, T2
-of equation (3), and the constant E of its section 3.3 from the last joint to the site.
+A limb is a ball joint, a hinge and a ball joint, each on the bone of the one before (seed 003, 3.1): the T1, A, Ty,
+B, T2 of equation (3), and the constant E of its section 3.3 from the last joint to the site.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from posable.kernels.fields import AXIS, FIRST, KIND, LAST, PARENT
 from posable.kernels.joints import ROTVEC, SWING, TURN
 from posable.skeleton import Skeleton
 
-# Kinds of ball joint: three angles about different axes, with the first axis repeated, a rotation vector, swing and twist
+# Kinds of ball joint: three different axes, the first axis repeated, a rotation vector, swing and twist
 TAIT_BRYAN, PROPER, VECTOR, SWING_TWIST = 0, 1, 2, 3
 
 # Slices of the constant transforms, at the head of Anatomy.constants
@@ -45,8 +45,8 @@ SIN_LO, COS_LO, SIN_HI, COS_HI, COS_MID, SIN_MID, COS_HALF, FULL = 0, 1, 2, 3, 4
 class Anatomy(NamedTuple):
     """A limb's constants. Its seven numbers: 0..2 the first joint, 3 the middle one, 4..6 the last one.
 
-    They are raw: positive about the positive axis; SIGN turns them into the figure's. Kernels get two flat arrays, not a
-    tuple of many: compiling them takes a fraction of the time.
+    They are raw: positive about the positive axis; SIGN turns them into the figure's. Kernels get two flat arrays,
+    not a tuple of many: compiling them takes a fraction of the time.
     """
 
     constants: np.ndarray  # (CONSTANTS,) float64
@@ -92,8 +92,8 @@ def pack(place, sense, box, rest, sign, shape) -> Anatomy:
 def euler_layout(i: int, j: int, k: int) -> tuple[list[int], list[float]]:
     """Return the row of `shape` and of `sense` of an Euler joint R = R_i(a) R_j(b) R_k(c).
 
-    Three different axes:  R_ik = e sin b, R_jk = -e sin a cos b, R_kk = cos a cos b, R_ij = -e cos b sin c, R_ii = cos b cos c
-    First axis repeated:   R_ii = cos b, R_ji = sin a sin b, R_li = -e cos a sin b, R_ij = sin b sin c, R_il = e sin b cos c
+    different  R_ik = e sin b, R_jk = -e sin a cos b, R_kk = cos a cos b, R_ij = -e cos b sin c, R_ii = cos b cos c
+    repeated   R_ii = cos b, R_ji = sin a sin b, R_li = -e cos a sin b, R_ij = sin b sin c, R_il = e sin b cos c
     where e is 1 for a cyclic order of the axes and -1 otherwise: the first two forms of seed 003, 3.2.4.
     """
     third = 3 - j - k

@@ -1,4 +1,4 @@
-"""One limb, one goal: the kernels that choose the swivel angle, the branch and the families, and what to do without them."""
+"""One limb, one goal: choosing the swivel angle, the branch and the families, and what to do where there are none."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def open_circle(limb, shape, root, reference, task, limited, w):
 
 @kernel
 def angle_towards(root, elbow, w):
-    """Return the swivel angle that brings the elbow nearest to a point of the world (seed 003, figure 3), with its sign."""
+    """Return the swivel angle, with its sign, that brings the elbow nearest to a point (seed 003, figure 3)."""
     x, y, z = elbow[0] - root[0], elbow[1] - root[1], elbow[2] - root[2]
     a, b = 0.0, 0.0
     for m in range(3):
@@ -147,7 +147,7 @@ def settle(limb, shape, balls, count, phi, limited, report, w):
 
 @kernel
 def attempt(limb, shape, root, reference, task, limited, wanted, elbow, report, w):
-    """Solve for GOAL with TIP in closed form; return the outcome; BLOCKED + outcome where the limits leave no swivel."""
+    """Solve for GOAL with TIP in closed form; return the outcome, BLOCKED + it where the limits leave no swivel."""
     status = open_circle(limb, shape, root, reference, task, 1 if limited else -1, w)
     if not math.isnan(elbow[0]):
         wanted = angle_towards(root, elbow, w)
@@ -222,7 +222,7 @@ def halton(index, base):
 
 @kernel
 def sample_last(limb, index, w):
-    """Write one of the spread-out ways to hold the last joint inside its limits to BEST + 4; the first is their middle."""
+    """Write one of many ways to hold the last joint inside its limits to BEST + 4; the first is their middle."""
     for m in range(3):
         rest, box = limb[REST + 4 + m], BOX + 8 + 2 * m
         low, high = max(limb[box], rest - math.pi), min(limb[box + 1], rest + math.pi)
@@ -273,7 +273,7 @@ def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
 
 @kernel
 def turn_nearest(limb, shape, root, reference, report, w):
-    """With the tip at GOAL, bring the orientation nearest inside the limits, in BEST; False where no swivel reaches GOAL."""
+    """With the tip at GOAL, write the nearest orientation to BEST; return False where no swivel reaches GOAL."""
     open_circle(limb, shape, root, reference, POSE, 1, w)
     best = math.inf
     for branch in range(2):
@@ -307,7 +307,7 @@ def turn_nearest(limb, shape, root, reference, report, w):
 
 @kernel
 def come_nearest(limb, shape, root, reference, report, w):
-    """Where the first joint's limits shut out the place: the nearest place inside them, then the nearest orientation."""
+    """Where the first joint's limits shut out the place: the nearest place inside, then the nearest orientation."""
     best = math.inf
     for index in range(24):
         if index == 0:

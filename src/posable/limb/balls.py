@@ -1,8 +1,8 @@
 """Ball joints in closed form: from a rotation to the joint's three numbers, in each family, and back.
 
-Everything is raw (see `Anatomy`). Kernels of a limb share three arrays: `limb`, its constants; `shape`, the integers among
-them; `w`, the scratch memory of one solve (see `circle`), in which arguments ending in `at` say where. A rotation is nine
-numbers by rows. `slack` is how far the worst number stays inside its limits [rad]; negative outside.
+Everything is raw (see `Anatomy`). Kernels of a limb share three arrays: `limb`, its constants; `shape`, the integers
+among them; `w`, the scratch memory of one solve (see `circle`), in which arguments ending in `at` say where. A
+rotation is nine numbers by rows. `slack` is how far the worst number stays inside its limits [rad]; negative outside.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def fit_euler(limb, shape, ball, w, turn_at, family, at):
 
 @kernel
 def fit_singular(limb, shape, ball, w, turn_at, at):
-    """Write the outer Euler angles where only a + e c counts: at rest if that holds the limits, else wherever they hold."""
+    """Write the outer Euler angles where only a + e c counts: at rest if the limits allow, else where they do."""
     o = 4 * ball
     box, rest = BOX + 2 * o, REST + o
     e = 1.0 if w[turn_at + 3 * shape[ball, I] + shape[ball, K]] > 0.0 else -1.0
@@ -186,7 +186,7 @@ def fit_swing_twist(limb, shape, ball, w, turn_at, family, at):
     du, dv = 1.0, 0.0
     if st > 1e-12:
         du, dv = -across_v / st, across_u / st
-    # twist = swing' R; row u of it is R's columns times column u of the swing, e_u + st d x e_u + (1 - ct) d x (d x e_u)
+    # twist = swing' R: its row u is column u of the swing, e_u + st d x e_u + (1 - ct) d x (d x e_u), times R
     su, sv, sk = 1.0 - (1.0 - ct) * dv * dv, (1.0 - ct) * du * dv, -st * dv
     p, q, r = turn_at + 3 * u, turn_at + 3 * v, turn_at + 3 * k
     cosine = su * w[p + u] + sv * w[q + u] + sk * w[r + u]
@@ -205,7 +205,7 @@ def fit_swing_twist(limb, shape, ball, w, turn_at, family, at):
 
 @kernel
 def fit_ball(limb, shape, ball, w, turn_at, family, at):
-    """Write the three numbers of a ball joint (0 first, 1 last), from the rotation w[turn_at:], to w[at:]; return their slack."""
+    """Write the numbers of a ball joint (0 first, 1 last) whose rotation is w[turn_at:] to w[at:]; return the slack."""
     kind = shape[ball, BALL]
     if kind <= PROPER:
         return fit_euler(limb, shape, ball, w, turn_at, family, at)
@@ -247,10 +247,8 @@ def ball_holds(limb, shape, ball, w, turn_at, at):
     """Say whether some family of a ball joint holds its limits at a rotation; w[at:at + 3] is scratch."""
     if shape[ball, BALL] <= PROPER:
         return euler_holds(limb, shape, ball, w, turn_at, at)
-    for family in range(2):
-        if fit_ball(limb, shape, ball, w, turn_at, family, at) >= 0.0:
-            return True
-    return False
+    slack = fit_ball(limb, shape, ball, w, turn_at, 0, at)
+    return slack >= 0.0 or fit_ball(limb, shape, ball, w, turn_at, 1, at) >= 0.0
 
 
 @kernel

@@ -124,7 +124,8 @@ class LimbCore:
             message = self._message(task, targets[0], roots[0], helds[0], int(status[0]), reports[0], limits, swivel)
             return LimbSolution(
                 pose[0], bool(ok[0]), float(swivels[0]), Branch(code // 4, code // 2 % 2, code % 2), message,
-                STATUS[status[0]], float(reports[0, PLACE_ERROR]), float(reports[0, TURN_ERROR]), self.clearance(pose[0]),
+                STATUS[status[0]], float(reports[0, PLACE_ERROR]), float(reports[0, TURN_ERROR]),
+                self.clearance(pose[0]),
             )  # fmt: skip
         code = reports[:, BRANCH].astype(int).reshape(lead)
         return LimbSolution(
@@ -142,14 +143,17 @@ class LimbCore:
     def clearance(self, pose: np.ndarray) -> float:
         """Return how far [rad] the limb's joint nearest to its limits stays inside them at a pose (n,)."""
         theta = pose[self.columns]
-        return float(np.minimum(theta - self.skeleton.lower[self.columns], self.skeleton.upper[self.columns] - theta).min())
+        return float(
+            np.minimum(theta - self.skeleton.lower[self.columns], self.skeleton.upper[self.columns] - theta).min()
+        )
 
     def _message(self, task, target, root, held, status, report, limits, swivel) -> str:
         what = self.last if task == POSE else self.site
         if status == REACHED:
             note = ""
             if swivel is not None and abs(math.sin(0.5 * (report[SWIVEL] - float(np.asarray(swivel))))) > 1e-9:
-                note = f"; the swivel angle moved from {float(np.asarray(swivel)):.4f} to {report[SWIVEL]:.4f} rad to hold the limits"
+                wish, got = float(np.asarray(swivel)), report[SWIVEL]
+                note = f"; the swivel angle moved from {wish:.4f} to {got:.4f} rad to hold the limits"
             if report[MOVED]:
                 note += f"; {self.last!r} had to move"
             return f"reached{note}"
@@ -235,9 +239,9 @@ class LimbCore:
     def swivel_ranges(self, target: Any, *, base: Any = None) -> list[SwivelRange]:
         """Return all ranges [(lo, hi), ...] of swivel angles [rad] at which some solution holds every limit, by lo.
 
-        A range across pi is one range, with hi beyond pi; the whole circle is (-pi, pi). Euler joints in closed form; the
-        limits of rotation vectors and swings have none: their ends are bracketed, then refined to rounding, and a range
-        narrower than 5e-4 rad can be missed. Empty where the target cannot be reached.
+        A range across pi is one range, with hi beyond pi; the whole circle is (-pi, pi). Euler joints in closed form;
+        the limits of rotation vectors and swings have none: their ends are bracketed, then refined to rounding, and a
+        range narrower than 5e-4 rad can be missed. Empty where the target cannot be reached.
         """
         task, targets, _ = read_target(target)
         _, roots, helds = self._single(targets, base)
@@ -259,7 +263,7 @@ class LimbCore:
         return f"{self.skeleton.dof_names[self.columns[number]]} {('lower', 'upper')[side]}"
 
     def elbow_circle(self, target: Any, *, base: Any = None) -> ElbowCircle:
-        """Return the circle of the middle joint's places for a target, in the world; out of reach, that of the nearest."""
+        """Return the circle of the middle joint's places for a target, in the world; out of reach, the nearest one."""
         task, targets, _ = read_target(target)
         _, roots, helds = self._single(targets, base)
         out, report = np.empty(13), np.empty(REPORT)
@@ -285,13 +289,13 @@ class LimbCore:
         return out
 
     def reach_of(self, held: Any = None, *, limits: bool = True) -> tuple[float, float]:
-        """Return the least and greatest distance [m] of the last joint from the first; of the site, where held (3,) is given."""
+        """Return how near and how far [m] the last joint gets from the first; the site, where held (3,) is given."""
         return distances(self.anatomy, held, limits)
 
     # ------------------------------------------------------------------------------------------------- the base
 
     def with_tool(self, offset: Any, rotation: Any) -> LimbCore:
-        """Return the same limb for another point (3,) [m] and frame (3, 3) of its last body in the place of the site."""
+        """Return the same limb with another point (3,) [m] and frame (3, 3) of its last body for a site."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
         out.anatomy = self.anatomy.with_tool(np.asarray(offset, dtype=float), np.asarray(rotation, dtype=float))
@@ -307,7 +311,7 @@ class LimbCore:
         return found
 
     def parent_frame(self, pose: np.ndarray, body: int) -> np.ndarray:
-        """Return (3, 3) the rest frame in the world of one of the figure's bodies, before its own motion, at a pose (n,)."""
+        """Return (3, 3) the frame in the world of one of the figure's bodies before its own motion, at a pose (n,)."""
         rest = self.skeleton.figure.rest[body, 3:].reshape(3, 3)
         parent = self.skeleton.figure.body[body, PARENT]
         return rest if parent < 0 else place_bodies(self.skeleton, pose[None])[1][0, parent] @ rest
@@ -318,7 +322,7 @@ class LimbCore:
         return read_target(target)[0] == POSITION
 
     def placed(self, base: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return base poses (t, n), the first joint's rest frames (t, 12) in the world, the last joint's raw numbers (t, 3)."""
+        """Return base poses (t, n), the first joint's rest frames (t, 12), the last joint's raw numbers (t, 3)."""
         poses = as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base").reshape(
             -1, self.skeleton.size
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from posable.kernels.compiler import entry
+from posable.kernels.compiler import entry, kernel
 
 from .anatomy import BOX, LOWER_TURN, SIGN, TOOL_TURN, UPPER
 from .answer import (
@@ -97,8 +97,8 @@ def nearest_batch(
         status[t] = finish(limb, shape, task, limited, found, out[t], report, w)
 
 
-@entry
-def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
+@kernel
+def all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
     """Write every solution (8, 7) at a swivel angle, whatever the limits; return the outcome of the reach.
 
     Row 4 branch + 2 family of the first joint + family of the last; reports[row, SLACK] is NEVER where there is none.
@@ -126,6 +126,19 @@ def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out
             for m in range(7):
                 out[row, m] = limb[SIGN + m] * w[BEST + m]
     return status
+
+
+@entry
+def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
+    """Write every solution of one target: see `all_branches`."""
+    return all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports)
+
+
+@entry
+def branches_batch(limb, shape, root, reference, targets, held, task, swivel, w, out, reports):
+    """Write every solution (t, 8, 7) of targets (t, 12) at one swivel angle, with reports (t, 8, REPORT)."""
+    for t in range(targets.shape[0]):
+        all_branches(limb, shape, root, reference, targets[t], held, task, swivel, w, out[t], reports[t])
 
 
 @entry
@@ -164,7 +177,7 @@ def circle_of(limb, shape, root, reference, target, held, task, w, out, report):
 
 @entry
 def swivel_batch(limb, shape, roots, reference, numbers, task, w, out):
-    """Write the swivel angle of limbs whose raw numbers (t, 7) are given, about the last joint or (POSITION) the site."""
+    """Write the swivel angle of limbs with raw numbers (t, 7), about the last joint or (POSITION) the site."""
     for t in range(numbers.shape[0]):
         root = roots[t % roots.shape[0]]
         for m in range(7):
@@ -204,7 +217,7 @@ def slack_grid(limb, shape, root, reference, targets, swivels, w, out):
 def aim_batch(limb, shape, root, reference, point, held, axis, bends, limited, wanted, w, out, reports, status):
     """Aim the site's axis (3,) at a point (3,) of the world with each raw bend (t,): out (t, 7), reports, status.
 
-    The line through the site meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
+    The line meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
     ahead of the site (seed 003, figure 10, by one square root).
     """
     for t in range(bends.shape[0]):

@@ -66,7 +66,7 @@ class Limb(LimbCore):
         limits: bool = True,
         base: Any = None,
     ) -> LimbSolution:
-        """Bring the site to a place (3,) [m] with its own `axis` ("x", ... or (3,)) along a direction (3,) of the world.
+        """Bring the site to a place (3,) [m] with its `axis` ("x", ... or (3,)) along a direction (3,) of the world.
 
         Two angles are free: the swivel, and the spin about the direction, zero where the axis of the site after `axis`
         points along the limb's reference direction. spin [rad]: given. wrist: "highest", "lowest", or a point (3,) [m]

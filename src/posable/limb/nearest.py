@@ -1,8 +1,8 @@
 """When the goal cannot be met: the pose inside the limits that comes nearest (seed 003, 3.2.4, unsolvable problems).
 
 First the place, over all seven numbers; then, with the place kept, the orientation over the four that are left: the
-swivel angle and the last joint's three numbers. Both are least-squares problems with three residuals and a box, solved by
-damped steps in the three-dimensional dual.
+swivel angle and the last joint's three numbers. Both are least-squares problems with three residuals and a box,
+solved by damped steps in the three-dimensional dual.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def place_error(limb, shape, task, at, w):
 
 @kernel
 def approach(limb, shape, box, task, w):
-    """Move the numbers at START, inside limb[box:], until the tip is as near to its goal as it comes; return how far it is."""
+    """Move the numbers at START, inside limb[box:], until the tip is nearest to its goal; return how far it is."""
     for m in range(14):
         w[LIMITS + m] = limb[box + m]
     error = place_error(limb, shape, task, START, w)

@@ -27,8 +27,9 @@ def swivel_rates(limb: LimbCore, pose: np.ndarray, *, held: bool = False) -> np.
     """Return (n,) the derivatives of the pose by the swivel angle, the goal being kept.
 
     The first body turns about the circle's normal n at unit speed and the last one not at all: both ball joints' rates
-    solve A rates = +-n, with A the joint's axes. It is seed 003's derivative of both families at once, with the denominator
-    that its second form lacks, and holds for rotation vectors and swings too. held: about the site, the last joint at rest.
+    solve A rates = +-n, with A the joint's axes. It is seed 003's derivative of both families at once, with the
+    denominator that its second form lacks, and holds for rotation vectors and swings too. held: about the site, the
+    last joint at rest.
     """
     poses, roots, _ = limb.placed(pose)
     at = forward(limb.skeleton, poses[0])
@@ -99,7 +100,7 @@ def solve_with_objective(
     best, best_value = plain, curve.value(plain.pose)[0]
     for lo, hi in ranges:
         count = max(SAMPLES, int(10 * (hi - lo)))
-        angles = np.linspace(lo, hi, count + 1)
+        angles: list[float] = np.linspace(lo, hi, count + 1).tolist()
         values: dict[Any, np.ndarray] = {}
         for i, phi in enumerate(angles):
             for solution in limb.solutions(target, phi, base=base):

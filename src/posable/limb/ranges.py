@@ -1,13 +1,14 @@
 """The swivel angles that hold every limit (seed 003, 3.2.4).
 
 A ball joint's rotation is R(phi) = C cos(phi) + S sin(phi) + M. A limit of an Euler joint begins or ends only at the
-roots of one equation a cos + b sin = c, two for each limit, the same for both families; families change hands only where
-the middle angle reaches its singular value. So the roots of all twelve interval sets cut the circle into stretches, and
-one test inside each stretch says whether all of it holds the limits: the union over families and the intersection over
-joints are in the test.
+roots of one equation a cos + b sin = c, two for each limit, the same for both families; families change hands only
+where the middle angle reaches its singular value. So the roots of all twelve interval sets cut the circle into
+stretches, and one test inside each stretch says whether all of it holds the limits: the union over families and the
+intersection over joints are in the test.
 
-The limits of rotation vectors and of swings are transcendental in phi: no closed form exists. Their ends are bracketed by
-steps in proportion to the slack, of at least FINEST, and then refined to rounding: a range narrower than FINEST can be missed.
+The limits of rotation vectors and of swings are transcendental in phi: no closed form exists. Their ends are
+bracketed by steps in proportion to the slack, of at least FINEST, and then refined to rounding: a range narrower than
+FINEST can be missed.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ def refine(limb, shape, ball, w, spin, family, a, at_a, b, at_b):
 
 @kernel
 def holds_at(limb, shape, balls, w, phi):
-    """Say whether some branch and family holds the limits at a swivel angle; balls is 1 for the first joint, 2 for both."""
+    """Say whether some branch and family holds the limits of the first joint (balls 1) or of both (2)."""
     c, s = math.cos(phi), math.sin(phi)
     for branch in range(2):
         good = w[GIVE + branch] >= 0.0

@@ -23,7 +23,7 @@ def tip_of(anatomy: Anatomy, held: Any) -> np.ndarray:
 
 
 def distances(anatomy: Anatomy, held: Any, limits: bool) -> tuple[float, float]:
-    """Return the least and greatest distance [m] from the first joint, inside the middle joint's limits or without them."""
+    """Return the least and greatest distance [m] from the first joint, inside the middle joint's limits or without."""
     tip = tip_of(anatomy, held)
     k = int(anatomy.shape[2, 0])
     u, v = (k + 1) % 3, (k + 2) % 3

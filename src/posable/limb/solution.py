@@ -76,8 +76,8 @@ class LimbSolution:
 
     pose (..., n). ok: the goal is met to 1e-9 and, unless limits were off, every limit is held. swivel [rad]. branch.
     status: REACHED, TOO_FAR, TOO_NEAR or NO_SWIVEL. message: the same in a sentence. position_error [m]: of the last
-    joint for a pose target, of the site for a position. rotation_error [rad]. clearance [rad]: how far the joint nearest
-    to its limits stays inside them; negative outside. spin [rad]: of a partial orientation.
+    joint for a pose target, of the site for a position. rotation_error [rad]. clearance [rad]: how far the joint
+    nearest to its limits stays inside them; negative outside. spin [rad]: of a partial orientation.
     """
 
     pose: np.ndarray

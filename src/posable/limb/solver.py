@@ -66,7 +66,9 @@ def tasks_of(problem: Problem) -> list[tuple[LimbCore, int, int | None]]:
     return tasks
 
 
-def land(limb: LimbCore, problem: Problem, point: int, turn: int | None, poses: np.ndarray, limits: bool, near: bool) -> Any:
+def land(
+    limb: LimbCore, problem: Problem, point: int, turn: int | None, poses: np.ndarray, limits: bool, near: bool
+) -> Any:
     """Solve one limb in closed form at poses (t, n); near: at the swivel angle nearest to the one that they have."""
     data = np.broadcast_to(problem.data, (poses.shape[0], *problem.data.shape[1:]))
     target: np.ndarray = data[:, point, AT : AT + 3]
@@ -94,7 +96,7 @@ class LimbSolver(Solver):
         """Raise SolverError where no goal is on a limb, or where the base's solver cannot serve."""
         if not tasks_of(problem):
             raise SolverError(
-                "limb", expected="a Position or Pose goal on the last bone of a limb (a ball joint, a hinge, a ball joint)",
+                "limb", expected="a Position or Pose goal on the last bone of a limb (ball joint, hinge, ball joint)",
                 got=f"goals on {', '.join(map(repr, dict.fromkeys(problem.labels))) or 'nothing'}",
             )  # fmt: skip
         if self._needs_base(problem, tasks_of(problem)):
@@ -123,7 +125,9 @@ class LimbSolver(Solver):
             self._judge(problem, outcome)
         for limb, point, turn in tasks:
             solution = land(limb, problem, point, turn, outcome.poses, limits, near)
-            trial = Outcome(solution.pose, outcome.codes, outcome.errors.copy(), outcome.iterations, outcome.evaluations)
+            trial = Outcome(
+                solution.pose, outcome.codes, outcome.errors.copy(), outcome.iterations, outcome.evaluations
+            )
             self._judge(problem, trial)
             mine = [k for k in (point, turn) if k is not None]
             before = np.max(outcome.errors[:, mine] / problem.tolerances[mine], axis=1)

@@ -1,0 +1,93 @@
+"""`posable reach`: where a site can be brought inside the limits, and how well."""
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+
+EXAMPLE = "posable reach human --site hand.R --plot reach.png"
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("reach", help="map what a figure can reach inside its limits")
+    parser.add_argument("figure", help=f"a file, or one of {', '.join(ps.figures.names())}")
+    parser.add_argument("--site", required=True, help="the site or joint that reaches")
+    parser.add_argument("--grid", type=float, default=0.1, metavar="METRES", help="spacing of the points (default 0.1)")
+    parser.add_argument("--at", action="append", metavar="X,Y,Z", help="a point to try instead of a grid; repeatable")
+    parser.add_argument("--orientations", type=int, metavar="N", help="try N orientations at every point")
+    parser.add_argument("--plot", metavar="FILE", help="draw sections to a picture")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Map the workspace; 0 where every given point, or any point of a grid, is reached."""
+    skeleton = ps.figures.get(args.figure) if args.figure in ps.figures.names() else ps.load(args.figure).skeleton
+    if skeleton is None:
+        raise ps.PosableError(f"{args.figure}: the file holds no figure")
+    points = None if args.at is None else np.array([_point(text) for text in args.at])
+    reach = ps.reach(
+        skeleton,
+        args.site,
+        points,
+        grid=args.grid,
+        orientations=args.orientations,
+        progress=None if args.json else _Bar(),
+    )
+    if args.plot:
+        reach.plot(args.plot)
+    if args.json:
+        print(json.dumps(_as_json(reach, points is not None)))
+    else:
+        print(reach)
+        for point, good, room in zip(reach.points, reach.reachable, reach.clearance, strict=True) if args.at else ():
+            verdict = f"reached, {room:.3f} clear of the limits" if good else "out of reach"
+            print(f"  {', '.join(f'{x:g}' for x in point)}: {verdict}")
+        if args.plot:
+            print(f"drawn to {args.plot}")
+    return 0 if (reach.reachable.all() if args.at else reach.reachable.any()) else 1
+
+
+def _point(text: str) -> list[float]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3:
+        raise ps.PosableError(f"--at: expected three numbers X,Y,Z, got {text!r}")
+    return numbers
+
+
+def _as_json(reach: Any, listed: bool) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "site": reach.site,
+        "points": len(reach.points),
+        "reachable": int(reach.reachable.sum()),
+        "dexterous": int(reach.dexterous.sum()),
+        "volume": None if np.isnan(reach.volume) else reach.volume,
+        "clearance": float(np.nanmax(reach.clearance)) if reach.reachable.any() else None,
+    }
+    if listed:
+        rows = zip(reach.points.tolist(), reach.reachable.tolist(), reach.dexterity.tolist(), strict=True)
+        out["tried"] = [{"point": p, "reachable": good, "dexterity": share} for p, good, share in rows]
+    return out
+
+
+class _Bar:
+    """A progress bar on standard error, from the first second on."""
+
+    def __init__(self):
+        self.begin, self.drawn = time.perf_counter(), False
+
+    def __call__(self, share: float) -> None:
+        if not sys.stderr.isatty() or (time.perf_counter() - self.begin < 1.0 and not self.drawn):
+            return
+        self.drawn = True
+        filled = int(30 * share)
+        end = "\n" if share >= 1.0 else ""
+        print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {100 * share:3.0f}%", end=end, file=sys.stderr, flush=True)
