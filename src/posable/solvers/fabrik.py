@@ -146,7 +146,7 @@ def turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i):
         return
     ax, ay, az = t[0] / size, t[1] / size, t[2] / size
     ox, oy, oz = ws.origin[0] + ws.position[b, 0], ws.origin[1] + ws.position[b, 1], ws.origin[2] + ws.position[b, 2]
-    slope, bend = 0.0, 0.0
+    slope, bend, size_of_all = 0.0, 0.0, 0.0
     for k in range(guides.shape[0]):
         if guides[k, OWNER] != b:
             continue
@@ -165,8 +165,11 @@ def turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i):
         x, y, z, tx, ty, tz = x - ox, y - oy, z - oz, tx - ox, ty - oy, tz - oz
         cx, cy, cz = y * tz - z * ty, z * tx - x * tz, x * ty - y * tx
         share = guides[k, SHARE]
+        size_of_all += share * math.sqrt((x * x + y * y + z * z) * (tx * tx + ty * ty + tz * tz))
         slope -= share * (ax * cx + ay * cy + az * cz)
         bend += share * (x * tx + y * ty + z * tz - (ax * x + ay * y + az * z) * (ax * tx + ay * ty + az * tz))
+    if not abs(slope) + abs(bend) > 1e-9 * size_of_all:
+        return  # about its own axis nothing moves: rounding must not turn it
     change, _ = best_turn(slope, bend, theta[i], lower[i], upper[i], math.pi)
     theta[i] = min(max(theta[i] + change / size, lower[i]), upper[i])
     forward(figure, theta, ws)
