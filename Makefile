@@ -3,15 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 
-.PHONY: help demo test lint format types clean
+.PHONY: help studio demo test lint format types clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev,plots]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,plots,studio]'
 	@touch $@
+
+studio: $(READY)  ## pose a figure in the browser; FILE=walk.bvh opens a file
+	$(BIN)/posable studio $(FILE)
 
 demo: $(READY)  ## see what it does
 	$(BIN)/python examples/demo.py

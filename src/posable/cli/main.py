@@ -14,7 +14,7 @@ from importlib import import_module
 
 import posable as ps
 
-VERBS: tuple[str, ...] = ("info", "convert", "reach")
+VERBS: tuple[str, ...] = ("info", "convert", "reach", "studio")
 
 REACHED, NOT_REACHED, WRONG_CALL = 0, 1, 2
 

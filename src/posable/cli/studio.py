@@ -1,0 +1,59 @@
+"""`posable studio [FILE]`: pose a figure in the browser."""
+
+import argparse
+import json
+import time
+import webbrowser
+from importlib import import_module
+from typing import Any
+
+import posable as ps
+
+EXAMPLE = "posable studio walk.bvh"
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("studio", help="pose a figure in the browser")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="a figure or a take, read again when it changes; or a figure's name"
+    )
+    parser.add_argument("--port", type=int, default=8080, help="the next free one from here on (8080)")
+    parser.add_argument("--host", default="127.0.0.1", help="who may look on: this machine alone by default")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
+    parser.add_argument("--detail", type=float, default=1.0, help="of the body: 0.5 for slow machines")
+    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)  # end by itself: for tests
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the page and stay until it is interrupted."""
+    try:
+        server = import_module("posable.studio.server")
+    except ModuleNotFoundError as error:
+        raise ps.PosableError(f"the studio needs {error.name}: pip install 'posable[studio]'") from error
+    session = import_module("posable.studio.session").Session()
+    if args.file is not None:
+        if args.file in ps.figures.names():
+            session.open(ps.figures.get(args.file))
+        else:
+            session.open_path(args.file, watch=True)
+    page = server.Studio(session, host=args.host, port=args.port, detail=min(max(args.detail, 0.2), 2.0))
+    if args.json:
+        print(json.dumps({"url": page.url}), flush=True)
+    else:
+        print(f"posable studio: {page.url}  (Ctrl-C ends it)", flush=True)
+        if args.host not in LOCAL:
+            print(f"listening on {args.host}: everybody who reaches this machine can look on and drag", flush=True)
+    if not args.no_browser:
+        webbrowser.open(page.url)
+    end = time.monotonic() + args.seconds if args.seconds else float("inf")
+    try:
+        while time.monotonic() < end:
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        page.close()
+    return 0

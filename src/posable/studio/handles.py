@@ -1,0 +1,155 @@
+"""Handles: the points of a figure that a person drags, what holds them, and the goals that they make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+
+HOLDS = ("pinned", "held", "free")  # firmly where it is; gently; not at all
+MODES = ("position", "orientation", "both")
+PINNED, DRAGGED, GENTLE = 1e4, 50.0, 0.01  # weights: a pin gives way to nothing, a gentle hold to everything
+TURN = 0.2  # [m^2/rad^2] what an angle counts against a distance
+REACHED = 1e-3  # [m, rad] within which a firm handle counts as reached
+FARTHEST = 100.0  # [m] from the origin: a target beyond it is nonsense
+_HUMAN = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
+_ENDS = (r"(hand|wrist)$", r"(foot|ankle)$", r"head$")
+_SMALL = re.compile(r"thumb|index|middle|ring|pinky|finger|toe|jaw|eye|marker", re.IGNORECASE)
+MOST = 10  # handles that a figure gets by itself
+
+
+@dataclass(frozen=True, eq=False)
+class Handle:
+    """A point of the figure to hold: a site or joint, how firmly, and where it should be (3,) [m] and turned (3, 3)."""
+
+    body: str
+    position: np.ndarray
+    rotation: np.ndarray
+    hold: str = "held"
+    mode: str = "position"
+    weight: float = 1.0
+    priority: int = 0
+
+    def moved(self, position: Any = None, rotation: Any = None) -> Handle:
+        """Return it with another target."""
+        return replace(
+            self,
+            position=self.position if position is None else np.array(position, dtype=float),
+            rotation=self.rotation if rotation is None else np.array(rotation, dtype=float),
+        )
+
+    def goal(self, *, dragged: bool) -> ps.goals.Goal:
+        """Return what it asks of the solver; a gentle hold never decides whether all is reached."""
+        pinned = self.hold == "pinned" and not dragged
+        weight = self.weight * (PINNED if pinned else DRAGGED if dragged else GENTLE)
+        tolerance = REACHED if pinned or dragged else np.inf
+        options: dict[str, Any] = {"label": self.body, "priority": self.priority}
+        if self.mode == "position":
+            return ps.goals.Position(self.body, self.position, weight=weight, tolerance=tolerance, **options)
+        if self.mode == "orientation":
+            return ps.goals.Orientation(self.body, self.rotation, weight=weight * TURN, tolerance=tolerance, **options)
+        target = np.eye(4)
+        target[:3, :3], target[:3, 3] = self.rotation, self.position
+        return ps.goals.Pose(
+            self.body, target, weight=(weight, weight * TURN), tolerance=(tolerance, 5.0 * tolerance), **options
+        )
+
+    def target(self) -> np.ndarray:
+        """Return what `Session.move` takes: a point, a rotation or a transform, as the mode is."""
+        if self.mode == "position":
+            return self.position
+        if self.mode == "orientation":
+            return self.rotation
+        out = np.eye(4)
+        out[:3, :3], out[:3, 3] = self.rotation, self.position
+        return out
+
+
+def handle_at(frames: Any, body: str, **options: Any) -> Handle:
+    """Return a handle for a body where it is now."""
+    return Handle(body, frames.position(body), frames.rotation_matrix(body), **options)
+
+
+def default_handles(skeleton: ps.Skeleton, frames: Any) -> tuple[Handle, ...]:
+    """Return the handles a figure starts with: hands, feet, head and pelvis, or the ends of its limbs."""
+    if set(_HUMAN) <= set(skeleton.site_names):
+        firm = {"foot.L": "pinned", "foot.R": "pinned"}
+        return tuple(
+            handle_at(frames, body, hold=firm.get(body, "held"), mode="both" if body in firm else "position")
+            for body in _HUMAN
+        )
+    bodies = _named_ends(skeleton) or _leaves(skeleton)
+    root = skeleton.joints[0]
+    moving = root.motion.size == 6
+    if moving and root.name not in bodies:
+        bodies = [*bodies, root.name]
+    feet = re.compile(_ENDS[1], re.IGNORECASE)
+    return tuple(
+        handle_at(frames, body, hold="pinned" if moving and feet.search(_plain(body)) else "held")
+        for body in bodies[:MOST]
+    )
+
+
+def _plain(name: str) -> str:
+    """Return a joint's name without the side and the rig's prefix, to be recognised by."""
+    return re.sub(r"([._](L|R|l|r)|\d+)$", "", name.rpartition(":")[2])
+
+
+def _named_ends(skeleton: ps.Skeleton) -> list[str]:
+    """Return the joints that are called hand, foot or head: the one nearest to the end of each limb."""
+    found: list[str] = []
+    for pattern in _ENDS:
+        hits = [n for n in skeleton.names if re.search(pattern, _plain(n), re.IGNORECASE) and not _SMALL.search(n)]
+        found += [n for n in hits if not any(o != n and _below(skeleton, n, o) for o in hits)]
+    return found if len(found) >= 3 else []
+
+
+def _below(skeleton: ps.Skeleton, above: str, name: str) -> bool:
+    """Say whether a joint hangs below another."""
+    parent = skeleton.joint(name).parent
+    while parent is not None:
+        if parent == above:
+            return True
+        parent = skeleton.joint(parent).parent
+    return False
+
+
+def _leaves(skeleton: ps.Skeleton) -> list[str]:
+    """Return one body at each end of the tree: the farthest site of its last joint, or the joint itself."""
+    parents = {joint.parent for joint in skeleton.joints}
+    out = []
+    for joint in skeleton.joints:
+        sites = [site for site in skeleton.sites if site.joint == joint.name]
+        if joint.name not in parents:
+            far = max(sites, key=lambda site: float(np.linalg.norm(site.offset)), default=None)
+            out.append(joint.name if far is None else far.name)
+    return out
+
+
+def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.ndarray | None] | None:
+    """Return a target that came over the wire as arrays; None where it is nonsense."""
+    try:
+        place = None if position is None else np.array(position, dtype=float)
+        turn = None if rotation is None else np.array(rotation, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    if place is not None and (place.shape != (3,) or not np.all(np.abs(place) <= FARTHEST)):
+        return None
+    if turn is not None and (turn.shape != (3, 3) or not np.allclose(turn @ turn.T, np.eye(3), atol=1e-3)):
+        return None
+    return place, turn
+
+
+def goals_of(
+    handles: Iterable[Handle], active: str | None, home: np.ndarray, stay: float, rest: np.ndarray | None = None
+) -> list[ps.goals.Goal]:
+    """Return the goals of all handles, the dragged one firm, and a gentle pull (weight `stay`) to `home` (n,)."""
+    out = [h.goal(dragged=h.body == active) for h in handles if h.hold != "free" or h.body == active]
+    if stay > 0.0 or not out:
+        out.append(ps.goals.Posture(home if rest is None else rest, weight=max(stay, 1e-9), label="posture"))
+    return out

@@ -1,0 +1,118 @@
+"""The page: a viser server that shows a session, and hands everything that people do on it to the session."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+import time
+from typing import Any
+
+import viser
+
+from .panels.files import files
+from .panels.joints import joints
+from .panels.limb import limb
+from .panels.pose import pose
+from .panels.solver import solver
+from .panels.status import status
+from .panels.time import time as player
+from .scene import Stage
+from .session import Session, View
+
+PANELS = {  # a new panel is a file in panels/ and a line here
+    "Pose": (pose, viser.Icon.STRETCHING),
+    "Solver": (solver, viser.Icon.MATH_FUNCTION),
+    "Limb": (limb, viser.Icon.GAUGE),
+    "Joints": (joints, viser.Icon.ADJUSTMENTS_HORIZONTAL),
+    "Time": (player, viser.Icon.PLAYER_PLAY),
+    "Files": (files, viser.Icon.FOLDER),
+}
+PACE = 0.1  # [s] between refreshes of the panels; the figure itself is sent at once
+# viser's page sends at most 20 drags a second; a screen shows 60
+SMOOTH = (
+    '<img src="data:," style="display:none" onerror="if (!window.posable) { window.posable = window.setTimeout; '
+    'window.setTimeout = (f, t, ...a) => window.posable(f, t === 50 ? 16 : t, ...a) }">'
+)
+
+
+class Studio:
+    """A session on a page. `url` is where; `close` ends it."""
+
+    def __init__(self, session: Session, *, host: str = "127.0.0.1", port: int = 8080, detail: float = 1.0):
+        self.session = session
+        with contextlib.redirect_stdout(io.StringIO()):  # viser's own banner: ours says the same in a line
+            self.server = viser.ViserServer(host=host, port=port, label="Posable", verbose=False)
+        self.url = f"http://{host}:{self.server.get_port()}"
+        self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(32, 129, 126))
+        self.server.gui.main_panel.set_width(360)
+        self.server.scene.configure_environment_map("warehouse", environment_intensity=0.9)
+        self.stage = Stage(self.server, session, detail=detail)
+        self.refreshers = self._panels()
+        self._news = threading.Event()
+        self._open = True
+        self._view: View = session.view()
+        self._sending = threading.Lock()
+        session.listen(self.show)
+        session.speak_to(self.say)
+        self.show(self._view)
+        threading.Thread(target=self._refresh, name="posable panels", daemon=True).start()
+        session.start_worker()
+
+    def _panels(self) -> list[Any]:
+        gui = self.server.gui
+        gui.add_html(SMOOTH)
+        refreshers = [status(gui, self.session)]
+        tabs = gui.add_tab_group()
+        for label, (panel, icon) in PANELS.items():
+            with tabs.add_tab(label, icon):
+                refreshers.append(panel(gui, self.session))
+        for label, key, modifier, act in (
+            ("Undo", "Z", "cmd/ctrl", self.session.undo),
+            ("Redo", "Z", "cmd/ctrl+shift", self.session.redo),
+            ("Set a key", "K", None, self.session.set_key),
+        ):
+            self.server.gui.add_command(label, hotkey=key, modifier=modifier).on_trigger(lambda _, act=act: act())
+        self.server.scene.on_click(modifier="shift")(
+            lambda event: self.session.pick(event.ray_origin, event.ray_direction)
+        )
+        return refreshers
+
+    def show(self, view: View) -> None:
+        """Send a view to every page: the figure now, the panels soon."""
+        with self._sending:
+            self._view = view
+            self.stage.show(view)
+        self._news.set()
+
+    def say(self, text: str, kind: str) -> None:
+        """Show a message on every page."""
+        for client in self.server.get_clients().values():
+            client.add_notification(
+                "Posable",
+                text,
+                color="red" if kind == "bad" else "teal",
+                auto_close_seconds=8.0,
+                with_close_button=True,
+            )
+
+    def _refresh(self) -> None:
+        while self._open:
+            self._news.wait()
+            self._news.clear()
+            if not self._open:
+                return
+            view = self._view
+            for refresh in self.refreshers:
+                try:
+                    refresh(view)
+                except Exception as error:  # one panel's fault is not the page's
+                    self.say(f"{type(error).__name__}: {error}", "bad")
+            time.sleep(PACE)
+
+    def close(self) -> None:
+        """End the page and the session."""
+        self._open = False
+        self._news.set()
+        self.session.close()
+        self.server.stop()

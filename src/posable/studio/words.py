@@ -1,0 +1,93 @@
+"""What the studio says: one line on how the goals stand, and one for each limit in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+
+AT_LIMIT = 1e-4  # [rad, m] within which a joint counts as standing at its limit
+FURTHER = np.radians(10.0)  # [rad] and 1 cm for sliding joints: how much more room the text supposes
+_SLIDES = ("tx", "ty", "tz", "t1", "t2")
+
+
+@dataclass(frozen=True)
+class AtLimit:
+    """A degree of freedom that stands at a limit."""
+
+    dof: int
+    name: str
+    joint: str
+    side: str
+    value: float
+
+
+def slides(skeleton: ps.Skeleton, dof: int) -> bool:
+    """Say whether a degree of freedom is a length, not an angle."""
+    name = skeleton.dof_names[dof]
+    joint, _, part = name.rpartition(".")
+    owner = name if name in skeleton.names else joint
+    return part in _SLIDES or type(skeleton.joint(owner).motion).__name__ == "Prismatic"
+
+
+def limits_met(skeleton: ps.Skeleton, pose: np.ndarray) -> tuple[AtLimit, ...]:
+    """Return the degrees of freedom that stand at a limit at a pose (n,)."""
+    span = skeleton.upper - skeleton.lower
+    low = (pose <= skeleton.lower + AT_LIMIT) & (span > 0)
+    high = (pose >= skeleton.upper - AT_LIMIT) & (span > 0)
+    out = []
+    for dof in np.flatnonzero(low | high):
+        name = skeleton.dof_names[dof]
+        joint = name if name in skeleton.names else name.rpartition(".")[0]
+        out.append(AtLimit(int(dof), name, joint, "lower" if low[dof] else "upper", float(pose[dof])))
+    return tuple(out)
+
+
+def amount(value: float, *, angle: bool = False) -> str:
+    """Return a length or an angle as people say it."""
+    if angle:
+        return f"{np.degrees(value):.1f}°"
+    return (
+        f"{value * 1e3:.1f} mm"
+        if abs(value) < 0.1
+        else f"{value * 1e2:.1f} cm"
+        if abs(value) < 1.0
+        else f"{value:.2f} m"
+    )
+
+
+def standing(answer: Any, modes: dict[str, str]) -> str:
+    """Return how the goals stand: reached, or which handle misses its target by how much."""
+    missed = {}
+    for name, error in answer.errors.items():
+        body = name if name in answer.tolerances else name.rpartition(".")[0]
+        turn = name != body or modes.get(body) == "orientation"
+        allowed = answer.tolerances.get(body, np.inf) * (5.0 if turn else 1.0)
+        if error > allowed:
+            missed[name] = amount(error, angle=turn)
+    if not missed:
+        return "Every handle is where it should be."
+    return "; ".join(f"**{name}** misses by {text}" for name, text in missed.items()) + "."
+
+
+def in_the_way(skeleton: ps.Skeleton, blocks: tuple[Any, ...], most: int = 4) -> list[str]:
+    """Return a sentence for each limit in the way: which, where it stands, and what it costs which goal."""
+    out = []
+    for block in blocks[:most]:
+        dof = skeleton.dof(block.dof)
+        straight = slides(skeleton, dof)
+        bound = (skeleton.lower if block.side == "lower" else skeleton.upper)[dof]
+        where = amount(float(bound), angle=not straight)
+        room = 0.01 if straight else FURTHER
+        gain = {name: cost * room for name, cost in block.cost.items() if cost * room > 1e-4}
+        best = sorted(gain.items(), key=lambda item: -item[1])[:2]
+        told = " and ".join(f"{name} {amount(value, angle=name.endswith('.rotation'))} nearer" for name, value in best)
+        more = amount(room, angle=not straight)
+        out.append(
+            f"**{block.dof}** is at its {block.side} limit ({where})"
+            + (f"; {more} more would bring {told}" if told else "")
+        )
+    return out

@@ -1,0 +1,72 @@
+"""The surfaces: closed, facing outward, skinned to bones whose weights add up."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.studio.body import bind_pose, body_of, has_body
+from posable.studio.shapes import bone, capsule, matrices_wxyz, quaternions, ring, sphere, towards
+from posable.studio.surfaces import Solid, field_of, surface_of
+
+
+def volume(vertices, faces):
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    return float(np.sum(np.einsum("ij,ij->i", a, np.cross(b, c))) / 6.0)
+
+
+def is_closed(faces):
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    forward, backward = edges[:, 0] * 10**7 + edges[:, 1], edges[:, 1] * 10**7 + edges[:, 0]
+    return np.array_equal(np.sort(forward), np.sort(backward))
+
+
+def test_a_ball_has_the_volume_of_a_ball():
+    ball = Solid(np.array([0.1, 0.2, 0.3]), np.array([0.1, 0.2, 0.3]), 0.1, 0.1, 0.0)
+    vertices, faces = surface_of(field_of([ball], 0.01))
+    assert is_closed(faces)
+    assert volume(vertices, faces) == pytest.approx(4.0 / 3.0 * np.pi * 0.1**3, rel=0.03)
+    assert np.abs(np.linalg.norm(vertices - [0.1, 0.2, 0.3], axis=1) - 0.1).max() < 0.003
+
+
+@pytest.mark.parametrize("shape", [sphere(0.1), capsule(0.3, 0.05, 0.02), bone(0.4, 0.03)])
+def test_shapes_face_outward(shape):
+    assert volume(*shape) > 0.0
+
+
+def test_rings_lie_across_their_axis():
+    vertices, _ = ring(0.2, 0.01, np.array([0.0, 1.0, 0.0]))
+    assert np.abs(vertices[:, 1]).max() == pytest.approx(0.01, rel=0.05)
+
+
+def test_quaternions_and_back():
+    rng = np.random.default_rng(0)
+    for axis in rng.normal(size=(50, 3)):
+        turn = towards(axis)
+        assert np.allclose(matrices_wxyz(quaternions(turn[None])[0]), turn)
+
+
+def test_the_body_fits_the_human_and_nobody_else():
+    assert has_body(ps.figures.human())
+    assert not has_body(ps.figures.panda())
+
+
+def test_the_body_is_closed_skinned_and_as_heavy_as_a_person():
+    human = ps.figures.human()
+    skins = body_of(human, detail=0.5)
+    total = 0.0
+    for skin in skins:
+        assert is_closed(skin.faces)
+        assert np.allclose(skin.weights.sum(axis=1), 1.0)
+        assert np.isfinite(skin.vertices).all()
+        total += volume(skin.vertices, skin.faces)
+    assert 0.04 < total < 0.12  # [m^3]: some 75 kg of water, clothes and hair over it
+
+
+def test_the_body_is_symmetric():
+    human = ps.figures.human()
+    assert ps.forward(human, bind_pose(human)).position("hand.L") == pytest.approx(
+        ps.forward(human, bind_pose(human)).position("hand.R") * [-1, 1, 1], abs=1e-9
+    )
+    skins = {skin.name: skin for skin in body_of(human, detail=0.5)}
+    left, right = skins["hand.L"].vertices, skins["hand.R"].vertices
+    assert left.max(axis=0)[1:] == pytest.approx(right.max(axis=0)[1:], abs=0.01)

@@ -1,0 +1,320 @@
+"""The session without a page: dragging, holding, undoing, solving, playing, and what nonsense does to it."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.studio.session import Session
+from posable.studio.words import in_the_way, limits_met, standing
+
+
+@pytest.fixture
+def session():
+    made = Session()
+    yield made
+    made.close()
+
+
+def drag(session, name, *targets):
+    for target in targets:
+        assert session.drag(name, target)
+        session.step()
+    session.release()
+    session.step()
+
+
+def within_limits(session):
+    skeleton = session.skeleton
+    return np.all(session.pose >= skeleton.lower - 1e-9) and np.all(session.pose <= skeleton.upper + 1e-9)
+
+
+def test_a_dragged_hand_arrives_and_the_feet_stay(session):
+    before = {h.body: h.position for h in session.handles}
+    target = before["hand.R"] + [-0.1, 0.5, 0.3]
+    drag(session, "hand.R", target)
+    assert np.linalg.norm(session.frames.position("hand.R") - target) < 1e-3
+    assert session.answer.ok
+    assert within_limits(session)
+    for foot in ("foot.L", "foot.R"):
+        assert np.linalg.norm(session.frames.position(foot) - before[foot]) < 1e-3
+    assert np.linalg.norm(session.frames.position("hand.L") - before["hand.L"]) < 0.05
+
+
+def test_out_of_reach_says_by_how_much_and_what_is_in_the_way(session):
+    session.hold("pelvis", "pinned")
+    target = [*session.frames.position("hand.R"), -1.2, 0.5, 0.3]
+    session.drag("hand.R", target)
+    session.step()
+    assert not session.answer.ok
+    missing = np.linalg.norm(session.frames.position("hand.R") - target)
+    assert f"**hand.R** misses by {missing * 100:.1f} cm" in standing(session.answer, {})
+    session._last_target = 0.0
+    assert session.step()  # now it has the time to say why
+    sentences = in_the_way(session.skeleton, session.blocking)
+    assert sentences
+    assert all("limit" in sentence for sentence in sentences)
+    assert any("hand.R" in sentence and "nearer" in sentence for sentence in sentences)
+
+
+def test_the_newest_target_wins(session):
+    target = session.frames.position("hand.L")
+    for k in range(50):
+        session.drag("hand.L", [*target, 0.0, 0.01 * k, 0.0])
+    session.step()
+    assert not session.step() or session.answer.ok
+    assert np.linalg.norm(session.frames.position("hand.L") - ([*target, 0.0, 0.49, 0.0])) < 1e-3
+
+
+def test_undo_and_redo(session):
+    rest = session.pose
+    drag(session, "hand.R", [*session.frames.position("hand.R"), 0.0, 0.3, 0.2])
+    raised = session.pose
+    session.set_dof("skull.y", 0.3)
+    assert session.undo()
+    assert np.array_equal(session.pose, raised)
+    assert session.undo()
+    assert np.array_equal(session.pose, rest)
+    assert not session.undo()
+    assert session.redo()
+    assert np.array_equal(session.pose, raised)
+
+
+def test_one_drag_is_one_step_of_undo(session):
+    start = session.frames.position("hand.R")
+    drag(session, "hand.R", *([*start, 0.0, 0.02 * k, 0.0] for k in range(10)))
+    assert len(session.history) == 1
+
+
+def test_pinned_handles_give_way_to_nothing(session):
+    session.hold("hand.L", "pinned")
+    session.hold("pelvis", "pinned")
+    before = session.frames.position("hand.L"), session.frames.position("pelvis")
+    drag(session, "hand.R", [*session.frames.position("hand.R"), 0.0, 0.2, 2.0])
+    assert np.linalg.norm(session.frames.position("hand.L") - before[0]) < 0.02
+    assert np.linalg.norm(session.frames.position("pelvis") - before[1]) < 0.02
+
+
+def test_any_joint_can_be_pinned_turned_and_freed(session):
+    assert session.hold("elbow.L", "pinned", "both")
+    assert session.hold("elbow.L", weight=3.0, priority=0)
+    handle = next(h for h in session.handles if h.body == "elbow.L")
+    assert (handle.hold, handle.mode, handle.weight) == ("pinned", "both", 3.0)
+    assert session.drop("elbow.L")
+    assert not session.drop("elbow.L")
+
+
+def test_orientation_handles_turn(session):
+    session.hold("head", "held", "orientation")
+    turn = session.frames.rotation_matrix("head") @ np.array([[0.8, 0, 0.6], [0, 1, 0], [-0.6, 0, 0.8]])
+    session.drag("head", rotation=turn)
+    session.step()
+    assert np.abs(session.frames.rotation_matrix("head") - turn).max() < 1e-2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: s.drag("nobody", (0, 0, 0)),
+        lambda s: s.drag("hand.R", (np.nan, 0, 0)),
+        lambda s: s.drag("hand.R", (1e9, 0, 0)),
+        lambda s: s.drag("hand.R", "up there"),
+        lambda s: s.drag("hand.R", None, np.zeros((3, 3))),
+        lambda s: s.hold("hand.R", "glued"),
+        lambda s: s.hold("nobody", "pinned"),
+        lambda s: s.hold("hand.R", weight=-1.0),
+        lambda s: s.select("nobody"),
+        lambda s: s.set_dof("nobody", 0.0),
+        lambda s: s.set_dof("skull.y", np.inf),
+        lambda s: s.set_pose([0.0]),
+        lambda s: s.configure(solver="nwton"),
+        lambda s: s.configure(stay=-1.0),
+        lambda s: s.swivel("nobody", 0.0),
+        lambda s: s.swivel("elbow.R", np.nan),
+        lambda s: s.aim("elbow.R", (np.inf, 0, 0)),
+        lambda s: s.seek(np.nan),
+        lambda s: s.set_time(fps=-1.0),
+        lambda s: s.move_key(3, 4),
+        lambda s: s.drop_key(3),
+        lambda s: s.blend(10),
+        lambda s: s.upload("x.bvh", b"nonsense"),
+    ],
+)
+def test_nonsense_changes_nothing(session, call):
+    before = session.view()
+    assert not call(session)
+    session.step()
+    after = session.view()
+    assert np.array_equal(before.pose, after.pose)
+    assert (before.handles, before.settings, before.figure) == (after.handles, after.settings, after.figure)
+
+
+def test_limits_off_and_on(session):
+    session.configure(limits=False)
+    session.hold("pelvis", "pinned")
+    behind = [*session.frames.position("hand.R"), 0.35, 0.5, -0.35]
+    drag(session, "hand.R", behind)
+    assert limits_met(session.skeleton, session.pose) or not within_limits(session) or session.answer.ok
+    assert session.configure(limits=True)
+    assert within_limits(session)
+
+
+def test_another_solver_and_a_ghost(session):
+    assert session.configure(solver="dls", ghost="newton")
+    target = [*session.frames.position("hand.R"), 0.0, 0.3, 0.3]
+    drag(session, "hand.R", target)
+    assert session.answer.solver == "dls"
+    assert session.ghost is not None
+    assert np.linalg.norm(ps.forward(session.skeleton, session.ghost).position("hand.R") - target) < 1e-2
+    session._last_target = 0.0
+    session.step()
+    assert set(session.curves) == {"dls", "newton"}
+
+
+def test_sliders_turn_joints_within_limits_and_handles_follow(session):
+    assert session.set_dof("elbow.R", 9.0)
+    assert session.pose[session.skeleton.dof("elbow.R")] == session.skeleton.upper[session.skeleton.dof("elbow.R")]
+    handle = next(h for h in session.handles if h.body == "hand.R")
+    assert np.allclose(handle.position, session.frames.position("hand.R"))
+    assert any(met.name == "elbow.R" for met in session.view().limits)
+
+
+def test_the_swivel_turns_the_elbow_and_leaves_the_hand(session):
+    drag(session, "hand.R", [*session.frames.position("hand.R"), 0.0, 0.4, 0.3])
+    hand, elbow = session.frames.position("hand.R"), session.frames.position("elbow.R")
+    look = session.limb_view("elbow.R")
+    low, high = look.ranges[0]
+    assert session.swivel("elbow.R", low + 0.25 * (high - low))
+    assert np.linalg.norm(session.frames.position("hand.R") - hand) < 1e-6
+    assert np.linalg.norm(session.frames.position("elbow.R") - elbow) > 1e-3
+    assert within_limits(session)
+
+
+def test_an_elbow_is_dragged_about_its_circle(session):
+    drag(session, "hand.R", [*session.frames.position("hand.R"), 0.1, 0.35, 0.3])
+    hand = session.frames.position("hand.R")
+    drag(session, "elbow.R", [*session.frames.position("elbow.R"), -0.3, 0.1, 0.0])
+    assert np.linalg.norm(session.frames.position("hand.R") - hand) < 1e-6
+    assert within_limits(session)
+
+
+def test_branches_are_stepped_through(session):
+    drag(session, "hand.R", [*session.frames.position("hand.R"), 0.1, 0.35, 0.3])
+    hand = session.frames.position("hand.R")
+    assert session.branch("elbow.R", 1)
+    assert np.linalg.norm(session.frames.position("hand.R") - hand) < 1e-6
+
+
+def test_keys_play_scrub_and_export(session, tmp_path):
+    session.set_key(0)
+    drag(session, "hand.R", [*session.frames.position("hand.R"), 0.0, 0.5, 0.2])
+    raised = session.pose
+    session.set_key(30)
+    assert session.move_key(30, 20)
+    session.seek(10)
+    middle = session.frames.position("hand.R")
+    assert middle[1] > ps.forward(session.skeleton, session.skeleton.rest).position("hand.R")[1] + 0.1
+    session.seek(20)
+    assert np.allclose(session.pose, raised)
+    name, data = session.export("bvh")
+    (tmp_path / name).write_bytes(data)
+    motion = ps.load(tmp_path / name).motion
+    assert len(motion) == 21
+    session.play()
+    session._played -= 0.2
+    session.step()
+    assert 5 <= session.timeline.frame <= 7
+    session.play(False)
+    assert session.drop_key(20)
+    assert list(session.timeline.keys) == [0]
+
+
+def test_an_edit_is_blended_into_its_neighbours():
+    skeleton = ps.figures.human()
+    take = ps.Motion(skeleton, np.tile(skeleton.rest, (61, 1)), 30.0)
+    session = Session(ps.Scene(skeleton=skeleton, motion=take))
+    session.seek(30)
+    session.set_dof("elbow.R", 1.0)
+    assert session.blend(10)
+    bend = session.timeline.take.poses[:, skeleton.dof("elbow.R")]
+    assert bend[30] == pytest.approx(1.0)
+    assert np.all(np.diff(bend[20:31]) >= 0.0)
+    assert np.array_equal(bend[:19], take.poses[:19, skeleton.dof("elbow.R")])
+    assert session.undo()
+    assert session.timeline.take is take
+    session.close()
+
+
+@pytest.mark.parametrize("suffix", ["bvh", "glb", "csv", "npz"])
+def test_what_is_exported_can_be_opened(session, suffix):
+    drag(session, "hand.R", [*session.frames.position("hand.R"), 0.0, 0.5, 0.2])
+    hand = session.frames.position("hand.R")
+    name, data = session.export(suffix)
+    assert session.upload(name, data)
+    if "wrist.R" in session.skeleton.names:
+        assert np.linalg.norm(session.frames.position("wrist.R") - hand) < 0.2
+
+
+def test_a_bad_upload_is_said_and_the_session_lives(session):
+    heard = []
+    session.speak_to(lambda text, kind: heard.append((text, kind)))
+    assert not session.upload("../../etc/passwd.bvh", b"HIERARCHY\nROOT")
+    assert heard
+    assert heard[0][1] == "bad"
+    assert all(path.parent == session.folder.path for path in session.folder.path.iterdir())
+    drag(session, "hand.R", [*session.frames.position("hand.R"), 0.0, 0.2, 0.0])
+    assert session.answer.ok
+
+
+def test_every_figure_can_be_opened_and_dragged(session):
+    for name in ps.figures.names():
+        session.open(ps.figures.get(name))
+        assert session.handles
+        handle = session.handles[0]
+        start = session.frames.position(handle.body)
+        inward = start + 0.05 * (session.frames.position(session.skeleton.names[0]) - start)
+        drag(session, handle.body, inward)
+        assert session.answer is not None
+
+
+def test_the_worker_solves_the_last_target(session):
+    views = []
+    session.listen(views.append)
+    session.start_worker()
+    start = session.frames.position("hand.R")
+    deadline = time.monotonic() + 120.0
+    for k in range(100):
+        session.drag("hand.R", [*start, 0.0, 0.004 * k, 0.0])
+    last = [*start, 0.0, 0.4, 0.0]
+    session.drag("hand.R", last)
+    session.release()
+    while time.monotonic() < deadline and np.linalg.norm(session.view().frames.position("hand.R") - last) > 1e-3:
+        time.sleep(0.01)
+    assert np.linalg.norm(session.view().frames.position("hand.R") - last) < 1e-3
+    assert views
+    assert threading.current_thread() is threading.main_thread()
+
+
+def test_a_watched_file_is_read_again(session, tmp_path):
+    path = tmp_path / "take.bvh"
+    ps.save(path, ps.Motion(session.skeleton, np.tile(session.skeleton.rest, (5, 1)), 30.0))
+    session.open_path(path, watch=True)
+    assert len(session.timeline.take) == 5
+    ps.save(path, ps.Motion(ps.figures.human(), np.tile(ps.figures.human().rest, (9, 1)), 30.0))
+    session._watched = (path, 0.0)
+    session._watch()
+    assert len(session.timeline.take) == 9
+
+
+def test_a_recorded_walk_can_be_opened_played_and_edited(session, data_dir):
+    session.open_path(data_dir / "cmu" / "02_01.bvh")
+    assert len(session.timeline.take) == 344
+    assert {"pinned", "held"} == {h.hold for h in session.handles}
+    session.seek(100)
+    hand = next(h.body for h in session.handles if "Hand" in h.body)
+    target = [*session.frames.position(hand), 0.0, 0.05, 0.05]
+    drag(session, hand, target)
+    assert np.linalg.norm(session.frames.position(hand) - target) < 2e-3
+    assert session.blend(20)
