@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.errors import SolverError
 from posable.kernels.compiler import entry, kernel
-from posable.kernels.factor import damped_copy, factorise, substitute
+from posable.kernels.factor import damped_copy, factorise, multiply, substitute
 from posable.kernels.fields import DEPTH, Springs
 from posable.kernels.gather import energy_at
 from posable.kernels.kinematics import workspace
@@ -25,6 +24,7 @@ from posable.solvers.descent import (
     trial_step,
     write_trace,
 )
+from posable.solvers.linear import shortening
 from posable.solvers.looping import (
     DAMPING,
     ENERGY,
@@ -62,7 +62,7 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
     2, 4, 8, ...
     """
     n = theta.shape[0]
-    fixed, scale, direction = vectors[0], vectors[1], ws.step
+    fixed, scale, step, product, direction = vectors[0], vectors[1], vectors[2], vectors[3], ws.step
     before = state[ENERGY]
     if started_elsewhere(state):
         state[DAMPING], state[GROWTH] = limits[OWN_OPTIONS], 2.0
@@ -76,16 +76,20 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
             for i in range(n):
                 direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
             substitute(order, ws.factor, direction, ws.path)
-            slope, length = trial_step(lower, upper, theta, direction, 1.0, ws)
-            weighted = 0.0
+            slope, length = trial_step(lower, upper, theta, direction, shortening(direction, LARGEST_STEP), ws)
             for i in range(n):
-                weighted += scale[i] * (ws.trial[i] - theta[i]) ** 2
-            predicted = 0.5 * (state[DAMPING] * weighted - slope)
-            if not length > 0.0 or not predicted > STATIONARY_GAIN * before:
+                step[i] = ws.trial[i] - theta[i]
+            multiply(order, ws.hessian, step, product, ws.path)
+            predicted = -slope
+            for i in range(n):
+                predicted -= 0.5 * step[i] * product[i]
+            if not length > 0.0 or not -slope > STATIONARY_GAIN * before:
                 break
             after = energy_at(figure, springs, ws.trial, ws)
             state[EVALUATIONS] += 1.0
-            if length <= LARGEST_STEP * math.pi and after < before and armijo(before, after, slope, limits[ALPHA]):
+            if after < before and armijo(before, after, slope, limits[ALPHA]):
+                if not predicted > -0.1 * slope:  # a projected step may climb the model
+                    predicted = -0.5 * slope
                 ratio = (before - after) / predicted
                 state[DAMPING] = max(state[DAMPING] * max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3), 1e-12)
                 state[GROWTH] = 2.0
@@ -132,7 +136,7 @@ def levenberg_marquardt_batch(
     """Solve every problem of a batch; the arrays are those of `newton_batch`."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    vectors = work[work.shape[0] - 2 * n :].reshape(2, n)
+    vectors = work[work.shape[0] - 4 * n :].reshape(4, n)
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue
