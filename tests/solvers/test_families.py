@@ -7,6 +7,7 @@ from posable.errors import SolverError
 from posable.goals import Aim, Distance, HalfSpace, Plane, Pose, Position, Posture
 from posable.problem import Problem
 from posable.solvers import names
+from posable.solvers import solver as solver_module
 
 SOLVERS = [name for name in names() if name != "limb"]
 FIGURES = ("limb", "planar_arm", "panda", "spider", "tree", "human")
@@ -121,3 +122,25 @@ def test_fabrik_refuses_what_is_no_position_of_one_body(lab):
     for goal in (Distance("hand.L", "hand.R", 0.4), Plane("foot.L", (0, 0, 0), (0, 1, 0)), Posture()):
         with pytest.raises(SolverError, match="Position"):
             lab.solve(skeleton, [Position("head", (0.0, 1.6, 0.1)), goal], solver="fabrik")
+
+
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name not in SLOW])
+def test_no_memory_is_read_before_it_is_written(lab, solver, monkeypatch):
+    class Numpy:
+        fill = 0.0
+
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+        def empty(self, *arguments, **options):
+            return np.full(*arguments, self.fill, **options)
+
+    scratch = Numpy()
+    monkeypatch.setattr(solver_module, "np", scratch)
+    for figure in ("limb", "tree"):
+        skeleton, goals = lab.reachable(figure, 4, seed=6)
+        poses = []
+        for scratch.fill in (0.0, np.nan, 1e30):
+            poses.append(lab.solve(skeleton, goals, solver=solver, max_iterations=25, threads=1).pose)
+        np.testing.assert_array_equal(poses[1], poses[0])
+        np.testing.assert_array_equal(poses[2], poses[0])

@@ -51,7 +51,8 @@ def conjugate(fixed, gradient, direction, old, keep):
     slope = 0.0
     for i in range(n):
         g = 0.0 if fixed[i] != 0.0 else gradient[i]
-        direction[i] = 0.0 if fixed[i] != 0.0 else factor * direction[i] - g
+        kept = factor * direction[i] if factor > 0.0 else 0.0  # before the first step there is nothing to keep
+        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g
         slope += g * direction[i]
     if slope > -1e-8 * square:
         slope = -square
