@@ -225,8 +225,8 @@ import json, sys, time
 import numpy as np
 from eaik.IK_HP import HPRobot
 data = json.load(sys.stdin)
-H, P, T = np.array(data["H"]).T, np.array(data["P"]).T, np.array(data["T"])
-robot = HPRobot(H, P, fixed_axes=[(2, 0.3)]) if data["lock"] else HPRobot(H, P)
+H, P, T = np.array(data["H"], float), np.array(data["P"], float), np.array(data["T"])
+robot = HPRobot(H, P, fixed_axes=[(2, 0.3)])
 robot.IK(T[0])
 begin = time.perf_counter()
 found = [robot.IK(t) for t in T]
@@ -258,7 +258,7 @@ def beside_eaik(python, count=20000):
     targets = ps.forward(skeleton, poses).matrix("hand")
     z, y = [0, 0, 1], [0, 1, 0]
     places = [[0, 0, 0]] * 3 + [[0, 0, 0.42], [0, 0, 0.4]] + [[0, 0, 0]] * 2 + [[0, 0, 0.126]]
-    data = {"H": [z, y, z, y, z, y, z], "P": places, "T": targets[:2000].tolist(), "lock": True}
+    data = {"H": [z, y, z, y, z, y, z], "P": places, "T": targets[:2000].tolist()}
     done = subprocess.run([python, "-c", EAIK], input=json.dumps(data), text=True, capture_output=True, check=False)
     if done.returncode:
         print(done.stderr.strip().splitlines()[-1] if done.stderr else "EAIK failed")

@@ -256,12 +256,9 @@ def draw(reach: Reach, path: str | PathLike[str]) -> None:
     except ImportError:
         raise PosableError("plots need matplotlib: pip install 'posable[plots]'") from None
     points = reach.points[reach.reachable]
-    colour = (
-        reach.dexterity
-        if reach.dexterity.min(initial=1.0) < reach.dexterity.max(initial=0.0)
-        and np.any((reach.dexterity > 0) & (reach.dexterity < 1))
-        else reach.clearance
-    )[reach.reachable]
+    partly = bool(np.any((reach.dexterity > 0.0) & (reach.dexterity < 1.0)))
+    colour = (reach.dexterity if partly else reach.clearance)[reach.reachable]
+    label = "share of the orientations" if partly else "clearance from the limits [rad]"
     figure = Figure(figsize=(12, 4), layout="constrained")
     middle = points.mean(axis=0) if len(points) else np.zeros(3)
     depth = 0.5001 * (reach.spacing or 0.1)
@@ -273,7 +270,7 @@ def draw(reach: Reach, path: str | PathLike[str]) -> None:
         axes.set(xlabel="xyz"[a] + " [m]", ylabel="xyz"[b] + " [m]", aspect="equal")
         axes.set_title(f"{'xyz'[across]} = {middle[across]:.2f} m")
         if k == 2 and near.any():
-            figure.colorbar(dots, ax=axes, label="clearance from the limits, or dexterity")
+            figure.colorbar(dots, ax=axes, label=label)
     figure.suptitle(str(reach))
     figure.savefig(path, dpi=120)
 

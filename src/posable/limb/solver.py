@@ -20,6 +20,7 @@ from posable.skeleton import Skeleton
 from posable.solvers.solver import SOLVERS, Outcome, Request, Solver, register
 
 from .core import LimbCore
+from .solution import LimbSolution
 
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 
@@ -66,28 +67,61 @@ def tasks_of(problem: Problem) -> list[tuple[LimbCore, int, int | None]]:
     return tasks
 
 
+def target_of(problem: Problem, point: int, turn: int | None, count: int) -> np.ndarray:
+    """Return the targets of a limb's springs: places (t, 3) or frames (t, 4, 4) in the world."""
+    data = np.broadcast_to(problem.data, (count, *problem.data.shape[1:]))
+    places = data[:, point, AT : AT + 3]
+    if turn is None:
+        return places
+    frames = np.zeros((count, 4, 4))
+    frames[:, :3, :3] = data[:, turn, ALONG : ALONG + 9].reshape(-1, 3, 3)
+    frames[:, :3, 3], frames[:, 3, 3] = places, 1.0
+    return frames
+
+
 def land(
-    limb: LimbCore, problem: Problem, point: int, turn: int | None, poses: np.ndarray, limits: bool, near: bool
-) -> Any:
-    """Solve one limb in closed form at poses (t, n); near: at the swivel angle nearest to the one that they have."""
-    data = np.broadcast_to(problem.data, (poses.shape[0], *problem.data.shape[1:]))
-    target: np.ndarray = data[:, point, AT : AT + 3]
-    if turn is not None:
-        frames = np.zeros((poses.shape[0], 4, 4))
-        frames[:, :3, :3] = data[:, turn, ALONG : ALONG + 9].reshape(-1, 3, 3)
-        frames[:, :3, 3], frames[:, 3, 3] = target, 1.0
-        target = frames
-    about = None if turn is not None else limb.site
-    swivel = limb.swivel(poses, about=about) if near else None
-    return limb.reach_for(target, swivel=swivel, elbow=None, limits=limits, base=poses)
+    limb: LimbCore,
+    problem: Problem,
+    point: int,
+    turn: int | None,
+    poses: np.ndarray,
+    limits: bool,
+    swivel: float | bool,
+) -> LimbSolution:
+    """Solve one limb in closed form at poses (t, n), near a swivel angle; True: the one that they have, False: any."""
+    target = target_of(problem, point, turn, poses.shape[0])
+    wish: Any = None if swivel is False else swivel
+    if swivel is True:
+        wish = limb.swivel(poses, about=None if turn is not None else limb.site)
+    return limb.reach_for(target, swivel=wish, elbow=None, limits=limits, base=poses)
+
+
+def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
+    """Return a line for each limb that a goal holds, and one for each of its swivel ranges with its end limits."""
+    lines = []
+    for limb, point, turn in tasks_of(problem):
+        target = target_of(problem, point, turn, 1)[0]
+        name = f"limb {limb.first}, {limb.middle}, {limb.last}"
+        ranges = limb.swivel_ranges(target, base=pose)
+        about = None if turn is not None else limb.site
+        lines.append(
+            f"{name}: swivel {limb.swivel(pose, about=about):.4f} rad, {len(ranges) or 'no'} range(s) in the limits"
+        )
+        lines += [f"  {swivel_range}" for swivel_range in ranges]
+    return lines
 
 
 @register("limb")
 @dataclass(frozen=True)
 class LimbSolver(Solver):
-    """Limbs in closed form; `base` names the solver that places everything else."""
+    """Limbs in closed form; `base` names the solver that places everything else.
+
+    swivel [rad]: the swivel angle wanted of every limb. Without it, a limb alone takes the middle of its widest range,
+    and a limb of a body the angle nearest to the one at which the base's solver left it.
+    """
 
     base: str = "newton"
+    swivel: float | None = None
 
     name: ClassVar[str] = "limb"
     summary: ClassVar[str] = "the limb in closed form, once its base is placed"
@@ -124,7 +158,9 @@ class LimbSolver(Solver):
             outcome, near = Outcome(request.starts.copy(), codes, errors, zeros, zeros.copy()), False
             self._judge(problem, outcome)
         for limb, point, turn in tasks:
-            solution = land(limb, problem, point, turn, outcome.poses, limits, near)
+            solution = land(
+                limb, problem, point, turn, outcome.poses, limits, near if self.swivel is None else self.swivel
+            )
             trial = Outcome(
                 solution.pose, outcome.codes, outcome.errors.copy(), outcome.iterations, outcome.evaluations
             )
