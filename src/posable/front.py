@@ -10,7 +10,7 @@ import numpy as np
 
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.goal import Goal
-from posable.levels import answer
+from posable.levels import answer, stand_in
 from posable.problem import Problem
 from posable.skeleton import Skeleton
 from posable.solvers.result import Result
@@ -46,7 +46,7 @@ def solve(
     begin = time.perf_counter()
     problem = Problem(skeleton, goals)
     method = as_solver(solver)
-    method.check(problem)
+    method.check(problem if problem.plain else stand_in(problem))
     starts, shape = starts_of(problem, start)
     lower, upper = box_of(skeleton, starts, limits)
     request = Request(
@@ -158,7 +158,7 @@ class Session:
         if self.problem.batch_shape:
             raise GoalError("Session", expected="goals for one pose", got=f"targets of shape {self.problem.batch_shape}")
         self.solver = as_solver(solver)
-        self.solver.check(self.problem)
+        self.solver.check(self.problem if self.problem.plain else stand_in(self.problem))
         starts, _ = starts_of(self.problem, start)
         lower, upper = box_of(skeleton, starts, limits)
         self.pose = np.clip(starts[0], lower, upper)

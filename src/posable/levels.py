@@ -25,6 +25,7 @@ from posable.solvers.solver import Outcome, Request, Solver
 STIFFNESS = (1e2, 1e4, 1e6, 1e8)  # of a held level against the next: each starts where the one before ended
 GROWTH = 1e-6  # [m, rad] by which the error of a held goal may grow
 ROUNDS = 60  # of models of an energy in Python
+SETTLED = 1e-10  # part of the energy: a round that gains no more is the last
 SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show: seed 000 (39)
 
 
@@ -55,6 +56,13 @@ def answer(problem: Problem, method: Solver, request: Request) -> tuple[Problem,
         label = problem.labels[problem.goals.index(goal)]
         chosen[label] = np.array([goal.names[member] for member in taken[:, column]], dtype=object)
     return *best, chosen
+
+
+def stand_in(problem: Problem) -> Problem:
+    """Return the problem as the solver will meet it: with models in the place of energies in Python."""
+    out = copy.copy(problem)
+    out.customs = []
+    return out
 
 
 def with_data(problem: Problem, data: np.ndarray) -> Problem:
@@ -207,7 +215,7 @@ def model_one(problem: Problem, customs: list[tuple[Custom, slice]], method: Sol
     """Solve problem k by models: each is solved from the last pose and accepted by Armijo's test on the energy itself."""
     goals = [goal for goal, _ in customs]
     pose = request.starts[k].copy()
-    one = with_data(problem, problem.data[k : k + 1].copy())
+    one = stand_in(with_data(problem, problem.data[k : k + 1].copy()))
     one.soft = True
     best: Outcome | None = None
     energy = true_energy(one, customs, pose)
@@ -217,7 +225,7 @@ def model_one(problem: Problem, customs: list[tuple[Custom, slice]], method: Sol
         largest = 0.0
         for (goal, part), at in zip(customs, place_vectors(problem.skeleton, pose, goals), strict=True):
             _, slope, hessian = goal.model(at)
-            step, matrix = convex_model(slope, hessian, damping)
+            step, matrix = convex_model(goal, at, slope, hessian, damping)
             largest = max(largest, float(np.abs(matrix).max()))
             fill_model(one.data[0, part], at + step.reshape(at.shape), np.zeros_like(slope), matrix)
             fill_roots(one.data[0, part], matrix)
@@ -233,9 +241,9 @@ def model_one(problem: Problem, customs: list[tuple[Custom, slice]], method: Sol
             damping *= 0.25
             if damping < 1e-9 * largest:
                 damping = 0.0
-            if gained <= 1e-12 * max(1.0, abs(energy)):
+            if gained <= SETTLED * abs(energy):
                 break
-        elif predicted <= 1e-12 * max(1.0, abs(energy)):
+        elif predicted <= SETTLED * abs(energy):
             best = best or found
             break
         else:

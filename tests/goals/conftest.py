@@ -59,7 +59,7 @@ FAMILY = {
     "avoid-sphere": g.Avoid("elbow.R", g.Sphere((0.1, 1.0, 0.2), 5.0)),
     "avoid-capsule": g.Avoid("elbow.R", g.Capsule((0.1, 0.5, 0.2), (0.5, 1.5, 0.4), 5.0)),
     "avoid-wall": g.Avoid("elbow.R", g.Wall((0.1, 9.5, 0.2), (0.0, 1.0, 0.0))),
-    "avoid-body": g.Avoid("elbow.R", "hip.L", radius=3.0, other_radius=1.0),
+    "avoid-body": g.Avoid("elbow.R", "neck", radius=3.0, other_radius=1.0),
     "posture": g.Posture("middle", weight=1.0),
     "coupling": g.Coupling("spine2", "spine1", ratio=0.5, offset=0.1),
     "coupling-across": g.Coupling("elbow.L", "elbow.R", ratio=-0.5, robust=0.2),

@@ -48,7 +48,7 @@ def test_residuals_are_the_energy(name, vectors, lab, human):
         assert 0.5 * residuals @ residuals == pytest.approx(energy, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["relative", "distance", "center-of-mass", "weighted", "coupling-across", "avoid-body"])
+@pytest.mark.parametrize("name", ["relative", "distance", "center-of-mass", "weighted", "coupling-across"])
 def test_coupled_factorisation_solves_the_dense_system(name, lab, human):
     # one damped Newton step through the sparse order equals numpy's
     problem = ps.Problem(human, [lab.goals[name], ps.goals.Posture(weight=1.0)])

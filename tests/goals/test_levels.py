@@ -32,10 +32,11 @@ class TestPriorities:
         assert not (hand_first.ok or gaze_first.ok or together.ok)
         assert hand_first.errors["hand.R"] <= alone["hand.R"] + 1e-6
         assert gaze_first.errors["head"] <= alone["head"] + 1e-6
-        assert hand_first.errors["head"] > alone["head"] + 0.1
+        assert hand_first.errors["head"] > alone["head"] + 0.05
         assert gaze_first.errors["hand.R"] > alone["hand.R"] + 0.01
         # the later level is served as far as it goes
-        assert hand_first.errors["head"] < ps.solve(seated, HAND).problem.errors(ps.solve(seated, HAND).pose).get("head", np.inf)
+        unserved = ps.Problem(seated, GAZE).errors(ps.solve(seated, HAND).pose)
+        assert hand_first.errors["head"] < 0.2 * unserved["head"]
 
     def test_what_can_be_had_is_had(self, human, stand):
         goals = [*stand, g.Position("hand.R", (-0.2, 1.2, 0.4), priority=1), g.Aim("head", "z", (0, 1, 2), priority=2)]

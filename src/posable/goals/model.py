@@ -12,6 +12,8 @@ from posable.kernels.fields import ALONG, AT, AXES, WEIGHT
 from posable.kinematics import forward
 from posable.skeleton import Skeleton
 
+FARTHEST = 1.0  # [m] that one model may ask a point to go, where the energy has no curvature to say
+
 
 def place_vectors(skeleton: Skeleton, pose: np.ndarray, goals: Sequence[Custom]) -> list[np.ndarray]:
     """Return, for each goal, its points and directions (k, 3) in the world at a pose (n,)."""
@@ -43,13 +45,23 @@ def fill_model(rows: np.ndarray, at: np.ndarray, slope: np.ndarray, hessian: np.
             row += 1
 
 
-def convex_model(slope: np.ndarray, hessian: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray]:
+def convex_model(
+    goal: Custom, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray, damping: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (step, matrix): the model 1/2 (x - step)' matrix (x - step), positive definite, with the slope given at 0.
 
-    Negative curvature is turned round, and `damping` is added: the larger, the nearer the model keeps to where it is.
+    A direction has length one, so c/2 |d|^2 is a constant: it makes a force on a direction convex for nothing. Beyond
+    that, negative curvature is turned round, no step is longer than FARTHEST, and `damping` keeps the model nearer.
     """
+    slope, hessian = slope.copy(), hessian.copy()
+    for k, (_, _, _, moves) in enumerate(goal.vectors):
+        if not moves:
+            part = slice(3 * k, 3 * k + 3)
+            stretch = float(np.linalg.norm(slope[part]))
+            hessian[part, part] += stretch * np.eye(3)
+            slope[part] += stretch * at[k]
     values, vectors = np.linalg.eigh(hessian)
-    values = np.abs(values)
-    values = np.maximum(values, 1e-6 * max(values.max(initial=0.0), 1e-9)) + damping
-    matrix = (vectors * values) @ vectors.T
-    return -(vectors / values) @ (vectors.T @ slope), matrix
+    forces = vectors.T @ slope
+    values = np.maximum(np.abs(values), np.maximum(np.abs(forces) / FARTHEST, 1e-9 * max(np.abs(values).max(), 1e-9)))
+    values += damping
+    return -vectors @ (forces / values), (vectors * values) @ vectors.T

@@ -3,8 +3,8 @@
 With delta from the nearest point of the obstacle to the nearest point e of the body, D = 1/2 |delta|^2 and d = |delta|:
 E = 1/2 w (size - d)^2, for CLEAR only where d < size. The nearest points slide as the body moves, so the second
 derivative of D is D_xx - u M^-1 u', where u and M are its mixed and second derivatives by the two parameters, where
-those are inside their segments. A segment of no length is a point. Smooth but where d = 0; the second derivative jumps
-where a nearest point meets the end of its segment.
+those are inside their segments. A segment of no length is a point. Smooth but where d = 0 and where parallel segments
+have many nearest points; the second derivative jumps where a nearest point meets the end of its segment.
 """
 
 from __future__ import annotations
