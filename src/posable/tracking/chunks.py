@@ -1,0 +1,107 @@
+"""Long work in pieces: the same pieces for any number of threads, so that the result is the same; stopped between them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+Progress = bool | Callable[[int, int], Any] | None
+Stop = Callable[[], bool] | None
+
+BAR_AFTER = 1.0  # [s]: work that is shorter shows no bar
+
+
+def pieces(total: int, size: int, lead: int = 0) -> list[tuple[int, int, int]]:
+    """Return (first frame to work on, first frame that counts, end) of the pieces of a clip; each begins `lead` early."""
+    return [(max(0, start - lead), start, min(start + size, total)) for start in range(0, total, size)]
+
+
+class Bar:
+    """A progress bar on standard error for work over a second; or whatever function the caller gave."""
+
+    def __init__(self, progress: Progress, total: int, what: str):
+        self.progress, self.total, self.what = progress, total, what
+        self.begin = time.perf_counter()
+        self.shown = False
+
+    def __call__(self, done: int) -> None:
+        """Say how many of the total are done."""
+        if callable(self.progress):
+            self.progress(done, self.total)
+            return
+        passed = time.perf_counter() - self.begin
+        if not self.progress or passed < BAR_AFTER or not sys.stderr.isatty():
+            return
+        self.shown = True
+        share = done / max(self.total, 1)
+        filled = int(30 * share)
+        rate = done / max(passed, 1e-9)
+        print(
+            f"\r{self.what} [{'#' * filled}{'.' * (30 - filled)}] {share:4.0%}  {rate:.0f} frames/s",
+            end="",
+            file=sys.stderr,
+        )
+
+    def close(self) -> None:
+        """End the line of a bar that was shown."""
+        if self.shown:
+            print(file=sys.stderr)
+
+
+def run_pieces(
+    work: Callable[[int], Any], sizes: Sequence[int], *, threads: int | None, progress: Progress, stop: Stop, what: str
+) -> list[Any]:
+    """Return work(i) for every piece i, or for as many leading ones as were done when it was stopped.
+
+    Control-C and `stop()` end it between pieces: what is under way is finished, what is done is kept.
+    """
+    bar = Bar(progress, sum(sizes), what)
+    halted = threading.Event()
+
+    def guarded(i: int) -> Any:
+        if halted.is_set() or (stop is not None and stop()):
+            halted.set()
+            return None
+        return (work(i),)
+
+    results: list[Any] = [None] * len(sizes)
+    done = 0
+    count = min(threads or os.cpu_count() or 1, len(sizes))
+    try:
+        if count <= 1:
+            for i, size in enumerate(sizes):
+                results[i] = guarded(i)
+                if results[i] is None:
+                    break
+                done += size
+                bar(done)
+        else:
+            with ThreadPoolExecutor(count) as pool:
+                futures: dict[Future[Any], int] = {pool.submit(guarded, i): i for i in range(len(sizes))}
+                pending = set(futures)
+                try:
+                    while pending:
+                        finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                        for future in finished:
+                            results[futures[future]] = future.result()
+                            done += sizes[futures[future]]
+                        bar(done)
+                except KeyboardInterrupt:
+                    halted.set()
+                    for future, i in futures.items():
+                        results[i] = None if future.cancel() else future.result()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        bar.close()
+    kept: list[Any] = []
+    for result in results:
+        if result is None:
+            break
+        kept.append(result[0])
+    return kept

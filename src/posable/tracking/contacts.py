@@ -1,0 +1,100 @@
+"""Feet on the ground: when a foot stands, found from its height and speed, and where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from posable.errors import PosableError
+from posable.kinematics import forward
+from posable.motion import Motion
+from posable.skeleton import Skeleton
+from posable.tracking.bodyplan import SIDES, BodyPlan, body_plan
+from posable.tracking.gaps import runs
+
+SPEED = 0.35  # leg lengths a second below which a low foot stands
+HEIGHT = 0.06  # leg lengths above its lowest place within which a foot is low
+SHORTEST = 0.08  # [s] of a contact
+BREAK = 0.05  # [s] of movement inside a contact that does not end it
+
+
+@dataclass(frozen=True, eq=False)
+class Contacts:
+    """When points of a figure stand still on the ground.
+
+    points: names of joints or sites. standing (T, P): whether each stands. places (T, P, 3) [m]: where, the same through
+    one contact; NaN where it does not stand.
+    """
+
+    points: tuple[str, ...]
+    standing: np.ndarray
+    places: np.ndarray
+
+    def steps(self) -> list[tuple[str, int, int]]:
+        """Return (point, first frame, end) of every contact."""
+        return [(point, a, b) for k, point in enumerate(self.points) for a, b in runs(self.standing[:, k])]
+
+    def slips(self, motion: Motion) -> np.ndarray:
+        """Return, for every contact, how far its point moves along the ground in a motion [m]: its largest excursion."""
+        up = _up(motion.skeleton)
+        out = []
+        frames = forward(motion.skeleton, motion.poses)
+        for point, a, b in self.steps():
+            path = frames.position(point)[a:b]
+            flat = path - np.outer(path @ up, up)
+            out.append(float(np.linalg.norm(flat - flat.mean(axis=0), axis=-1).max()))
+        return np.array(out)
+
+
+def _up(skeleton: Skeleton) -> np.ndarray:
+    return np.array([0.0, 0.0, 1.0]) if skeleton.up == "z" else np.array([0.0, 1.0, 0.0])
+
+
+def foot_points(plan: BodyPlan) -> tuple[str, ...]:
+    """Return the points of the feet that can stand: ankle and toe of either side, as far as the figure has them."""
+    return tuple(plan[f"{role}.{side}"] for side in SIDES for role in ("ankle", "toe") if f"{role}.{side}" in plan)
+
+
+def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
+    """Return when the feet of a figure stand, from the height and the speed of its ankles and toes."""
+    skeleton = motion.skeleton
+    try:
+        plan = plan or body_plan(skeleton)
+    except PosableError:
+        return Contacts((), np.zeros((len(motion), 0), dtype=bool), np.zeros((len(motion), 0, 3)))
+    points = foot_points(plan)
+    frames = forward(skeleton, motion.poses)
+    paths = np.stack([frames.position(point) for point in points], axis=1)  # (T, P, 3)
+    standing = standing_still(paths, _up(skeleton), plan.leg, motion.fps)
+    return Contacts(points, standing, held_places(paths, standing))
+
+
+def standing_still(paths: np.ndarray, up: np.ndarray, leg: float, fps: float) -> np.ndarray:
+    """Return (T, P) bool: which points with paths (T, P, 3) [m] are low and slow."""
+    count = len(paths)
+    if count < 3:
+        return np.zeros(paths.shape[:2], dtype=bool)
+    heights = paths @ up
+    low = heights < np.quantile(heights, 0.02, axis=0) + HEIGHT * leg
+    reach = max(1, round(0.02 * fps))  # over some frames: the speed from neighbours alone is noise
+    ahead, behind = np.minimum(np.arange(count) + reach, count - 1), np.maximum(np.arange(count) - reach, 0)
+    speed = np.linalg.norm(paths[ahead] - paths[behind], axis=-1) * fps / (ahead - behind)[:, None]
+    still = low & (speed < SPEED * leg)
+    for k in range(paths.shape[1]):
+        for a, b in runs(~still[:, k]):
+            if b - a < BREAK * fps and a > 0 and b < count and low[a:b, k].all():
+                still[a:b, k] = True
+        for a, b in runs(still[:, k]):
+            if b - a < SHORTEST * fps:
+                still[a:b, k] = False
+    return still
+
+
+def held_places(paths: np.ndarray, standing: np.ndarray) -> np.ndarray:
+    """Return (T, P, 3) [m]: the middle of each contact, through all of it; NaN elsewhere."""
+    out = np.full(paths.shape, np.nan)
+    for k in range(paths.shape[1]):
+        for a, b in runs(standing[:, k]):
+            out[a:b, k] = np.median(paths[a:b, k], axis=0)
+    return out

@@ -1,0 +1,156 @@
+"""Goals that move: `follow` solves them frame by frame, each from the last, and says of every frame how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from posable.errors import GoalError
+from posable.front import solve
+from posable.goals.goal import Goal
+from posable.motion import Motion
+from posable.problem import Problem
+from posable.skeleton import Skeleton
+from posable.solvers.result import Result
+from posable.tracking import walking
+from posable.tracking.pacing import Pace, Walker
+
+FOLLOW = Pace(most=60, enough=1e-16, gain=1e-9, damping=1e-3)
+RESTARTS = 8  # of a first frame that is not reached
+
+
+@dataclass(frozen=True, eq=False)
+class Followed(Motion):
+    """A motion that follows goals: ok (T,), errors {goal: (T,) [m, rad]}, iterations (T,)."""
+
+    ok: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    errors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    iterations: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    def __str__(self) -> str:
+        worst = {name: float(values.max(initial=0.0)) for name, values in self.errors.items()}
+        missed = ", ".join(f"{name} by up to {value:.3g}" for name, value in worst.items() if np.isfinite(value))
+        return f"{int(self.ok.sum())} of {len(self)} frames reached" + ("" if self.ok.all() else f"; {missed}")
+
+
+def follow(
+    skeleton: Skeleton,
+    goals: Goal | Iterable[Goal],
+    *,
+    fps: float,
+    start: Any = None,
+    smooth: float = 0.0,
+    solver: str = "newton",
+    limits: bool = True,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+) -> Followed:
+    """Return the motion that follows goals whose targets change over time: targets (T, 3), or one (3,) for all frames.
+
+    Each frame starts from the last; start: the first pose's start. A frame that misses is solved once more with the
+    solver's full means. smooth [s]: smooth all of it at last. motion.ok, .errors and .iterations report on every frame.
+    Straight lines (seed 002 figure 5.20): `np.linspace(a, b, 21)` as a target.
+    """
+    problem = Problem(skeleton, goals)
+    if len(problem.batch_shape) != 1:
+        raise GoalError(
+            "follow",
+            expected="goals with targets for T frames, such as (T, 3)",
+            got=f"leading axes {problem.batch_shape}",
+        )
+    total = problem.batch_shape[0]
+    first = _frame(skeleton, problem, 0, start, solver, limits, restarts, seed) if total else None
+    poses = np.empty((total, skeleton.size))
+    if first is not None and problem.plain and solver == "newton":
+        iterations = _walk(problem, poses, first.pose, limits)
+    else:
+        iterations = _step(skeleton, problem, poses, first, solver, limits, seed)
+    if smooth > 0.0 and total > 2:
+        from posable.tracking.smoothing import smooth_goals
+
+        poses = smooth_goals(problem, poses, fps, smooth, limits=limits)
+    errors = {name: np.atleast_1d(values) for name, values in problem.errors(poses).items()} if total else {}
+    good = np.ones(total, dtype=bool)
+    for name, springs in problem.error_groups.items():
+        good &= errors[name] <= problem.tolerances[springs].max()
+    if limits:
+        good &= ((poses >= skeleton.lower - 1e-9) & (poses <= skeleton.upper + 1e-9)).all(axis=1)
+    if not smooth > 0.0:
+        good, errors = _retry(skeleton, problem, poses, good, errors, solver, limits, seed)
+    return Followed(skeleton, poses, fps, "", good, errors, iterations)
+
+
+def _one(problem: Problem, frame: int) -> list[Goal]:
+    """Return the goals as they are at one frame."""
+    return [
+        goal.at(frame) if hasattr(goal, "at") else _frozen_goal(goal, frame)
+        for goal in problem.goals
+        if not _own(problem, goal)
+    ]
+
+
+def _own(problem: Problem, goal: Goal) -> bool:
+    """Return whether a goal is one of the couplings that the figure brings along."""
+    return any(
+        goal is other for other in problem.goals[len(problem.goals) - len(problem.skeleton.couplings) :]
+    ) and bool(problem.skeleton.couplings)
+
+
+def _frozen_goal(goal: Goal, frame: int) -> Goal:
+    """Return a copy of a goal in which every array with leading axes is cut to one frame."""
+    out = object.__new__(type(goal))
+    out.__dict__.update(goal.__dict__)
+    for name, rank in RANKS.items():
+        value = goal.__dict__.get(name)
+        if isinstance(value, np.ndarray) and value.ndim > rank:
+            out.__dict__[name] = value[frame if value.shape[0] > 1 else 0]
+    for name in ("goals", "members", "parts"):
+        inner = goal.__dict__.get(name)
+        if isinstance(inner, (list, tuple)) and inner and all(isinstance(item, Goal) for item in inner):
+            out.__dict__[name] = type(inner)(_frozen_goal(item, frame) for item in inner)
+    return out
+
+
+# Attributes of goals that may have leading axes, and their rank without them
+RANKS = {
+    "target": 1, "rotation": 2, "matrix": 2, "place": 1, "at": 1, "along": 1, "center": 1, "normal": 1, "direction": 1,
+    "position": 1, "distance": 0,
+}  # fmt: skip
+
+
+def _frame(skeleton, problem, frame, start, solver, limits, restarts, seed) -> Result:
+    """Solve one frame with all means."""
+    return solve(
+        skeleton, _one(problem, frame), start=start, solver=solver, limits=limits, restarts=restarts, seed=seed
+    )
+
+
+def _walk(problem: Problem, poses: np.ndarray, first: np.ndarray, limits: bool) -> np.ndarray:
+    walker = Walker(problem, limits=limits)
+    data = problem.data
+    _, notes = walker(FOLLOW, poses, data=data, last=first)
+    return notes[:, walking.ITERATIONS].astype(int)
+
+
+def _step(skeleton, problem, poses, first, solver, limits, seed) -> np.ndarray:
+    """Follow goals that the compiled walk does not know (choices, levels, energies in Python) with `solve`."""
+    iterations = np.zeros(len(poses), dtype=int)
+    last = first
+    for t in range(len(poses)):
+        result = first if t == 0 else _frame(skeleton, problem, t, last.pose, solver, limits, 0, seed)
+        poses[t], iterations[t], last = result.pose, result.iterations, result
+    return iterations
+
+
+def _retry(skeleton, problem, poses, good, errors, solver, limits, seed):
+    """Solve missed frames again from their neighbours; keep what is better."""
+    for t in np.flatnonzero(~good):
+        result = _frame(skeleton, problem, int(t), poses[max(t - 1, 0)], solver, limits, 0, seed)
+        if result.ok:
+            poses[t], good[t] = result.pose, True
+            for name in errors:
+                errors[name][t] = result.errors.get(name, errors[name][t])
+    return good, errors

@@ -1,0 +1,45 @@
+"""Markers that are missing or wrong: which of them to leave out, and how the figure gets across their gaps."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+OUTLIER = 8.0  # robust standard deviations beyond which a marker is out of place
+OUTLIER_LEAST = 0.05  # [m]: and at least so far
+LONG = 4  # frames: shorter gaps need no bridge
+MAD = 1.4826  # standard deviations per median absolute deviation
+
+
+def thresholds(errors: np.ndarray) -> np.ndarray:
+    """Return (M,) [m]: the error beyond which each marker is an outlier, from errors (T, M), by median and deviation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a marker that is never seen has no median
+        middle = np.nanmedian(errors, axis=0)
+        spread = MAD * np.nanmedian(np.abs(errors - middle), axis=0)
+    limit = np.maximum(middle + OUTLIER * spread, OUTLIER_LEAST)
+    return np.where(np.isfinite(limit), limit, np.inf)
+
+
+def runs(mask: np.ndarray) -> list[tuple[int, int]]:
+    """Return (start, end) of every run of true values in mask (T,)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def blend_weight(count: int) -> np.ndarray:
+    """Return (count,) weights that rise smoothly from near 0 to near 1."""
+    x = (np.arange(count) + 1.0) / (count + 1.0)
+    return x * x * (3.0 - 2.0 * x)
+
+
+def bridge(poses: np.ndarray, back: np.ndarray, gaps: list[tuple[int, int, np.ndarray]]) -> None:
+    """Cross gaps in poses (T, n), in place: (start, end, degrees of freedom that hang on the missing marker) each.
+
+    poses were walked forwards and hold on to what was before the gap, back (T, n) backwards, to what comes after it:
+    blended, they leave the one and arrive at the other without a jump.
+    """
+    for start, end, dofs in gaps:
+        weight = blend_weight(end - start)[:, None]
+        poses[start:end, dofs] += weight * (back[start:end, dofs] - poses[start:end, dofs])

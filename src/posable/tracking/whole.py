@@ -1,0 +1,153 @@
+"""One optimisation over many frames: the goals of every frame against the accelerations between them, limits hard.
+
+E = sum_t E_t(theta_t) + 1/2 sum_t a_t' diag(stiffness) a_t,  a_t = theta_(t-1) - 2 theta_t + theta_(t+1)
+
+Gauss-Newton's matrix is block-banded: a frame meets the two before it and the two after it, so one step costs as much
+as its frames are many. Bounds at which the gradient pushes outward are held, and a step is projected on the box.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky_banded, cho_solve_banded
+
+from posable.kernels.compiler import entry
+from posable.kernels.fields import DEPTH, UP, Springs
+from posable.kernels.gather import clear_hessian, derivatives, energy_at
+from posable.kernels.kinematics import workspace
+from posable.problem import Problem
+from posable.tracking.walking import set_targets
+
+STEPS = 8
+GAIN = 1e-4  # part of the energy that a step must gain, or it is the last
+
+
+@entry
+def frame_terms(figure, order, kind, data, robust, pull, home, targets, points, poses, work, d, slopes, band, energies):
+    """Write energies (T,) and, where band (T n, 2 n + 1) has rows, slopes (T, n) and the Gauss-Newton blocks of all frames.
+
+    home (T, n): what the dofs are pulled to. Column j of the band's matrix is row j here, from its diagonal down.
+    """
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    for t in range(poses.shape[0]):
+        row = data[t if data.shape[0] > 1 else 0]
+        if targets.shape[0] > 0:
+            set_targets(row, targets, points, robust, t)
+        springs = Springs(kind, row, pull, home[t])
+        energies[t] = energy_at(figure, springs, poses[t], ws)
+        if band.shape[0] == 0:
+            continue
+        clear_hessian(ws)
+        derivatives(figure, order, springs, poses[t], ws, 0.0)
+        for i in range(n):
+            slopes[t, i] = ws.gradient[i]
+            j = i
+            while j >= 0:
+                band[t * n + j, i - j] = ws.hessian[i, order.rows[j, DEPTH]]
+                j = order.rows[j, UP]
+
+
+_NO_BAND = np.zeros((0, 1))
+
+
+class Whole:
+    """The frames of a window as one problem.
+
+    data (T or 1, g, WIDTH), targets and points (T or 0, g, 3) as `walking.walk` reads them; pull (n,) and home (T, n):
+    springs on the degrees of freedom; stiffness (n,): of the accelerations; lower, upper (n,): the box.
+    """
+
+    def __init__(self, problem: Problem, data, robust, targets, points, pull, home, stiffness, lower, upper):
+        self.problem, self.data, self.robust = problem, data.copy(), robust
+        self.targets, self.points = np.ascontiguousarray(targets), np.ascontiguousarray(points)
+        self.pull, self.home, self.stiffness = pull, np.ascontiguousarray(home), stiffness
+        self.lower, self.upper = lower, upper
+        self.work = np.empty(problem.work_size)
+
+    def terms(self, poses: np.ndarray, slopes: np.ndarray, band: np.ndarray) -> float:
+        """Return the energy of poses (T, n); fill slopes and band where band has rows."""
+        energies = np.empty(len(poses))
+        problem = self.problem
+        frame_terms(
+            problem.skeleton.figure, problem.order, problem.kind, self.data, self.robust, self.pull, self.home,
+            self.targets, self.points, poses, self.work, problem.depth, slopes, band, energies,
+        )  # fmt: skip
+        bends = np.diff(poses, n=2, axis=0)
+        return float(energies.sum() + 0.5 * (bends**2 @ self.stiffness).sum())
+
+    def solve(self, poses: np.ndarray, steps: int = STEPS) -> np.ndarray:
+        """Return the poses (T, n) of the least energy, starting from `poses`."""
+        t, n = poses.shape
+        poses = np.clip(poses, self.lower, self.upper)
+        slopes = np.empty((t, n))
+        none = np.empty((0, n))
+        damping = 1e-6
+        for _ in range(steps):
+            band = np.zeros((t * n, 2 * n + 1))
+            energy = self.terms(poses, slopes, band)
+            gradient = slopes + self._bend_slopes(poses)
+            self._add_bends(band, t, n)
+            free = ~(
+                ((poses <= self.lower + 1e-10) & (gradient > 0.0))
+                | ((poses >= self.upper - 1e-10) & (gradient < 0.0))
+                | (self.lower >= self.upper)
+            ).ravel()
+            after, trial = energy, poses
+            for _ in range(6):
+                step = self._step(band, gradient.ravel(), free, damping)
+                if step is None:
+                    damping = max(damping, 1e-7) * 100.0
+                    continue
+                trial = np.clip(poses + step.reshape(t, n), self.lower, self.upper)
+                after = self.terms(trial, none, _NO_BAND)
+                if after < energy:
+                    damping *= 0.1
+                    break
+                damping = max(damping, 1e-6) * 20.0
+            if not after < energy:
+                break
+            poses = trial
+            if energy - after < GAIN * energy:
+                break
+        return poses
+
+    def _bend_slopes(self, poses: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(poses)
+        bends = np.diff(poses, n=2, axis=0) * self.stiffness
+        out[:-2] += bends
+        out[1:-1] -= 2.0 * bends
+        out[2:] += bends
+        return out
+
+    def _add_bends(self, band: np.ndarray, t: int, n: int) -> None:
+        """Add the second derivative of the accelerations' energy: per dof, pentadiagonal in time."""
+        blocks = band.reshape(t, n, 2 * n + 1)
+        if t < 3:
+            return
+        s = self.stiffness
+        blocks[:-2, :, 0] += s
+        blocks[1:-1, :, 0] += 4.0 * s
+        blocks[2:, :, 0] += s
+        blocks[:-2, :, n] -= 2.0 * s
+        blocks[1:-1, :, n] -= 2.0 * s
+        blocks[:-2, :, 2 * n] += s
+
+    def _step(self, band: np.ndarray, gradient: np.ndarray, free: np.ndarray, damping: float) -> np.ndarray | None:
+        """Return the damped step (T n,), zero where held; None where the matrix is not positive definite."""
+        matrix = band.copy()
+        matrix[:, 0] += damping * np.mean(band[:, 0])
+        held = np.flatnonzero(~free)
+        width = band.shape[1]
+        matrix[held] = 0.0
+        for k in range(1, width):  # the entries of the columns before, in the rows that are held
+            before = held - k
+            before = before[before >= 0]
+            matrix[before, k] = 0.0
+        matrix[held, 0] = 1.0
+        right = np.where(free, -gradient, 0.0)
+        try:
+            factor = cholesky_banded(matrix.T, overwrite_ab=True, lower=True, check_finite=False)
+        except LinAlgError:
+            return None
+        return cho_solve_banded((factor, True), right, overwrite_b=True, check_finite=False)
