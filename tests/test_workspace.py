@@ -50,7 +50,7 @@ def test_a_robot_without_a_limb_goes_by_newton():
     skeleton = ps.figures.panda()
     site = skeleton.site_names[0]
     place = ps.forward(skeleton, skeleton.rest).position(site)
-    reach = ps.reach(skeleton, site, [place, place + (0, 0, 5.0)])
+    reach = ps.reach(skeleton, site, [place, place + np.array([0, 0, 5.0])])
     assert reach.reachable.tolist() == [True, False]
 
 

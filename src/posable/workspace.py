@@ -126,11 +126,10 @@ def reach(
             near = ~np.isnan(found[part, 0])
             got = np.zeros(len(targets), dtype=bool)
             got[near] = ~np.isnan(try_targets(still, site, limb, alone, targets[near], pose)[:, 0])
-            dexterity[part] += got / k
+            dexterity[part] += got
             done = report(progress, done + part.stop - part.start, total)
     reachable = ~np.isnan(found[:, 0]) if skeleton.size else np.zeros(count, dtype=bool)
-    if turns is None:
-        dexterity = reachable.astype(float)
+    dexterity = dexterity / k if k else reachable.astype(float)
     room = np.minimum(found - skeleton.lower, skeleton.upper - found)[:, chain_dofs(still, site)]
     clearance = np.where(reachable, room.min(axis=1, initial=np.inf), np.nan)
     volume = float(reachable.sum() * spacing**3) if spacing else float("nan")

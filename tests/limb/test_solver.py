@@ -34,8 +34,8 @@ def test_hands_and_feet_of_a_body_land_exactly():
     skeleton = ps.figures.human()
     at = ps.forward(skeleton, skeleton.rest)
     goals = [
-        g.Position("hand.R", at.position("hand.R") + (0.05, 0.1, 0.15)),
-        g.Position("hand.L", at.position("hand.L") + (0.0, 0.1, 0.1)),
+        g.Position("hand.R", at.position("hand.R") + np.array([0.05, 0.1, 0.15])),
+        g.Position("hand.L", at.position("hand.L") + np.array([0.0, 0.1, 0.1])),
         g.Pose("foot.L", at.matrix("foot.L")),
         g.Pose("foot.R", at.matrix("foot.R")),
         g.Position("head", at.position("head")),

@@ -41,6 +41,7 @@ from .balls import NEVER, NO_LIMIT, ball_holds, fit_ball
 from .circle import BREAKS, CUTS, GIVE, INSIDE, RANGES, ROTATION, SPANS, SPARE, SPIN, TAGS, TRIAL, spun
 
 FINEST = 5e-4  # [rad]: steps of the search
+SINGULAR_FINEST = 2e-5  # where a rotation vector or a swing is nearly half a turn
 COARSEST = 0.05
 POINT = 1e-12  # stretches shorter than this [rad] are points
 
@@ -166,7 +167,8 @@ def stride(kind, slack, w, at):
         half = math.cos(0.5 * m)
         rate = max(m / max(abs(math.sin(m)), 1e-3) if m > 1e-3 else 1.0, 1.0 / max(half * half, 1e-3))
     room = min(abs(math.pi - m), abs(2.0 * math.pi - m))  # at pi the short way and the long one change places
-    return min(max(min(0.5 * slack / rate, 0.3 * room), FINEST), COARSEST)
+    finest = FINEST if room > COARSEST else SINGULAR_FINEST
+    return min(max(min(0.5 * slack / rate, 0.3 * room), finest), COARSEST)
 
 
 @kernel
