@@ -146,7 +146,7 @@ def _watch() -> None:
             source = event.data["dispatcher"].py_func.__module__ or ""
             if not self.told and source.startswith(PACKAGE + ".") and not os.environ.get("POSABLE_QUIET"):
                 self.told = True
-                print("posable: compiling the engine for this machine, once (about 20 s) ...", file=sys.stderr)
+                print("posable: compiling the engine for this machine, once (about a minute) ...", file=sys.stderr)
 
         def on_end(self, event: Any) -> None:
             pass
