@@ -77,7 +77,7 @@ class LimbCore:
             elbows = np.ascontiguousarray(np.broadcast_to(np.asarray(elbow, dtype=float), (*lead, 3)).reshape(-1, 3))
         if poses.shape[0] not in (1, count):
             raise GoalError("base", expected=f"one pose or {count} poses", got=poses.shape[0])
-        out, reports, status = np.empty((count, 7)), np.empty((count, REPORT)), np.empty(count, dtype=np.int64)
+        out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
         arguments = (targets, poses, roots, helds, wanted, elbows, out, reports, status)
         self._answer(task, bool(limits), nearest, arguments)
         if not nearest:

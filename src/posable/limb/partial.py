@@ -146,28 +146,31 @@ def _wanted_spin(limb: LimbCore, circle: SpinCircle, wrist: Any) -> float | None
 
 
 def _search(limb: LimbCore, circle: SpinCircle, reachable: list[tuple[float, float]], wanted, swivel, base):
-    """Return (spin, swivel) inside every limit, or None: the best slack over both angles, branches and families."""
+    """Return (spin, swivel) inside every limit, or None.
+
+    At each spin of a grid the swivel ranges are exact; where none has any, both angles are searched for the best slack.
+    """
     total = sum(hi - lo for lo, hi in reachable)
     spins = np.concatenate([np.linspace(lo, hi, 2 + int(SPINS * (hi - lo) / total)) for lo, hi in reachable])
-    swivels = np.linspace(-math.pi, math.pi, SWIVELS, endpoint=False)
     if wanted is not None:
         spins = np.append(spins, pick(reachable, wanted))
-    if swivel is not None:
-        swivels = np.append(swivels, swivel)
-    slack = grid_slack(limb, circle.targets(spins), swivels, base)
-    good = slack >= 0.0
-    if not good.any():
-        return _climb(limb, circle, spins, swivels, slack, base)
-    score = np.minimum(slack, 0.5)
-    if wanted is not None or swivel is not None:
-        off = np.zeros_like(slack)
-        if wanted is not None:
-            off = off + np.abs(np.sin(0.5 * (spins - wanted)))[:, None]
-        if swivel is not None:
-            off = off + np.abs(np.sin(0.5 * (swivels - swivel)))[None, :]
-        score = -off
-    i, j = np.unravel_index(int(np.argmax(np.where(good, score, -np.inf))), slack.shape)
-    return float(spins[i]), float(swivels[j])
+    best = None
+    for fine in (0.0, 2.0 * math.pi / SPINS):  # once more, closer, about the best spin
+        if best is not None:
+            spins = best[1] + fine * np.linspace(-1.0, 1.0, 33)
+        found = limb.reach_for(circle.targets(spins), swivel=swivel, elbow=None, limits=True, base=base, nearest=False)
+        score = np.minimum(found.clearance, 0.5)
+        if wanted is not None or swivel is not None:
+            off_spin = 0.0 if wanted is None else np.abs(np.sin(0.5 * (spins - wanted)))
+            off_swivel = 0.0 if swivel is None else np.abs(np.sin(0.5 * (found.swivel - swivel)))
+            score = -off_spin - off_swivel
+        for k in np.flatnonzero(found.ok):
+            if best is None or score[k] > best[0]:
+                best = (float(score[k]), float(spins[k]), float(found.swivel[k]))
+        if best is None:
+            swivels = np.linspace(-math.pi, math.pi, SWIVELS, endpoint=False)
+            return _climb(limb, circle, spins, swivels, grid_slack(limb, circle.targets(spins), swivels, base), base)
+    return None if best is None else best[1:]
 
 
 def _climb(limb: LimbCore, circle: SpinCircle, spins, swivels, slack, base):
