@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable import errors as errors
     from posable import figures as figures
     from posable import goals as goals
+    from posable import plots as plots
     from posable import solvers as solvers
     from posable.errors import PosableError as PosableError
     from posable.errors import PosableWarning as PosableWarning
@@ -48,7 +49,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("errors", "figures", "goals", "solvers")
+_SUBMODULES = ("errors", "figures", "goals", "plots", "solvers")
 
 _HOME = {
     "PosableError": "posable.errors",
