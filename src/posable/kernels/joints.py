@@ -93,7 +93,7 @@ def _aligned(axis: object) -> tuple[int, float] | None:
     """Return (index, sense) where the axis is one of the frame's own."""
     value = unit_axis(axis)
     k = int(np.argmax(np.abs(value)))
-    return (k, float(np.sign(value[k]))) if abs(abs(value[k]) - 1.0) < 1e-15 else None
+    return (k, float(np.sign(value[k]))) if np.count_nonzero(value) == 1 else None
 
 
 def _frame_with(axis: np.ndarray, k: int) -> np.ndarray:
