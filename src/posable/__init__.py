@@ -41,9 +41,15 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.skeleton import Skeleton as Skeleton
     from posable.skeleton import Universal as Universal
     from posable.skeleton import from_dh as from_dh
-    from posable.solvers.result import Block as Block
+    from posable.solvers.blocking import Block as Block
     from posable.solvers.result import Result as Result
     from posable.solvers.result import Status as Status
+    from posable.tracking import calibrate as calibrate
+    from posable.tracking import follow as follow
+    from posable.tracking import keyframes as keyframes
+    from posable.tracking import retarget as retarget
+    from posable.tracking import smooth as smooth
+    from posable.tracking import track as track
     from posable.workspace import Reach as Reach
     from posable.workspace import reach as reach
 
@@ -71,7 +77,7 @@ _HOME = {
     "Reach": "posable.workspace",
     "reach": "posable.workspace",
     "jacobian": "posable.jacobians",
-    "Block": "posable.solvers.result",
+    "Block": "posable.solvers.blocking",
     "Explanation": "posable.explanation",
     "Problem": "posable.problem",
     "Result": "posable.solvers.result",
@@ -85,6 +91,12 @@ _HOME = {
     "Scene": "posable.formats",
     "Motion": "posable.motion",
     "Markers": "posable.motion",
+    "calibrate": "posable.tracking",
+    "follow": "posable.tracking",
+    "keyframes": "posable.tracking",
+    "retarget": "posable.tracking",
+    "smooth": "posable.tracking",
+    "track": "posable.tracking",
 }
 
 if not TYPE_CHECKING:  # hidden from type checkers: they would take any name for a public one

@@ -5,10 +5,11 @@ from posable.tracking.calibration import Calibration, calibrate
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.following import Followed, follow
 from posable.tracking.keyframes import keyframes
-from posable.tracking.smoothing import smooth
+from posable.tracking.retargeting import Retargeted, infer_mapping, retarget
+from posable.tracking.smoothing import Smoothed, smooth
 from posable.tracking.takes import Report, Take, track
 
 __all__ = [
-    "BodyPlan", "Calibration", "Contacts", "Followed", "Report", "Take",
-    "body_plan", "calibrate", "find_contacts", "follow", "keyframes", "smooth", "track",
+    "BodyPlan", "Calibration", "Contacts", "Followed", "Report", "Retargeted", "Smoothed", "Take",
+    "body_plan", "calibrate", "find_contacts", "follow", "infer_mapping", "keyframes", "retarget", "smooth", "track",
 ]  # fmt: skip

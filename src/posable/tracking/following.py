@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from posable.errors import GoalError
-from posable.front import solve
+from posable.front import answer, as_solver, box_of, starts_of
 from posable.goals.goal import Goal
 from posable.motion import Motion
 from posable.problem import Problem
 from posable.skeleton import Skeleton
 from posable.solvers.result import Result
+from posable.solvers.solver import Request
 from posable.tracking import walking
 from posable.tracking.pacing import Pace, Walker
 
@@ -83,49 +85,18 @@ def follow(
     return Followed(skeleton, poses, fps, "", good, errors, iterations)
 
 
-def _one(problem: Problem, frame: int) -> list[Goal]:
-    """Return the goals as they are at one frame."""
-    return [
-        goal.at(frame) if hasattr(goal, "at") else _frozen_goal(goal, frame)
-        for goal in problem.goals
-        if not _own(problem, goal)
-    ]
-
-
-def _own(problem: Problem, goal: Goal) -> bool:
-    """Return whether a goal is one of the couplings that the figure brings along."""
-    return any(
-        goal is other for other in problem.goals[len(problem.goals) - len(problem.skeleton.couplings) :]
-    ) and bool(problem.skeleton.couplings)
-
-
-def _frozen_goal(goal: Goal, frame: int) -> Goal:
-    """Return a copy of a goal in which every array with leading axes is cut to one frame."""
-    out = object.__new__(type(goal))
-    out.__dict__.update(goal.__dict__)
-    for name, rank in RANKS.items():
-        value = goal.__dict__.get(name)
-        if isinstance(value, np.ndarray) and value.ndim > rank:
-            out.__dict__[name] = value[frame if value.shape[0] > 1 else 0]
-    for name in ("goals", "members", "parts"):
-        inner = goal.__dict__.get(name)
-        if isinstance(inner, (list, tuple)) and inner and all(isinstance(item, Goal) for item in inner):
-            out.__dict__[name] = type(inner)(_frozen_goal(item, frame) for item in inner)
-    return out
-
-
-# Attributes of goals that may have leading axes, and their rank without them
-RANKS = {
-    "target": 1, "rotation": 2, "matrix": 2, "place": 1, "at": 1, "along": 1, "center": 1, "normal": 1, "direction": 1,
-    "position": 1, "distance": 0,
-}  # fmt: skip
-
-
 def _frame(skeleton, problem, frame, start, solver, limits, restarts, seed) -> Result:
-    """Solve one frame with all means."""
-    return solve(
-        skeleton, _one(problem, frame), start=start, solver=solver, limits=limits, restarts=restarts, seed=seed
-    )
+    """Solve one frame with all means: the same problem, with the targets of that frame alone."""
+    one = copy(problem)
+    one.data, one.batch_shape = problem.data[frame : frame + 1].copy(), ()
+    method = as_solver(solver)
+    starts, _ = starts_of(one, start)
+    lower, upper = box_of(skeleton, starts, limits)
+    request = Request(np.clip(starts, lower, upper), lower, upper, restarts=restarts, seed=seed)
+    if one.plain:
+        return Result(one, method.run(one, request), request, method.name, 0.0)
+    one, outcome, _ = answer(one, method, request)
+    return Result(one, outcome, request, method.name, 0.0)
 
 
 def _walk(problem: Problem, poses: np.ndarray, first: np.ndarray, limits: bool) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,19 @@ _NONE = np.zeros((0, 0, 3))
 HOLD = 1e-4  # [m^2/rad^2]: of every dof to where it was, for what no point holds
 
 
+@dataclass(frozen=True, eq=False)
+class Smoothed(Motion):
+    """A smoothed motion; before: what it was."""
+
+    before: Motion | None = field(default=None, repr=False)
+
+    def save_report(self, path: Any) -> None:
+        """Write what changed as one HTML file that needs no other."""
+        from posable.tracking.reporting import smooth_page
+
+        smooth_page(self.before or self, self, path)
+
+
 def smooth(
     motion: Motion,
     seconds: float = 0.1,
@@ -42,7 +56,7 @@ def smooth(
     threads: int | None = None,
     progress: Progress = None,
     stop: Stop = None,
-) -> Motion:
+) -> Smoothed:
     """Return the motion without what is faster than `seconds`: one optimisation over all frames.
 
     Every body is drawn to where it was, accelerations cost, limits are hard, and feet that stand on the ground are held
@@ -50,7 +64,7 @@ def smooth(
     """
     seconds = _period(seconds)
     if len(motion) < 3:
-        return motion
+        return Smoothed(motion.skeleton, motion.poses, motion.fps, motion.name, motion)
     skeleton = motion.skeleton
     standing = _contacts(motion, contacts)
     names, figure = _framed(skeleton)
@@ -58,7 +72,7 @@ def smooth(
     poses = _smooth_clip(
         figure, names, targets.read, motion.poses, motion.fps, seconds, standing, None, limits, threads, progress, stop
     )
-    return Motion(skeleton, poses, motion.fps, motion.name)
+    return Smoothed(skeleton, poses, motion.fps, motion.name, motion)
 
 
 def smooth_take(
@@ -72,8 +86,6 @@ def smooth_take(
     progress: Progress,
 ) -> tuple[Take, tuple[str, ...]]:
     """Return a tracked take smoothed against its own markers, and notes for its report."""
-    from dataclasses import replace
-
     seconds = _period(seconds)
     motion, sites = take.motion, list(take.names)
 

@@ -1,0 +1,54 @@
+"""`posable smooth MOTION -o OUT`: the same motion without jitter, feet that stand locked."""
+
+import argparse
+import json
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+from posable.cli.info import add_reading, read
+
+EXAMPLE = "posable smooth take.bvh --seconds 0.1 -o smooth.bvh --report report.html"
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("smooth", help="take away jitter: one optimisation over all frames, limits held")
+    parser.add_argument("file", metavar="MOTION")
+    parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
+    parser.add_argument("--seconds", type=float, default=0.1, help="what is faster goes (0.1)")
+    parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
+    parser.add_argument("--no-limits", action="store_true", help="let joints go past their limits")
+    parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
+    parser.add_argument("--threads", type=int, help="cores to use; all by default")
+    add_reading(parser)
+    return parser
+
+
+def mean_acceleration(motion: ps.Motion) -> float:
+    """Return the mean absolute acceleration of the joints [rad/s^2]."""
+    if len(motion) < 3:
+        return 0.0
+    return float(np.abs(np.diff(motion.poses, n=2, axis=0)).mean() * motion.fps**2)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Smooth, save and report."""
+    scene = read(args)
+    if scene.motion is None:
+        raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
+    result = ps.smooth(
+        scene.motion, args.seconds, contacts=not args.no_contacts, limits=not args.no_limits, threads=args.threads,
+        progress=not args.json,
+    )  # fmt: skip
+    if args.out:
+        ps.save(args.out, result)
+    if args.report:
+        result.save_report(args.report)
+    before, after = mean_acceleration(scene.motion), mean_acceleration(result)
+    if args.json:
+        print(json.dumps({"frames": len(result), "acceleration_before": before, "acceleration_after": after, "out": args.out}))
+    else:
+        print(f"{len(result)} frames: mean acceleration {before:.2f} before, {after:.2f} after [rad/s^2]")
+    return 0

@@ -1,0 +1,78 @@
+"""`posable track MARKERS --figure FIGURE -o OUT`: motion from markers."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import posable as ps
+from posable.cli.info import add_reading, read
+
+EXAMPLE = "posable track markers.c3d --figure actor.asf -o take.bvh --report report.html"
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("track", help="motion from markers (C3D, TRC): calibrates the figure, then tracks")
+    parser.add_argument("file", metavar="MARKERS")
+    parser.add_argument("--figure", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
+    parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
+    parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
+    parser.add_argument("--smooth", type=float, default=0.0, metavar="SECONDS", help="take away what is faster")
+    parser.add_argument("--as-is", action="store_true", help="the figure has the actor's lengths and markers: do not calibrate")
+    parser.add_argument("--symmetric", action="store_true", help="left and right bones have one length")
+    parser.add_argument("--attach", action="append", default=[], metavar="MARKER=JOINT", help="which bone a marker sits on")
+    parser.add_argument("--no-limits", action="store_true", help="let joints go past their limits")
+    parser.add_argument("--threads", type=int, help="cores to use; all by default")
+    add_reading(parser)
+    return parser
+
+
+def figure_of(name: str) -> ps.Skeleton:
+    """Return a figure by its name, or from a file."""
+    if name in ps.figures.names() and not Path(name).exists():
+        return ps.figures.get(name)
+    scene = ps.load(name)
+    if scene.skeleton is None:
+        raise ps.PosableError(f"{name}: expected a file with a skeleton, found none in it")
+    return scene.skeleton
+
+
+def attachments(words: list[str]) -> dict[str, str] | None:
+    """Return {marker: joint} from MARKER=JOINT."""
+    pairs = [word.partition("=") for word in words]
+    for marker, equals, joint in pairs:
+        if not (marker and equals and joint):
+            raise ps.PosableError(f"--attach: expected MARKER=JOINT, got {marker + equals + joint!r}")
+    return {marker: joint for marker, _, joint in pairs} or None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Calibrate, track, save and report."""
+    scene = read(args)
+    if scene.markers is None:
+        raise ps.PosableError(f"{args.file}: expected a file with markers, found none in it")
+    figure = figure_of(args.figure)
+    limits = not args.no_limits
+    if not args.as_is:
+        given = attachments(args.attach)
+        figure = ps.calibrate(figure, scene.markers, given, symmetric=args.symmetric, limits=limits)
+    take = ps.track(figure, scene.markers, smooth=args.smooth, limits=limits, threads=args.threads, progress=not args.json)
+    if args.out:
+        ps.save(args.out, take.motion)
+    if args.report:
+        take.report.save(args.report)
+    report = take.report
+    lost = report.count(2)
+    if args.json:
+        print(json.dumps({
+            "frames": report.frames, "seconds": report.seconds, "mean_error": report.mean,
+            "marker_errors": dict(report.marker_errors), "failed": lost, "repaired": report.count(1), "blind": report.count(3),
+            "outliers": [list(o) for o in report.outliers], "gaps": [list(g) for g in report.gaps],
+            "unmatched": list(report.unmatched), "out": args.out, "report": args.report, "stopped": report.stopped,
+        }))  # fmt: skip
+    else:
+        if "calibration" in figure.info:
+            print(figure.info["calibration"])
+        print(report)
+    return 1 if lost or report.stopped else 0

@@ -1,0 +1,185 @@
+"""Reports as one HTML file that needs no other: what was tracked, retargeted or smoothed, and what to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posable.errors import PosableError
+from posable.motion import Motion
+from posable.tracking.drawing import BLUE, GREEN, GREY, RED, bars, curves, figure_picture
+
+if TYPE_CHECKING:
+    from posable.tracking.retargeting import Retargeted
+    from posable.tracking.takes import Take
+
+STYLE = """
+body { font: 14px/1.5 sans-serif; color: #1a202c; max-width: 960px; margin: 2em auto; padding: 0 1em }
+table { border-collapse: collapse; margin: .5em 0 } td, th { padding: .15em .8em .15em 0; text-align: left; vertical-align: top }
+h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 1.6em; border-bottom: 1px solid #e2e8f0 }
+figure { display: inline-block; margin: .5em 1em .5em 0 } figcaption { color: #4a5568 } .good { color: #2f855a } .bad { color: #c53030 }
+"""
+
+
+def page(title: str, sections: Iterable[tuple[str, str]]) -> str:
+    """Return an HTML page of (heading, HTML) sections."""
+    body = "".join(f"<h2>{escape(heading)}</h2>{content}" for heading, content in sections)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
+    )
+
+
+def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+    """Return an HTML table."""
+    top = "<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>" if head else ""
+    lines = ("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>{top}{''.join(lines)}</table>"
+
+
+def write(path: str | PathLike[str], text: str) -> None:
+    """Write a page; an error of the file system is one of ours."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PosableError(f"report: {path} cannot be written: {error}") from error
+
+
+def millimetres(values: np.ndarray) -> str:
+    """Return mean, median, 95% and largest of lengths [m] in words."""
+    good = values[np.isfinite(values)]
+    if not good.size:
+        return "none"
+    return (
+        f"mean {good.mean() * 1e3:.2f} mm, median {np.median(good) * 1e3:.2f}, "
+        f"95% {np.quantile(good, 0.95) * 1e3:.2f}, worst {good.max() * 1e3:.1f}"
+    )
+
+
+def accelerations(motion: Motion) -> np.ndarray:
+    """Return the mean absolute acceleration of the degrees of freedom (T,) [rad/s^2, m/s^2]; zero at both ends."""
+    out = np.zeros(len(motion))
+    if len(motion) > 2:
+        out[1:-1] = np.abs(np.diff(motion.poses, n=2, axis=0)).mean(axis=1) * motion.fps**2
+    return out
+
+
+def take_page(take: Take, path: str | PathLike[str]) -> None:
+    """Write the report of a tracked take."""
+    from posable.tracking.takes import STATUS_NAMES, frame_errors
+
+    report, motion = take.report, take.motion
+    seconds = motion.duration
+    statuses = [(name, report.count(i)) for i, name in enumerate(STATUS_NAMES)]
+    summary = [
+        ("frames", f"{report.frames} at {motion.fps:g} Hz ({seconds:.1f} s){', stopped early' if report.stopped else ''}"),
+        ("tracked", f"in {report.seconds:.2f} s, {report.frames / max(report.seconds, 1e-9):.0f} frames a second"),
+        ("marker error", millimetres(take.errors)),
+        ("frames that are", ", ".join(f"{name}: {count}" for name, count in statuses)),
+        ("markers without a site", ", ".join(report.unmatched) or "none"),
+    ]
+    calibration = motion.skeleton.info.get("calibration")
+    if calibration is not None:
+        summary.append(("calibration", str(calibration).splitlines()[0]))
+    summary += [("", note) for note in report.notes]
+    mean = frame_errors(take.errors) * 1e3
+    worst = np.where(np.isfinite(take.errors), take.errors, -np.inf).max(axis=1) * 1e3
+    worst = np.where(np.isfinite(worst), worst, np.nan)
+    colours = (None, GREEN, RED, GREY)
+    marks = [(t / motion.fps, (t + 1) / motion.fps, colours[s]) for t, s in enumerate(report.statuses) if s]
+    error_curves = curves(
+        {"worst marker": (worst, GREY), "mean": (mean, BLUE)}, seconds=seconds, unit="mm", marks=marks[:2000]  # type: ignore[arg-type]
+    )
+    pictures = []
+    from posable.tracking.takes import _Source
+
+    source = _Source(motion.skeleton, take.markers)
+    for frame in report.worst_frames():
+        targets = source.read(frame, frame + 1)[0]
+        picture = figure_picture(motion.skeleton, motion.poses[frame], targets, source.sites)
+        k = int(np.nanargmax(np.nan_to_num(take.errors[frame], nan=-1.0)))
+        caption = f"frame {frame}, {frame / motion.fps:.2f} s: mean {mean[frame]:.1f} mm, {take.names[k]} {worst[frame]:.1f} mm"
+        pictures.append(f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>")
+    limits = sorted(((share, name) for name, share in report.limits.items() if share > 0.0), reverse=True)
+    repaired = [(t, STATUS_NAMES[s]) for t, s in enumerate(report.statuses) if s][:200]
+    sections = [
+        ("Summary", table(summary)),
+        ("Error over time", error_curves),
+        ("Error of each marker", bars({name: value * 1e3 for name, value in report.marker_errors.items()}, unit="mm")),
+        ("Worst frames", "".join(pictures) or "none"),
+        ("Accelerations", curves({"mean of all joints": (accelerations(motion), BLUE)}, seconds=seconds, unit="rad/s²")),
+        ("Limits touched", table([(name, f"{share:.1%} of the frames") for share, name in limits[:30]]) or "none"),
+        ("Out of place and left out", table([(m, a, b - 1) for m, a, b in report.outliers[:200]], ("marker", "from", "to frame"))),
+        ("Gaps", table([(m, a, b - 1) for m, a, b in report.gaps[:200]], ("marker", "from", "to frame"))),
+        ("Repaired, failed or blind frames", table(repaired, ("frame", "what"))),
+    ]
+    write(path, page(f"Take: {motion.name or 'tracked'}", sections))
+
+
+def retarget_page(result: Retargeted, path: str | PathLike[str]) -> None:
+    """Write the report of a retargeted motion."""
+    slips = result.contacts.slips(result) if result.contacts is not None else np.zeros(0)
+    steps = result.contacts.steps() if result.contacts is not None else []
+    summary = [
+        ("frames", f"{len(result)} at {result.fps:g} Hz"),
+        ("scaled by", f"{result.scale:.4f}"),
+        ("foot contacts", f"{len(steps)}; slipping {millimetres(slips)}"),
+        *(("", note) for note in result.notes),
+    ]
+    mapping = [(role, source, target) for role, (source, target) in result.mapping.items()]
+    contacts = [(point, a, b - 1, f"{slip * 1e3:.2f}") for (point, a, b), slip in zip(steps, slips, strict=True)]
+    sections = [
+        ("Summary", table(summary)),
+        ("Mapping", table(mapping, ("role", "from", "to"))),
+        ("Contacts", table(contacts, ("point", "from", "to frame", "slip [mm]"))),
+        ("Pictures", _pictures(result)),
+        ("Accelerations", curves({"mean of all joints": (accelerations(result), BLUE)}, seconds=result.duration, unit="rad/s²")),
+        ("Limits touched", _limits(result)),
+    ]
+    write(path, page(f"Retargeted to {result.skeleton.name}", sections))
+
+
+def smooth_page(before: Motion, after: Motion, path: str | PathLike[str]) -> None:
+    """Write the report of a smoothed motion."""
+    from posable.tracking.contacts import find_contacts
+
+    contacts = find_contacts(before)
+    old, new = accelerations(before), accelerations(after)
+    change = np.abs(after.poses - before.poses)
+    summary = [
+        ("frames", f"{len(after)} at {after.fps:g} Hz"),
+        ("mean acceleration", f"{old.mean():.2f} before, {new.mean():.2f} after [rad/s²]"),
+        ("largest change of a joint", f"{change.max(initial=0.0):.4f} [rad, m]"),
+        ("feet slip", f"{millimetres(contacts.slips(before))} before; {millimetres(contacts.slips(after))} after"),
+    ]
+    lines = {"before": (old, GREY), "after": (new, BLUE)}
+    sections = [
+        ("Summary", table(summary)),
+        ("Accelerations", curves(lines, seconds=after.duration, unit="rad/s²")),
+        ("Pictures", _pictures(after)),
+        ("Limits touched", _limits(after)),
+    ]
+    write(path, page(f"Smoothed: {after.name}", sections))
+
+
+def _pictures(motion: Motion) -> str:
+    frames = np.unique(np.linspace(0, max(len(motion) - 1, 0), 6).astype(int)) if len(motion) else []
+    return "".join(
+        f"<figure>{figure_picture(motion.skeleton, motion.poses[t])}<figcaption>frame {t}</figcaption></figure>" for t in frames
+    )
+
+
+def _limits(motion: Motion) -> str:
+    skeleton = motion.skeleton
+    rows = []
+    for i, name in enumerate(skeleton.dof_names):
+        if skeleton.lower[i] < skeleton.upper[i]:
+            at = (motion.poses[:, i] <= skeleton.lower[i] + 1e-6) | (motion.poses[:, i] >= skeleton.upper[i] - 1e-6)
+            if at.any():
+                rows.append((float(at.mean()), name))
+    return table([(name, f"{share:.1%} of the frames") for share, name in sorted(rows, reverse=True)[:30]]) or "none"

@@ -1,0 +1,290 @@
+"""Motion from one figure to another, human or robot: bones point the same way, feet stand where they stood, limits hold.
+
+Bone directions and the turns of pelvis, chest, head and feet are what two bodies of different build share; they become
+goals, and so does the scaled place of every foot. Contacts found in the source are then locked in the target, and one
+optimisation over all frames makes the result smooth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from posable.errors import PosableError, unknown
+from posable.formats.axes import turn_up
+from posable.goals import Direction, Orientation, Position
+from posable.goals.goal import Goal
+from posable.kernels.fields import OFF, ROBUST
+from posable.kernels.joints import SLIDE
+from posable.kinematics import Frames, forward
+from posable.motion import Motion
+from posable.problem import Problem
+from posable.skeleton import Skeleton, limits_of
+from posable.tracking.bodyplan import ROLES, SIDES, BodyPlan, body_plan
+from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
+from posable.tracking.contacts import Contacts, find_contacts, held_places
+from posable.tracking.gaps import blend_weight
+from posable.tracking.pacing import Pace, Walker
+from posable.tracking.roots import free_joint, place_root, with_free_root
+from posable.tracking.smoothing import smooth_goals
+
+PIECE, LEAD = 2048, 96  # frames
+SECONDS = 0.06  # [s] of the smoothing
+TURNING = {"pelvis": 1.0, "chest": 0.3, "head": 0.1, "ankle.L": 0.3, "ankle.R": 0.3}  # weights, in leg lengths squared
+BONES = (
+    ("hip", "knee", 0.1), ("knee", "ankle", 0.1), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5), ("wrist", "hand", 0.05),
+)  # fmt: skip
+PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT = 1.0, 3.0, 300.0
+
+SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
+WALK = Pace(most=20, gain=1e-5, damping=1e-2, pull=1e-4)
+
+
+@dataclass(frozen=True, eq=False)
+class Retargeted(Motion):
+    """A motion on another figure. mapping {role: (source joint, target joint)}; contacts of the target's feet; scale."""
+
+    mapping: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    contacts: Contacts | None = None
+    scale: float = 1.0
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{len(self)} frames at {self.fps:g} fps, scaled by {self.scale:.3f}"]
+        if self.contacts is not None and self.contacts.points:
+            slips = self.contacts.slips(self)
+            if len(slips):
+                lines.append(f"  {len(slips)} foot contacts, slipping {slips.mean() * 1e3:.1f} mm on average, {slips.max() * 1e3:.1f} at most")
+        lines += [f"  {note}" for note in self.notes]
+        lines += [f"  {role:11s} {source} -> {target}" for role, (source, target) in self.mapping.items()]
+        return "\n".join(lines)
+
+    def save_report(self, path: Any) -> None:
+        """Write what happened as one HTML file that needs no other."""
+        from posable.tracking.reporting import retarget_page
+
+        retarget_page(self, path)
+
+
+def infer_mapping(
+    source: Skeleton, target: Skeleton, mapping: Mapping[str, str | None] | None = None
+) -> dict[str, tuple[str, str]]:
+    """Return {role: (source joint, target joint)} by names, topology and rest poses.
+
+    mapping {source joint or role: target joint} puts rows right; None instead of a joint leaves the row out.
+    """
+    plan, given, dropped = body_plan(source), {}, set()
+    for key, value in (mapping or {}).items():
+        role = key if key in ROLES else next((role for role, joint in plan.roles.items() if joint == key), None)
+        if role is None:
+            raise unknown("source joint or role", key, (*plan.roles.values(), *plan.roles))
+        if value is None:
+            dropped.add(role)
+        else:
+            target.index(value)
+            given[role] = value
+    theirs = body_plan(target, given)
+    shared = [role for role in ROLES if role in plan and role in theirs and role not in dropped]
+    return {role: (plan[role], theirs[role]) for role in shared}
+
+
+def retarget(
+    motion: Motion,
+    skeleton: Skeleton,
+    mapping: Mapping[str, str | None] | None = None,
+    *,
+    contacts: bool = True,
+    smooth: float = SECONDS,
+    threads: int | None = None,
+    progress: Progress = None,
+    stop: Stop = None,
+) -> Retargeted:
+    """Return the motion on another figure: `print(result)` shows the mapping and how far feet slip.
+
+    mapping {source joint or role: target joint}: what `infer_mapping` should see otherwise. Lengths are scaled by the
+    legs, the target's limits hold, and feet that stand in the source stand in the result (contacts=False: as they come).
+    A figure that is bolted down, as robots in files are, is let loose. smooth [s]: what is faster goes.
+    """
+    if not len(motion):
+        raise PosableError("retarget: expected a motion with frames, got none")
+    figure = with_free_root(skeleton)
+    rows = infer_mapping(motion.skeleton, figure, mapping)
+    notes = [] if figure is skeleton else [f"{figure.joints[0].name} moves freely: in the file it is fixed to the world"]
+    job = _Job(motion, figure, rows)
+    standing = find_contacts(motion, job.source) if contacts else None
+    parts = pieces(len(motion), PIECE, LEAD)
+
+    def work(i: int) -> tuple[np.ndarray, np.ndarray]:
+        return job.solve(parts[i][0], parts[i][2], standing, smooth)
+
+    sizes = [end - begin for _, begin, end in parts]
+    done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="retargeting")
+    total = parts[len(done) - 1][2] if done else 0
+    poses = np.empty((total, figure.size))
+    for i, ((first, begin, end), (piece, _)) in enumerate(zip(parts, done, strict=False)):
+        if i:
+            from posable.tracking.takes import same_branch
+
+            same_branch(figure, poses[begin - 1], piece, begin - 1 - first)
+            poses[first:begin] += blend_weight(begin - first)[:, None] * (piece[: begin - first] - poses[first:begin])
+        poses[begin:end] = piece[begin - first :]
+    found = job.contacts(poses, standing) if standing is not None else None
+    return Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes))
+
+
+class _Job:
+    """A motion, a figure and the mapping between them, as goals."""
+
+    def __init__(self, motion: Motion, figure: Skeleton, rows: Mapping[str, tuple[str, str]]):
+        self.motion, self.figure, self.rows = motion, figure, rows
+        self.source = body_plan(motion.skeleton, {role: pair[0] for role, pair in rows.items()})
+        self.target = body_plan(figure, {role: pair[1] for role, pair in rows.items()})
+        self.solvable = _rigid(figure)
+        self.scale = self.target.leg / self.source.leg
+        turn = turn_up(motion.skeleton.up, figure.up)
+        self.turn = np.eye(3) if turn is None else turn
+        self.rise = self._sole(self.target) - self.scale * self._sole(self.source)
+
+    @staticmethod
+    def _sole(plan: BodyPlan) -> float:
+        """Return how high the ankles are over the lowest point of a figure at rest [m]."""
+        names = (*plan.skeleton.names, *plan.skeleton.site_names)
+        lowest = min(float(plan.rest.position(name) @ plan.up) for name in names)
+        return float(np.mean([plan.place(f"ankle.{side}") @ plan.up for side in SIDES])) - lowest
+
+    # ------------------------------------------------------------------------------------------------------- goals
+
+    def _places(self, frames: Frames, role: str) -> np.ndarray:
+        """Return where a role of the source is (T, 3) [m], in the target's axes."""
+        return frames.position(self.source[role]) @ self.turn.T
+
+    def _turns(self, frames: Frames, role: str) -> np.ndarray:
+        """Return how the target's joint of a role is to be turned (T, 3, 3), from how the source's is turned off its rest."""
+        rest = self.source.rest.rotation_matrix(self.source[role])
+        change = self.turn @ frames.rotation_matrix(self.source[role]) @ rest.T @ self.turn.T
+        return change @ self._facing() @ self.target.rest.rotation_matrix(self.target[role])
+
+    def _facing(self) -> np.ndarray:
+        """Return the turn (3, 3) from the target's axes at rest to the source's."""
+        ours = np.stack([self.target.left, self.target.up, self.target.forward], axis=1)
+        theirs = self.turn @ np.stack([self.source.left, self.source.up, self.source.forward], axis=1)
+        return theirs @ ours.T
+
+    def goals(self, first: int, end: int) -> list[Goal]:
+        """Return the goals of frames first to end, locks not among them."""
+        frames = forward(self.motion.skeleton, self.motion.poses[first:end])
+        up = self.target.up
+        size = self.target.leg**2
+        hips = 0.5 * (self._places(frames, "hip.L") + self._places(frames, "hip.R"))
+        out: list[Goal] = []
+        middle = 0.5 * (self.target.place("hip.L") + self.target.place("hip.R"))
+        point = self.target.rest.convert(middle, to=self.target["pelvis"])
+        place = self.scale * hips + self.rise * up
+        out.append(Position(self.target["pelvis"], place, point=point, weight=PELVIS_WEIGHT, tolerance=np.inf, label="pelvis"))
+        for side in SIDES:
+            place = self.scale * self._places(frames, f"ankle.{side}") + self.rise * up
+            out.append(Position(self.target[f"ankle.{side}"], place, weight=FOOT_WEIGHT, tolerance=np.inf, label=f"foot.{side}"))
+        for role, weight in TURNING.items():
+            if role in self.rows:
+                out.append(
+                    Orientation(self.target[role], self._turns(frames, role), weight=weight * size, tolerance=np.inf, label=role)
+                )
+        for side in SIDES:
+            for upper, lower, weight in BONES:
+                a, b = f"{upper}.{side}", f"{lower}.{side}"
+                if a not in self.rows or b not in self.rows:
+                    continue
+                along = self._places(frames, b) - self._places(frames, a)
+                axis = self.target.rest.convert(self.target.place(b), to=self.target[a])
+                if np.linalg.norm(axis) > 1e-3 * self.target.leg and (np.linalg.norm(along, axis=-1) > 1e-6).all():
+                    axis = axis / np.linalg.norm(axis)
+                    out.append(Direction(self.target[a], axis, along, weight=weight * size, tolerance=np.inf, label=f"{a} bone"))
+        return out
+
+    # ------------------------------------------------------------------------------------------------------ solving
+
+    def solve(self, first: int, end: int, standing: Contacts | None, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the poses (t, n) of frames first to end, and the places of its feet that stand."""
+        goals = self.goals(first, end)
+        problem = Problem(self.solvable, goals)
+        problem.broadcast((end - first,))
+        walker = Walker(problem)
+        start = self._start(goals)
+        walker.home = start[0].copy()
+        walker(SETTLE, start, data=problem.data[:1])
+        poses = np.empty((end - first, self.figure.size))
+        walker(WALK, poses, data=problem.data, last=start[0])
+        places = np.zeros((end - first, 0, 3))
+        if standing is not None and standing.points:
+            mine = Contacts(standing.points, standing.standing[first:end], standing.places[first:end])
+            locks = self.contacts(poses, mine)
+            problem, places = self._locked(goals, locks), locks.places
+            walker = Walker(problem)
+            poses = smooth_goals(problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1)
+        elif seconds > 0.0 and len(poses) > 2:
+            poses = smooth_goals(problem, poses, self.motion.fps, seconds, threads=1)
+        return poses, places
+
+    def _start(self, goals: list[Goal]) -> np.ndarray:
+        """Return the rest pose (1, n) with its root where the first frame wants it."""
+        turned = next(goal for goal in goals if goal.label == "pelvis" and isinstance(goal, Orientation))
+        place = next(goal for goal in goals if goal.label == "pelvis" and isinstance(goal, Position))
+        pose = np.clip(self.solvable.rest, self.solvable.lower, self.solvable.upper)
+        frames = forward(self.figure, pose)
+        name, pelvis = free_joint(self.figure), self.target["pelvis"]
+        assert name is not None  # the figure was given one
+        change = np.asarray(turned.target)[0] @ frames.rotation_matrix(pelvis).T
+        return place_root(self.figure, pose, change @ frames.rotation_matrix(name), np.asarray(place.target)[0])[None].copy()
+
+    def contacts(self, poses: np.ndarray, standing: Contacts) -> Contacts:
+        """Return when and where the target's feet are to stand: when the source's do, where they are in these poses."""
+        back = {joint: role for role, (joint, _) in self.rows.items()}
+        columns = [k for k, point in enumerate(standing.points) if point in back]
+        points = tuple(self.target[back[standing.points[k]]] for k in columns)
+        when = standing.standing[: len(poses), columns]
+        frames = forward(self.figure, poses)
+        paths = np.stack([frames.position(point) for point in points], axis=1) if points else np.zeros((len(poses), 0, 3))
+        return Contacts(points, when, held_places(paths, when))
+
+    def _locked(self, goals: list[Goal], locks: Contacts) -> Problem:
+        """Return the problem with a goal for every foot that stands, switched off where it does not."""
+        targets = np.where(np.isfinite(locks.places), locks.places, 0.0)
+        held = [
+            Position(point, targets[:, k], weight=LOCK_WEIGHT, tolerance=np.inf, label=f"{point} stands")
+            for k, point in enumerate(locks.points)
+        ]
+        problem = Problem(self.solvable, [*goals, *held])
+        problem.broadcast((len(targets),))
+        for k in range(len(locks.points)):
+            problem.data[~locks.standing[:, k], len(goals_springs(problem, len(goals))) + k, ROBUST] = OFF
+        return problem
+
+
+def goals_springs(problem: Problem, count: int) -> list[int]:
+    """Return the springs of a problem's first `count` goals."""
+    return [k for k, owner in enumerate(problem.owners) if owner < count]
+
+
+def _rigid(figure: Skeleton) -> Skeleton:
+    """Return the figure with bones that keep their lengths: slides, but the root's, are held where they rest."""
+    root = free_joint(figure)
+    joints = []
+    for joint in figure.joints:
+        slides = [i for i, dof in enumerate(joint.motion.dofs) if dof.kind == SLIDE]
+        if slides and joint.name != root and len(joint.motion.dofs) > 1:
+            box = limits_of(joint)
+            assert box is not None  # checked when the figure was made
+            rest = np.broadcast_to(np.asarray(joint.rest, dtype=float), (len(joint.motion.dofs),))
+            for i in slides:
+                box[i] = rest[i]
+            joint = replace(joint, limits=box)
+        joints.append(joint)
+    return figure.replace(joints=joints)
+
+
+__all__ = ["Retargeted", "infer_mapping", "retarget"]
+
+
