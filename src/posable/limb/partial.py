@@ -159,11 +159,13 @@ def _search(limb: LimbCore, circle: SpinCircle, reachable: list[tuple[float, flo
         if best is not None:
             spins = best[1] + fine * np.linspace(-1.0, 1.0, 33)
         found = limb.reach_for(circle.targets(spins), swivel=swivel, elbow=None, limits=True, base=base, nearest=False)
-        score = np.minimum(found.clearance, 0.5)
+        score: np.ndarray = np.minimum(found.clearance, 0.5)
         if wanted is not None or swivel is not None:
-            off_spin = 0.0 if wanted is None else np.abs(np.sin(0.5 * (spins - wanted)))
-            off_swivel = 0.0 if swivel is None else np.abs(np.sin(0.5 * (found.swivel - swivel)))
-            score = -off_spin - off_swivel
+            score = np.zeros(len(spins))
+            if wanted is not None:
+                score -= np.abs(np.sin(0.5 * (spins - wanted)))
+            if swivel is not None:
+                score -= np.abs(np.sin(0.5 * (found.swivel - swivel)))
         for k in np.flatnonzero(found.ok):
             if best is None or score[k] > best[0]:
                 best = (float(score[k]), float(spins[k]), float(found.swivel[k]))
