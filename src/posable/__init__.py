@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.skeleton import Skeleton as Skeleton
     from posable.skeleton import Universal as Universal
     from posable.skeleton import from_dh as from_dh
-    from posable.solvers.blocking import Block as Block
+    from posable.solvers.result import Block as Block
     from posable.solvers.result import Result as Result
     from posable.solvers.result import Status as Status
     from posable.tracking import calibrate as calibrate
@@ -77,7 +77,7 @@ _HOME = {
     "Reach": "posable.workspace",
     "reach": "posable.workspace",
     "jacobian": "posable.jacobians",
-    "Block": "posable.solvers.blocking",
+    "Block": "posable.solvers.result",
     "Explanation": "posable.explanation",
     "Problem": "posable.problem",
     "Result": "posable.solvers.result",
