@@ -14,11 +14,15 @@ WORST_SLIP = 0.005  # [m] of a foot that stands
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("retarget", help="motion on another figure, human or robot; feet keep their contacts")
+    parser = subparsers.add_parser(
+        "retarget", help="motion on another figure, human or robot; feet keep their contacts"
+    )
     parser.add_argument("file", metavar="MOTION")
     parser.add_argument("--to", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
     parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
-    parser.add_argument("--map", action="append", default=[], metavar="FROM=TO", help="a joint's counterpart; FROM= leaves it out")
+    parser.add_argument(
+        "--map", action="append", default=[], metavar="FROM=TO", help="a joint's counterpart; FROM= leaves it out"
+    )
     parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
     parser.add_argument("--smooth", type=float, default=0.06, metavar="SECONDS", help="take away what is faster")
     parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")

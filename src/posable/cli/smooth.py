@@ -48,7 +48,11 @@ def run(args: argparse.Namespace) -> int:
         result.save_report(args.report)
     before, after = mean_acceleration(scene.motion), mean_acceleration(result)
     if args.json:
-        print(json.dumps({"frames": len(result), "acceleration_before": before, "acceleration_after": after, "out": args.out}))
+        print(
+            json.dumps(
+                {"frames": len(result), "acceleration_before": before, "acceleration_after": after, "out": args.out}
+            )
+        )
     else:
         print(f"{len(result)} frames: mean acceleration {before:.2f} before, {after:.2f} after [rad/s^2]")
     return 0

@@ -19,9 +19,13 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
     parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
     parser.add_argument("--smooth", type=float, default=0.0, metavar="SECONDS", help="take away what is faster")
-    parser.add_argument("--as-is", action="store_true", help="the figure has the actor's lengths and markers: do not calibrate")
+    parser.add_argument(
+        "--as-is", action="store_true", help="the figure has the actor's lengths and markers: do not calibrate"
+    )
     parser.add_argument("--symmetric", action="store_true", help="left and right bones have one length")
-    parser.add_argument("--attach", action="append", default=[], metavar="MARKER=JOINT", help="which bone a marker sits on")
+    parser.add_argument(
+        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="which bone a marker sits on"
+    )
     parser.add_argument("--no-limits", action="store_true", help="let joints go past their limits")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
@@ -57,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.as_is:
         given = attachments(args.attach)
         figure = ps.calibrate(figure, scene.markers, given, symmetric=args.symmetric, limits=limits)
-    take = ps.track(figure, scene.markers, smooth=args.smooth, limits=limits, threads=args.threads, progress=not args.json)
+    take = ps.track(
+        figure, scene.markers, smooth=args.smooth, limits=limits, threads=args.threads, progress=not args.json
+    )
     if args.out:
         ps.save(args.out, take.motion)
     if args.report:
@@ -67,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({
             "frames": report.frames, "seconds": report.seconds, "mean_error": report.mean,
-            "marker_errors": dict(report.marker_errors), "failed": lost, "repaired": report.count(1), "blind": report.count(3),
+            "marker_errors": dict(report.marker_errors), "failed": lost, "repaired": report.count(1),
+            "blind": report.count(3),
             "outliers": [list(o) for o in report.outliers], "gaps": [list(g) for g in report.gaps],
             "unmatched": list(report.unmatched), "out": args.out, "report": args.report, "stopped": report.stopped,
         }))  # fmt: skip

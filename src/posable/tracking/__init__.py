@@ -1,13 +1,15 @@
 """Motion: from markers and paths to clean animation."""
 
 from posable.tracking.bodyplan import BodyPlan, body_plan
-from posable.tracking.calibration import Calibration, calibrate
+from posable.tracking.calibration import calibrate
 from posable.tracking.contacts import Contacts, find_contacts
+from posable.tracking.fitting import Calibration
 from posable.tracking.following import Followed, follow
 from posable.tracking.keyframes import keyframes
+from posable.tracking.results import Report, Take
 from posable.tracking.retargeting import Retargeted, infer_mapping, retarget
 from posable.tracking.smoothing import Smoothed, smooth
-from posable.tracking.takes import Report, Take, track
+from posable.tracking.takes import track
 
 __all__ = [
     "BodyPlan", "Calibration", "Contacts", "Followed", "Report", "Retargeted", "Smoothed", "Take",

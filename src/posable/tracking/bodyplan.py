@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,8 +41,8 @@ LEG, ARM = "leg", "arm"
 _LIMB_WORDS = {
     LEG: ("leg", "femur", "thigh", "hip", "knee", "tibia", "shin", "calf", "shank", "ankle", "foot", "toe", "sole"),
     ARM: (
-        "arm", "humerus", "shoulder", "shldr", "clavicle", "collar", "scapula", "elbow", "radius", "wrist", "hand", "finger",
-        "thumb", "gripper",
+        "arm", "humerus", "shoulder", "shldr", "clavicle", "collar", "scapula", "elbow", "radius", "wrist", "hand",
+        "finger", "thumb", "gripper",
     ),
 }  # fmt: skip
 _NECK_WORDS, _HEAD_WORDS = ("neck",), ("head", "skull")
@@ -142,7 +143,7 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None) -> Bod
     missing = [role for role in ("hip.L", "hip.R", "knee.L", "knee.R", "ankle.L", "ankle.R") if role not in found]
     if missing:
         raise PosableError(
-            f"body plan of {skeleton.name or 'the figure'}: expected joints for {', '.join(missing)}, found none by name; "
+            f"body plan of {skeleton.name or 'the figure'}: expected joints for {', '.join(missing)}, found none; "
             f"give them as roles={{{missing[0]!r}: 'joint'}}; joints: {', '.join(skeleton.names[:40])}"
         )
     found |= tree.trunk(found)
@@ -188,7 +189,7 @@ class _Tree:
     def limb(
         self, side: str, kind: str, vocabulary: Mapping[str, Sequence[str]], three: tuple[str, str, str]
     ) -> dict[str, str]:
-        """Return {role: joint} of one limb: by the words, and for its three places by geometry where words are missing."""
+        """Return {role: joint} of one limb: by words, or its three places by geometry."""
         chain = self._chain(side, kind)
         if not chain:
             return {}
@@ -226,7 +227,7 @@ class _Tree:
         for name in mine:
             path = [joint for joint in self.path(name) if joint in mine]
             places = [self.rest.position(joint) for joint in path]
-            total = sum(float(np.linalg.norm(b - a)) for a, b in zip(places[:-1], places[1:], strict=True))
+            total = sum(float(np.linalg.norm(b - a)) for a, b in pairwise(places))
             thumb = 0.5 if any("thumb" in self.words[joint][1] for joint in path) else 1.0
             if total * thumb > length + 1e-9 or (len(path) > len(best) and total * thumb > length - 1e-9):
                 best, length = path, total * thumb
@@ -247,7 +248,7 @@ class _Tree:
 
     def _length(self, chain: Sequence[str]) -> float:
         places = [self.rest.position(name) for name in chain]
-        return sum(float(np.linalg.norm(b - a)) for a, b in zip(places[:-1], places[1:], strict=True)) or 1.0
+        return sum(float(np.linalg.norm(b - a)) for a, b in pairwise(places)) or 1.0
 
     def _longest(self, chain: list[str], three: tuple[str, str, str]) -> dict[str, str]:
         """Return the three joints at the ends of a limb's longest two bones in a row."""
@@ -261,8 +262,8 @@ class _Tree:
         if len(groups) < 3:
             return {}
         places = [self.rest.position(group[0]) for group in groups]
-        bones = [float(np.linalg.norm(b - a)) for a, b in zip(places[:-1], places[1:], strict=True)]
-        i = int(np.argmax([a + b for a, b in zip(bones[:-1], bones[1:], strict=True)]))
+        bones = [float(np.linalg.norm(b - a)) for a, b in pairwise(places)]
+        i = int(np.argmax([a + b for a, b in pairwise(bones)]))
         return {three[0]: groups[i][-1], three[1]: groups[i + 1][-1], three[2]: groups[i + 2][-1]}
 
     def trunk(self, found: Mapping[str, str]) -> dict[str, str]:

@@ -8,67 +8,21 @@ complement), so that a step knows how the poses will answer. A handful of steps 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from posable.errors import PosableError, unknown
 from posable.formats.axes import markers_with_up
-from posable.kinematics import forward, place_bodies
+from posable.kinematics import forward
 from posable.motion import Markers
-from posable.problem import path_of
-from posable.skeleton import Site, Skeleton
-from posable.tracking.bodyplan import BodyPlan, body_plan, words_of
+from posable.skeleton import Skeleton
+from posable.tracking.bodyplan import BodyPlan, body_plan
+from posable.tracking.fitting import Fit
 from posable.tracking.markersets import base_name, guess
-from posable.tracking.pacing import Pace, marker_walker
-from posable.tracking.roots import best_turn, move_figure
 
 FRAMES = 64  # chosen from a take
 CANDIDATES = 400  # frames among which they are chosen
-STEPS = 25  # of Gauss-Newton
-NOISE = 0.01  # [m]: how well a marker is expected to fit
-OFFSET_SPREAD = 0.10  # [m]: how far a first guess of an offset may be off
-LENGTH_SPREAD = 0.10  # how much one bone's length may differ, against the whole figure's
-POSE_PULL = 1e-4  # [m^2/rad^2]: of what no marker holds, to the rest pose
-STICKS = 0.7  # part of its scatter at which a marker counts as sitting on another bone
-LOOSE = 0.03  # [m]: scatter beyond which a marker of unknown name sits on no bone
-
-_SETTLE = Pace(most=100, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-1)
-_REFINE = Pace(most=15, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-3)
-
-
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """How an actor was fitted. In `actor.info["calibration"]`; print it.
-
-    before, after [m]: mean marker error over the chosen frames, with the first guesses and in the end. markers {name:
-    (bone, error [m])}. scale: of the whole figure; lengths {joint: factor beyond it}. left_out: markers of the take that
-    sit on no bone. frames: those used.
-    """
-
-    before: float
-    after: float
-    markers: Mapping[str, tuple[str, float]]
-    scale: float
-    lengths: Mapping[str, float]
-    left_out: tuple[str, ...]
-    frames: tuple[int, ...]
-    steps: int
-
-    def __str__(self) -> str:
-        worst = sorted(self.markers.items(), key=lambda item: -item[1][1])[:5]
-        changed = sorted(self.lengths.items(), key=lambda item: -abs(item[1] - 1.0))[:5]
-        lines = [
-            f"calibrated on {len(self.frames)} frames: mean marker error {self.before * 1e3:.1f} mm before, "
-            f"{self.after * 1e3:.1f} mm after {self.steps} steps; figure scaled by {self.scale:.3f}",
-            "  worst markers: " + ", ".join(f"{name} on {bone} {error * 1e3:.1f} mm" for name, (bone, error) in worst),
-            "  bones that changed most: " + ", ".join(f"{name} {factor:.3f}" for name, factor in changed),
-        ]
-        if self.left_out:
-            lines.append(f"  left out: {', '.join(self.left_out)}")
-        return "\n".join(lines)
 
 
 def calibrate(
@@ -84,8 +38,8 @@ def calibrate(
 ) -> Skeleton:
     """Return the actor: the figure with the lengths of the person in the take, and a site for every marker.
 
-    attachments: {marker: joint} or {marker: (joint, offset (3,) [m])}; what it leaves open comes from the figure's sites
-    of the same name, from the names of the usual sets (Plug-in Gait, HDM05, CMU), or, for other names, from the bone on
+    attachments: {marker: joint} or {marker: (joint, offset (3,) [m])}; what it leaves open comes from the sites of
+    the same name, from the names of the usual sets (Plug-in Gait, HDM05, CMU), or, for other names, from the bone on
     which the marker moves least. frames: which to use; by default those with the most different poses.
     symmetric: left and right bones keep one length. lengths=False fits the offsets alone. roles {role: joint} helps
     where a figure's names say too little. `print(actor.info["calibration"])` tells how it went.
@@ -102,7 +56,7 @@ def calibrate(
         )
     known = [names.index(name) for name in attached]
     chosen = _choose(places[:, known], frames)
-    fit = _Fit(skeleton, attached, places[np.ix_(chosen, known)], symmetric, lengths, limits)
+    fit = Fit(skeleton, attached, places[np.ix_(chosen, np.array(known))], symmetric, lengths, limits)
     before = fit.settle()
     steps = fit.run()
     if fit.reattach():
@@ -160,7 +114,7 @@ def _attach(
 
 
 def _choose(places: np.ndarray, frames: Iterable[int] | None) -> np.ndarray:
-    """Return the frames to use: as given, or the most different ones, farthest first, among those that show the most."""
+    """Return the frames to use: as given, or half as they come and half the most different ones."""
     total = len(places)
     if frames is not None:
         chosen = np.array(sorted({int(frame) for frame in frames}), dtype=int)
@@ -183,330 +137,3 @@ def _choose(places: np.ndarray, frames: Iterable[int] | None) -> np.ndarray:
         picked.append(int(np.argmax(far)))
         far = np.minimum(far, np.linalg.norm(shape - shape[picked[-1]], axis=1))
     return np.sort(candidates[np.unique(picked)])
-
-
-class _Fit:
-    """The state of a calibration: offsets (M, 3) and factors of bone lengths (G,), and the poses (K, n) of its frames."""
-
-    def __init__(self, skeleton, attached, places, symmetric, lengths, limits):
-        self.generic = skeleton
-        self.names = list(attached)
-        self.joints = [joint for joint, _ in attached.values()]
-        self.guesses = np.array([offset for _, offset in attached.values()])
-        self.places = places  # (K, M, 3) [m], NaN where unseen
-        self.limits = limits
-        self.groups = _length_groups(skeleton, symmetric) if lengths else {}
-        self.factors = np.ones(len(set(self.groups.values())))
-        self.scale = self._first_scale()
-        self.offsets = self.guesses * self.scale
-        self.guesses = self.offsets.copy()
-        self.poses = np.empty((0, skeleton.size))
-        self.energy = np.inf
-
-    def _first_scale(self) -> float:
-        """Return how large the actor is against the generic figure: by distances of markers on one bone or on neighbours."""
-        rest = forward(self.generic, self.generic.rest)
-        at_rest = np.array([rest.convert(o, from_=j) for j, o in zip(self.joints, self.guesses, strict=True)])
-        parent = {joint.name: joint.parent for joint in self.generic.joints}
-        ours, theirs = 0.0, 0.0
-        for a, first in enumerate(self.joints):
-            for b, second in enumerate(self.joints[:a]):
-                if first == second or parent[first] == second or parent[second] == first:
-                    gaps = np.linalg.norm(self.places[:, a] - self.places[:, b], axis=-1)
-                    if np.isfinite(gaps).any():
-                        ours += float(np.linalg.norm(at_rest[a] - at_rest[b]))
-                        theirs += float(np.nanmedian(gaps))
-        return theirs / ours if ours > 0.0 and theirs > 0.0 else 1.0
-
-    # ------------------------------------------------------------------------------------------------------ figures
-
-    def figure(self, *, sites: bool = True) -> Skeleton:
-        """Return the figure as it is fitted now."""
-        joints = []
-        for joint in self.generic.joints:
-            factor = self.scale * self._factor(joint.name)
-            base = np.asarray(joint.offset, dtype=float)
-            center = np.asarray(joint.center, dtype=float) * self.scale * self._factor_below(joint.name)
-            joints.append(replace(joint, offset=base if joint.parent is None else base * factor, center=center))
-        others = [
-            replace(site, offset=np.asarray(site.offset, dtype=float) * self.scale * self._factor_below(site.joint))
-            for site in self.generic.sites
-            if site.name not in self.names
-        ]
-        mine = [Site(n, j, o) for n, j, o in zip(self.names, self.joints, self.offsets, strict=True)] if sites else []
-        return self.generic.replace(joints=joints, sites=others + mine)
-
-    def _factor(self, joint: str) -> float:
-        return float(self.factors[self.groups[joint]]) if joint in self.groups else 1.0
-
-    def _factor_below(self, joint: str) -> float:
-        """Return the factor of what hangs on a joint: of its children's offsets, or its own where it has none."""
-        below = [self._factor(child.name) for child in self.generic.joints if child.parent == joint]
-        return float(np.mean(below)) if below else self._factor(joint)
-
-    # -------------------------------------------------------------------------------------------------------- poses
-
-    def settle(self) -> float:
-        """Find the poses from nothing: the root from the trunk's markers, then every joint; return the mean error [m]."""
-        figure = self.figure()
-        rest = forward(figure, figure.rest)
-        at_rest = np.array([rest.position(name) for name in self.names])
-        trunk = _trunk_weights(figure, self.joints)
-        starts = []
-        for targets in self.places:
-            r, t = best_turn(at_rest, targets, trunk)
-            starts.append(move_figure(figure, figure.rest, r, t))
-        self.poses = np.array(starts)
-        errors, notes = self._solve(figure, _SETTLE)
-        energies = notes[:, 0]
-        usual = np.median(energies)
-        for k in np.flatnonzero(energies > 4.0 * usual):  # caught in a wrong bend: start from a frame that is not
-            best = int(np.argmin(energies))
-            r, t = best_turn(self._model(figure, self.poses[best]), self.places[k], trunk)
-            trial = move_figure(figure, self.poses[best], r, t)[None].copy()
-            kept = self.poses[k].copy()
-            self.poses[k] = trial
-            _, again = self._solve(figure, _SETTLE, slice(k, k + 1))
-            if again[0, 0] >= energies[k]:
-                self.poses[k] = kept
-        errors, notes = self._solve(figure, _REFINE)
-        self.energy = self._total(notes)
-        return float(np.nanmean(errors))
-
-    def _model(self, figure: Skeleton, pose: np.ndarray) -> np.ndarray:
-        frames = forward(figure, pose)
-        return np.array([frames.position(name) for name in self.names])
-
-    def _solve(self, figure: Skeleton, pace: Pace, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        walker = marker_walker(figure, self.names, limits=self.limits)
-        walker.pull = _pull_shares(figure)
-        return walker(pace, self.poses[part], targets=self.places[part])
-
-    def _total(self, notes: np.ndarray) -> float:
-        prior = 0.5 * self._prior_weights() @ np.square(self._parameters() - self._prior())
-        spread = self.factors - (self.factors.mean() if len(self.factors) else 0.0)
-        return float(notes[:, 0].sum() + prior + 0.5 * self._length_weight() * spread @ spread)
-
-    # --------------------------------------------------------------------------------------------------- parameters
-
-    def _parameters(self) -> np.ndarray:
-        return np.concatenate([self.offsets.ravel(), self.factors])
-
-    def _prior(self) -> np.ndarray:
-        return np.concatenate([self.guesses.ravel(), np.ones(len(self.factors))])
-
-    def _prior_weights(self) -> np.ndarray:
-        offsets = np.full(self.offsets.size, len(self.places) * (NOISE / OFFSET_SPREAD) ** 2)
-        return np.concatenate([offsets, np.full(len(self.factors), 1e-6)])
-
-    def _length_weight(self) -> float:
-        """Stiffness of the bones' factors towards their mean: what fits badly does so in every frame, so it counts in each."""
-        return len(self.places) * (NOISE / LENGTH_SPREAD) ** 2
-
-    def _put(self, parameters: np.ndarray) -> None:
-        self.offsets = parameters[: self.offsets.size].reshape(-1, 3)
-        self.factors = parameters[self.offsets.size :]
-
-    def run(self) -> int:
-        """Take Gauss-Newton steps until they gain nothing; return how many."""
-        damping, steps = 1e-4, 0
-        while steps < STEPS and damping < 1e4:
-            steps += 1
-            figure = self.figure()
-            matrix, slope = self._normal_equations(figure)
-            old, poses, energy = self._parameters(), self.poses.copy(), self.energy
-            change = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), slope)
-            if len(self.factors):  # a step that turns a figure inside out is no step
-                change *= min(1.0, 0.2 / max(np.abs(change[self.offsets.size :]).max(), 1e-12))
-            self._put(old + change)
-            _, notes = self._solve(self.figure(), _REFINE)
-            self.energy = self._total(notes)
-            if self.energy < energy:
-                damping = max(damping * 0.2, 1e-8)
-                if energy - self.energy < 1e-4 * energy:
-                    break
-            else:
-                self._put(old)
-                self.poses, self.energy = poses, energy
-                damping = max(damping, 1e-5) * 10.0
-        return steps
-
-    def _normal_equations(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray]:
-        """Return matrix (P, P) and slope (P,) of the energy over offsets and factors, the poses eliminated.
-
-        In the frame of its bone a marker moves as its offset does: that part of the Jacobian is the identity.
-        """
-        residuals, by_pose, by_factor, seen = self._jacobians(figure)
-        m, g = self.offsets.size, len(self.factors)
-        pulls = POSE_PULL * _pull_shares(figure)
-        matrix, slope = np.zeros((m + g, m + g)), np.zeros(m + g)
-        for k in range(len(self.poses)):
-            by = np.hstack([np.diag(seen[k]), by_factor[k]])
-            free = by_pose[k].any(axis=0)
-            jacobian = by_pose[k][:, free]
-            inner = jacobian.T @ jacobian + np.diag(pulls[free] + 1e-9)
-            cross = np.hstack([jacobian.T, jacobian.T @ by_factor[k]])
-            force = jacobian.T @ residuals[k] + (pulls * (self.poses[k] - figure.rest))[free]
-            root = np.linalg.cholesky(inner)
-            half = solve_triangular(root, np.hstack([cross, force[:, None]]), lower=True, check_finite=False)
-            matrix[:m, :m] += np.diag(seen[k])
-            matrix[:m, m:] += by_factor[k]
-            matrix[m:, m:] += by_factor[k].T @ by_factor[k]
-            matrix -= half[:, :-1].T @ half[:, :-1]
-            slope += by.T @ residuals[k] - half[:, :-1].T @ half[:, -1]
-        matrix[m:, :m] = matrix[:m, m:].T
-        weights = self._prior_weights()
-        matrix += np.diag(weights)
-        slope += weights * (self._parameters() - self._prior())
-        if g:
-            stiff = self._length_weight() * (np.eye(g) - 1.0 / g)
-            matrix[m:, m:] += stiff
-            slope[m:] += stiff @ self.factors
-        return matrix, slope
-
-    def _jacobians(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return residuals (K, 3M), their derivatives by pose (K, 3M, n) and by factor (K, 3M, G), and seen (K, 3M).
-
-        Each marker's rows are in the frame of its bone; those of unseen markers are zero, and so are the columns of
-        degrees of freedom that a limit holds.
-        """
-        k, m, n = len(self.poses), len(self.names), figure.size
-        frames = forward(figure, self.poses)
-        _, _, twists = place_bodies(figure, self.poses, twists=True)
-        seen = np.isfinite(self.places).all(axis=-1)
-        residuals, by_pose, by_factor = (
-            np.zeros((k, m, 3)),
-            np.zeros((k, m, 3, n)),
-            np.zeros((k, m, 3, len(self.factors))),
-        )
-        joints = {joint.name: joint for joint in self.generic.joints}
-        turns = {name: frames.rotation_matrix(name) for name in joints}
-        for i, (name, bone) in enumerate(zip(self.names, self.joints, strict=True)):
-            model = frames.position(name)
-            path = sorted(path_of(figure, int(figure.frame_bodies[figure.frame(bone)])))
-            by_pose[:, i, :, path] = np.swapaxes(
-                np.cross(twists[:, path, :3], model[:, None]) + twists[:, path, 3:], 0, 1
-            )
-            residuals[:, i] = np.where(seen[:, i, None], model - self.places[:, i], 0.0)
-            joint = joints[bone]
-            while joint.parent is not None:
-                if joint.name in self.groups:
-                    column = turns[joint.parent] @ (np.asarray(joint.offset, dtype=float) * self.scale)
-                    by_factor[:, i, :, self.groups[joint.name]] += column
-                joint = joints[joint.parent]
-            inverse = np.swapaxes(turns[bone], -1, -2)
-            residuals[:, i] = (inverse @ residuals[:, i, :, None])[..., 0]
-            by_pose[:, i], by_factor[:, i] = inverse @ by_pose[:, i], inverse @ by_factor[:, i]
-        by_pose[~seen], by_factor[~seen] = 0.0, 0.0
-        if self.limits:
-            slope = np.einsum("kmxn,kmx->kn", by_pose, residuals)
-            at_lower, at_upper = self.poses <= figure.lower + 1e-9, self.poses >= figure.upper - 1e-9
-            by_pose *= ~((at_lower & (slope > 0.0)) | (at_upper & (slope < 0.0)))[:, None, None, :]
-        rows = (k, 3 * m)
-        return (
-            residuals.reshape(rows),
-            by_pose.reshape(*rows, n),
-            by_factor.reshape(*rows, -1),
-            np.repeat(seen, 3, axis=1) * 1.0,
-        )
-
-    # ------------------------------------------------------------------------------------------- which bone it is on
-
-    def _scatter(self, figure: Skeleton, joint: str, track: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return how far a marker's places (K, 3) scatter in a joint's frame [m, root mean square], and their middle."""
-        local = forward(figure, self.poses).convert(track, to=joint)
-        good = local[np.isfinite(local).all(axis=-1)]
-        if len(good) < 3:
-            return np.inf, np.zeros(3)
-        middle = np.median(good, axis=0)
-        return float(np.sqrt(np.mean(np.sum((good - middle) ** 2, axis=-1)))), middle
-
-    def reattach(self) -> bool:
-        """Move markers to a neighbouring bone on which they sit much more firmly; return whether any was moved."""
-        figure = self.figure()
-        moved = False
-        parent = {joint.name: joint.parent for joint in figure.joints}
-        for i, (name, joint) in enumerate(zip(self.names, self.joints, strict=True)):
-            near = [parent[joint], *(other for other, above in parent.items() if above == joint)]
-            here, _ = self._scatter(figure, joint, self.places[:, i])
-            options = [(*self._scatter(figure, other, self.places[:, i]), other) for other in near if other is not None]
-            best = min(options, key=lambda option: option[0], default=None)
-            if best is not None and best[0] < STICKS * here and here > 0.5 * NOISE and name:
-                self.joints[i], self.offsets[i], self.guesses[i] = best[2], best[1], best[1]
-                moved = True
-        if moved:
-            _, notes = self._solve(self.figure(), _REFINE)
-            self.energy = self._total(notes)
-        return moved
-
-    def adopt(self, name: str, track: np.ndarray) -> bool:
-        """Put a marker of unknown name on the bone where it moves least; return whether it sits firmly enough on any."""
-        figure = self.figure()
-        bones = [joint.name for joint in figure.joints if joint.motion.dofs]
-        scatter, middle, bone = min(
-            ((*self._scatter(figure, joint, track), joint) for joint in bones), key=lambda option: option[0]
-        )
-        if not scatter < LOOSE:
-            return False
-        self.names.append(name)
-        self.joints.append(bone)
-        self.offsets = np.vstack([self.offsets, middle])
-        self.guesses = np.vstack([self.guesses, middle])
-        self.places = np.concatenate([self.places, track[:, None]], axis=1)
-        _, notes = self._solve(self.figure(), _REFINE)
-        self.energy = self._total(notes)
-        return True
-
-    def actor(self, before: float, steps: int, left_out: tuple[str, ...], frames: tuple[int, ...]) -> Skeleton:
-        """Return the fitted figure, with its calibration in `info`."""
-        figure = self.figure()
-        errors, _ = self._solve(figure, _REFINE)
-        mean = np.nanmean(errors, axis=0)
-        middle = float(self.factors.mean()) if len(self.factors) else 1.0
-        found = Calibration(
-            before,
-            float(np.nanmean(errors)),
-            {n: (j, float(e)) for n, j, e in zip(self.names, self.joints, mean, strict=True)},
-            self.scale * middle,
-            {joint: self._factor(joint) / middle for joint in self.groups},
-            left_out,
-            frames,
-            steps,
-        )
-        best_first = self.poses[np.argsort(np.nanmean(errors, axis=1))]
-        return figure.replace(info={**figure.info, "calibration": found, "calibration_poses": best_first})
-
-
-def _length_groups(skeleton: Skeleton, symmetric: bool) -> dict[str, int]:
-    """Return {joint: number of its factor}: every bone has one, or, symmetric, left and right share one."""
-    out: dict[str, int] = {}
-    keys: dict[tuple[int, str], int] = {}
-    depth: dict[str, int] = {}
-    for joint in skeleton.joints:
-        depth[joint.name] = depth[joint.parent] + 1 if joint.parent is not None else 0
-        if joint.parent is None or not np.any(joint.offset):
-            continue
-        side, word = words_of(joint.name)
-        key = (depth[joint.name], word) if symmetric and side else (-1, joint.name)
-        out[joint.name] = keys.setdefault(key, len(keys))
-    return out
-
-
-def _trunk_weights(skeleton: Skeleton, joints: list[str]) -> np.ndarray:
-    """Return (M,) weights of the markers for the root's first place: little for those that hang on many joints."""
-    depth: dict[str, int] = {}
-    for joint in skeleton.joints:
-        moves = len(joint.motion.dofs) if joint.parent is not None else 0
-        depth[joint.name] = moves + (depth[joint.parent] if joint.parent is not None else 0)
-    levels = np.array([depth[joint] for joint in joints], dtype=float)
-    return np.exp(-0.25 * (levels - levels.min()))
-
-
-def _pull_shares(skeleton: Skeleton) -> np.ndarray:
-    """Return (n,) shares of a pull to the rest pose: none for what moves the whole figure."""
-    out = np.ones(skeleton.size)
-    for joint in skeleton.joints:
-        if joint.motion.dofs:
-            out[skeleton.index(joint.name)] = 0.0
-            break
-    return out

@@ -1,4 +1,4 @@
-"""Long work in pieces: the same pieces for any number of threads, so that the result is the same; stopped between them."""
+"""Long work in pieces: the same for any number of threads, so that the result is too; stopped between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BAR_AFTER = 1.0  # [s]: work that is shorter shows no bar
 
 
 def pieces(total: int, size: int, lead: int = 0) -> list[tuple[int, int, int]]:
-    """Return (first frame to work on, first frame that counts, end) of the pieces of a clip; each begins `lead` early."""
+    """Return (first frame to work on, first frame that counts, end) of a clip's pieces; each begins `lead` early."""
     return [(max(0, start - lead), start, min(start + size, total)) for start in range(0, total, size)]
 
 

@@ -23,8 +23,8 @@ BREAK = 0.05  # [s] of movement inside a contact that does not end it
 class Contacts:
     """When points of a figure stand still on the ground.
 
-    points: names of joints or sites. standing (T, P): whether each stands. places (T, P, 3) [m]: where, the same through
-    one contact; NaN where it does not stand.
+    points: names of joints or sites. standing (T, P): whether each stands. places (T, P, 3) [m]: where, the same
+    through one contact; NaN where it does not stand.
     """
 
     points: tuple[str, ...]
@@ -36,7 +36,7 @@ class Contacts:
         return [(point, a, b) for k, point in enumerate(self.points) for a, b in runs(self.standing[:, k])]
 
     def slips(self, motion: Motion) -> np.ndarray:
-        """Return, for every contact, how far its point moves along the ground in a motion [m]: its largest excursion."""
+        """Return, for every contact, how far its point strays along the ground in a motion [m], at most."""
         up = _up(motion.skeleton)
         out = []
         frames = forward(motion.skeleton, motion.poses)

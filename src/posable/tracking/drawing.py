@@ -16,8 +16,8 @@ MOST_POINTS = 1500  # of a curve: more than a screen has
 
 def _svg(width: float, height: float, body: str) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" '
-        f'font-family="sans-serif" font-size="11">{body}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" font-family="sans-serif" font-size="11">{body}</svg>'
     )
 
 
@@ -30,9 +30,13 @@ def _ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def curves(
-    lines: Mapping[str, tuple[np.ndarray, str]], *, seconds: float, unit: str, marks: Sequence[tuple[float, float, str]] = ()
+    lines: Mapping[str, tuple[np.ndarray, str]],
+    *,
+    seconds: float,
+    unit: str,
+    marks: Sequence[tuple[float, float, str]] = (),
 ) -> str:
-    """Return curves over time: lines {name: (values (T,), colour)}; marks (from, to [s], colour) shade what happened."""
+    """Return curves over time: lines {name: (values (T,), colour)}; marks (from, to [s], colour) shade."""
     width, height, left, bottom = 900.0, 220.0, 50.0, 24.0
     high = max((float(np.nanmax(values)) for values, _ in lines.values() if np.isfinite(values).any()), default=1.0)
     high = high * 1.05 or 1.0
@@ -47,16 +51,23 @@ def curves(
     for start, end, colour in marks:
         wide = max(1.0, x(end / max(seconds, 1e-9)) - x(start / max(seconds, 1e-9)))
         at = x(start / max(seconds, 1e-9))
-        body.append(f'<rect x="{at:.1f}" y="10" width="{wide:.1f}" height="{height - bottom - 10:.1f}" fill="{colour}" opacity="0.25"/>')
+        body.append(
+            f'<rect x="{at:.1f}" y="10" width="{wide:.1f}" height="{height - bottom - 10:.1f}" '
+            f'fill="{colour}" opacity="0.25"/>'
+        )
     for tick in _ticks(0.0, high):
         body.append(f'<line x1="{left}" x2="{width - 10}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" stroke="#e2e8f0"/>')
         body.append(f'<text x="{left - 4}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for tick in _ticks(0.0, max(seconds, 1e-9), 8):
-        body.append(f'<text x="{x(tick / max(seconds, 1e-9)):.1f}" y="{height - 6}" text-anchor="middle">{tick:g} s</text>')
+        body.append(
+            f'<text x="{x(tick / max(seconds, 1e-9)):.1f}" y="{height - 6}" text-anchor="middle">{tick:g} s</text>'
+        )
     for k, (name, (values, colour)) in enumerate(lines.items()):
         picked, step = _thin(values)
         points = " ".join(
-            f"{x(i * step / max(len(values) - 1, 1)):.1f},{y(float(v)):.1f}" for i, v in enumerate(picked) if np.isfinite(v)
+            f"{x(i * step / max(len(values) - 1, 1)):.1f},{y(float(v)):.1f}"
+            for i, v in enumerate(picked)
+            if np.isfinite(v)
         )
         body.append(f'<polyline fill="none" stroke="{colour}" points="{points}"/>')
         body.append(f'<text x="{left + 8 + 160 * k}" y="12" fill="{colour}">{escape(name)} [{escape(unit)}]</text>')
@@ -81,13 +92,20 @@ def bars(values: Mapping[str, float], *, unit: str) -> str:
     for k, (name, value) in enumerate(rows):
         y = 14 * k + 12
         body.append(f'<text x="96" y="{y}" text-anchor="end">{escape(name)}</text>')
-        body.append(f'<rect x="100" y="{y - 9}" width="{max(0.0, np.nan_to_num(value) / high * 440):.1f}" height="10" fill="{BLUE}"/>')
-        body.append(f'<text x="{104 + np.nan_to_num(value) / high * 440:.1f}" y="{y}">{value:.1f} {escape(unit)}</text>')
+        body.append(
+            f'<rect x="100" y="{y - 9}" width="{max(0.0, np.nan_to_num(value) / high * 440):.1f}" '
+            f'height="10" fill="{BLUE}"/>'
+        )
+        body.append(
+            f'<text x="{104 + np.nan_to_num(value) / high * 440:.1f}" y="{y}">{value:.1f} {escape(unit)}</text>'
+        )
     return _svg(640, 14 * len(rows) + 8, "".join(body))
 
 
-def figure_picture(skeleton: Skeleton, pose: np.ndarray, targets: np.ndarray | None = None, sites: Sequence[str] = ()) -> str:
-    """Return a stick figure from the front and from the side, with targets (M, 3) [m] and lines from the sites to them."""
+def figure_picture(
+    skeleton: Skeleton, pose: np.ndarray, targets: np.ndarray | None = None, sites: Sequence[str] = ()
+) -> str:
+    """Return a stick figure from the front and from the side, with lines from sites to targets (M, 3) [m]."""
     frames = forward(skeleton, pose)
     up = 2 if skeleton.up == "z" else 1
     across = (1, 0) if up == 2 else (0, 2)
@@ -109,7 +127,9 @@ def figure_picture(skeleton: Skeleton, pose: np.ndarray, targets: np.ndarray | N
         bones = [(joints[joint.name], joints[joint.parent]) for joint in skeleton.joints if joint.parent is not None]
         for a, b in [*bones, *ends]:
             (x1, y1), (x2, y2) = at(a), at(b)
-            body.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{BLUE}" stroke-width="2"/>')
+            body.append(
+                f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{BLUE}" stroke-width="2"/>'
+            )
         for site, target in zip(sites, targets if targets is not None else (), strict=False):
             if np.isfinite(target).all():
                 (x1, y1), (x2, y2) = at(frames.position(site)), at(target)

@@ -19,6 +19,7 @@ from posable.solvers.result import Result
 from posable.solvers.solver import Request
 from posable.tracking import walking
 from posable.tracking.pacing import Pace, Walker
+from posable.tracking.smoothing import smooth_goals
 
 FOLLOW = Pace(most=60, enough=1e-16, gain=1e-9, damping=1e-3)
 RESTARTS = 8  # of a first frame that is not reached
@@ -71,8 +72,6 @@ def follow(
     else:
         iterations = _step(skeleton, problem, poses, first, solver, limits, seed)
     if smooth > 0.0 and total > 2:
-        from posable.tracking.smoothing import smooth_goals
-
         poses = smooth_goals(problem, poses, fps, smooth, limits=limits)
     errors = {name: np.atleast_1d(values) for name, values in problem.errors(poses).items()} if total else {}
     good = np.ones(total, dtype=bool)

@@ -13,7 +13,7 @@ MAD = 1.4826  # standard deviations per median absolute deviation
 
 
 def thresholds(errors: np.ndarray) -> np.ndarray:
-    """Return (M,) [m]: the error beyond which each marker is an outlier, from errors (T, M), by median and deviation."""
+    """Return (M,) [m]: the error beyond which a marker is an outlier, from errors (T, M), by robust scale."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a marker that is never seen has no median
         middle = np.nanmedian(errors, axis=0)
@@ -43,3 +43,11 @@ def bridge(poses: np.ndarray, back: np.ndarray, gaps: list[tuple[int, int, np.nd
     for start, end, dofs in gaps:
         weight = blend_weight(end - start)[:, None]
         poses[start:end, dofs] += weight * (back[start:end, dofs] - poses[start:end, dofs])
+
+
+def frame_errors(errors: np.ndarray) -> np.ndarray:
+    """Return the mean error (T,) [m] of each frame from errors (T, M); NaN where nothing was seen."""
+    seen = np.isfinite(errors)
+    count = seen.sum(axis=1)
+    total = np.where(seen, errors, 0.0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -27,7 +27,7 @@ def keyframes(
     seed: int = 0,
     name: str = "",
 ) -> Motion:
-    """Return the motion through keys {seconds: pose (n,)}, or {seconds: goals}, whose pose is solved from the key before.
+    """Return the motion through keys {seconds: pose (n,)} or {seconds: goals}, solved from the key before.
 
     Between keys ball joints turn the shortest way (slerp), everything else goes straight. start: from where the first
     key's goals are solved. Raises PosableError where a key's goals are not reached, with the reason.

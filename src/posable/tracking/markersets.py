@@ -1,6 +1,6 @@
 """The usual marker sets: which bone a marker of a known name sits on, and roughly where.
 
-Vicon's Plug-in Gait names and those of HDM05 and CMU, which share them. A place is only a first guess: calibration fits it.
+Vicon's Plug-in Gait names and those of HDM05 and CMU, which share them. A place is a first guess: calibration fits it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ LEG_OF_STATURE = 0.491  # length of the leg, hip to ankle, as a part of stature 
 class Spot(NamedTuple):
     """Where a marker sits: on the bones of `on` (the first that a figure has), near a point between two roles.
 
-    share: how far from the role `at` to the role `to`. out, up, ahead [m]: from there, away from the middle (of a marker
-    without a side: to the left), up and forward, as the figure stands at rest.
+    share: how far from the role `at` to the role `to`. out, up, ahead [m]: from there, away from the middle (without
+    a side: to the left), up and forward, as the figure stands at rest.
     """
 
     on: tuple[str, ...]

@@ -18,7 +18,7 @@ _NONE = np.zeros((0, 0, 3))
 
 @dataclass(frozen=True)
 class Pace:
-    """How a walk goes: what `walking` calls its options, and the stiffness of the pull to the prediction [m^2/rad^2]."""
+    """How a walk goes: `walking`'s options, and the stiffness of the pull to the prediction [m^2/rad^2]."""
 
     most: int = 10
     enough: float = 0.0
@@ -86,5 +86,5 @@ class Walker:
 def marker_walker(
     skeleton: Skeleton, sites: Sequence[str], *, limits: bool = True, robust: float | None = None
 ) -> Walker:
-    """Return the walker of a figure whose sites are to be where markers are; robust [m]: beyond, a marker pulls no harder."""
+    """Return the walker of sites that are to be at markers; robust [m]: beyond, one pulls no harder."""
     return Walker(Problem(skeleton, [Position(site, (0.0, 0.0, 0.0), robust=robust) for site in sites]), limits=limits)

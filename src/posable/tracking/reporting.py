@@ -6,23 +6,23 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from posable.errors import PosableError
 from posable.motion import Motion
+from posable.tracking.contacts import find_contacts
 from posable.tracking.drawing import BLUE, GREEN, GREY, RED, bars, curves, figure_picture
-
-if TYPE_CHECKING:
-    from posable.tracking.retargeting import Retargeted
-    from posable.tracking.takes import Take
+from posable.tracking.gaps import frame_errors
+from posable.tracking.sources import Source
 
 STYLE = """
 body { font: 14px/1.5 sans-serif; color: #1a202c; max-width: 960px; margin: 2em auto; padding: 0 1em }
-table { border-collapse: collapse; margin: .5em 0 } td, th { padding: .15em .8em .15em 0; text-align: left; vertical-align: top }
+table { border-collapse: collapse; margin: .5em 0 }
+td, th { padding: .15em .8em .15em 0; text-align: left; vertical-align: top }
 h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 1.6em; border-bottom: 1px solid #e2e8f0 }
-figure { display: inline-block; margin: .5em 1em .5em 0 } figcaption { color: #4a5568 } .good { color: #2f855a } .bad { color: #c53030 }
+figure { display: inline-block; margin: .5em 1em .5em 0 } figcaption { color: #4a5568 }
 """
 
 
@@ -69,15 +69,16 @@ def accelerations(motion: Motion) -> np.ndarray:
     return out
 
 
-def take_page(take: Take, path: str | PathLike[str]) -> None:
+def take_page(take: Any, path: str | PathLike[str]) -> None:
     """Write the report of a tracked take."""
-    from posable.tracking.takes import STATUS_NAMES, frame_errors
-
     report, motion = take.report, take.motion
     seconds = motion.duration
-    statuses = [(name, report.count(i)) for i, name in enumerate(STATUS_NAMES)]
+    statuses = [(name, report.count(i)) for i, name in enumerate(report.status_names)]
     summary = [
-        ("frames", f"{report.frames} at {motion.fps:g} Hz ({seconds:.1f} s){', stopped early' if report.stopped else ''}"),
+        (
+            "frames",
+            f"{report.frames} at {motion.fps:g} Hz ({seconds:.1f} s){', stopped early' if report.stopped else ''}",
+        ),
         ("tracked", f"in {report.seconds:.2f} s, {report.frames / max(report.seconds, 1e-9):.0f} frames a second"),
         ("marker error", millimetres(take.errors)),
         ("frames that are", ", ".join(f"{name}: {count}" for name, count in statuses)),
@@ -93,35 +94,43 @@ def take_page(take: Take, path: str | PathLike[str]) -> None:
     colours = (None, GREEN, RED, GREY)
     marks = [(t / motion.fps, (t + 1) / motion.fps, colours[s]) for t, s in enumerate(report.statuses) if s]
     error_curves = curves(
-        {"worst marker": (worst, GREY), "mean": (mean, BLUE)}, seconds=seconds, unit="mm", marks=marks[:2000]  # type: ignore[arg-type]
+        {"worst marker": (worst, GREY), "mean": (mean, BLUE)},
+        seconds=seconds,
+        unit="mm",
+        marks=marks[:2000],  # type: ignore[arg-type]
     )
     pictures = []
-    from posable.tracking.takes import _Source
-
-    source = _Source(motion.skeleton, take.markers)
+    source = Source(motion.skeleton, take.markers)
     for frame in report.worst_frames():
         targets = source.read(frame, frame + 1)[0]
         picture = figure_picture(motion.skeleton, motion.poses[frame], targets, source.sites)
         k = int(np.nanargmax(np.nan_to_num(take.errors[frame], nan=-1.0)))
-        caption = f"frame {frame}, {frame / motion.fps:.2f} s: mean {mean[frame]:.1f} mm, {take.names[k]} {worst[frame]:.1f} mm"
+        caption = f"frame {frame}, {frame / motion.fps:.2f} s: mean {mean[frame]:.1f} mm, "
+        caption += f"{take.names[k]} {worst[frame]:.1f} mm"
         pictures.append(f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>")
     limits = sorted(((share, name) for name, share in report.limits.items() if share > 0.0), reverse=True)
-    repaired = [(t, STATUS_NAMES[s]) for t, s in enumerate(report.statuses) if s][:200]
+    repaired = [(t, report.status_names[s]) for t, s in enumerate(report.statuses) if s][:200]
     sections = [
         ("Summary", table(summary)),
         ("Error over time", error_curves),
         ("Error of each marker", bars({name: value * 1e3 for name, value in report.marker_errors.items()}, unit="mm")),
         ("Worst frames", "".join(pictures) or "none"),
-        ("Accelerations", curves({"mean of all joints": (accelerations(motion), BLUE)}, seconds=seconds, unit="rad/s²")),
+        (
+            "Accelerations",
+            curves({"mean of all joints": (accelerations(motion), BLUE)}, seconds=seconds, unit="rad/s²"),
+        ),
         ("Limits touched", table([(name, f"{share:.1%} of the frames") for share, name in limits[:30]]) or "none"),
-        ("Out of place and left out", table([(m, a, b - 1) for m, a, b in report.outliers[:200]], ("marker", "from", "to frame"))),
+        (
+            "Out of place and left out",
+            table([(m, a, b - 1) for m, a, b in report.outliers[:200]], ("marker", "from", "to frame")),
+        ),
         ("Gaps", table([(m, a, b - 1) for m, a, b in report.gaps[:200]], ("marker", "from", "to frame"))),
         ("Repaired, failed or blind frames", table(repaired, ("frame", "what"))),
     ]
     write(path, page(f"Take: {motion.name or 'tracked'}", sections))
 
 
-def retarget_page(result: Retargeted, path: str | PathLike[str]) -> None:
+def retarget_page(result: Any, path: str | PathLike[str]) -> None:
     """Write the report of a retargeted motion."""
     slips = result.contacts.slips(result) if result.contacts is not None else np.zeros(0)
     steps = result.contacts.steps() if result.contacts is not None else []
@@ -138,7 +147,10 @@ def retarget_page(result: Retargeted, path: str | PathLike[str]) -> None:
         ("Mapping", table(mapping, ("role", "from", "to"))),
         ("Contacts", table(contacts, ("point", "from", "to frame", "slip [mm]"))),
         ("Pictures", _pictures(result)),
-        ("Accelerations", curves({"mean of all joints": (accelerations(result), BLUE)}, seconds=result.duration, unit="rad/s²")),
+        (
+            "Accelerations",
+            curves({"mean of all joints": (accelerations(result), BLUE)}, seconds=result.duration, unit="rad/s²"),
+        ),
         ("Limits touched", _limits(result)),
     ]
     write(path, page(f"Retargeted to {result.skeleton.name}", sections))
@@ -146,8 +158,6 @@ def retarget_page(result: Retargeted, path: str | PathLike[str]) -> None:
 
 def smooth_page(before: Motion, after: Motion, path: str | PathLike[str]) -> None:
     """Write the report of a smoothed motion."""
-    from posable.tracking.contacts import find_contacts
-
     contacts = find_contacts(before)
     old, new = accelerations(before), accelerations(after)
     change = np.abs(after.poses - before.poses)
@@ -170,7 +180,8 @@ def smooth_page(before: Motion, after: Motion, path: str | PathLike[str]) -> Non
 def _pictures(motion: Motion) -> str:
     frames = np.unique(np.linspace(0, max(len(motion) - 1, 0), 6).astype(int)) if len(motion) else []
     return "".join(
-        f"<figure>{figure_picture(motion.skeleton, motion.poses[t])}<figcaption>frame {t}</figcaption></figure>" for t in frames
+        f"<figure>{figure_picture(motion.skeleton, motion.poses[t])}<figcaption>frame {t}</figcaption></figure>"
+        for t in frames
     )
 
 

@@ -1,4 +1,4 @@
-"""Motion from one figure to another, human or robot: bones point the same way, feet stand where they stood, limits hold.
+"""Motion from one figure to another, human or robot: bones point the same way, feet stand, limits hold.
 
 Bone directions and the turns of pelvis, chest, head and feet are what two bodies of different build share; they become
 goals, and so does the scaled place of every foot. Contacts found in the source are then locked in the target, and one
@@ -24,10 +24,12 @@ from posable.motion import Motion
 from posable.problem import Problem
 from posable.skeleton import Skeleton, limits_of
 from posable.tracking.bodyplan import ROLES, SIDES, BodyPlan, body_plan
+from posable.tracking.branches import same_branch
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts, held_places
 from posable.tracking.gaps import blend_weight
 from posable.tracking.pacing import Pace, Walker
+from posable.tracking.reporting import retarget_page
 from posable.tracking.roots import free_joint, place_root, with_free_root
 from posable.tracking.smoothing import smooth_goals
 
@@ -35,7 +37,8 @@ PIECE, LEAD = 2048, 96  # frames
 SECONDS = 0.06  # [s] of the smoothing
 TURNING = {"pelvis": 1.0, "chest": 0.3, "head": 0.1, "ankle.L": 0.3, "ankle.R": 0.3}  # weights, in leg lengths squared
 BONES = (
-    ("hip", "knee", 0.1), ("knee", "ankle", 0.1), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5), ("wrist", "hand", 0.05),
+    ("hip", "knee", 0.1), ("knee", "ankle", 0.1), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
+    ("wrist", "hand", 0.05),
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT = 1.0, 3.0, 300.0
 
@@ -45,7 +48,7 @@ WALK = Pace(most=20, gain=1e-5, damping=1e-2, pull=1e-4)
 
 @dataclass(frozen=True, eq=False)
 class Retargeted(Motion):
-    """A motion on another figure. mapping {role: (source joint, target joint)}; contacts of the target's feet; scale."""
+    """A motion on another figure. mapping {role: (source joint, target joint)}; contacts of its feet; scale."""
 
     mapping: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     contacts: Contacts | None = None
@@ -57,15 +60,16 @@ class Retargeted(Motion):
         if self.contacts is not None and self.contacts.points:
             slips = self.contacts.slips(self)
             if len(slips):
-                lines.append(f"  {len(slips)} foot contacts, slipping {slips.mean() * 1e3:.1f} mm on average, {slips.max() * 1e3:.1f} at most")
+                lines.append(
+                    f"  {len(slips)} foot contacts, slipping {slips.mean() * 1e3:.1f} mm on average, "
+                    f"{slips.max() * 1e3:.1f} at most"
+                )
         lines += [f"  {note}" for note in self.notes]
         lines += [f"  {role:11s} {source} -> {target}" for role, (source, target) in self.mapping.items()]
         return "\n".join(lines)
 
     def save_report(self, path: Any) -> None:
         """Write what happened as one HTML file that needs no other."""
-        from posable.tracking.reporting import retarget_page
-
         retarget_page(self, path)
 
 
@@ -105,14 +109,16 @@ def retarget(
     """Return the motion on another figure: `print(result)` shows the mapping and how far feet slip.
 
     mapping {source joint or role: target joint}: what `infer_mapping` should see otherwise. Lengths are scaled by the
-    legs, the target's limits hold, and feet that stand in the source stand in the result (contacts=False: as they come).
+    legs, the target's limits hold, and feet that stand in the source stand in the result, too (contacts=False: not).
     A figure that is bolted down, as robots in files are, is let loose. smooth [s]: what is faster goes.
     """
     if not len(motion):
         raise PosableError("retarget: expected a motion with frames, got none")
     figure = with_free_root(skeleton)
     rows = infer_mapping(motion.skeleton, figure, mapping)
-    notes = [] if figure is skeleton else [f"{figure.joints[0].name} moves freely: in the file it is fixed to the world"]
+    notes = (
+        [] if figure is skeleton else [f"{figure.joints[0].name} moves freely: in the file it is fixed to the world"]
+    )
     job = _Job(motion, figure, rows)
     standing = find_contacts(motion, job.source) if contacts else None
     parts = pieces(len(motion), PIECE, LEAD)
@@ -126,8 +132,6 @@ def retarget(
     poses = np.empty((total, figure.size))
     for i, ((first, begin, end), (piece, _)) in enumerate(zip(parts, done, strict=False)):
         if i:
-            from posable.tracking.takes import same_branch
-
             same_branch(figure, poses[begin - 1], piece, begin - 1 - first)
             poses[first:begin] += blend_weight(begin - first)[:, None] * (piece[: begin - first] - poses[first:begin])
         poses[begin:end] = piece[begin - first :]
@@ -162,7 +166,7 @@ class _Job:
         return frames.position(self.source[role]) @ self.turn.T
 
     def _turns(self, frames: Frames, role: str) -> np.ndarray:
-        """Return how the target's joint of a role is to be turned (T, 3, 3), from how the source's is turned off its rest."""
+        """Return how the target's joint is to be turned (T, 3, 3): as far off its rest as the source's."""
         rest = self.source.rest.rotation_matrix(self.source[role])
         change = self.turn @ frames.rotation_matrix(self.source[role]) @ rest.T @ self.turn.T
         return change @ self._facing() @ self.target.rest.rotation_matrix(self.target[role])
@@ -183,14 +187,22 @@ class _Job:
         middle = 0.5 * (self.target.place("hip.L") + self.target.place("hip.R"))
         point = self.target.rest.convert(middle, to=self.target["pelvis"])
         place = self.scale * hips + self.rise * up
-        out.append(Position(self.target["pelvis"], place, point=point, weight=PELVIS_WEIGHT, tolerance=np.inf, label="pelvis"))
+        out.append(
+            Position(self.target["pelvis"], place, point=point, weight=PELVIS_WEIGHT, tolerance=np.inf, label="pelvis")
+        )
         for side in SIDES:
             place = self.scale * self._places(frames, f"ankle.{side}") + self.rise * up
-            out.append(Position(self.target[f"ankle.{side}"], place, weight=FOOT_WEIGHT, tolerance=np.inf, label=f"foot.{side}"))
+            out.append(
+                Position(
+                    self.target[f"ankle.{side}"], place, weight=FOOT_WEIGHT, tolerance=np.inf, label=f"foot.{side}"
+                )
+            )
         for role, weight in TURNING.items():
             if role in self.rows:
                 out.append(
-                    Orientation(self.target[role], self._turns(frames, role), weight=weight * size, tolerance=np.inf, label=role)
+                    Orientation(
+                        self.target[role], self._turns(frames, role), weight=weight * size, tolerance=np.inf, label=role
+                    )
                 )
         for side in SIDES:
             for upper, lower, weight in BONES:
@@ -201,7 +213,11 @@ class _Job:
                 axis = self.target.rest.convert(self.target.place(b), to=self.target[a])
                 if np.linalg.norm(axis) > 1e-3 * self.target.leg and (np.linalg.norm(along, axis=-1) > 1e-6).all():
                     axis = axis / np.linalg.norm(axis)
-                    out.append(Direction(self.target[a], axis, along, weight=weight * size, tolerance=np.inf, label=f"{a} bone"))
+                    out.append(
+                        Direction(
+                            self.target[a], axis, along, weight=weight * size, tolerance=np.inf, label=f"{a} bone"
+                        )
+                    )
         return out
 
     # ------------------------------------------------------------------------------------------------------ solving
@@ -237,7 +253,9 @@ class _Job:
         name, pelvis = free_joint(self.figure), self.target["pelvis"]
         assert name is not None  # the figure was given one
         change = np.asarray(turned.target)[0] @ frames.rotation_matrix(pelvis).T
-        return place_root(self.figure, pose, change @ frames.rotation_matrix(name), np.asarray(place.target)[0])[None].copy()
+        return place_root(self.figure, pose, change @ frames.rotation_matrix(name), np.asarray(place.target)[0])[
+            None
+        ].copy()
 
     def contacts(self, poses: np.ndarray, standing: Contacts) -> Contacts:
         """Return when and where the target's feet are to stand: when the source's do, where they are in these poses."""
@@ -246,7 +264,9 @@ class _Job:
         points = tuple(self.target[back[standing.points[k]]] for k in columns)
         when = standing.standing[: len(poses), columns]
         frames = forward(self.figure, poses)
-        paths = np.stack([frames.position(point) for point in points], axis=1) if points else np.zeros((len(poses), 0, 3))
+        paths = (
+            np.stack([frames.position(point) for point in points], axis=1) if points else np.zeros((len(poses), 0, 3))
+        )
         return Contacts(points, when, held_places(paths, when))
 
     def _locked(self, goals: list[Goal], locks: Contacts) -> Problem:
@@ -286,5 +306,3 @@ def _rigid(figure: Skeleton) -> Skeleton:
 
 
 __all__ = ["Retargeted", "infer_mapping", "retarget"]
-
-

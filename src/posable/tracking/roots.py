@@ -9,12 +9,12 @@ from scipy.spatial.transform import Rotation
 
 from posable.kernels.joints import SLIDE
 from posable.kinematics import forward
-from posable.motion import joint_transform, rotation_values, turns_freely
+from posable.motion import rotation_values, turns_freely
 from posable.skeleton import Free, Joint, Skeleton, rotation_matrix
 
 
 def free_joint(skeleton: Skeleton) -> str | None:
-    """Return the first joint that moves the whole figure freely, or None: nothing before it moves, and it alone does."""
+    """Return the first joint that moves the whole figure freely, or None; nothing before it moves."""
     for joint in skeleton.joints:
         slides = sum(dof.kind == SLIDE for dof in joint.motion.dofs)
         if slides == 3 and turns_freely(joint.motion):
@@ -65,7 +65,7 @@ def move_figure(skeleton: Skeleton, pose: np.ndarray, r: np.ndarray, t: np.ndarr
 
 
 def place_root(skeleton: Skeleton, pose: np.ndarray, rotation: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the pose (n,) with the free joint's frame at `position` (3,), turned as `rotation` (3, 3), in the world."""
+    """Return the pose (n,) with the free joint's frame at `position` (3,), turned as `rotation` (3, 3)."""
     name = free_joint(skeleton)
     if name is None:
         return pose.copy()
@@ -84,9 +84,5 @@ def place_root(skeleton: Skeleton, pose: np.ndarray, rotation: np.ndarray, posit
         if dof.kind == SLIDE:
             values[i] = dof.sign * moved[dof.axis]
     values[-3:] = rotation_values(joint.motion, turned, values[None, -3:])[0]
-    shift, turn = joint_transform(joint.motion, values)
-    assert np.allclose(shift, r_rest.T @ (position - p_rest)) and np.allclose(
-        turn.as_matrix(), r_rest.T @ rotation, atol=1e-6
-    )
     out[where] = values
     return out

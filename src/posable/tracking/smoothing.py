@@ -1,10 +1,10 @@
-"""Smoothing of a whole clip: accelerations against the markers, or against the motion itself; feet that stand stay put."""
+"""Smoothing of a whole clip: accelerations against markers or the motion itself; feet that stand stay put."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from posable.skeleton import Site, Skeleton
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.gaps import blend_weight
+from posable.tracking.reporting import smooth_page
 from posable.tracking.whole import Whole
-
-if TYPE_CHECKING:
-    from posable.tracking.takes import Take
 
 WINDOW = 256  # frames whose answer is kept
 MARGIN = 32  # frames beyond it on either side, at least
@@ -42,8 +40,6 @@ class Smoothed(Motion):
 
     def save_report(self, path: Any) -> None:
         """Write what changed as one HTML file that needs no other."""
-        from posable.tracking.reporting import smooth_page
-
         smooth_page(self.before or self, self, path)
 
 
@@ -76,7 +72,7 @@ def smooth(
 
 
 def smooth_take(
-    take: Take,
+    take: Any,
     source: Any,
     seconds: float,
     *,
@@ -84,7 +80,7 @@ def smooth_take(
     robust: float | None,
     threads: int | None,
     progress: Progress,
-) -> tuple[Take, tuple[str, ...]]:
+) -> tuple[Any, tuple[str, ...]]:
     """Return a tracked take smoothed against its own markers, and notes for its report."""
     seconds = _period(seconds)
     motion, sites = take.motion, list(take.names)

@@ -48,7 +48,7 @@ USUAL = 0.1  # how fast the usual energy of a start follows
 
 @kernel
 def set_targets(data, targets, points, robust, t):
-    """Put frame t's targets (g, 3) and points (g, 3), where there are any, into the springs' data; return how many pull."""
+    """Put frame t's targets (g, 3) and points (g, 3), if any, into the springs' data; return how many pull."""
     seen = 0
     for k in range(targets.shape[1]):
         x, y, z = targets[t, k, 0], targets[t, k, 1], targets[t, k, 2]
@@ -95,7 +95,7 @@ def try_step(figure, order, springs, lower, upper, theta, ws, fixed, scale, opti
 
 @kernel
 def descend(figure, order, springs, lower, upper, theta, ws, fixed, scale, options, damping, note):
-    """Minimise one frame's energy from theta (n,), in place; return the damping at its end. ws.error is left as it is there."""
+    """Minimise one frame's energy from theta (n,), in place; return the damping at its end."""
     forward(figure, theta, ws)
     energy = total_energy(springs, theta, ws)
     note[EVALUATIONS], note[ITERATIONS] = 1.0, 0.0
@@ -148,7 +148,7 @@ def half_turn(figure, theta, j, carried, lower, upper, out):
 
 @kernel
 def turn_around(figure, springs, lower, upper, theta, ws, note):
-    """Turn limbs by pi about their axes, in place, where that alone lowers the energy by much; return whether any was."""
+    """Turn limbs by pi about their axes, in place, where that alone lowers the energy by much."""
     n = theta.shape[0]
     best = energy_at(figure, springs, theta, ws)
     for _ in range(HALF_TURNS):
@@ -181,13 +181,17 @@ def narrow(theta, lower, upper, low, high, swerve):
 
 
 @entry
-def walk(figure, order, kind, data, robust, pull, home, lower, upper, low, high, targets, points, poses, last, before, work, d, options, errors, notes):  # fmt: skip
+def walk(
+    figure, order, kind, data, robust, pull, home, lower, upper, low, high,
+    targets, points, poses, last, before, work, d, options, errors, notes,
+):  # fmt: skip
     """Follow the targets of a clip frame by frame.
 
     data (T or 1, g, WIDTH), overwritten; targets (T or 0, g, 3) [m], NaN where unseen, and points (T or 0, g, 3) [m] in
     the bodies replace what data holds. robust (g,): what the springs have in ROBUST. pull (n,): stiffness towards the
-    prediction, which is written into home (n,). last, before (n,): the poses of the two frames before the first, overwritten with
-    those of the last two. low, high (n,): scratch. Writes poses (T, n), errors (T, g) [m, rad] and notes (T, NOTES).
+    prediction, which is written into home (n,). last, before (n,): the poses of the two frames before the first,
+    overwritten with those of the last two. low, high (n,): scratch. Writes poses (T, n), errors (T, g) [m, rad] and
+    notes (T, NOTES).
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)

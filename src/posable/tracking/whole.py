@@ -9,7 +9,7 @@ as its frames are many. Bounds at which the gradient pushes outward are held, an
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky_banded, cho_solve_banded
+from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from posable.kernels.compiler import entry
 from posable.kernels.fields import DEPTH, UP, Springs
@@ -24,7 +24,7 @@ GAIN = 1e-4  # part of the energy that a step must gain, or it is the last
 
 @entry
 def frame_terms(figure, order, kind, data, robust, pull, home, targets, points, poses, work, d, slopes, band, energies):
-    """Write energies (T,) and, where band (T n, 2 n + 1) has rows, slopes (T, n) and the Gauss-Newton blocks of all frames.
+    """Write energies (T,) and, where band (T n, 2 n + 1) has rows, slopes (T, n) and all Gauss-Newton blocks.
 
     home (T, n): what the dofs are pulled to. Column j of the band's matrix is row j here, from its diagonal down.
     """
