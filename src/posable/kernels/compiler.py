@@ -98,9 +98,22 @@ def _compile(function: Callable[..., Any]) -> Any:
     _watch()
     before, config.CACHE_DIR = config.CACHE_DIR, str(cache_folder())
     try:
-        return numba.njit(cache=True, forceinline=function in _small, **OPTIONS)(function)
+        return _once_per_type(numba.njit(cache=True, forceinline=function in _small, **OPTIONS)(function))
     finally:
         config.CACHE_DIR = before
+
+
+def _once_per_type(dispatcher: Any) -> Any:
+    """Keep Numba from compiling a kernel anew for every constant that some caller passes to it."""
+    from numba.core.types import unliteral
+
+    resolve = dispatcher.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        return resolve(tuple(unliteral(a) for a in args), {name: unliteral(a) for name, a in kws.items()})
+
+    dispatcher.get_call_template = get_call_template
+    return dispatcher
 
 
 _folder: Path | None = None

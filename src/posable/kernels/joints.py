@@ -400,18 +400,19 @@ def joint_curvature(kind, axis, i, ka, kb, theta, frame, tx, ty, tz):
 
 @kernel
 def recentre(kind, i, theta, lower, upper):
-    """Bring a rotation vector that has passed pi back to the short way round, where its limits allow it."""
+    """Bring a rotation vector that has passed pi back to the short way round, where its limits allow it; return whether it moved."""
     m = parameters_of(kind)
     square = 0.0
     for k in range(m):
         square += theta[i + k] * theta[i + k]
     if square <= math.pi * math.pi * 1.0000001:
-        return
+        return False
     length = math.sqrt(square)
     factor = (length - 2.0 * math.pi * math.floor(length / (2.0 * math.pi) + 0.5)) / length
     for k in range(m):
         x = theta[i + k] * factor
         if x < lower[i + k] or x > upper[i + k]:
-            return
+            return False
     for k in range(m):
         theta[i + k] *= factor
+    return True

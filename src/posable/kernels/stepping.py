@@ -63,11 +63,16 @@ def all_reached(errors, tolerances):
 
 @kernel
 def recentre_all(figure, theta, lower, upper):
-    """Bring every rotation vector of a pose back to the short way round, where its limits allow it."""
+    """Bring every rotation vector of a pose back to the short way round, where its limits allow it.
+
+    Returns whether any moved: the frames are the same, but twists and posture are not, so the pose is placed again.
+    """
+    moved = False
     for i in range(theta.shape[0]):
         kind = figure.dof[i, KIND]
-        if kind == ROTVEC or kind == SWING:
-            recentre(kind, i, theta, lower, upper)
+        if (kind == ROTVEC or kind == SWING) and recentre(kind, i, theta, lower, upper):
+            moved = True
+    return moved
 
 
 @kernel

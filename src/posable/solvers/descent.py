@@ -96,13 +96,10 @@ def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state,
 @kernel
 def accept(figure, lower, upper, theta, ws, state, after):
     """Go to ws.trial, whose energy is `after`; return whether a rotation vector was brought back to the short way."""
-    turned = False
     for i in range(theta.shape[0]):
         theta[i] = ws.trial[i]
     state[ENERGY] = after
-    recentre_all(figure, theta, lower, upper)
-    for i in range(theta.shape[0]):
-        turned = turned or theta[i] != ws.trial[i]
+    turned = recentre_all(figure, theta, lower, upper)
     if turned:
         forward(figure, theta, ws)
     return turned

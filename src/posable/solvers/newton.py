@@ -202,7 +202,8 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
         left = state[ENERGY] / energy
         state[SLOW] = state[SLOW] + 1.0 if left > 1.0 - SLOW_GAIN else 0.0
         state[WAIT] = max(state[WAIT] - 1.0, 0.0 if left > EXACT_BEYOND else 1.0)
-        recentre_all(figure, theta, lower, upper)
+        if recentre_all(figure, theta, lower, upper):
+            state[ENERGY] = energy_at(figure, springs, theta, ws)
     if trace.shape[0] > 0:
         row = int(state[ITERATIONS]) - 1
         record(trace, row, state[ENERGY], largest, length if accepted else 0.0, state[DAMPING], fixed, state[EVALUATIONS],
