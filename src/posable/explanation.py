@@ -12,6 +12,7 @@ from posable.goals.goal import Goal
 from posable.kernels.fields import MEASURE, SPRING
 from posable.kernels.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
 from posable.kinematics import as_poses
+from posable.limb.solver import explain_limbs
 from posable.problem import Problem
 from posable.skeleton import Skeleton
 from posable.solvers.blocking import AT_BOUND, Block, blocking_limits
@@ -41,7 +42,7 @@ class Explanation:
     singular_values: of the stacked weighted Jacobian, largest first. manipulability: the product of the first `rows`
     of them (Yoshikawa), zero where the goals cannot all be moved. weakest: the singular direction nearest to being
     lost, by degree of freedom. near: limits near and active. blocking: limits in the way of a goal that is missed.
-    errors: of each goal [m, rad].
+    errors: of each goal [m, rad]. limbs: where asked for, the swivel ranges of every limb that a goal holds.
     """
 
     skeleton: str
@@ -58,6 +59,7 @@ class Explanation:
     reached: bool
     near: list[NearLimit] = field(default_factory=list)
     blocking: list[Block] = field(default_factory=list)
+    limbs: list[str] = field(default_factory=list)
 
     @property
     def condition(self) -> float:
@@ -84,7 +86,7 @@ class Explanation:
             "singular": self.singular, "singular_values": self.singular_values.tolist(),
             "manipulability": self.manipulability, "weakest": self.weakest, "errors": self.errors,
             "reached": self.reached, "near": [vars(limit) for limit in self.near],
-            "blocking": [vars(block) for block in self.blocking],
+            "blocking": [vars(block) for block in self.blocking], "limbs": self.limbs,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -115,12 +117,16 @@ class Explanation:
             lines += [f"  {block}" for block in self.blocking[:8]]
         elif not self.reached:
             lines.append("No limit is in the way of the goals that are missed.")
+        lines += self.limbs
         return "\n".join(lines)
 
 
-def explain(skeleton: Skeleton, goals: Goal | Iterable[Goal], pose: Any, *, limits: bool = True) -> Explanation:
+def explain(
+    skeleton: Skeleton, goals: Goal | Iterable[Goal], pose: Any, *, limits: bool = True, limbs: bool = False
+) -> Explanation:
     """Say what the goals make of a figure at a pose (n,): freedom, rank, singularity, limits, what blocks.
 
+    limits: whether joint limits hold. limbs: also the swivel ranges of the limbs, and which joint limit ends each.
     The stacked Jacobian is not formed: its singular values and directions are those of the Gauss-Newton Hessian J'WJ.
     """
     problem = Problem(skeleton, goals)
@@ -155,6 +161,7 @@ def explain(skeleton: Skeleton, goals: Goal | Iterable[Goal], pose: Any, *, limi
         reached=reached,
         near=near_limits(skeleton, theta, lower, upper),
         blocking=[] if reached else blocking_limits(problem, theta, lower, upper),
+        limbs=explain_limbs(problem, theta) if limbs else [],
     )
 
 

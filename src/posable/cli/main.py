@@ -14,7 +14,7 @@ from importlib import import_module
 
 import posable as ps
 
-VERBS: tuple[str, ...] = ("info", "convert", "reach", "studio", "track", "retarget", "smooth")
+VERBS: tuple[str, ...] = ("studio", "solve", "explain", "reach", "track", "retarget", "smooth", "convert", "info")
 
 REACHED, NOT_REACHED, WRONG_CALL = 0, 1, 2
 

@@ -21,22 +21,28 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "after an equals sign. A goal may be given several times.",
     )
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    add_goals(parser)
+    parser.add_argument("--write-goals", metavar="FILE", help="write all goals to a TOML file")
+    work = parser.add_argument_group("the solve")
+    work.add_argument("--solver", default="newton", help=f"one of {', '.join(ps.solvers.names())}")
+    work.add_argument("--restarts", type=int, default=0, help="fresh random starts where it is stuck")
+    work.add_argument("--seed", type=int, default=0, help="of the random starts")
+    work.add_argument("--swivel", type=float, metavar="RAD", help="swivel angle of the limbs, with the limb solver")
+    work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
+    out = parser.add_argument_group("what becomes of it")
+    out.add_argument("--plot", metavar="FILE", help="draw the pose: png, svg or pdf")
+    out.add_argument("--save", metavar="FILE", help="write the pose as one frame: bvh, amc, glb, csv or npz")
+    return parser
+
+
+def add_goals(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for every kind of goal."""
     goals = parser.add_argument_group("goals")
     for flag, form, meaning, _ in GOALS:
         goals.add_argument(flag, metavar=form, action="append", default=[], help=meaning)
     goals.add_argument("--balance", action="store_true", help="keep the centre of mass over the feet")
     goals.add_argument("--posture", nargs="?", const="rest", choices=("rest", "middle"), help="stay near rest or mid-range")
     goals.add_argument("--goals", metavar="FILE", help="read more goals from a TOML file")
-    goals.add_argument("--write-goals", metavar="FILE", help="write all goals to a TOML file")
-    work = parser.add_argument_group("the solve")
-    work.add_argument("--solver", default="newton", help=f"one of {', '.join(ps.solvers.names())}")
-    work.add_argument("--restarts", type=int, default=0, help="fresh random starts where it is stuck")
-    work.add_argument("--seed", type=int, default=0, help="of the random starts")
-    work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
-    out = parser.add_argument_group("what becomes of it")
-    out.add_argument("--plot", metavar="FILE", help="draw the pose: png, svg or pdf")
-    out.add_argument("--save", metavar="FILE", help="write the pose as one frame: bvh, amc, glb, csv or npz")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,8 +53,11 @@ def run(args: argparse.Namespace) -> int:
         raise ps.errors.GoalError("solve", expected="a goal, such as --reach hand.R=0.4,1.2,0.3", got="none")
     if args.write_goals:
         ps.goals.save(args.write_goals, goals)
+    solver = args.solver
+    if args.swivel is not None:
+        solver = ps.solvers.get("limb")(swivel=args.swivel)
     result = ps.solve(
-        skeleton, goals, solver=args.solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits
+        skeleton, goals, solver=solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits
     )
     if args.plot:
         ps.plots.draw(skeleton, result.pose, goals, ghost=skeleton.rest, path=args.plot, title=result.message.partition(":")[0])
