@@ -47,9 +47,11 @@ from .kinematics import centre_of_mass, last_dof
 from .springs import (
     ORIENTATION_SPRING,
     POINT_SPRING,
-    add_point,
+    add_any_spring,
+    add_point_force,
     add_spring,
     add_vector,
+    any_energy,
     quadratic,
     robust_factors,
     rotated,
@@ -108,7 +110,7 @@ def load_relative(springs, k, ws, exact):
     place_target(kind, springs.data[k], ws.origin, ws.position[a], ws.rotation[a], ws.row)
     for i in range(27):
         ws.load[i] = 0.0
-    add_spring(
+    add_any_spring(
         kind, ws.row, ws.origin, ws.position[b], ws.rotation[b], exact, ws.error, k, ws.load[0:6], ws.load[6:27]
     )
 
@@ -327,7 +329,7 @@ def add_centre_forces(figure, springs, ws, exact):
         if share != 0.0:
             x, y, z = rotated(ws.rotation[b], figure.mass[b], 1)
             p = ws.position[b]
-            add_point(
+            add_point_force(
                 x + p[0], y + p[1], z + p[2], share * load[0], share * load[1], share * load[2],
                 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, ws.wrench[b], ws.stiffness[b],
             )  # fmt: skip
@@ -431,7 +433,7 @@ def total_energy(springs, theta, ws):
                 total += spring_energy(kind, springs.data[k], ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
             else:
                 place_target(kind, springs.data[k], ws.origin, ws.position[other], ws.rotation[other], ws.row)
-                total += spring_energy(kind, ws.row, ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
+                total += any_energy(kind, ws.row, ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
         elif kind == CROSS_SPRING:
             total += cross_energy(springs, k, ws)
         elif kind == COUPLING_SPRING:

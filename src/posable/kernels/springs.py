@@ -71,7 +71,13 @@ def add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
     s[20] += c22
 
 
-@small
+@kernel
+def add_point_force(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
+    """Do the same by a call, where the speed of one does not count: machine code that is there once compiles faster."""
+    add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+
+
+@kernel
 def add_direction(dx, dy, dz, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
     """Add the wrench and stiffness of an energy of the direction d: the same, with X = [-hat(d), 0] and no force."""
     g[0] += dy * fz - dz * fy
@@ -106,8 +112,21 @@ def quadratic(m, i, x, y, z):
 
 
 @small
-def spring_energy(kind, row, origin, position, rotation, errors, index):
+def spring_energy(kind, row, origin, position, r, errors, index):
     """Return the energy of one spring on a body, and write its error [m, rad]; no derivatives."""
+    if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the common one, without a call
+        ex, ey, ez = rotated(r, row, POINT)
+        x = origin[0] + position[0] + ex - row[AT]
+        y = origin[1] + position[1] + ey - row[AT + 1]
+        z = origin[2] + position[2] + ez - row[AT + 2]
+        errors[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
+        return 0.5 * quadratic(row, WEIGHT, x, y, z)
+    return any_energy(kind, row, origin, position, r, errors, index)
+
+
+@kernel
+def any_energy(kind, row, origin, position, rotation, errors, index):
+    """Return the energy of one spring of any kind, and write its error."""
     if row[ROBUST] < 0.0:
         errors[index] = 0.0
         return 0.0
@@ -179,7 +198,7 @@ def add_vector(moves, position, r, row, i, fx, fy, fz, xx, yy, zz, xy, xz, yz, e
     """Add an energy of the body's vector at row[i:i+3], with force F and second derivative W: a point or a direction."""
     x, y, z = rotated(r, row, i)
     if moves != 0.0:
-        add_point(x + position[0], y + position[1], z + position[2], fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+        add_point_force(x + position[0], y + position[1], z + position[2], fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
     else:
         add_direction(x, y, z, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
 
@@ -204,7 +223,7 @@ def add_clearance(kind, row, origin, position, r, exact, slope, g, s):
     ex, ey, ez, x, y, z, ax, ay, az, at, along = segment_gap(row, origin, position, r)
     k -= exact * f / (x * x + y * y + z * z)
     one = exact * f
-    add_point(
+    add_point_force(
         ex, ey, ez, f * x, f * y, f * z,
         k * x * x + one, k * y * y + one, k * z * z + one, k * x * y, k * x * z, k * y * z, exact, g, s,
     )  # fmt: skip
@@ -290,7 +309,7 @@ def add_aim(row, origin, position, r, exact, slope, g, s):
     # second derivative by e: P at the goal (and for Gauss-Newton); in general c 1 - 3c uu' + du' + ud'
     one = 1.0 + exact * (c - 1.0)
     uu = -1.0 + exact * (1.0 - 3.0 * c)
-    add_point(
+    add_point_force(
         ex, ey, ez,
         w * (dx - c * ux) / length, w * (dy - c * uy) / length, w * (dz - c * uz) / length,
         k * (one + uu * ux * ux + exact * 2.0 * dx * ux),
@@ -355,38 +374,48 @@ def add_plain_spring(kind, row, origin, position, r, exact, slope, g, s):
     ex, ey, ez = rotated(r, row, POINT)
     ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
     x, y, z = origin[0] + ex - row[AT], origin[1] + ey - row[AT + 1], origin[2] + ez - row[AT + 2]
-    if kind == POINT_SPRING:
-        yy, zz = slope * row[WEIGHT + 1], slope * row[WEIGHT + 2]
-        xy, xz, yz = slope * row[WEIGHT + 3], slope * row[WEIGHT + 4], slope * row[WEIGHT + 5]
-        fx, fy, fz = w * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
-        add_point(ex, ey, ez, fx, fy, fz, w, yy, zz, xy, xz, yz, exact, g, s)
-        return
-    nx, ny, nz = row[ALONG], row[ALONG + 1], row[ALONG + 2]  # SIDE
-    depth = row[SIZE] - (x * nx + y * ny + z * nz)
-    if depth > 0.0:
-        f = -w * depth
-        add_point(
-            ex, ey, ez, f * nx, f * ny, f * nz,
-            w * nx * nx, w * ny * ny, w * nz * nz, w * nx * ny, w * nx * nz, w * ny * nz, exact, g, s,
-        )  # fmt: skip
+    xx, yy, zz = w, slope * row[WEIGHT + 1], slope * row[WEIGHT + 2]
+    xy, xz, yz = slope * row[WEIGHT + 3], slope * row[WEIGHT + 4], slope * row[WEIGHT + 5]
+    if kind == SIDE_SPRING:
+        nx, ny, nz = row[ALONG], row[ALONG + 1], row[ALONG + 2]
+        depth = row[SIZE] - (x * nx + y * ny + z * nz)
+        if depth <= 0.0:
+            return
+        xx, yy, zz, xy, xz, yz = w * nx * nx, w * ny * ny, w * nz * nz, w * nx * ny, w * nx * nz, w * ny * nz
+        x, y, z = -depth * nx, -depth * ny, -depth * nz
+    fx, fy, fz = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+    add_point_force(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
 
 
 @small
 def add_spring(kind, row, origin, position, r, exact, errors, index, g, s):
-    """Add one spring to the wrench and stiffness of its body, robust or not; `errors` is scratch."""
+    """Add one spring to the wrench and stiffness of its body; `errors` is scratch."""
+    if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the common one, without a call
+        ex, ey, ez = rotated(r, row, POINT)
+        ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
+        x, y, z = origin[0] + ex - row[AT], origin[1] + ey - row[AT + 1], origin[2] + ez - row[AT + 2]
+        xx, yy, zz, xy, xz, yz = row[WEIGHT], row[WEIGHT + 1], row[WEIGHT + 2], row[WEIGHT + 3], row[WEIGHT + 4], row[WEIGHT + 5]
+        fx, fy, fz = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+        add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+        return
+    add_any_spring(kind, row, origin, position, r, exact, errors, index, g, s)
+
+
+@kernel
+def add_any_spring(kind, row, origin, position, r, exact, errors, index, g, s):
+    """Add one spring of any kind, robust or not, to the wrench and stiffness of its body; `errors` is scratch."""
     scale = row[ROBUST]
     if scale < 0.0:  # switched off
         return
-    if scale == 0.0:
-        add_plain_spring(kind, row, origin, position, r, exact, 1.0, g, s)
-        return
+    slope, bend = 1.0, 0.0
     # rho(E): wrench rho' g, stiffness rho' B + rho'' g g'; the spring's own g is what it adds
-    energy = spring_energy(kind, row, origin, position, r, errors, index)
-    energy = energy + 0.5 * energy * energy / scale  # the energy before rho
-    _, slope, bend = robust_factors(energy, scale)
+    if scale > 0.0:
+        energy = any_energy(kind, row, origin, position, r, errors, index)
+        energy = energy + 0.5 * energy * energy / scale  # the energy before rho
+        _, slope, bend = robust_factors(energy, scale)
     g0, g1, g2, g3, g4, g5 = g[0], g[1], g[2], g[3], g[4], g[5]
     add_plain_spring(kind, row, origin, position, r, exact, slope, g, s)
-    if exact == 0.0:  # rho'' < 0: Gauss-Newton keeps what is positive
+    if exact == 0.0 or bend == 0.0:  # rho'' < 0: Gauss-Newton keeps what is positive
         return
     bend = exact * bend / (slope * slope)
     g0, g1, g2, g3, g4, g5 = g[0] - g0, g[1] - g1, g[2] - g2, g[3] - g3, g[4] - g4, g[5] - g5
