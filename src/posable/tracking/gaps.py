@@ -8,7 +8,8 @@ import numpy as np
 
 OUTLIER = 8.0  # robust standard deviations beyond which a marker is out of place
 OUTLIER_LEAST = 0.05  # [m]: and at least so far
-LONG = 4  # frames: shorter gaps need no bridge
+LONG = 8  # frames: shorter gaps need no bridge
+CATCH_UP = 12  # frames after a gap in which a walk finds back to the marker
 MAD = 1.4826  # standard deviations per median absolute deviation
 
 
@@ -34,15 +35,18 @@ def blend_weight(count: int) -> np.ndarray:
     return x * x * (3.0 - 2.0 * x)
 
 
-def bridge(poses: np.ndarray, back: np.ndarray, gaps: list[tuple[int, int, np.ndarray]]) -> None:
-    """Cross gaps in poses (T, n), in place: (start, end, degrees of freedom that hang on the missing marker) each.
+def bridge(poses: np.ndarray, back: np.ndarray, gaps: list[tuple[int, int, int, np.ndarray]]) -> None:
+    """Cross gaps in poses (T, n), in place: (start, end, caught up, degrees of freedom that hang on the marker) each.
 
     poses were walked forwards and hold on to what was before the gap, back (T, n) backwards, to what comes after it:
-    blended, they leave the one and arrive at the other without a jump.
+    blended, they leave the one and arrive at the other without a jump. Until they have caught up with the marker that
+    is back, the forward ones lag behind; the backward ones are at home there, and hand over to them.
     """
-    for start, end, dofs in gaps:
+    for start, end, caught_up, dofs in gaps:
         weight = blend_weight(end - start)[:, None]
         poses[start:end, dofs] += weight * (back[start:end, dofs] - poses[start:end, dofs])
+        weight = blend_weight(caught_up - end)[::-1, None]
+        poses[end:caught_up, dofs] += weight * (back[end:caught_up, dofs] - poses[end:caught_up, dofs])
 
 
 def frame_errors(errors: np.ndarray) -> np.ndarray:

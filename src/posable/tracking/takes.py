@@ -16,7 +16,7 @@ from posable.skeleton import Skeleton
 from posable.tracking import walking
 from posable.tracking.branches import same_branch
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
-from posable.tracking.gaps import LONG, blend_weight, bridge, frame_errors, runs, thresholds
+from posable.tracking.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, thresholds
 from posable.tracking.pacing import Pace, Walker, marker_walker
 from posable.tracking.results import BLIND, FAILED, OK, REPAIRED, Take, report_of
 from posable.tracking.roots import best_turn, move_figure
@@ -196,19 +196,20 @@ class _Piece:
         """Cross long gaps from both sides; return whether there were any."""
         missing: np.ndarray = ~np.asarray(np.isfinite(self.places).all(axis=-1))
         total = len(self.poses)
-        gaps: list[tuple[int, int, np.ndarray]] = []
+        gaps: list[tuple[int, int, int, np.ndarray]] = []
         for m in np.flatnonzero(missing.any(axis=0)):
             body = int(self.actor.frame_bodies[self.actor.frame(self.sites[m])])
             dofs = np.array(sorted(path_of(self.actor, body)), dtype=int)
-            gaps += [(a, b, dofs) for a, b in runs(missing[:, m]) if b - a >= LONG and a > 0 and b < total]
+            spans = [(a, b) for a, b in runs(missing[:, m]) if b - a >= LONG and a > 0 and b < total]
+            gaps += [(a, b, min(b + CATCH_UP, total - 1), dofs) for a, b in spans]
         if not gaps:
             return False
         back = self.poses.copy()
-        spans = np.zeros(total, dtype=bool)
-        for a, b, _ in gaps:
-            spans[a:b] = True
-        for a, b in runs(spans):
-            back[a:b], _, _ = self._again(a, b, self.poses[b] if b < total else self.poses[-1], backwards=True)
+        crossed = np.zeros(total, dtype=bool)
+        for a, _, b, _ in gaps:
+            crossed[a:b] = True
+        for a, b in runs(crossed):
+            back[a:b], _, _ = self._again(a, b, self.poses[b], backwards=True)
         bridge(self.poses, back, gaps)
         np.clip(self.poses, self.walker.lower, self.walker.upper, out=self.poses)
         return True
