@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from posable.errors import SkeletonError
 from posable.kernels.fields import work_size
 from posable.kernels.kinematics import forward_batch
 from posable.skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 WORLD = "world"
 _NO_TWISTS = np.zeros((0, 0, 6))
@@ -95,6 +97,8 @@ class Frames:
 
     def rotation(self, name: str) -> Rotation:
         """Return the world orientation of a frame as a SciPy Rotation, one or a stack of them."""
+        from scipy.spatial.transform import Rotation  # a quarter of a second that a solve need not wait for
+
         matrices = self.rotation_matrix(name)
         return Rotation.from_matrix(matrices if matrices.ndim == 2 else matrices.reshape(-1, 3, 3))
 

@@ -8,7 +8,6 @@ from math import pi
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from posable.errors import SkeletonError
 from posable.skeleton import Ball, Joint, Revolute, Site, Skeleton, from_dh
@@ -87,6 +86,8 @@ def panda() -> Skeleton:
     names = [f"panda_joint{i + 1}" for i in range(len(rows))]
     arm = from_dh(rows, "modified", limits=table[:, 3:5], names=names, name="panda")
     joints = [replace(joint, rest=float(rest)) for joint, rest in zip(arm.joints, table[:, 5], strict=True)]
+    from scipy.spatial.transform import Rotation  # only the Panda needs it
+
     hand = Rotation.from_euler("z", -pi / 4)
     sites = [
         Site("flange", names[-1], (0.0, 0.0, PANDA_FLANGE)),

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError, GoalError, PosableError, unknown
 from posable.goals.anyof import AnyOf
@@ -110,7 +109,7 @@ def _argument(key: str, value: Any) -> Any:
     return value
 
 
-def _rotation(value: Mapping[str, Any]) -> Rotation:
+def _rotation(value: Mapping[str, Any]) -> Any:
     try:
         if "euler" in value:
             return Rotation.from_euler(value["euler"], value["degrees"], degrees=True)
@@ -126,6 +125,7 @@ def _rotation(value: Mapping[str, Any]) -> Rotation:
 
 def to_table(goal: Goal) -> dict[str, Any]:
     """Return a goal as a plain table: its kind and the arguments of its class, as numbers, strings and lists."""
+
     kind = type(goal).__name__
     if kind not in KINDS or KINDS[kind][0] is not type(goal):
         raise GoalError(f"{goal}", expected=f"one of {', '.join(KINDS)}", got="a goal that has no form in a file")
