@@ -110,6 +110,8 @@ def _argument(key: str, value: Any) -> Any:
 
 
 def _rotation(value: Mapping[str, Any]) -> Any:
+    from scipy.spatial.transform import Rotation
+
     try:
         if "euler" in value:
             return Rotation.from_euler(value["euler"], value["degrees"], degrees=True)
