@@ -22,7 +22,7 @@ g = ps.goals
 MOST_GOALS = 4
 
 
-# ------------------------------------------------------------------------------- kinematics written apart from the engine
+# ----------------------------------------------------------------------------- kinematics written apart from the engine
 
 
 def own_frames(figure, pose):
@@ -83,7 +83,7 @@ def own_center(figure, frames):
     return np.average(places, axis=0, weights=masses)
 
 
-# ---------------------------------------------------------------------------- a goal that a pose meets, and its own check
+# -------------------------------------------------------------------------- a goal that a pose meets, and its own check
 
 
 def random_goal(figure, frames, rng, pose):
@@ -109,7 +109,9 @@ def random_goal(figure, frames, rng, pose):
     if kind == "orientation":
         return g.Orientation(body, r), lambda now: angle(placed(now)[:3, :3], r) / 1e-3
     if kind == "pose":
-        return g.Pose(body, here), lambda now: max(norm(placed(now)[:3, 3] - p) / 1e-4, angle(placed(now)[:3, :3], r) / 1e-3)
+        return g.Pose(body, here), lambda now: max(
+            norm(placed(now)[:3, 3] - p) / 1e-4, angle(placed(now)[:3, :3], r) / 1e-3
+        )
     if kind == "aim":
         at = p + r @ axis * rng.uniform(0.5, 2.0)
         return g.Aim(body, axis, at), lambda now: between(at - placed(now)[:3, 3], placed(now)[:3, :3] @ axis) / 1e-3
@@ -132,7 +134,9 @@ def random_goal(figure, frames, rng, pose):
     there = own_site(figure, frames, other)
     if kind == "distance":
         d = norm(p - there[:3, 3])
-        return g.Distance(body, other, d), lambda now: abs(norm(placed(now)[:3, 3] - own_site(figure, now, other)[:3, 3]) - d) / 1e-4
+        return g.Distance(
+            body, other, d
+        ), lambda now: abs(norm(placed(now)[:3, 3] - own_site(figure, now, other)[:3, 3]) - d) / 1e-4
     local = (np.linalg.inv(there) @ here)[:3, 3]
     return (
         g.Relative(body, other, local),
@@ -156,7 +160,7 @@ def between(a, b):
     return 2.0 * np.arcsin(min(1.0, 0.5 * norm(unit(a) - unit(b))))
 
 
-# -------------------------------------------------------------------------------------------------------------- the runs
+# ------------------------------------------------------------------------------------------------------------ the runs
 
 
 def random_pose(figure, rng):
@@ -165,7 +169,9 @@ def random_pose(figure, rng):
     upper = np.where(np.isfinite(figure.upper), figure.upper, np.pi)
     pose = rng.uniform(lower, upper)
     if type(figure.joints[0].motion).__name__ == "Free":
-        pose[:6] = np.clip(figure.rest[:6] + rng.uniform(-1.0, 1.0, 6) * (0.5, 0.5, 0.5, 2.0, 1.0, 2.0), lower[:6], upper[:6])
+        pose[:6] = np.clip(
+            figure.rest[:6] + rng.uniform(-1.0, 1.0, 6) * (0.5, 0.5, 0.5, 2.0, 1.0, 2.0), lower[:6], upper[:6]
+        )
     return pose
 
 
@@ -207,7 +213,13 @@ def run_costs(solves=200):
     for count in (10, 100):
         bodies = [figure.site_names[k % len(figure.site_names)] for k in range(count)]
         points = rng.normal(size=(count, 3)) * 0.02
-        session = ps.Session(figure, [g.Position(b, (0, 0, 0), point=q, label=str(k)) for k, (b, q) in enumerate(zip(bodies, points, strict=True))])
+        session = ps.Session(
+            figure,
+            [
+                g.Position(b, (0, 0, 0), point=q, label=str(k))
+                for k, (b, q) in enumerate(zip(bodies, points, strict=True))
+            ],
+        )
         times = []
         for pose in poses:
             frames = ps.forward(figure, pose)
@@ -230,7 +242,10 @@ def main():
     parser.add_argument("--json")
     args = parser.parse_args()
     costs = run_costs()
-    print(f"human, position goals: 10 cost {costs[10]:.3f} ms, 100 cost {costs[100]:.3f} ms: {costs[100] / costs[10]:.2f} times")
+    print(
+        f"human, position goals: 10 cost {costs[10]:.3f} ms, 100 cost {costs[100]:.3f} ms: "
+        f"{costs[100] / costs[10]:.2f} times"
+    )
     rows = []
     for name in args.figures:
         row = run_figure(name, -(-args.problems // len(args.figures)), args.restarts, args.seed)

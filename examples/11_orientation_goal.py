@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from scipy.spatial.transform import Rotation
+
 import posable as ps
 
 g = ps.goals
@@ -16,4 +17,6 @@ palm_up = Rotation.from_euler("xyz", (0.0, -20.0, 180.0), degrees=True)
 goals = [*feet, g.Orientation("hand.R", palm_up)]
 result = ps.solve(human, goals, restarts=5)
 print(result)
-ps.plots.draw(human, result.pose, goals, ghost=human.rest, path=out / "11_orientation_goal.png", title="a palm turned up")
+ps.plots.draw(
+    human, result.pose, goals, ghost=human.rest, path=out / "11_orientation_goal.png", title="a palm turned up"
+)

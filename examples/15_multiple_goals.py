@@ -20,4 +20,6 @@ goals = [
 ]
 result = ps.solve(human, goals)
 print(result)
-ps.plots.draw(human, result.pose, goals, ghost=human.rest, path=out / "15_multiple_goals.png", title="many goals at once")
+ps.plots.draw(
+    human, result.pose, goals, ghost=human.rest, path=out / "15_multiple_goals.png", title="many goals at once"
+)

@@ -19,7 +19,7 @@ feet = [g.Pose(foot, rest.matrix(foot), label=foot) for foot in ("foot.L", "foot
 
 seated = human.freeze(["root", "spine1", "spine2", "spine3"])
 far = np.array([0.25, 1.2, 1.2])
-hands = [g.Position("hand.L", far + (0.1, 0, 0)), g.Position("hand.R", far - (0.1, 0, 0))]
+hands = [g.Position("hand.L", far + [0.1, 0, 0]), g.Position("hand.R", far - [0.1, 0, 0])]
 one, both = np.eye(3), np.zeros((2, 2)) + 1.0
 apart = np.kron(np.eye(2), one)
 together = np.kron(0.5 * both, 0.2 * one) + np.kron(np.eye(2) - 0.5 * both, 20.0 * one)
@@ -30,4 +30,6 @@ for name, matrix in (("identity", apart), ("coupled", together)):
     span = np.linalg.norm(frames.position("hand.L") - frames.position("hand.R") - (0.2, 0, 0))
     print(f"{name}: " + ", ".join(f"{label} {1e3 * error:.0f} mm" for label, error in result.errors.items()))
     print(f"  the hands' own difference is off by {1e3 * span:.0f} mm")
-ps.plots.draw(seated, result.pose, goals, ghost=human.rest, path=out / "17_weighted_effectors.png", title="coupled weights")
+ps.plots.draw(
+    seated, result.pose, goals, ghost=human.rest, path=out / "17_weighted_effectors.png", title="coupled weights"
+)

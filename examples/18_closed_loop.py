@@ -22,4 +22,6 @@ for angle in np.linspace(0.0, 2.0 * np.pi, 61):
     worst = max(worst, result.errors["grip"])
 print(result)
 print(f"the grip opened by {worst:.1e} m at most")
-ps.plots.draw(human, result.pose, session.goals, ghost=human.rest, path=out / "18_closed_loop.png", title="a closed loop")
+ps.plots.draw(
+    human, result.pose, session.goals, ghost=human.rest, path=out / "18_closed_loop.png", title="a closed loop"
+)

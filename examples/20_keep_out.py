@@ -15,10 +15,13 @@ ball = g.Sphere((-0.27, 1.12, 0.22), 0.10)
 goals = [
     *feet,
     g.Position("hand.R", (-0.20, 1.10, 0.42)),
+    g.Posture(),
     g.Avoid("elbow.R", ball, radius=0.04),
     g.Avoid("wrist.R", ball, ends=((0.0, 0.0, 0.0), (0.0, -0.15, 0.0)), radius=0.04),
 ]
-print("without: inside by", {k: round(v, 3) for k, v in ps.Problem(human, goals[3:]).errors(ps.solve(human, goals[:3]).pose).items()})
-result = ps.solve(human, goals, restarts=5)
+through = ps.solve(human, goals[:4])
+for bone, depth in ps.Problem(human, goals[4:]).errors(through.pose).items():
+    print(f"heedless, {bone}: {1e3 * depth:.0f} mm inside")
+result = ps.solve(human, goals)
 print(result)
 ps.plots.draw(human, result.pose, goals, ghost=human.rest, path=out / "20_keep_out.png", title="past a ball")

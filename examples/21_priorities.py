@@ -21,5 +21,9 @@ for hand, gaze in ((0, 1), (1, 0)):
     ]
     result = ps.solve(seated, goals)
     first = "hand" if hand < gaze else "gaze"
-    print(f"{first} first: hand {1e3 * result.errors['hand.R']:.1f} mm, gaze {np.degrees(result.errors['head']):.2f} deg")
-    ps.plots.draw(seated, result.pose, goals, ghost=human.rest, path=out / f"21_{first}_first.png", title=f"{first} first")
+    print(
+        f"{first} first: hand {1e3 * result.errors['hand.R']:.1f} mm, gaze {np.degrees(result.errors['head']):.2f} deg"
+    )
+    ps.plots.draw(
+        seated, result.pose, goals, ghost=human.rest, path=out / f"21_{first}_first.png", title=f"{first} first"
+    )

@@ -12,7 +12,6 @@ rest = ps.forward(human, human.rest)
 feet = [g.Pose(foot, rest.matrix(foot), label=foot) for foot in ("foot.L", "foot.R")]
 
 
-
 def level_and_wide(points, directions):
     left, right = points["hand.L"], points["hand.R"]
     return 0.5 * (left[1] - right[1]) ** 2 + 0.5 * (left[0] - right[0] - 1.4) ** 2 + 0.5 * (left[1] - 1.3) ** 2

@@ -137,16 +137,20 @@ def pulls_up_to(problem: Problem, priority: int, request: Request, outcome: Outc
     n = problem.skeleton.size
     problem.pull, problem.home = np.zeros(n), np.zeros(n)
     soft = False
-    for goal in problem.goals:
-        if isinstance(goal, Posture) and goal.priority == priority:
+    for k, goal in enumerate(problem.goals):
+        if not isinstance(goal, Posture) or k in problem.off:
+            continue
+        if goal.priority == priority:
             problem._special(goal)
             soft = True
-        elif isinstance(goal, Posture) and goal.priority < priority and outcome is not None:
+        elif goal.priority < priority and outcome is not None:
             pull, _ = goal.pulls(problem.skeleton)
             stiff = 1e6 * pull
             home = outcome.poses[0]
             total = problem.pull + stiff
-            problem.home = np.where(total > 0, (problem.pull * problem.home + stiff * home) / np.maximum(total, 1e-300), home)
+            problem.home = np.where(
+                total > 0, (problem.pull * problem.home + stiff * home) / np.maximum(total, 1e-300), home
+            )
             problem.pull = total
     on = problem.data[:, :, ROBUST].max(axis=0, initial=OFF) >= 0.0
     problem.soft = soft or bool(np.isinf(problem.tolerances[on]).any())
@@ -163,6 +167,7 @@ def serve(problem: Problem, earlier: np.ndarray, method: Solver, request: Reques
     reached = np.zeros(len(before), dtype=bool)
     for attempt in (0, 1) if request.restarts else (0,):
         starts, restarts = before, request.restarts if attempt else 0
+        found = outcome
         for stiffness in STIFFNESS:
             stiff = with_data(problem, problem.data.copy())
             scale_springs(stiff, earlier, stiffness)
@@ -211,8 +216,10 @@ def run_models(problem: Problem, method: Solver, request: Request) -> Outcome:
     return out
 
 
-def model_one(problem: Problem, customs: list[tuple[Custom, slice]], method: Solver, request: Request, k: int) -> Outcome:
-    """Solve problem k by models: each is solved from the last pose and accepted by Armijo's test on the energy itself."""
+def model_one(
+    problem: Problem, customs: list[tuple[Custom, slice]], method: Solver, request: Request, k: int
+) -> Outcome:
+    """Solve problem k by models, each from the last pose; Armijo's test on the energy itself accepts what it finds."""
     goals = [goal for goal, _ in customs]
     pose = request.starts[k].copy()
     one = stand_in(with_data(problem, problem.data[k : k + 1].copy()))
@@ -221,6 +228,7 @@ def model_one(problem: Problem, customs: list[tuple[Custom, slice]], method: Sol
     energy = true_energy(one, customs, pose)
     damping = 0.0
     iterations = evaluations = 0.0
+    found: Outcome | None = None
     for round_ in range(ROUNDS):
         largest = 0.0
         for (goal, part), at in zip(customs, place_vectors(problem.skeleton, pose, goals), strict=True):
@@ -230,7 +238,9 @@ def model_one(problem: Problem, customs: list[tuple[Custom, slice]], method: Sol
             fill_model(one.data[0, part], at + step.reshape(at.shape), np.zeros_like(slope), matrix)
             fill_roots(one.data[0, part], matrix)
         before = one._evaluate(pose, one.data[0], False)[0]
-        found = method.run(one, request._replace(starts=pose.reshape(1, -1), restarts=request.restarts if round_ == 0 else 0))
+        found = method.run(
+            one, request._replace(starts=pose.reshape(1, -1), restarts=request.restarts if round_ == 0 else 0)
+        )
         iterations += float(found.iterations[0])
         evaluations += float(found.evaluations[0])
         predicted = before - one._evaluate(found.poses[0], one.data[0], False)[0]
@@ -249,6 +259,7 @@ def model_one(problem: Problem, customs: list[tuple[Custom, slice]], method: Sol
         else:
             damping = max(8.0 * damping, 1e-3 * largest)
     out = best or found
+    assert out is not None  # there is at least one round
     out.poses[0] = pose
     out.iterations[:], out.evaluations[:] = iterations, evaluations
     out.errors = problem.evaluate(pose, member=k)[3].reshape(1, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,7 @@ class Problem:
         n = skeleton.size
         self.pull, self.home = np.zeros(n), np.zeros(n)
         self.soft = False  # something is to be minimised beyond the goals' tolerances
+        self.off: frozenset[int] = frozenset()  # the goals that are switched off
         plain = True
         for k, goal in enumerate(self.goals):
             if not isinstance(goal, Goal):
@@ -77,14 +78,16 @@ class Problem:
         if isinstance(goal, Posture):
             pull, home = goal.pulls(self.skeleton)
             total = self.pull + pull
-            self.home = np.where(total > 0.0, (self.pull * self.home + pull * home) / np.where(total > 0.0, total, 1.0), home)
+            self.home = np.where(
+                total > 0.0, (self.pull * self.home + pull * home) / np.where(total > 0.0, total, 1.0), home
+            )
             self.pull = total
             self.soft = True
             return []
         if isinstance(goal, AnyOf):
             members = goal.members_springs(self.skeleton)
             ends = np.cumsum([first] + [len(member) for member in members])
-            self.choices.append((goal, [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]))
+            self.choices.append((goal, [slice(int(a), int(b)) for a, b in pairwise(ends)]))
             if np.prod([len(parts) for _, parts in self.choices]) > COMBINATIONS:
                 raise GoalError(f"{goal}", expected=f"at most {COMBINATIONS} combinations of members", got="more")
             return [spring for member in members for spring in member]
@@ -101,7 +104,12 @@ class Problem:
         shapes = []
         coupled = False
         for k, spring in enumerate(self.springs):
-            self.kind[k, 0], self.kind[k, 1], self.kind[k, 2], self.kind[k, 3] = spring.kind, spring.body, self.owners[k], spring.other
+            self.kind[k, 0], self.kind[k, 1], self.kind[k, 2], self.kind[k, 3] = (
+                spring.kind,
+                spring.body,
+                self.owners[k],
+                spring.other,
+            )
             self.tolerances[k] = spring.tolerance
             coupled = coupled or spring.other >= 0 or spring.kind >= CROSS_SPRING
             if spring.data.ndim > 1:
@@ -173,13 +181,14 @@ class Problem:
         """Return whether a spring's error is an angle [rad] and not a length [m]."""
         return self.kind[spring, SPRING] in ANGLE_SPRINGS
 
-    # ------------------------------------------------------------------------------------------- changes without packing
+    # ----------------------------------------------------------------------------------------- changes without packing
 
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
         if isinstance(moved, Posture):
-            self._move_posture(goal, moved)
+            self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
+            self._pull_anew()
             return
         springs = moved.springs(self.skeleton)
         if len(springs) != len(rows):
@@ -190,18 +199,18 @@ class Problem:
             self.data[off, k, ROBUST] = OFF
         self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
 
-    def _move_posture(self, goal: int, moved: Posture) -> None:
-        self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
+    def _pull_anew(self) -> None:
+        """Add up the postures that are switched on."""
         self.pull, self.home = np.zeros(self.skeleton.size), np.zeros(self.skeleton.size)
-        for other in self.goals:
-            if isinstance(other, Posture):
-                self._special(other)
+        for k, goal in enumerate(self.goals):
+            if isinstance(goal, Posture) and k not in self.off:
+                self._special(goal)
 
     def enable(self, goal: int, on: bool = True) -> None:
         """Switch a goal on or off: off, it has no energy, no force and no error."""
+        self.off = self.off - {goal} if on else self.off | {goal}
         if isinstance(self.goals[goal], Posture):
-            pull, _ = self.goals[goal].pulls(self.skeleton)
-            self.pull = pull if on else np.zeros_like(pull)
+            self._pull_anew()
             return
         for k, owner in enumerate(self.owners):
             if owner == goal:
@@ -222,9 +231,11 @@ class Problem:
                 for k in range(part.start, part.stop):
                     data[..., k, ROBUST] = self.springs[k].data[..., ROBUST].max() if member == chosen else OFF
 
-    # -------------------------------------------------------------------------------------------------- what it is worth
+    # ------------------------------------------------------------------------------------------------ what it is worth
 
-    def evaluate(self, pose: Any, *, exact: bool = True, member: int = 0) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    def evaluate(
+        self, pose: Any, *, exact: bool = True, member: int = 0
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         """Return energy, gradient (n,), Hessian (n, n) and the springs' errors (g,) at one pose (n,).
 
         Of AnyOf goals the members of the lowest energy count, unless a solve has switched the others off.
@@ -245,7 +256,8 @@ class Problem:
                     offset += energy
                     true_errors.append((part.start, np.sqrt(max(0.0, 2.0 * energy))))
         settled = all(
-            sum(data[part.start, ROBUST] >= 0.0 for part in parts if part.stop > part.start) <= 1 for _, parts in self.choices
+            sum(data[part.start, ROBUST] >= 0.0 for part in parts if part.stop > part.start) <= 1
+            for _, parts in self.choices
         )
         answers = []
         for combination in [()] if settled else self.combinations():
@@ -257,7 +269,9 @@ class Problem:
             errors[k] = error
         return energy + offset, gradient, hessian, errors
 
-    def _evaluate(self, theta: np.ndarray, data: np.ndarray, exact: bool) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    def _evaluate(
+        self, theta: np.ndarray, data: np.ndarray, exact: bool
+    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         n, g = self.skeleton.size, len(self.springs)
         gradient, hessian, errors = np.empty(n), np.empty((n, n)), np.empty(g)
         total = evaluate(
@@ -294,8 +308,8 @@ class Problem:
     def hessian(self, pose: Any, *, kind: str = "exact", method: str = "gathered") -> np.ndarray:
         """Return the Hessian (..., n, n) of the energy at poses (..., n).
 
-        kind: "exact" or "gauss-newton". method: "gathered" (mathematics.md), or "direct", seed 004's algorithm 4 goal by
-        goal, for positions, directions and orientations.
+        kind: "exact" or "gauss-newton". method: "gathered" (mathematics.md), or "direct", seed 004's algorithm 4 goal
+        by goal, for positions, directions and orientations.
         """
         if kind not in ("exact", "gauss-newton"):
             raise GoalError("hessian: kind", expected="'exact' or 'gauss-newton'", got=repr(kind))
@@ -314,12 +328,14 @@ class Problem:
             failed = int(np.argmax((self.kind[:, SPRING] >= CROSS_SPRING) | (self.kind[:, 3] >= 0)))
         else:
             failed = direct_hessian(
-                self.skeleton.figure, springs, np.ascontiguousarray(pose), scratch(self.work_size), self.depth, float(exact),
-                np.zeros(16), np.empty((MOST_ROWS * max(g, 1), n)), gradient, hessian,
+                self.skeleton.figure, springs, np.ascontiguousarray(pose), scratch(self.work_size), self.depth,
+                float(exact), np.zeros(16), np.empty((MOST_ROWS * max(g, 1), n)), gradient, hessian,
             )  # fmt: skip
         if failed >= 0:
             goal = self.goals[self.owners[failed]]
-            raise GoalError(f"hessian: {goal}", expected="positions, directions and orientations for method='direct'", got=None)
+            raise GoalError(
+                f"hessian: {goal}", expected="positions, directions and orientations for method='direct'", got=None
+            )
         return hessian
 
     def residuals(self, pose: Any, *, jacobian: bool = False, vectors: bool = False) -> Any:
@@ -328,13 +344,23 @@ class Problem:
         vectors: an orientation as the rotation vector of its error (3 rows), not as three axes (9 rows).
         """
         if self.customs or self.choices:
-            raise GoalError("residuals", expected="goals that are squared residuals", got="an energy in Python or a choice")
+            raise GoalError(
+                "residuals", expected="goals that are squared residuals", got="an energy in Python or a choice"
+            )
         theta = np.ascontiguousarray(as_poses(self.skeleton, pose).reshape(self.skeleton.size))
         springs = Springs(self.kind, self.data[0], self.pull, self.home)
         rows = int(residual_rows(springs, int(vectors)))
         r, j = np.zeros(rows), np.zeros((rows, self.skeleton.size))
         residuals_and_jacobian(
-            self.skeleton.figure, springs, self.roots(vectors), theta, scratch(self.work_size), self.depth, int(vectors), r, j
+            self.skeleton.figure,
+            springs,
+            self.roots(vectors),
+            theta,
+            scratch(self.work_size),
+            self.depth,
+            int(vectors),
+            r,
+            j,
         )
         return (r, j) if jacobian else r
 

@@ -68,7 +68,9 @@ FAMILY = {
         [g.Position("hand.L", (1, 1, 1)), g.Position("hand.R", (0, 1, 1)), g.Position("foot.R", (0, 1, 0))], wide(9)
     ),
     "custom": g.Custom(odd_energy, points=["hand.L", "hand.R"], directions={"head": "z"}),
-    "custom-gradient": g.Custom(odd_energy, points=["hand.L", "hand.R"], directions={"head": "z"}, gradient=odd_gradient),
+    "custom-gradient": g.Custom(
+        odd_energy, points=["hand.L", "hand.R"], directions={"head": "z"}, gradient=odd_gradient
+    ),
 }
 
 

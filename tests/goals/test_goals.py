@@ -25,11 +25,17 @@ class TestOneBody:
     def test_direction_leaves_the_turn_about_it_free(self, human, stand):
         result = ps.solve(human, [*stand, g.Direction("hand.R", "y", along=(0.0, 3.0, 1.0))])
         assert result.ok
-        assert ps.forward(human, result.pose).rotation_matrix("hand.R")[:, 1] == pytest.approx(unit((0, 3, 1)), abs=2e-3)
+        assert ps.forward(human, result.pose).rotation_matrix("hand.R")[:, 1] == pytest.approx(
+            unit((0, 3, 1)), abs=2e-3
+        )
 
     def test_plane_line_and_half_space(self, human, stand):
         point, normal = np.array([-0.3, 1.3, 0.3]), unit((0.2, 0.5, 1.0))
-        goals = [g.Plane("hand.R", point, normal), g.Line("hand.L", (0.3, 1.0, 0.3), "y"), g.HalfSpace("head", (0, 0, 0.2), "z")]
+        goals = [
+            g.Plane("hand.R", point, normal),
+            g.Line("hand.L", (0.3, 1.0, 0.3), "y"),
+            g.HalfSpace("head", (0, 0, 0.2), "z"),
+        ]
         result = ps.solve(human, [*stand, *goals])
         frames = ps.forward(human, result.pose)
         assert result.ok
@@ -57,7 +63,9 @@ class TestPairs:
         target = np.eye(4)
         target[:3, :3] = Rotation.from_euler("xyz", (0.3, -0.2, 2.5)).as_matrix()
         target[:3, 3] = (0.05, 0.02, 0.1)
-        result = ps.solve(human, [*stand, g.Relative("hand.L", "hand.R", target), g.Position("hand.R", (0, 1.2, 0.4))], restarts=5)
+        result = ps.solve(
+            human, [*stand, g.Relative("hand.L", "hand.R", target), g.Position("hand.R", (0, 1.2, 0.4))], restarts=5
+        )
         frames = ps.forward(human, result.pose)
         assert result.ok
         found = np.linalg.inv(frames.matrix("hand.R")) @ frames.matrix("hand.L")
@@ -100,7 +108,9 @@ def centre(figure, pose):
     """The centre of mass by hand: the sum over joints of mass times place."""
     frames = ps.forward(figure, pose)
     total = sum(joint.mass for joint in figure.joints)
-    places = [joint.mass * frames.convert(joint.center, from_=joint.name, to="world") for joint in figure.joints if joint.mass]
+    places = [
+        joint.mass * frames.convert(joint.center, from_=joint.name, to="world") for joint in figure.joints if joint.mass
+    ]
     return sum(places) / total
 
 
@@ -159,7 +169,10 @@ class TestAvoid:
     def test_reaching_past_a_ball_never_penetrates(self, human, stand):
         rng = np.random.default_rng(5)
         ball, size = np.array([-0.25, 1.15, 0.28]), 0.1
-        goals = [g.Avoid("elbow.R", g.Sphere(ball, size), radius=0.04), g.Avoid("wrist.R", g.Sphere(ball, size), ends=((0, 0, 0), (0, -0.1, 0)), radius=0.04)]
+        goals = [
+            g.Avoid("elbow.R", g.Sphere(ball, size), radius=0.04),
+            g.Avoid("wrist.R", g.Sphere(ball, size), ends=((0, 0, 0), (0, -0.1, 0)), radius=0.04),
+        ]
         targets = ball + rng.normal(size=(200, 3)) * (0.12, 0.12, 0.12) + (0, 0, 0.1)
         result = ps.solve(human, [*stand, *goals, g.Position("hand.R", targets)], restarts=4)
         for pose in result.pose:
@@ -204,7 +217,9 @@ class TestAnyOf:
 
     def test_none_reaches_the_nearest_is_taken(self, human):
         seated = human.freeze("root")
-        result = ps.solve(seated, g.AnyOf([g.Position("hand.R", (3.0, 1.0, 0.0)), g.Position("hand.L", (2.0, 1.0, 0.0))]))
+        result = ps.solve(
+            seated, g.AnyOf([g.Position("hand.R", (3.0, 1.0, 0.0)), g.Position("hand.L", (2.0, 1.0, 0.0))])
+        )
         assert not result.ok
         assert result.chosen["hand.R or hand.L"] == "hand.L"
 
@@ -226,7 +241,7 @@ class TestBatches:
     @pytest.mark.parametrize(
         "goal",
         [
-            lambda t: g.Aim("head", "z", t + (0, 0, 2)),
+            lambda t: g.Aim("head", "z", t + [0, 0, 2]),
             lambda t: g.Direction("hand.R", "y", t),
             lambda t: g.Plane("hand.R", t, "y"),
             lambda t: g.Line("hand.R", t, t[:, None].mean(axis=1)),

@@ -29,7 +29,7 @@ class TestPriorities:
         alone = {"hand.R": ps.solve(seated, HAND).errors["hand.R"], "head": ps.solve(seated, GAZE).errors["head"]}
         hand_first, gaze_first, together = both(0, 1), both(1, 0), both(0, 0)
         # the figure cannot have both
-        assert not (hand_first.ok or gaze_first.ok or together.ok)
+        assert not any(result.ok for result in (hand_first, gaze_first, together))
         assert hand_first.errors["hand.R"] <= alone["hand.R"] + 1e-6
         assert gaze_first.errors["head"] <= alone["head"] + 1e-6
         assert hand_first.errors["head"] > alone["head"] + 0.05
@@ -44,7 +44,9 @@ class TestPriorities:
 
     def test_a_missed_level_keeps_what_it_reached(self, seated):
         first = ps.solve(seated, g.Position("hand.R", (-2.0, 1.0, 0.5)))
-        both = ps.solve(seated, [g.Position("hand.R", (-2.0, 1.0, 0.5)), g.Position("hand.L", (0.9, 1.2, 0.9), priority=1)])
+        both = ps.solve(
+            seated, [g.Position("hand.R", (-2.0, 1.0, 0.5)), g.Position("hand.L", (0.9, 1.2, 0.9), priority=1)]
+        )
         assert both.errors["hand.R"] <= first.errors["hand.R"] + 1e-6
 
     def test_posture_last(self, seated):

@@ -41,7 +41,9 @@ def add_goals(parser: argparse.ArgumentParser) -> None:
     for flag, form, meaning, _ in GOALS:
         goals.add_argument(flag, metavar=form, action="append", default=[], help=meaning)
     goals.add_argument("--balance", action="store_true", help="keep the centre of mass over the feet")
-    goals.add_argument("--posture", nargs="?", const="rest", choices=("rest", "middle"), help="stay near rest or mid-range")
+    goals.add_argument(
+        "--posture", nargs="?", const="rest", choices=("rest", "middle"), help="stay near rest or mid-range"
+    )
     goals.add_argument("--goals", metavar="FILE", help="read more goals from a TOML file")
 
 
@@ -56,11 +58,11 @@ def run(args: argparse.Namespace) -> int:
     solver = args.solver
     if args.swivel is not None:
         solver = ps.solvers.get("limb")(swivel=args.swivel)
-    result = ps.solve(
-        skeleton, goals, solver=solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits
-    )
+    result = ps.solve(skeleton, goals, solver=solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits)
     if args.plot:
-        ps.plots.draw(skeleton, result.pose, goals, ghost=skeleton.rest, path=args.plot, title=result.message.partition(":")[0])
+        ps.plots.draw(
+            skeleton, result.pose, goals, ghost=skeleton.rest, path=args.plot, title=result.message.partition(":")[0]
+        )
     if args.save:
         ps.save(args.save, ps.Motion(skeleton, result.pose[None], 30.0))
     if args.json:
@@ -84,7 +86,9 @@ def summary(skeleton: ps.Skeleton, result: ps.Result) -> dict[str, Any]:
         "seconds": result.seconds,
         "solver": result.solver,
         "pose": dict(zip(skeleton.dof_names, result.pose.tolist(), strict=True)),
-        "blocking": [{"dof": b.dof, "side": b.side, "multiplier": b.multiplier, "cost": b.cost} for b in result.blocking],
+        "blocking": [
+            {"dof": b.dof, "side": b.side, "multiplier": b.multiplier, "cost": b.cost} for b in result.blocking
+        ],
     }
 
 
@@ -95,7 +99,10 @@ def pose_text(skeleton: ps.Skeleton, pose: np.ndarray) -> str:
         if np.abs(pose[where] - skeleton.rest[where]).max(initial=0.0) > 1e-3:
             slides = [".t" in name for name in skeleton.dof_names[where]]
             numbers = [x if slide else np.degrees(x) for x, slide in zip(pose[where], slides, strict=True)]
-            lines.append(f"  {joint}: " + ", ".join(f"{x:.3f}" if slide else f"{x:.1f}" for x, slide in zip(numbers, slides, strict=True)))
+            lines.append(
+                f"  {joint}: "
+                + ", ".join(f"{x:.3f}" if slide else f"{x:.1f}" for x, slide in zip(numbers, slides, strict=True))
+            )
     return "\n".join(lines)
 
 
@@ -182,14 +189,14 @@ def _distance(text: str, _: ps.Skeleton) -> Any:
 
 
 def _hold(text: str, _: ps.Skeleton) -> Any:
-    bodies, _, place = text.partition("=")
+    bodies, place = text.partition("=")[::2]
     body, other = split(bodies, ",")
     return ps.goals.Relative(body, other, numbers(place, 3) if place else None)
 
 
 def _keep_out(text: str, _: ps.Skeleton) -> Any:
     body, shape = split(text)
-    kind, _, rest = shape.partition(":")
+    kind, rest = shape.partition(":")[::2]
     if not rest:
         return ps.goals.Avoid(body, kind)
     if kind == "sphere":
@@ -211,19 +218,30 @@ def _couple(text: str, _: ps.Skeleton) -> Any:
     return ps.goals.Coupling(follower, leader, ratio=ratio, offset=float(np.radians(offset)))
 
 
+def _reach(text: str, _: ps.Skeleton) -> Any:
+    body, point = split(text)
+    return ps.goals.Position(body, numbers(point, 3))
+
+
 # flag, what stands after it, what it means, what it makes
 GOALS = (
-    ("--reach", "BODY=X,Y,Z", "bring a body to a point", lambda t, _: ps.goals.Position(split(t)[0], numbers(split(t)[1], 3))),
+    ("--reach", "BODY=X,Y,Z", "bring a body to a point", _reach),
     ("--turn", "BODY=X,Y,Z", "turn a body to Euler angles xyz", _turn),
     ("--fix", "BODY,BODY,...", "keep bodies where they are at rest", _fix),
-    ("--aim", "BODY:AXIS=X,Y,Z", "aim an axis of a body at a point", lambda t, _: ps.goals.Aim(*axis_of(t))),
-    ("--along", "BODY:AXIS=X,Y,Z", "turn an axis of a body along a direction", lambda t, _: ps.goals.Direction(*axis_of(t))),
-    ("--plane", "BODY=X,Y,Z:NX,NY,NZ", "bring a body onto a plane: point and normal", lambda t, _: ps.goals.Plane(*placed(t))),
-    ("--line", "BODY=X,Y,Z:DX,DY,DZ", "bring a body onto a line: point and direction", lambda t, _: ps.goals.Line(*placed(t))),
-    ("--side", "BODY=X,Y,Z:NX,NY,NZ", "keep a body on one side of a plane", lambda t, _: ps.goals.HalfSpace(*placed(t))),
+    ("--aim", "BODY:AXIS=X,Y,Z", "aim an axis of a body at a point",
+     lambda text, _: ps.goals.Aim(*axis_of(text))),
+    ("--along", "BODY:AXIS=X,Y,Z", "turn an axis of a body along a direction",
+     lambda text, _: ps.goals.Direction(*axis_of(text))),
+    ("--plane", "BODY=X,Y,Z:NX,NY,NZ", "bring a body onto a plane: point and normal",
+     lambda text, _: ps.goals.Plane(*placed(text))),
+    ("--line", "BODY=X,Y,Z:DX,DY,DZ", "bring a body onto a line: point and direction",
+     lambda text, _: ps.goals.Line(*placed(text))),
+    ("--side", "BODY=X,Y,Z:NX,NY,NZ", "keep a body on one side of a plane",
+     lambda text, _: ps.goals.HalfSpace(*placed(text))),
     ("--distance", "BODY,BODY=D", "keep two bodies at a distance", _distance),
     ("--hold", "BODY,BODY[=X,Y,Z]", "hold a body in another's frame, at a point of it if given", _hold),
-    ("--mass", "X,Y,Z", "bring the centre of mass to a point", lambda t, _: ps.goals.CenterOfMass(numbers(t, 3))),
-    ("--keep-out", "BODY=sphere:X,Y,Z,R", "keep a bone out of sphere:X,Y,Z,R, capsule:X,Y,Z,X,Y,Z,R, wall:X,Y,Z,NX,NY,NZ, or a body", _keep_out),
+    ("--mass", "X,Y,Z", "bring the centre of mass to a point", lambda text, _: ps.goals.CenterOfMass(numbers(text, 3))),
+    ("--keep-out", "BODY=sphere:X,Y,Z,R",
+     "keep a bone out of sphere:X,Y,Z,R, capsule:X,Y,Z,X,Y,Z,R, wall:X,Y,Z,NX,NY,NZ, or another bone", _keep_out),
     ("--couple", "JOINT=JOINT[,RATIO[,OFFSET]]", "let a joint follow another", _couple),
 )  # fmt: skip

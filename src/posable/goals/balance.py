@@ -109,7 +109,9 @@ class Balance(Goal):
         if names is None:
             names = [name for name in skeleton.site_names if name.lower().startswith(FEET)]
             if len(names) < 3:
-                raise GoalError("Balance: polygon", expected="points or names of sites", got=f"{len(names)} sites of feet")
+                raise GoalError(
+                    "Balance: polygon", expected="points or names of sites", got=f"{len(names)} sites of feet"
+                )
         frames = forward(skeleton, skeleton.rest if self.pose is None else self.pose)
         return np.array([frames.position(name) for name in names])
 
@@ -118,7 +120,9 @@ class Balance(Goal):
         check_mass(skeleton, self)
         up = UP.get(self.up or skeleton.up or "", -1)
         if up < 0:
-            raise GoalError("Balance: up", expected="'x', 'y' or 'z': the figure does not say which way is up", got=None)
+            raise GoalError(
+                "Balance: up", expected="'x', 'y' or 'z': the figure does not say which way is up", got=None
+            )
         flat = [(up + 1) % 3, (up + 2) % 3]
         points = self.corners(skeleton)
         hull = points[convex_hull(points[:, flat])]
@@ -128,7 +132,10 @@ class Balance(Goal):
             along /= np.linalg.norm(along)
             data = np.zeros(WIDTH)
             data[AT : AT + 3] = a
-            data[ALONG + flat[0]], data[ALONG + flat[1]] = -along[1], along[0]  # to the left: the hull runs that way round
+            data[ALONG + flat[0]], data[ALONG + flat[1]] = (
+                -along[1],
+                along[0],
+            )  # to the left: the hull runs that way round
             set_weight(data, np.array([self.weight] * 3 + [0.0] * 3), self.robust)
             data[WEIGHT + 1 : WEIGHT + 6] = 0.0
             data[SIZE] = self.margin
@@ -153,5 +160,7 @@ def convex_hull(points: np.ndarray) -> np.ndarray:
 
     hull = chain(order)[:-1] + chain(order[::-1])[:-1]
     if len(hull) < 3:
-        raise GoalError("Balance: polygon", expected="points that span an area, seen from above", got="points on a line")
+        raise GoalError(
+            "Balance: polygon", expected="points that span an area, seen from above", got="points on a line"
+        )
     return np.array(hull)

@@ -20,8 +20,8 @@ STEP = 1e-4  # [m, 1] of a difference: its square times a curvature of 1 is far 
 class Custom(Goal):
     """An energy of named points and directions, written in Python, usable with every solver.
 
-    energy(points, directions) -> float gets two dicts of (3,) arrays in the world and must be smooth. points: {"hand.R":
-    (x, y, z)}, in the body's frame; or a list of bodies, for their origins. directions: {"head": "z"}, unit vectors in
+    energy(points, directions) -> float gets two dicts of (3,) arrays in the world and must be smooth. points:
+    {"hand.R": (x, y, z)}, in the body's frame; or a list of bodies, for their origins. directions: {"head": "z"}, unit vectors in
     the body's frame. Where one body has several, name them {"a": ("hand.R", (x, y, z))}. gradient(points, directions),
     if given, returns two dicts of (3,) arrays, any of which may be missing. weight multiplies the energy.
     tolerance: the error is sqrt(2 E), as of E = 1/2 r^2; infinite by default: the energy is minimised, never decides.

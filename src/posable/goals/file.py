@@ -6,7 +6,7 @@
     target = [0.4, 1.2, 0.3]
     weight = 2.0
 
-Every goal is a table with its kind and the arguments of its class, by name. Rotations are 3x3 matrices or tables such as
+Every goal is a table with its kind and the arguments of its class, by name. Rotations are 3x3 matrices or tables like
 { euler = "xyz", degrees = [0, 90, 0] } and { quaternion_wxyz = [1, 0, 0, 0] }; obstacles are tables such as
 { sphere = { center = [0, 1, 0.3], radius = 0.1 } }, or a body's name. AnyOf and Weighted hold their goals in `goals`.
 """
@@ -119,7 +119,9 @@ def _rotation(value: Mapping[str, Any]) -> Any:
             return Rotation.from_quat(value["quaternion_wxyz"], scalar_first=True)
         return Rotation.from_rotvec(value["rotation_vector"])
     except (KeyError, ValueError, TypeError) as error:
-        raise GoalError("rotation", expected='{ euler = "xyz", degrees = [x, y, z] } or the like', got=str(error)) from None
+        raise GoalError(
+            "rotation", expected='{ euler = "xyz", degrees = [x, y, z] } or the like', got=str(error)
+        ) from None
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -127,7 +129,6 @@ def _rotation(value: Mapping[str, Any]) -> Any:
 
 def to_table(goal: Goal) -> dict[str, Any]:
     """Return a goal as a plain table: its kind and the arguments of its class, as numbers, strings and lists."""
-
     kind = type(goal).__name__
     if kind not in KINDS or KINDS[kind][0] is not type(goal):
         raise GoalError(f"{goal}", expected=f"one of {', '.join(KINDS)}", got="a goal that has no form in a file")
@@ -181,7 +182,8 @@ def _transform(position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
 
 def _pose_weight(goal: Pose | Relative) -> Any:
     p, r = (matrix_weight(weight) for weight in goal.weight)
-    return p if np.isscalar(p) and np.isscalar(r) and np.isclose(r, TURNING * p) else [p, r]
+    one = isinstance(p, float) and isinstance(r, float) and np.isclose(r, TURNING * p)
+    return p if one else [p, r]
 
 
 def _place(goal: Any) -> dict[str, Any]:
@@ -213,8 +215,8 @@ KINDS: dict[str, tuple[type[Goal], Callable[[Any], dict[str, Any]]]] = {
     "Balance": (Balance, lambda g: {
         "polygon": g.polygon, "margin": g.margin, "up": g.up, "pose": g.pose, "weight": g.weight}),
     "Avoid": (Avoid, lambda g: {
-        "body": g.body, "obstacle": g.obstacle, "ends": g.shape[0], "radius": g.shape[1], "other_ends": g.other_shape[0],
-        "other_radius": g.other_shape[1], "margin": g.margin, "weight": g.weight}),
+        "body": g.body, "obstacle": g.obstacle, "ends": g.shape[0], "radius": g.shape[1],
+        "other_ends": g.other_shape[0], "other_radius": g.other_shape[1], "margin": g.margin, "weight": g.weight}),
     "Posture": (Posture, lambda g: {"pose": g.pose, "gains": g.gains, "weight": g.weight}),
     "Coupling": (Coupling, lambda g: {
         "follower": g.follower, "leader": g.leader, "ratio": g.ratio, "offset": g.offset, "weight": g.weight}),

@@ -54,7 +54,7 @@ class Goal:
         if not isinstance(priority, (int, np.integer)):
             raise GoalError(f"{self}: priority", expected="a whole number", got=repr(priority))
         self.priority = int(priority)
-        if robust is not None and not (np.isscalar(robust) and 0.0 < float(robust) < np.inf):
+        if robust is not None and not (isinstance(robust, (int, float, np.number)) and 0.0 < float(robust) < np.inf):
             raise GoalError(f"{self}: robust", expected="None or a positive number", got=repr(robust))
         self.robust = None if robust is None else float(robust)
 
@@ -86,7 +86,9 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     try:
         out = np.array(value, dtype=float)
     except (TypeError, ValueError):
-        raise GoalError(what, expected=f"numbers of shape (..., {', '.join(map(str, shape))})", got=repr(value)) from None
+        raise GoalError(
+            what, expected=f"numbers of shape (..., {', '.join(map(str, shape))})", got=repr(value)
+        ) from None
     if out.shape[out.ndim - len(shape) :] != shape or out.ndim < len(shape):
         raise GoalError(what, expected=f"shape (..., {', '.join(map(str, shape))})", got=f"shape {out.shape}")
     if not np.isfinite(out).all():
@@ -166,7 +168,11 @@ def weight_matrix(weight: Any, what: str) -> np.ndarray:
         return np.array([w, w, w, 0.0, 0.0, 0.0])
     if value.shape == (3,) and np.all(value >= 0.0) and np.all(np.isfinite(value)):
         return np.array([*value, 0.0, 0.0, 0.0])
-    good = value.shape == (3, 3) and np.all(np.isfinite(value)) and np.abs(value - value.T).max() <= 1e-9 * np.abs(value).max()
+    good = (
+        value.shape == (3, 3)
+        and np.all(np.isfinite(value))
+        and np.abs(value - value.T).max() <= 1e-9 * np.abs(value).max()
+    )
     if good and np.linalg.eigvalsh(value)[0] >= -1e-12 * np.abs(value).max():
         return six(value)
     raise GoalError(what, expected="a number, 3 numbers, or a symmetric 3x3 matrix, none negative", got=repr(weight))

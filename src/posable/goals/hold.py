@@ -54,7 +54,9 @@ def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
             data[:, k, AXES : AXES + 9] *= np.sqrt(factor)  # the root that it may bring along
 
 
-def hold_springs(problem: Any, chosen: np.ndarray, poses: np.ndarray, errors: np.ndarray, tolerances: np.ndarray) -> None:
+def hold_springs(
+    problem: Any, chosen: np.ndarray, poses: np.ndarray, errors: np.ndarray, tolerances: np.ndarray
+) -> None:
     """Put the targets of the goals that were missed where their bodies are at poses (t, n), in problem.data.
 
     chosen (g,) marks the springs of the level; errors (t, g) and tolerances (g,) say what was missed. A goal within its
@@ -109,7 +111,9 @@ def _hold(problem: Any, row: np.ndarray, kind: np.ndarray, pose: np.ndarray, p: 
         normal, point = base_r @ row[along : along + 3], base_p + base_r @ row[at : at + 3]
         row[SIZE] = min(row[SIZE], float((e - point) @ normal))
     elif spring in (DISTANCE_SPRING, CLEAR_SPRING):
-        d = _segment_distance(e, r[b] @ row[AXES : AXES + 3], base_p + base_r @ row[at : at + 3], base_r @ row[along : along + 3])
+        d = _segment_distance(
+            e, r[b] @ row[AXES : AXES + 3], base_p + base_r @ row[at : at + 3], base_r @ row[along : along + 3]
+        )
         row[SIZE] = d if spring == DISTANCE_SPRING else min(row[SIZE], d)
 
 

@@ -29,7 +29,7 @@ def place_vectors(skeleton: Skeleton, pose: np.ndarray, goals: Sequence[Custom])
 
 
 def fill_model(rows: np.ndarray, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray) -> None:
-    """Write the model slope.x + 1/2 x' hessian x, x from the vectors at (k, 3), into a goal's spring data (rows, WIDTH)."""
+    """Write the model slope.x + 1/2 x' hessian x, x from the vectors at (k, 3), into a goal's springs (rows, WIDTH)."""
     k = len(at)
     blocks = hessian.reshape(k, 3, k, 3).swapaxes(1, 2)
     for i in range(k):

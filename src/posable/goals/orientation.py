@@ -26,7 +26,7 @@ def rotations(value: Any, what: str) -> np.ndarray:
     return out
 
 
-def _is_rotation(a, b, c, d, e, f, g, h, i) -> bool:  # noqa: PLR0913 - the nine numbers of a matrix by rows
+def _is_rotation(a, b, c, d, e, f, g, h, i) -> bool:
     small = 1e-6
     return (
         abs(a * a + b * b + c * c - 1.0) < small
@@ -80,7 +80,13 @@ class Orientation(Goal):
 
 
 def orientation_spring(
-    skeleton: Skeleton, body: str, target: np.ndarray, weight: np.ndarray, robust: float | None, tolerance: float, name: str = ""
+    skeleton: Skeleton,
+    body: str,
+    target: np.ndarray,
+    weight: np.ndarray,
+    robust: float | None,
+    tolerance: float,
+    name: str = "",
 ) -> Spring:
     """Return the ORIENTATION spring of a body's frame towards target (..., 3, 3)."""
     frame = skeleton.frame(body)

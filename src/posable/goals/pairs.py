@@ -21,7 +21,7 @@ from posable.goals.goal import (
     weight_matrix,
 )
 from posable.goals.orientation import orientation_spring
-from posable.goals.pose import TURNING, pair, split
+from posable.goals.pose import both_weights, pair, split
 from posable.kernels.fields import AXES2, POINT2, SIZE
 from posable.kernels.springs import DISTANCE_SPRING, POINT_SPRING
 from posable.skeleton import Skeleton
@@ -38,7 +38,7 @@ class _Pair(Goal):
         return f"{self.body}-{self.other}"
 
     def other_point(self, skeleton: Skeleton, point: np.ndarray | None) -> tuple[int, np.ndarray, np.ndarray]:
-        """Return the other body's index, a point of its frame in the body's own axes, and the frame's rotation there."""
+        """Return the other body's index, a point of its frame in the body's own axes, and the frame's rotation."""
         frame = skeleton.frame(self.other)
         rotation = skeleton.frame_rotations[frame]
         local = skeleton.frame_positions[frame]
@@ -121,7 +121,7 @@ class Relative(_Pair):
         p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
         checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
         super().__init__(label, checked, priority, robust)
-        p_weight, r_weight = (weight, weight * TURNING) if np.isscalar(weight) else pair(weight, what + ": weight")
+        p_weight, r_weight = both_weights(weight) or pair(weight, what + ": weight")
         self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.turned = not (target is not None and not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from posable.errors import GoalError
 from posable.goals.goal import (
     POSITION_TOLERANCE,
     Goal,
@@ -119,9 +118,7 @@ class HalfSpace(_Place):
     """
 
     def __init__(self, body: str, point: Any, normal: Any, *, margin: float = 0.0, **options: Any):
-        if not (np.isscalar(margin) and np.isfinite(margin)):
-            raise GoalError(f"HalfSpace({body!r}): margin", expected="a length [m]", got=repr(margin))
-        self.margin = float(margin)
+        self.margin = float(numbers(margin, (), f"HalfSpace({body!r}): margin"))
         super().__init__(body, point, normal, **options)
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:

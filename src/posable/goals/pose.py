@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 
 from posable.errors import GoalError
-from posable.goals.goal import ANGLE_TOLERANCE, POSITION_TOLERANCE, Goal, Spring, numbers, point_row, positive, range_of, set_weight, weight_matrix
+from posable.goals.goal import (
+    ANGLE_TOLERANCE,
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    numbers,
+    point_row,
+    positive,
+    range_of,
+    set_weight,
+    weight_matrix,
+)
 from posable.goals.orientation import orientation_spring, rotations
 from posable.kernels.fields import AT
 from posable.kernels.springs import POINT_SPRING
@@ -21,6 +32,11 @@ def pair(value: Any, what: str) -> tuple[Any, Any]:
     if isinstance(value, (tuple, list)) and len(value) == 2:
         return value[0], value[1]
     raise GoalError(what, expected="a pair (position, rotation)", got=repr(value))
+
+
+def both_weights(weight: Any) -> tuple[Any, Any] | None:
+    """Return the weights of position and rotation that one number stands for; None where it is no number."""
+    return (float(weight), float(weight) * TURNING) if isinstance(weight, (int, float, np.number)) else None
 
 
 class Pose(Goal):
@@ -50,7 +66,7 @@ class Pose(Goal):
         p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
         checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
         super().__init__(label, checked, priority, robust)
-        p_weight, r_weight = (weight, weight * TURNING) if np.isscalar(weight) else pair(weight, what + ": weight")
+        p_weight, r_weight = both_weights(weight) or pair(weight, what + ": weight")
         self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
         self.measure = range_of(self.weight[0])
         self.point = None if point is None else numbers(point, (3,), what + ": point")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from posable.goals.goal import POSITION_TOLERANCE, Goal, Spring, numbers, point_row, positive, range_of, set_weight, weight_matrix
+from posable.goals.goal import (
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    numbers,
+    point_row,
+    positive,
+    range_of,
+    set_weight,
+    weight_matrix,
+)
 from posable.kernels.fields import AT
 from posable.kernels.springs import POINT_SPRING
 from posable.skeleton import Skeleton

@@ -68,7 +68,9 @@ class Wall:
         object.__setattr__(self, "normal", unit_vectors(self.normal, "Wall: normal"))
 
 
-def bone_capsule(skeleton: Skeleton, body: str, ends: Any, radius: Any, what: str) -> tuple[int, np.ndarray, np.ndarray, float]:
+def bone_capsule(
+    skeleton: Skeleton, body: str, ends: Any, radius: Any, what: str
+) -> tuple[int, np.ndarray, np.ndarray, float]:
     """Return (body index, start (3,), axis (3,), radius) [m] of a bone's capsule, in the body's own axes.
 
     ends: two points (2, 3) in the named frame; None: from the joint to its first child, or to its farthest site where

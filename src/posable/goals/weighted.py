@@ -38,7 +38,9 @@ class Weighted(Goal):
             self.root = np.linalg.cholesky(0.5 * (self.matrix + self.matrix.T)).T
         except np.linalg.LinAlgError:
             least = np.linalg.eigvalsh(self.matrix)[0]
-            raise GoalError("Weighted: matrix", expected="positive definite", got=f"least eigenvalue {least:.3g}") from None
+            raise GoalError(
+                "Weighted: matrix", expected="positive definite", got=f"least eigenvalue {least:.3g}"
+            ) from None
 
     def aim(self, target: Any) -> None:
         """Take targets (..., k, 3), one for each effector."""

@@ -109,7 +109,11 @@ def add_sliding(f, ex, ey, ez, x, y, z, ax, ay, az, cx, cy, cz, s, t, stiffness)
     if slides_s and slides_t and room <= 1e-12 * aa * cc:
         slides_t = False  # parallel: one of the two is enough
     # u_s = [e x a + a x delta; a], u_t = -[e x c; c]
-    s0, s1, s2 = ey * az - ez * ay + ay * z - az * y, ez * ax - ex * az + az * x - ax * z, ex * ay - ey * ax + ax * y - ay * x
+    s0, s1, s2 = (
+        ey * az - ez * ay + ay * z - az * y,
+        ez * ax - ex * az + az * x - ax * z,
+        ex * ay - ey * ax + ax * y - ay * x,
+    )
     t0, t1, t2 = ez * cy - ey * cz, ex * cz - ez * cx, ey * cx - ex * cy
     if slides_s and slides_t:
         k = -f / room
@@ -124,7 +128,7 @@ def add_sliding(f, ex, ey, ez, x, y, z, ax, ay, az, cx, cy, cz, s, t, stiffness)
 
 @kernel
 def clearance_terms(row, one_sided, origin, position, r, slope):
-    """Return f and k of a spring between segments: force f delta, Gauss-Newton weight k delta delta'; zeros where idle."""
+    """Return f and k of a spring between segments: force f delta, Gauss-Newton weight k delta delta'; 0 where idle."""
     d = segment_distance(row, origin, position, r)
     gap = row[SIZE] - d
     if d < NEAR or (one_sided and gap <= 0.0):

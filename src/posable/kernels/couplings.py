@@ -295,7 +295,14 @@ def centre_load(springs, ws, exact, out):
         if (kind != CENTRE_SPRING and kind != CENTRE_SIDE_SPRING) or row[ROBUST] < 0.0:
             continue
         x, y, z = o[0] + c[0] - row[AT], o[1] + c[1] - row[AT + 1], o[2] + c[2] - row[AT + 2]
-        xx, yy, zz, xy, xz, yz = row[WEIGHT], row[WEIGHT + 1], row[WEIGHT + 2], row[WEIGHT + 3], row[WEIGHT + 4], row[WEIGHT + 5]
+        xx, yy, zz, xy, xz, yz = (
+            row[WEIGHT],
+            row[WEIGHT + 1],
+            row[WEIGHT + 2],
+            row[WEIGHT + 3],
+            row[WEIGHT + 4],
+            row[WEIGHT + 5],
+        )
         if kind == CENTRE_SIDE_SPRING:
             nx, ny, nz = row[ALONG], row[ALONG + 1], row[ALONG + 2]
             depth = row[SIZE] - (x * nx + y * ny + z * nz)

@@ -74,7 +74,7 @@ def rows_of(kind, vectors):
 
 
 def weight_roots(kind: np.ndarray, data: np.ndarray, vectors: bool) -> np.ndarray:
-    """Return roots (g, 9) of the weights of springs with kind (g, 4) and data (g, WIDTH), as the kernels here want them.
+    """Return roots (g, 9) of the weights of springs, kind (g, 4) and data (g, WIDTH), as the kernels here want them.
 
     A POINT or MODEL spring that is part of a full weight matrix brings its own root, in AXES.
     """
@@ -286,7 +286,7 @@ def side_row(figure, ws, body, walk, spring, row, residuals, jacobian):
 
 @kernel
 def clear_row(figure, ws, kind, body, walk, spring, row, residuals, jacobian):
-    """Write size - d between two segments, and its Jacobian -delta.(v + w x e) / d; zeros where a CLEAR spring is idle."""
+    """Write size - d between two segments, and its Jacobian -delta.(v + w x e) / d; zeros where CLEAR is idle."""
     f, _ = clearance_terms(spring, kind == CLEAR_SPRING, ws.origin, ws.position[body], ws.rotation[body], 1.0)
     ex, ey, ez, x, y, z, _, _, _, _, _ = segment_gap(spring, ws.origin, ws.position[body], ws.rotation[body])
     d = math.sqrt(x * x + y * y + z * z)
@@ -314,7 +314,7 @@ def model_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
 
 @kernel
 def spring_rows(figure, ws, kind, body, walk, spring, c, vectors, row, residuals, jacobian):
-    """Write the rows of one spring; c (9,) is the root of its weight, by rows. walk: the body whose dofs it is about."""
+    """Write the rows of one spring; c (9,) is the root of its weight, by rows; walk: the body whose dofs count."""
     rows = rows_of(kind, vectors)
     if kind == POINT_SPRING:
         point_rows_along(figure, ws, body, walk, spring, row, residuals, jacobian)

@@ -108,7 +108,12 @@ def robust_factors(energy, scale):
 @small
 def quadratic(m, i, x, y, z):
     """Return v' M v for the symmetric matrix at m[i:i+6]."""
-    return m[i] * x * x + m[i + 1] * y * y + m[i + 2] * z * z + 2.0 * (m[i + 3] * x * y + m[i + 4] * x * z + m[i + 5] * y * z)
+    return (
+        m[i] * x * x
+        + m[i + 1] * y * y
+        + m[i + 2] * z * z
+        + 2.0 * (m[i + 3] * x * y + m[i + 4] * x * z + m[i + 5] * y * z)
+    )
 
 
 @small
@@ -195,10 +200,12 @@ def model_residual(row, origin, position, r):
 
 @kernel
 def add_vector(moves, position, r, row, i, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
-    """Add an energy of the body's vector at row[i:i+3], with force F and second derivative W: a point or a direction."""
+    """Add an energy of the vector at row[i:i+3], a point or a direction, with force F and second derivative W."""
     x, y, z = rotated(r, row, i)
     if moves != 0.0:
-        add_point_force(x + position[0], y + position[1], z + position[2], fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+        add_point_force(
+            x + position[0], y + position[1], z + position[2], fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s
+        )
     else:
         add_direction(x, y, z, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
 
@@ -207,7 +214,14 @@ def add_vector(moves, position, r, row, i, fx, fy, fz, xx, yy, zz, xy, xz, yz, e
 def add_model(row, origin, position, r, exact, g, s):
     """Add a MODEL spring; it has no robust scale."""
     x, y, z = model_residual(row, origin, position, r)
-    xx, yy, zz, xy, xz, yz = row[WEIGHT], row[WEIGHT + 1], row[WEIGHT + 2], row[WEIGHT + 3], row[WEIGHT + 4], row[WEIGHT + 5]
+    xx, yy, zz, xy, xz, yz = (
+        row[WEIGHT],
+        row[WEIGHT + 1],
+        row[WEIGHT + 2],
+        row[WEIGHT + 3],
+        row[WEIGHT + 4],
+        row[WEIGHT + 5],
+    )
     fx = row[ALONG] + xx * x + xy * y + xz * z
     fy = row[ALONG + 1] + xy * x + yy * y + yz * z
     fz = row[ALONG + 2] + xz * x + yz * y + zz * z
@@ -394,7 +408,14 @@ def add_spring(kind, row, origin, position, r, exact, errors, index, g, s):
         ex, ey, ez = rotated(r, row, POINT)
         ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
         x, y, z = origin[0] + ex - row[AT], origin[1] + ey - row[AT + 1], origin[2] + ez - row[AT + 2]
-        xx, yy, zz, xy, xz, yz = row[WEIGHT], row[WEIGHT + 1], row[WEIGHT + 2], row[WEIGHT + 3], row[WEIGHT + 4], row[WEIGHT + 5]
+        xx, yy, zz, xy, xz, yz = (
+            row[WEIGHT],
+            row[WEIGHT + 1],
+            row[WEIGHT + 2],
+            row[WEIGHT + 3],
+            row[WEIGHT + 4],
+            row[WEIGHT + 5],
+        )
         fx, fy, fz = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
         add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
         return

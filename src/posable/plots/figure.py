@@ -24,7 +24,7 @@ def draw(
     ghost: Any = None,
     path: str | PathLike[str] | None = None,
     title: str = "",
-    view: tuple[float, float] = (12.0, -60.0),
+    view: tuple[float, float] = (12.0, 25.0),
 ) -> Any:
     """Draw a figure at a pose (n,) with the targets of its goals; return the matplotlib figure.
 
@@ -61,7 +61,12 @@ def _bones(axes: Any, skeleton: Skeleton, frames: Frames, turn: list[int], color
         here = frames.position(joint.name)[turn]
         every.append(here)
         if joint.parent is not None:
-            axes.plot(*np.transpose([frames.position(joint.parent)[turn], here]), color=color, lw=width, solid_capstyle="round")
+            axes.plot(
+                *np.transpose([frames.position(joint.parent)[turn], here]),
+                color=color,
+                lw=width,
+                solid_capstyle="round",
+            )
         if joint.name not in parents:
             ends = [frames.position(site.name)[turn] for site in skeleton.sites if site.joint == joint.name]
             for end in sorted(ends, key=lambda end: -float(np.linalg.norm(end - here)))[:1]:
@@ -101,7 +106,12 @@ def _ball(axes: Any, center: np.ndarray, radius: float) -> np.ndarray:
     u, v = np.meshgrid(np.linspace(0.0, 2.0 * np.pi, 25), np.linspace(0.0, np.pi, 13))
     x, y, z = np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)
     axes.plot_surface(
-        center[0] + radius * x, center[1] + radius * y, center[2] + radius * z, color=OBSTACLE, alpha=0.35, linewidth=0.0
+        center[0] + radius * x,
+        center[1] + radius * y,
+        center[2] + radius * z,
+        color=OBSTACLE,
+        alpha=0.35,
+        linewidth=0.0,
     )
     return center + radius * np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])
 
@@ -109,7 +119,7 @@ def _ball(axes: Any, center: np.ndarray, radius: float) -> np.ndarray:
 def _frame(axes: Any, points: np.ndarray, turn: list[int]) -> None:
     """Set equal scales about the points, a plain floor, and few ticks."""
     low, high = points.min(axis=0), points.max(axis=0)
-    middle, half = 0.5 * (low + high), 0.55 * float((high - low).max()) + 1e-6
+    middle, half = 0.5 * (low + high), 0.52 * float((high - low).max()) + 1e-6
     for k, (name, limits) in enumerate(zip("xyz", (axes.set_xlim, axes.set_ylim, axes.set_zlim), strict=True)):
         limits(middle[k] - half, middle[k] + half)
         getattr(axes, f"set_{name}label")(f"{'xyz'[turn[k]]} [m]", fontsize=8)
@@ -118,4 +128,4 @@ def _frame(axes: Any, points: np.ndarray, turn: list[int]) -> None:
         axis._axinfo["grid"].update(color="#e3e6ea", linewidth=0.6)
     axes.tick_params(labelsize=7)
     axes.locator_params(nbins=5)
-    axes.set_box_aspect((1.0, 1.0, 1.0))
+    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=1.15)

@@ -1,0 +1,98 @@
+"""`posable solve`: every goal has its words, and the exit code says whether it was reached."""
+
+import json
+
+import pytest
+
+import posable as ps
+from posable.cli import main as cli
+
+STAND = ["--fix", "foot.L,foot.R"]
+
+
+def call(capsys, *words):
+    code = cli.main(["solve", "human", *words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_reached(capsys):
+    code, out, _ = call(capsys, *STAND, "--reach=hand.R=-0.4,1.2,0.3", "--aim", "head:z=0,1.5,3")
+    assert code == 0
+    assert out.startswith("REACHED")
+    assert "shoulder.R" in out
+
+
+def test_not_reached(capsys):
+    code, out, _ = call(capsys, "--reach", "hand.R=40,1.2,0.3", *STAND)
+    assert code == 1
+    assert "missed" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--turn", "hand.R=0,-20,180"],
+        ["--along", "hand.R:y=0,1,0"],
+        ["--plane", "hand.R=0,1.2,0.4:0,0,1"],
+        ["--line", "hand.R=0.1,1.2,0.4:1,0,0"],
+        ["--side", "hand.R=0,1.0,0:0,1,0"],
+        ["--distance", "hand.L,hand.R=0.3"],
+        ["--hold", "hand.L,wrist.R=0,0,0.05"],
+        ["--mass", "0.02,0.9,0.02"],
+        ["--keep-out", "elbow.R=sphere:0.3,1.1,0.3,0.1"],
+        ["--keep-out", "elbow.R=capsule:0.3,0,0.3,0.3,2,0.3,0.1"],
+        ["--keep-out", "elbow.R=wall:0,0,0.5,0,0,-1"],
+        ["--keep-out", "elbow.R=spine2"],
+        ["--couple", "spine2=spine1,0.5,10", "--reach", "crown=0.1,1.6,0.2"],
+        ["--balance", "--posture", "--reach", "hand.R=-0.3,0.9,0.4"],
+    ],
+    ids=lambda words: words[0] + words[1].partition(":")[0],
+)
+def test_every_goal_has_its_words(capsys, words):
+    code, out, err = call(capsys, *STAND, *words, "--restarts", "3", "--json")
+    assert err == ""
+    assert json.loads(out)["ok"]
+    assert code == 0
+
+
+def test_goal_files_go_round(capsys, tmp_path):
+    path = tmp_path / "goals.toml"
+    first = call(capsys, *STAND, "--reach", "hand.R=-0.4,1.2,0.3", "--write-goals", str(path), "--json")
+    again = call(capsys, "--goals", str(path), "--json")
+    assert first[0] == again[0] == 0
+    assert json.loads(first[1])["pose"] == json.loads(again[1])["pose"]
+
+
+def test_plot_and_save(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture, motion = tmp_path / "pose.png", tmp_path / "pose.bvh"
+    code, out, _ = call(capsys, "--reach", "hand.R=-0.4,1.2,0.3", "--plot", str(picture), "--save", str(motion))
+    assert code == 0
+    assert picture.stat().st_size > 10000
+    assert ps.load(motion).motion.poses.shape[0] == 1
+    assert "wrote" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "a goal, such as"),
+        (["--reach", "hand.R=1,2"], "--reach: expected BODY=X,Y,Z"),
+        (["--reach", "hnd.R=1,2,3"], "did you mean 'hand.R'"),
+        (["--keep-out", "elbow.R=cube:1"], "--keep-out: expected"),
+        (["--fix", "fot.L"], "did you mean 'foot.L'"),
+        (["--aim", "head=1,2,3"], "--aim: expected BODY:AXIS=X,Y,Z"),
+        (["--reach", "hand.R=1,2,3", "--solver", "newtn"], "did you mean 'newton'"),
+        (["--goals", "no_such.toml"], "no_such.toml"),
+    ],
+)
+def test_wrong_words(capsys, words, said):
+    code, _, err = call(capsys, *words)
+    assert code == 2
+    assert said in err
+
+
+def test_an_unknown_figure(capsys):
+    assert cli.main(["solve", "humn", "--reach", "hand.R=1,2,3"]) == 2
+    assert "did you mean 'human'" in capsys.readouterr().err
