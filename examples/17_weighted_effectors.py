@@ -18,8 +18,8 @@ rest = ps.forward(human, human.rest)
 feet = [g.Pose(foot, rest.matrix(foot), label=foot) for foot in ("foot.L", "foot.R")]
 
 seated = human.freeze(["root", "spine1", "spine2", "spine3"])
-far = np.array([0.25, 1.2, 1.2])
-hands = [g.Position("hand.L", far + [0.1, 0, 0]), g.Position("hand.R", far - [0.1, 0, 0])]
+far, beside = np.array([0.25, 1.2, 1.2]), np.array([0.1, 0.0, 0.0])
+hands = [g.Position("hand.L", far + beside), g.Position("hand.R", far - beside)]
 one, both = np.eye(3), np.zeros((2, 2)) + 1.0
 apart = np.kron(np.eye(2), one)
 together = np.kron(0.5 * both, 0.2 * one) + np.kron(np.eye(2) - 0.5 * both, 20.0 * one)

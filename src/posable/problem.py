@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 from typing import Any
@@ -12,23 +11,23 @@ import numpy as np
 
 from posable.errors import GoalError, UnknownName
 from posable.goals.anyof import AnyOf
+from posable.goals.check import DerivativeCheck, differences, relative_gap
 from posable.goals.custom import Custom
 from posable.goals.goal import Goal, Spring, UnknownInGoal
 from posable.goals.model import fill_model, place_vectors
 from posable.goals.posture import Coupling, Posture
-from posable.kernels.couplings import (
-    CENTRE_SIDE_SPRING,
-    CENTRE_SPRING,
-    COUPLING_SPRING,
-    CROSS_SPRING,
-    FOLLOWER,
-    LEADER,
-)
+from posable.kernels.couplings import FOLLOWER, LEADER
 from posable.kernels.direct import MOST_ROWS, direct_hessian
 from posable.kernels.fields import DEPTH, OFF, ROBUST, SPRING, WIDTH, Order, Springs, work_size
 from posable.kernels.gather import evaluate
 from posable.kernels.residuals import residual_rows, residuals_and_jacobian, weight_roots
-from posable.kernels.springs import ANGLE_SPRINGS
+from posable.kernels.springs import (
+    ANGLE_SPRINGS,
+    CENTRE_SIDE_SPRING,
+    CENTRE_SPRING,
+    COUPLING_SPRING,
+    CROSS_SPRING,
+)
 from posable.kinematics import as_poses, scratch
 from posable.skeleton import Skeleton
 from posable.skeleton.flatten import elimination_order
@@ -375,40 +374,6 @@ class Problem:
         slope = differences(lambda x: np.array(self.evaluate(x)[0]), theta, step)
         curve = differences(lambda x: self.evaluate(x)[1], theta, step)
         return DerivativeCheck(relative_gap(gradient, slope), relative_gap(hessian, curve))
-
-
-@dataclass(frozen=True)
-class DerivativeCheck:
-    """How far gradient and Hessian are from differences, as a part of their largest entry; `ok`: both below 1e-6."""
-
-    gradient: float
-    hessian: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether both agree."""
-        return self.gradient < 1e-6 and self.hessian < 1e-6
-
-    def __str__(self) -> str:
-        word = "agree" if self.ok else "do not agree"
-        return f"derivatives {word} with differences: gradient to {self.gradient:.1e}, Hessian to {self.hessian:.1e}"
-
-
-def differences(function: Any, x: np.ndarray, step: float) -> np.ndarray:
-    """Return the derivative (..., n) of an array function at x (n,), by central differences extrapolated once."""
-    columns = []
-    for i in range(x.size):
-        move = np.zeros(x.size)
-        move[i] = step
-        wide = (function(x + move) - function(x - move)) / (2.0 * step)
-        near = (function(x + 0.5 * move) - function(x - 0.5 * move)) / step
-        columns.append((4.0 * near - wide) / 3.0)
-    return np.stack(columns, axis=-1)
-
-
-def relative_gap(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the largest difference of two arrays against their largest entry, or against 1 where all are small."""
-    return float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
 
 
 def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:

@@ -241,7 +241,7 @@ class TestBatches:
     @pytest.mark.parametrize(
         "goal",
         [
-            lambda t: g.Aim("head", "z", t + [0, 0, 2]),
+            lambda t: g.Aim("head", "z", 5.0 * t),
             lambda t: g.Direction("hand.R", "y", t),
             lambda t: g.Plane("hand.R", t, "y"),
             lambda t: g.Line("hand.R", t, t[:, None].mean(axis=1)),

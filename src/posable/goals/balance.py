@@ -8,8 +8,8 @@ import numpy as np
 
 from posable.errors import GoalError
 from posable.goals.goal import POSITION_TOLERANCE, Goal, Spring, numbers, positive, range_of, set_weight, weight_matrix
-from posable.kernels.couplings import CENTRE_SIDE_SPRING, CENTRE_SPRING
 from posable.kernels.fields import ALONG, AT, SIZE, WEIGHT, WIDTH
+from posable.kernels.springs import CENTRE_SIDE_SPRING, CENTRE_SPRING
 from posable.kinematics import forward
 from posable.skeleton import Skeleton
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from posable.errors import GoalError
 from posable.goals.goal import Goal, Spring, named_axis, numbers, positive
-from posable.kernels.couplings import CROSS_SPRING
 from posable.kernels.fields import MEASURE, POINT, POINT2, WIDTH
-from posable.kernels.springs import MODEL_SPRING
+from posable.kernels.springs import CROSS_SPRING, MODEL_SPRING
 from posable.skeleton import Skeleton
 
 STEP = 1e-4  # [m, 1] of a difference: its square times a curvature of 1 is far above the rounding of energies near 1
@@ -21,9 +20,9 @@ class Custom(Goal):
     """An energy of named points and directions, written in Python, usable with every solver.
 
     energy(points, directions) -> float gets two dicts of (3,) arrays in the world and must be smooth. points:
-    {"hand.R": (x, y, z)}, in the body's frame; or a list of bodies, for their origins. directions: {"head": "z"}, unit vectors in
-    the body's frame. Where one body has several, name them {"a": ("hand.R", (x, y, z))}. gradient(points, directions),
-    if given, returns two dicts of (3,) arrays, any of which may be missing. weight multiplies the energy.
+    {"hand.R": (x, y, z)}, in the body's frame; or a list of bodies, for their origins. directions: {"head": "z"}, unit
+    vectors in the body's frame. Where one body has several, name them {"a": ("hand.R", (x, y, z))}. gradient(points,
+    directions), if given, returns two dicts of (3,) arrays, any of which may be missing. weight multiplies the energy.
     tolerance: the error is sqrt(2 E), as of E = 1/2 r^2; infinite by default: the energy is minimised, never decides.
 
         Custom(points=["hand.L", "hand.R"], energy=lambda p, d: 0.5 * (p["hand.L"][1] - p["hand.R"][1]) ** 2)

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.kernels.couplings import (
-    CENTRE_SIDE_SPRING,
-    CENTRE_SPRING,
-    COUPLING_SPRING,
-    CROSS_SPRING,
-    FOLLOWER,
-    LEADER,
-    RATIO,
-)
+from posable.kernels.couplings import FOLLOWER, LEADER, RATIO
 from posable.kernels.fields import (
     ALONG,
     AT,
@@ -33,7 +25,11 @@ from posable.kernels.fields import (
 )
 from posable.kernels.springs import (
     AIM_SPRING,
+    CENTRE_SIDE_SPRING,
+    CENTRE_SPRING,
     CLEAR_SPRING,
+    COUPLING_SPRING,
+    CROSS_SPRING,
     DIRECTION_SPRING,
     DISTANCE_SPRING,
     MODEL_SPRING,

@@ -8,8 +8,9 @@ import numpy as np
 
 from posable.errors import GoalError
 from posable.goals.goal import Goal, Spring, numbers, positive
-from posable.kernels.couplings import COUPLING_SPRING, FOLLOWER, LEADER, RATIO
+from posable.kernels.couplings import FOLLOWER, LEADER, RATIO
 from posable.kernels.fields import BODY, ROBUST, SIZE, WEIGHT, WIDTH
+from posable.kernels.springs import COUPLING_SPRING
 from posable.skeleton import Skeleton
 
 COUPLING_TOLERANCE = 1e-6  # [rad, m]

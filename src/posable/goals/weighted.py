@@ -10,8 +10,8 @@ import numpy as np
 from posable.errors import GoalError
 from posable.goals.goal import Goal, Spring, numbers, range_of, six
 from posable.goals.position import Position
-from posable.kernels.couplings import CROSS_SPRING
 from posable.kernels.fields import ALONG, AT, AXES, AXES2, MEASURE, POINT, POINT2, SIZE, WEIGHT, WIDTH
+from posable.kernels.springs import CROSS_SPRING
 from posable.skeleton import Skeleton
 
 

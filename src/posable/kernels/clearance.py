@@ -13,6 +13,7 @@ import math
 
 from .compiler import kernel
 from .fields import ALONG, AT, AXES, POINT, SIZE, WEIGHT
+from .wrenches import add_product
 
 TINY = 1e-18  # [m^2]: a segment shorter than its root is a point
 NEAR = 1e-9  # [m]: a distance that gives no direction
@@ -70,33 +71,6 @@ def segment_distance(row, origin, position, r):
     """Return the distance [m] between the body's segment and the obstacle's."""
     _, _, _, x, y, z, _, _, _, _, _ = segment_gap(row, origin, position, r)
     return math.sqrt(x * x + y * y + z * z)
-
-
-@kernel
-def add_product(k, u0, u1, u2, u3, u4, u5, v0, v1, v2, v3, v4, v5, s):
-    """Add k (u v' + v u') / 2 to a stiffness (21,)."""
-    h = 0.5 * k
-    s[0] += k * u0 * v0
-    s[1] += k * u1 * v1
-    s[2] += k * u2 * v2
-    s[3] += h * (u0 * v1 + u1 * v0)
-    s[4] += h * (u0 * v2 + u2 * v0)
-    s[5] += h * (u1 * v2 + u2 * v1)
-    s[6] += k * u3 * v3
-    s[7] += k * u4 * v4
-    s[8] += k * u5 * v5
-    s[9] += h * (u3 * v4 + u4 * v3)
-    s[10] += h * (u3 * v5 + u5 * v3)
-    s[11] += h * (u4 * v5 + u5 * v4)
-    s[12] += h * (u0 * v3 + u3 * v0)
-    s[13] += h * (u0 * v4 + u4 * v0)
-    s[14] += h * (u0 * v5 + u5 * v0)
-    s[15] += h * (u1 * v3 + u3 * v1)
-    s[16] += h * (u1 * v4 + u4 * v1)
-    s[17] += h * (u1 * v5 + u5 * v1)
-    s[18] += h * (u2 * v3 + u3 * v2)
-    s[19] += h * (u2 * v4 + u4 * v2)
-    s[20] += h * (u2 * v5 + u5 * v2)
 
 
 @kernel

@@ -17,7 +17,8 @@ from .fields import ABOVE, ALONG, AT, AXES, AXIS, BODY, FIRST, KIND, ON, OTHER, 
 from .joints import ROTVEC, SWING, column_of, parameters_of, rotation_vector
 from .kinematics import forward, last_dof, rest_rotation, workspace
 from .rotations import exponential_coefficients, left_jacobian_rate
-from .springs import DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING, frame_axis, robust_factors, rotated
+from .springs import DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING, frame_axis
+from .wrenches import robust_factors, rotated
 
 MOST_ROWS = 9  # of the Jacobian of one spring: three axes of an orientation
 

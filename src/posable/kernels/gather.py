@@ -7,8 +7,9 @@ Hessian_ij = S_j . h_i for j = i and every dof j above i, with h_i = B_i S_i plu
 
 from __future__ import annotations
 
+from .centre import has_centre
 from .compiler import entry, kernel, small
-from .couplings import add_couplings, add_springs, has_centre, total_energy
+from .couplings import add_couplings, add_springs, total_energy
 from .fields import ABOVE, AXIS, BODY, DEPTH, FIRST, KIND, LAST, LEVEL, PARENT, VISIT
 from .joints import ROTVEC, SWING, joint_curvature, parameters_of
 from .kinematics import centre_of_mass, forward, rest_rotation, workspace

@@ -14,8 +14,9 @@ from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PA
 from posable.kernels.gather import energy_at
 from posable.kernels.joints import SLIDE
 from posable.kernels.kinematics import forward, workspace
-from posable.kernels.springs import POINT_SPRING, rotated
+from posable.kernels.springs import POINT_SPRING
 from posable.kernels.stepping import RUNNING, recentre_all
+from posable.kernels.wrenches import rotated
 from posable.problem import Problem
 from posable.solvers.ccd import best_turn
 from posable.solvers.descent import write_trace

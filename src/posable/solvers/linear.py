@@ -18,7 +18,8 @@ from posable.kernels.compiler import kernel
 from posable.kernels.direct import vector_columns
 from posable.kernels.fields import AT, AXES, ON, OTHER, ROBUST, SPRING, Springs
 from posable.kernels.gather import energy_at
-from posable.kernels.residuals import combine, point_rows, residual_rows, rows_of, stack_residuals
+from posable.kernels.residuals import residual_rows, rows_of, stack_residuals
+from posable.kernels.rows import combine, point_rows
 from posable.kernels.springs import ANGLE_SPRINGS, POINT_SPRING
 from posable.kernels.stepping import recentre_all, record
 from posable.problem import Problem
