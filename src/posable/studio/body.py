@@ -118,6 +118,7 @@ class Skin:
     bones: tuple[str, ...]
     weights: np.ndarray
     color: tuple[int, int, int]
+    anchor: str | None = None  # the bone that the whole of it hangs on
 
 
 class Cloth(NamedTuple):
@@ -129,19 +130,20 @@ class Cloth(NamedTuple):
     color: tuple[int, int, int]
     grow: float = 0.0  # [m]
     cut: str = ""
+    anchor: str | None = None
 
 
 SKIN, SHIRT, TROUSERS, LEATHER, DARK = (224, 176, 148), (66, 122, 161), (52, 62, 80), (236, 233, 226), (66, 50, 44)
 CLOTHES = (
     Cloth("shirt", TRUNK + ARM, 0.011, SHIRT, 0.006, "below the waist"),
     Cloth("trousers", TRUNK[:3] + LEG, 0.012, TROUSERS, 0.0, "above the belt"),
-    Cloth("hand.L", HAND, 0.0042, SKIN),
-    Cloth("hand.R", HAND, 0.0042, SKIN),
-    Cloth("shoe.L", SHOE, 0.0065, LEATHER, 0.0, "under the sole"),
-    Cloth("shoe.R", SHOE, 0.0065, LEATHER, 0.0, "under the sole"),
-    Cloth("head", HEAD, 0.0055, SKIN),
-    Cloth("hair", HAIR, 0.006, DARK, 0.0, "the face"),
-    Cloth("eyes", EYES, 0.003, (40, 36, 38)),
+    Cloth("hand.L", HAND, 0.0042, SKIN, anchor="wrist.L"),
+    Cloth("hand.R", HAND, 0.0042, SKIN, anchor="wrist.R"),
+    Cloth("shoe.L", SHOE, 0.0065, LEATHER, 0.0, "under the sole", "ankle.L"),
+    Cloth("shoe.R", SHOE, 0.0065, LEATHER, 0.0, "under the sole", "ankle.R"),
+    Cloth("head", HEAD, 0.0055, SKIN, anchor="skull"),
+    Cloth("hair", HAIR, 0.006, DARK, 0.0, "the face", "skull"),
+    Cloth("eyes", EYES, 0.003, (40, 36, 38), anchor="skull"),
 )
 
 
@@ -176,7 +178,8 @@ def _sewn(skeleton: ps.Skeleton, frames, cloth: Cloth, scale: float, cell: float
     _cut(field, cloth.cut, frames, scale, side)
     vertices, faces = surface_of(field)
     bones = tuple(name for name in skeleton.names if any(joint == name for joint, _ in solids))
-    return Skin(cloth.name, vertices, faces, bones, _weights(skeleton, solids, bones, vertices, scale), cloth.color)
+    weights = _weights(skeleton, solids, bones, vertices, scale)
+    return Skin(cloth.name, vertices, faces, bones, weights, cloth.color, cloth.anchor)
 
 
 def _sides(joint: str, skeleton: ps.Skeleton) -> tuple[str, ...]:

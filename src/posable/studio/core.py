@@ -47,6 +47,7 @@ class View:
     selected: str | None
     answer: Answer | None
     ghost: np.ndarray | None
+    ghost_answer: Answer | None
     limits: tuple[AtLimit, ...]
     blocking: tuple[Any, ...]
     curves: dict[str, np.ndarray]
@@ -93,12 +94,16 @@ class Core:
             fps = take.fps if take is not None else scene.markers.fps if scene.markers is not None else 30.0
             length = len(scene.markers) if scene.markers is not None else 120
             self.timeline = Timeline(skeleton, take, scene.markers, fps=fps, length=length)
+            if (
+                take is not None and self.settings.home == "relaxed"
+            ):  # a take's rest is its T-pose: nobody relaxes into it
+                self.settings = replace(self.settings, home="drag")
             self.engine = Engine(skeleton, self.settings)
             self.history.forget()
             self.active: str | None = None
             self.selected: str | None = None
             self.answer: Answer | None = None
-            self.ghost: np.ndarray | None = None
+            self.ghost: Answer | None = None
             self.blocking: tuple[Any, ...] = ()
             self.curves: dict[str, np.ndarray] = {}
             self.pose = np.array(skeleton.rest if take is None else take.poses[0], dtype=float)
@@ -187,7 +192,8 @@ class Core:
             limb = self.limb_view(self.selected) if self.selected in self.limbs and self.active is None else None
             return View(
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
-                self.selected, self.answer, self.ghost, limits_met(self.skeleton, self.pose), self.blocking,
+                self.selected, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
+                limits_met(self.skeleton, self.pose), self.blocking,
                 self.curves, limb, self.timeline, self.settings, self.active is None and not self.timeline.playing,
             )  # fmt: skip
 

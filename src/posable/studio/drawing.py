@@ -10,37 +10,87 @@ import viser
 import posable as ps
 
 from .body import bind_pose, body_of, has_body
-from .shapes import Shape, bone, capsule, places, quaternions, sphere, towards
+from .shapes import Shape, bone, quaternions, sphere, towards, transforms
 
+STILL = 2e-5  # [m] and of a quaternion: nobody sees less
 BONE, JOINT, ROBOT, SKIN = (206, 212, 222), (120, 133, 153), (214, 218, 224), (196, 190, 184)
 
 
-class Drawn:
-    """Nodes of the scene that move with the frames of a figure: skinned surfaces and rigid ones."""
+class Mover:
+    """Moves nodes of the scene, and only those that have moved: a node that stays costs a comparison, not a message."""
 
     def __init__(self) -> None:
-        self.skins: list[tuple[Any, tuple[str, ...]]] = []
+        self.nodes: list[Any] = []
+        self.positions, self.turns = np.zeros((0, 3)), np.zeros((0, 4))
+
+    def move(self, nodes: list[Any], positions: np.ndarray, turns: np.ndarray) -> None:
+        """Bring nodes to positions (B, 3) [m] and quaternions (B, 4), w first."""
+        if nodes != self.nodes:
+            self.nodes = list(nodes)
+            self.positions, self.turns = np.full(positions.shape, np.inf), np.full(turns.shape, np.inf)
+        far = np.abs(positions - self.positions).max(axis=1, initial=0.0) > STILL
+        turned = np.abs(turns - self.turns).max(axis=1, initial=0.0) > STILL
+        for k in np.flatnonzero(far):
+            nodes[k].position = positions[k]
+        for k in np.flatnonzero(turned):
+            nodes[k].wxyz = turns[k]
+        self.positions[far], self.turns[turned] = positions[far], turns[turned]
+
+
+class Drawn:
+    """Nodes of the scene that move with the frames of a figure: skinned surfaces and rigid ones.
+
+    A skin hangs on its anchor, one of its bones, and its other bones move against that one: so a hand whose fingers are
+    still is two messages, not eighteen.
+    """
+
+    def __init__(self) -> None:
+        self.skins: list[tuple[Any, tuple[str, ...], str | None]] = []
         self.rigid: list[tuple[Any, str]] = []
+        self.mover = Mover()
 
     def show(self, frames: Any) -> None:
         """Move everything to where the frames are."""
-        names = tuple(
-            dict.fromkeys([*(name for _, bones in self.skins for name in bones), *(name for _, name in self.rigid)])
-        )
-        if not names:
-            return
-        positions, turns = places(frames, names)
-        where = {name: k for k, name in enumerate(names)}
-        for mesh, bones in self.skins:
-            for handle, name in zip(mesh.bones, bones, strict=True):
-                handle.position, handle.wxyz = positions[where[name]], turns[where[name]]
+        nodes: list[Any] = []
+        of: list[str] = []
+        against: list[str | None] = []
+        for mesh, bones, anchor in self.skins:
+            if anchor is not None:
+                nodes.append(mesh)
+                of.append(anchor)
+                against.append(None)
+            nodes += mesh.bones
+            of += bones
+            against += [anchor] * len(bones)
         for node, name in self.rigid:
-            node.position, node.wxyz = positions[where[name]], turns[where[name]]
+            nodes.append(node)
+            of.append(name)
+            against.append(None)
+        if not nodes:
+            return
+        names = tuple(dict.fromkeys(of))
+        where = {name: k for k, name in enumerate(names)}
+        positions, turns = transforms(frames, names)
+        rows = np.array([where[name] for name in of])
+        base = np.array([-1 if name is None else where[name] for name in against])
+        place, turn = positions[rows], turns[rows]
+        local = base >= 0
+        back = np.swapaxes(turns[base[local]], 1, 2)
+        place[local] = (back @ (place[local] - positions[base[local]])[..., None])[..., 0]
+        turn[local] = back @ turn[local]
+        self.mover.move(nodes, place, quaternions(turn))
 
     def visible(self, yes: bool) -> None:
         """Show or hide everything."""
-        for node, _ in (*self.skins, *self.rigid):
+        for node, *_ in (*self.skins, *self.rigid):
             node.visible = yes
+
+    def retire(self) -> None:
+        """Take everything away. Skins are only hidden: removing one ends the page of viser 1.1 with an error."""
+        self.visible(False)
+        for node, _ in self.rigid:
+            node.remove()
+        self.rigid = []
 
 
 def draw(
@@ -73,12 +123,16 @@ def _dressed(
 ) -> None:
     bind = ps.forward(skeleton, bind_pose(skeleton))
     for skin in body_of(skeleton, detail=detail):
-        positions, turns = places(bind, skin.bones)
+        positions, turns = transforms(bind, skin.bones)
+        vertices = skin.vertices
+        if skin.anchor is not None:
+            middle, frame = bind.position(skin.anchor), bind.rotation_matrix(skin.anchor)
+            vertices, positions, turns = (vertices - middle) @ frame, (positions - middle) @ frame, frame.T @ turns
         mesh = scene.add_mesh_skinned(
-            f"{root}/{skin.name}", skin.vertices, skin.faces, bone_wxyzs=turns, bone_positions=positions,
+            f"{root}/{skin.name}", vertices, skin.faces, bone_wxyzs=quaternions(turns), bone_positions=positions,
             skin_weights=skin.weights, color=tint or skin.color, **style,
         )  # fmt: skip
-        out.skins.append((mesh, skin.bones))
+        out.skins.append((mesh, skin.bones, skin.anchor))
 
 
 def _character(out: Drawn, scene: viser.SceneApi, name: str, mesh: Any, color: Any, style: dict) -> None:
@@ -95,7 +149,7 @@ def _character(out: Drawn, scene: viser.SceneApi, name: str, mesh: Any, color: A
         name, mesh.vertices / scale, mesh.faces, bone_wxyzs=quaternions(turns), bone_positions=bind[:, :3, 3] / scale,
         skin_weights=weights, color=color, side="double", **style,
     )  # fmt: skip
-    out.skins.append((node, tuple(mesh.joints)))
+    out.skins.append((node, tuple(mesh.joints), None))
 
 
 def extent(skeleton: ps.Skeleton) -> float:
@@ -144,6 +198,3 @@ def merged(shapes: list[Shape]) -> Shape:
     return np.concatenate([v for v, _ in shapes]), np.concatenate(
         [f + o for (_, f), o in zip(shapes, offsets, strict=False)]
     )
-
-
-__all__ = ["Drawn", "capsule", "draw", "extent"]

@@ -9,7 +9,9 @@ import numpy as np
 
 import posable as ps
 
-from .handles import Handle, goals_of
+from .handles import Handle, effort_of, goals_of, relaxed
+
+RELAX = 0.5  # of the way to rest: so poses stay natural, drag after drag
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class Settings:
     ghost: str | None = None
     limits: bool = True
     iterations: int = 0  # 0: the solver's own
-    stay: float = 3e-4
-    home: str = "drag"  # what to stay near: the pose when the drag began, or "rest"
+    stay: float = 10.0**-3.5
+    home: str = "relaxed"  # what to stay near: the pose when the "drag" began, that on its way to rest, or "rest"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,6 @@ class Answer:
     iterations: int
     seconds: float
     solver: str
-    blocking: tuple[Any, ...] = ()
 
 
 @dataclass
@@ -50,12 +51,14 @@ class Engine:
     ghost: Any = None
     goals: list[Any] = field(default_factory=list)
     ghost_error: str = ""
+    last: Any = None
 
     def settle(self, handles: tuple[Handle, ...], active: str | None, pose: np.ndarray) -> None:
         """Pack the goals of the handles for solves that start at `pose` (n,)."""
         s = self.settings
-        rest = self.skeleton.rest if s.home == "rest" else None
-        self.goals = goals_of(handles, active, pose, s.stay, rest)
+        share = {"drag": 0.0, "relaxed": RELAX, "rest": 1.0}[s.home]
+        home = relaxed(self.skeleton, pose, share)
+        self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton))
         self.main = self._session(s.solver, pose)
         self.ghost, self.ghost_error = None, ""
         if s.ghost is not None:
@@ -70,8 +73,8 @@ class Engine:
             self.skeleton, self.goals, solver=solver, start=pose, limits=s.limits, max_iterations=s.iterations or None
         )
 
-    def solve(self, handles: tuple[Handle, ...], moved: set[str], pose: np.ndarray) -> tuple[Answer, np.ndarray | None]:
-        """Return the answer with the handles `moved` at their targets, from `pose` (n,), and the ghost's pose."""
+    def solve(self, handles: tuple[Handle, ...], moved: set[str], pose: np.ndarray) -> tuple[Answer, Answer | None]:
+        """Return the answer with the handles `moved` at their targets, from `pose` (n,), and the ghost's."""
         labels = {goal.label for goal in self.goals}
         for handle in handles:
             if handle.body in moved and handle.body in labels:
@@ -79,24 +82,19 @@ class Engine:
                 if self.ghost is not None:
                     self.ghost.move(handle.body, handle.target())
         result = self.main.solve(start=pose)
-        shadow = None
-        if self.ghost is not None:
-            shadow = self.ghost.solve().pose
-        return self.answer(result), shadow
-
-    def answer(self, result: Any, *, blocking: bool = False) -> Answer:
-        """Return a result as plain data; what blocks it costs more and is asked for apart."""
-        limits = {goal.label: _tolerance(goal) for goal in self.goals}
         self.last = result
+        return self._answer(result), None if self.ghost is None else self._answer(self.ghost.solve())
+
+    def _answer(self, result: Any) -> Answer:
+        limits = {goal.label: _tolerance(goal) for goal in self.goals}
         return Answer(
             result.pose, result.ok, str(result.status), result.message, dict(result.errors),
             limits, result.iterations, result.seconds, result.solver,
-            tuple(result.blocking) if blocking else (),
         )  # fmt: skip
 
     def blocking(self) -> tuple[Any, ...]:
         """Return the limits in the way of the last answer, worst first."""
-        return tuple(self.last.blocking) if getattr(self, "last", None) is not None else ()
+        return tuple(self.last.blocking) if self.last is not None else ()
 
     def curves(self, handles: tuple[Handle, ...], start: np.ndarray) -> dict[str, np.ndarray]:
         """Return the energy over the iterations from `start` (n,) of the solver and of its ghost, by name."""

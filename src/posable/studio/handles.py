@@ -146,10 +146,47 @@ def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.
 
 
 def goals_of(
-    handles: Iterable[Handle], active: str | None, home: np.ndarray, stay: float, rest: np.ndarray | None = None
+    handles: Iterable[Handle],
+    active: str | None,
+    home: np.ndarray,
+    stay: float,
+    gains: np.ndarray | None = None,
 ) -> list[ps.goals.Goal]:
     """Return the goals of all handles, the dragged one firm, and a gentle pull (weight `stay`) to `home` (n,)."""
     out = [h.goal(dragged=h.body == active) for h in handles if h.hold != "free" or h.body == active]
     if stay > 0.0 or not out:
-        out.append(ps.goals.Posture(home if rest is None else rest, weight=max(stay, 1e-9), label="posture"))
+        out.append(ps.goals.Posture(home, gains, weight=max(stay, 1e-9), label="posture"))
+    return out
+
+
+def relaxed(skeleton: ps.Skeleton, pose: np.ndarray, share: float) -> np.ndarray:
+    """Return a pose (n,) a share of the way to rest; where a free root is and which way it faces stays."""
+    out = pose + share * (skeleton.rest - pose)
+    root = skeleton.joints[0]
+    if root.motion.size == 6:
+        kept = skeleton.index(root.name)
+        tilts = [i for i in range(kept.start + 3, kept.stop) if skeleton.dof_names[i][-1] != skeleton.up]
+        plain = all(
+            skeleton.dof_names[i].rpartition(".")[2] in ("x", "y", "z") for i in range(kept.start + 3, kept.stop)
+        )
+        keep = [i for i in range(kept.start, kept.stop) if not (plain and i in tilts)]
+        out[keep] = pose[keep]
+    return out
+
+
+def effort_of(skeleton: ps.Skeleton) -> np.ndarray:
+    """Return how unwillingly (n,) each degree of freedom moves: by the share of the figure that hangs on it.
+
+    So an arm reaches before the trunk leans, and the trunk leans before the whole figure moves.
+    """
+    share = {joint.name: max(float(joint.mass), 0.0) for joint in skeleton.joints}
+    if not sum(share.values()) > 0.0:
+        share = dict.fromkeys(share, 1.0)
+    total = sum(share.values())
+    for joint in reversed(skeleton.joints):  # parents come first
+        if joint.parent is not None:
+            share[joint.parent] += share[joint.name]
+    out = np.ones(skeleton.size)
+    for joint in skeleton.joints:
+        out[skeleton.index(joint.name)] = 0.25 + 6.0 * share[joint.name] / total
     return out

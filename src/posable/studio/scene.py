@@ -10,12 +10,14 @@ import viser
 import posable as ps
 
 from .annotations import arcs_of, circle_of, misses_of
-from .drawing import Drawn, draw, extent
+from .body import has_body
+from .drawing import Drawn, Mover, draw, extent
 from .session import Session, View
-from .shapes import matrices_wxyz, quaternions, ring, sphere
+from .shapes import disc, matrices_wxyz, moved, quaternions, ring, sphere, transforms
 
 HELD, PINNED, FREE, ELBOW, CHOSEN = (46, 196, 182), (255, 159, 28), (170, 178, 190), (155, 114, 207), (239, 71, 111)
 GHOST, PAST, FUTURE = (90, 140, 255), (244, 162, 97), (42, 157, 143)
+REACH = 1.50  # [m] from the pelvis to the farthest fingertip of a person of 1.80 m: what handles are scaled by
 GROUND, LINES = (222, 227, 234), (196, 204, 216)
 
 
@@ -25,7 +27,10 @@ class Stage:
     def __init__(self, server: viser.ViserServer, session: Session, *, detail: float = 1.0):
         self.server, self.session, self.detail = server, session, detail
         self.figure = -1
-        self.nodes: dict[str, Any] = {}
+        self.nodes: list[Any] = []
+        self.drawn = Drawn()
+        self.mover, self.under = Mover(), Mover()
+        self.pool: dict[Any, Drawn] = {}
         self.ghosts: dict[str, Drawn] = {}
         self.gizmo: Any = None
         self.grabbing: dict[str, np.ndarray] = {}
@@ -36,6 +41,7 @@ class Stage:
             if view.figure != self.figure:
                 self._build(view)
             self.drawn.show(view.frames)
+            self._show_blob(view)
             self._show_handles(view)
             self._show_gizmo(view)
             self._show_lines(view)
@@ -46,12 +52,13 @@ class Stage:
 
     def _build(self, view: View) -> None:
         scene = self.server.scene
-        for node in ("/figure", "/handles", "/notes", "/ghosts", "/gizmo"):
-            if node in self.nodes:
-                self.nodes.pop(node).remove()
-        self.nodes = {
-            name: scene.add_frame(name, show_axes=False) for name in ("/figure", "/handles", "/notes", "/ghosts")
-        }
+        for drawn in (self.drawn, *self.ghosts.values()):
+            drawn.retire()
+        if self.gizmo is not None:
+            self.gizmo[1].remove()
+        for node in self.nodes:
+            node.remove()
+        self.nodes = [scene.add_frame(name, show_axes=False) for name in ("/handles", "/notes")]
         self.figure, self.ghosts, self.gizmo, self.grabbing = view.figure, {}, None, {}
         up = view.skeleton.up or "z"
         self.size = extent(view.skeleton)
@@ -62,13 +69,37 @@ class Stage:
             "/ground", plane="xz" if up == "y" else "xy", infinite_grid=True, cell_size=cell, section_size=4 * cell,
             cell_color=GROUND, section_color=LINES, fade_distance=9.0 * self.size, shadow_opacity=0.28,
         )  # fmt: skip
-        self.drawn = draw(scene, "/figure", view.skeleton, self.session.scene, detail=self.detail)
+        self.dressed = has_body(view.skeleton)
+        self.drawn = self._figure(view, "figure", self.detail)
         self._aim_camera(view)
         self.lines = scene.add_line_segments(
             "/notes/lines", np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), thickness=0.004 * self.size
         )
+        self.blob = [
+            scene.add_mesh_simple(
+                f"/notes/blob{k}", *disc(0.16 * self.size * (1.0 - 0.28 * k), self.up), color=(70, 80, 95),
+                opacity=0.07, side="double", cast_shadow=False, receive_shadow=False,
+            )
+            for k in range(3)
+        ]  # fmt: skip
         self.handles: dict[str, Any] = {}
         self.looks: dict[str, tuple] = {}
+
+    def _figure(self, view: View, name: str, detail: float, **style: Any) -> Drawn:
+        """Return the figure drawn, or the same one drawn before: skins are hidden and kept, never removed."""
+        key = (
+            name,
+            self.session.scene if not self.dressed else float(np.linalg.norm(view.skeleton.joint("knee.L").offset)),
+        )
+        if key in self.pool:
+            self.pool[key].visible(True)
+            return self.pool[key]
+        drawn = draw(
+            self.server.scene, f"/{name}/{view.figure}", view.skeleton, self.session.scene, detail=detail, **style
+        )
+        if drawn.skins:
+            self.pool[key] = drawn
+        return drawn
 
     def _aim_camera(self, view: View) -> None:
         bodies = [view.frames.position(name) for name in view.skeleton.names]
@@ -80,6 +111,13 @@ class Stage:
         self.server.initial_camera.fov = np.radians(42.0)
         for client in self.server.get_clients().values():
             client.camera.position, client.camera.look_at = tuple(away), tuple(middle)
+
+    def _show_blob(self, view: View) -> None:
+        """Lay a soft shadow under the figure, where no real ones are drawn."""
+        place = np.asarray(view.frames.position(view.skeleton.names[0]), dtype=float)
+        heights = (0.0015 + 0.0008 * np.arange(len(self.blob))) * self.size
+        places = place * (1.0 - self.up) + heights[:, None] * self.up
+        self.under.move(self.blob, places, np.tile([1.0, 0.0, 0.0, 0.0], (len(self.blob), 1)))
 
     # ---------------------------------------------------------------------------------------------------- handles
 
@@ -94,30 +132,37 @@ class Stage:
             if name not in self.handles:
                 self.handles[name], self.looks[name] = self._add_handle(name, *look), look
         targets = {h.body: h for h in view.handles}
-        for name, node in self.handles.items():
+        positions, turns = transforms(view.frames, tuple(self.handles))
+        for k, name in enumerate(self.handles):
             handle = targets.get(name)
-            if handle is None or (handle.hold != "pinned" and view.active != name):
-                node.position = view.frames.position(name)
-                node.wxyz = quaternions(view.frames.rotation_matrix(name)[None])[0]
-            else:
-                node.position = handle.position if handle.mode != "orientation" else view.frames.position(name)
-                node.wxyz = quaternions(handle.rotation[None])[0]
+            if handle is not None and (handle.hold == "pinned" or view.active == name):
+                turns[k] = handle.rotation
+                if handle.mode != "orientation":
+                    positions[k] = handle.position
+        self.mover.move(list(self.handles.values()), positions, quaternions(turns))
 
     def _look(self, view: View, handle: Any) -> tuple:
         color = CHOSEN if view.selected == handle.body else {"pinned": PINNED, "held": HELD, "free": FREE}[handle.hold]
-        shape = handle.body if handle.body in ("pelvis", "head") else "end"
-        return shape, color, 0.35 if handle.hold == "free" else 0.85
+        kind = handle.body.partition(".")[0]
+        return (
+            kind if kind in ("pelvis", "head", "foot", "hand") else "end",
+            color,
+            0.35 if handle.hold == "free" else 0.9,
+        )
 
     def _add_handle(self, name: str, shape: str, color: tuple, opacity: float) -> Any:
-        height = self.size / 1.02  # of the human's longest way from the root, so that its handles are in metres
+        unit = self.size / REACH  # 1 for a person of 1.80 m
+        _x, y, z = np.eye(3)
         if shape == "pelvis":
-            mesh = ring(0.205 * height, 0.010 * height, self.up)
+            mesh = ring(0.205 * unit, 0.009 * unit, self.up)
         elif shape == "head":
-            vertices, faces = ring(0.105 * height, 0.008 * height, self.up)
-            mesh = vertices + np.array([0.0, 0.115, -0.08]) * height, faces
+            mesh = moved(ring(0.095 * unit, 0.007 * unit, y), 0.140 * unit * y - 0.085 * unit * z)
+        elif shape == "foot":
+            mesh = moved(ring(0.145 * unit, 0.008 * unit, y), 0.035 * unit * z + 0.010 * unit * y)
+        elif shape == "elbow" and self.dressed:
+            mesh = ring((0.082 if name.startswith("knee") else 0.060) * unit, 0.0065 * unit, y)
         else:
-            radius = 0.026 if shape == "elbow" else 0.046 if name.startswith(("hand", "foot")) else 0.034
-            mesh = sphere(radius * height)
+            mesh = sphere((0.026 if shape == "elbow" else 0.050 if shape == "hand" else 0.034) * unit)
         node = self.server.scene.add_mesh_simple(
             f"/handles/{name}", *mesh, color=color, opacity=opacity, cast_shadow=False, receive_shadow=False
         )
@@ -208,10 +253,7 @@ class Stage:
             ghost.visible(name in poses)
         for name, (pose, tint) in poses.items():
             if name not in self.ghosts:
-                self.ghosts[name] = draw(
-                    self.server.scene, f"/ghosts/{name}", view.skeleton, self.session.scene,
-                    detail=0.6 * self.detail, tint=tint, opacity=0.3,
-                )  # fmt: skip
+                self.ghosts[name] = self._figure(view, name, 0.6 * self.detail, tint=tint, opacity=0.3)
             self.ghosts[name].show(ps.forward(view.skeleton, pose))
 
 

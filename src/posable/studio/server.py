@@ -21,13 +21,14 @@ from .scene import Stage
 from .session import Session, View
 
 PANELS = {  # a new panel is a file in panels/ and a line here
-    "Pose": (pose, viser.Icon.STRETCHING),
-    "Solver": (solver, viser.Icon.MATH_FUNCTION),
-    "Limb": (limb, viser.Icon.GAUGE),
-    "Joints": (joints, viser.Icon.ADJUSTMENTS_HORIZONTAL),
-    "Time": (player, viser.Icon.PLAYER_PLAY),
-    "Files": (files, viser.Icon.FOLDER),
+    "Pose": pose,
+    "Solver": solver,
+    "Limb": limb,
+    "Joints": joints,
+    "Time": player,
+    "Files": files,
 }
+FAST = 0.25  # [s] within which a page with a GPU draws a small picture and sends it
 PACE = 0.1  # [s] between refreshes of the panels; the figure itself is sent at once
 # viser's page sends at most 20 drags a second; a screen shows 60
 SMOOTH = (
@@ -47,6 +48,8 @@ class Studio:
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(32, 129, 126))
         self.server.gui.main_panel.set_width(360)
         self.server.scene.configure_environment_map("warehouse", environment_intensity=0.9)
+        self.server.scene.configure_default_lights(cast_shadow=False)  # until a page turns out to be fast
+        self.server.on_client_connect(self._welcome)
         self.stage = Stage(self.server, session, detail=detail)
         self.refreshers = self._panels()
         self._news = threading.Event()
@@ -64,8 +67,8 @@ class Studio:
         gui.add_html(SMOOTH)
         refreshers = [status(gui, self.session)]
         tabs = gui.add_tab_group()
-        for label, (panel, icon) in PANELS.items():
-            with tabs.add_tab(label, icon):
+        for label, panel in PANELS.items():
+            with tabs.add_tab(label):
                 refreshers.append(panel(gui, self.session))
         for label, key, modifier, act in (
             ("Undo", "Z", "cmd/ctrl", self.session.undo),
@@ -77,6 +80,14 @@ class Studio:
             lambda event: self.session.pick(event.ray_origin, event.ray_direction)
         )
         return refreshers
+
+    def _welcome(self, client: viser.ClientHandle) -> None:
+        """Turn shadows on for a page that draws fast; without a GPU they would cost it all its frames."""
+        begin = time.perf_counter()
+        with contextlib.suppress(Exception):  # a page that has gone again
+            client.get_render(48, 64)
+            if time.perf_counter() - begin < FAST:
+                client.scene.configure_default_lights(cast_shadow=True)
 
     def show(self, view: View) -> None:
         """Send a view to every page: the figure now, the panels soon."""

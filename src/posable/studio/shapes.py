@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 Shape = tuple[np.ndarray, np.ndarray]
@@ -54,6 +56,17 @@ def ring(radius: float, thickness: float, up: np.ndarray, around: int = 48) -> S
     return vertices @ towards(up).T, faces
 
 
+def disc(radius: float, up: np.ndarray, around: int = 48) -> Shape:
+    """Return a flat disc about the origin, across `up` (3,)."""
+    vertices, faces = revolve(np.array([[0.0, 0.0], [radius, 0.0]]), around)
+    return vertices @ towards(up).T, faces
+
+
+def moved(shape: Shape, offset: np.ndarray) -> Shape:
+    """Return a shape somewhere else, by `offset` (3,) [m]."""
+    return shape[0] + offset, shape[1]
+
+
 def towards(direction: np.ndarray) -> np.ndarray:
     """Return a rotation (3, 3) that takes z to a direction (3,)."""
     z = np.asarray(direction, dtype=float)
@@ -86,10 +99,10 @@ def quaternions(matrices: np.ndarray) -> np.ndarray:
     return best / np.linalg.norm(best, axis=-1, keepdims=True)
 
 
-def places(frames, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions (B, 3) [m] and quaternions (B, 4), w first, of named frames."""
+def transforms(frames: Any, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions (B, 3) [m] and rotations (B, 3, 3) of named frames."""
     turns = np.stack([frames.rotation_matrix(name) for name in names])
-    return np.stack([frames.position(name) for name in names]), quaternions(turns)
+    return np.stack([frames.position(name) for name in names]), turns
 
 
 def matrices_wxyz(wxyz: np.ndarray) -> np.ndarray:

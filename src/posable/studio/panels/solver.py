@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import viser
-from viser import uplot
 
 import posable as ps
 
@@ -12,35 +11,22 @@ from ..session import Session, View
 from .widgets import Refresh, by_person, put
 
 NONE = "(none)"
-HOMES = {"as it was": "drag", "at rest": "rest"}
+HOMES = {"relaxed": "relaxed", "as it was": "drag", "at rest": "rest"}
+COLORS = ("#20a79a", "#5a8cff")
 
 
 def solver(gui: viser.GuiApi, session: Session) -> Refresh:
     """Add the solver's menus and the plot of both."""
     names = ps.solvers.names()
-    main = gui.add_dropdown("Solver", names, initial_value=session.settings.solver)
-    ghost = gui.add_dropdown(
-        "Ghost", (NONE, *names), initial_value=NONE, hint="a second solver on the same goals, in blue"
-    )
-    limits = gui.add_checkbox("Joint limits", session.settings.limits)
+    s = session.settings
+    main = gui.add_dropdown("Solver", names, initial_value=s.solver)
+    ghost = gui.add_dropdown("Ghost", (NONE, *names), initial_value=NONE, hint="a second solver on the same goals")
+    limits = gui.add_checkbox("Joint limits", s.limits)
     iterations = gui.add_slider("Iterations", 0, 200, 1, 0, hint="at most so many; 0: the solver's own")
-    stay = gui.add_slider(
-        "Stay (10^x)", -6.0, 0.0, 0.1, float(np.log10(session.settings.stay)), hint="how strongly it stays"
-    )
-    home = gui.add_dropdown("... as", tuple(HOMES), initial_value="as it was")
+    stay = gui.add_slider("Stay, 10^", -6.0, 0.0, 0.1, round(float(np.log10(s.stay)), 1), hint="how strongly it stays")
+    home = gui.add_dropdown("Stay", tuple(HOMES), initial_value=next(k for k, v in HOMES.items() if v == s.home))
     table = gui.add_markdown("")
-    empty = (np.arange(2.0), np.full(2, np.nan), np.full(2, np.nan))
-    plot = gui.add_uplot(
-        empty,
-        (
-            uplot.Series(label="iteration"),
-            uplot.Series(label="solver", stroke="#2ec4b6", width=2),
-            uplot.Series(label="ghost", stroke="#5a8cff", width=2),
-        ),
-        title="log10 of the energy",
-        scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(auto=True)},
-        aspect=1.7,
-    )
+    plot = gui.add_html(plot_of({}))
 
     main.on_update(by_person(lambda value: session.configure(solver=value)))
     ghost.on_update(by_person(lambda value: session.configure(ghost=None if value == NONE else value)))
@@ -48,39 +34,60 @@ def solver(gui: viser.GuiApi, session: Session) -> Refresh:
     iterations.on_update(by_person(lambda value: session.configure(iterations=int(value))))
     stay.on_update(by_person(lambda value: session.configure(stay=float(10.0**value))))
     home.on_update(by_person(lambda value: session.configure(home=HOMES[value])))
-    drawn: dict[str, object] = {"curves": None}
 
     def refresh(view: View) -> None:
-        s = view.settings
-        put(main, s.solver)
-        put(ghost, s.ghost or NONE)
-        put(limits, s.limits)
-        text = table_of(view)
+        put(main, view.settings.solver)
+        put(ghost, view.settings.ghost or NONE)
+        put(limits, view.settings.limits)
+        text, picture = table_of(view), plot_of(view.curves)
         if table.content != text:
             table.content = text
-        if drawn["curves"] is not view.curves:
-            drawn["curves"] = view.curves
-            plot.data = aligned(view.curves.get(s.solver), view.curves.get(s.ghost or ""))
+        if plot.content != picture:
+            plot.content = picture
 
     return refresh
 
 
 def table_of(view: View) -> str:
-    """Return the last answer's numbers as a table."""
-    answer = view.answer
-    if answer is None:
+    """Return the numbers of the last answer, and of the ghost's, as a table."""
+    if view.answer is None:
         return ""
-    worst = max(answer.errors.values(), default=0.0) * 1e3
-    rows = [f"| {answer.solver} | {answer.iterations} | {answer.seconds * 1e6:.0f} µs | {worst:.2f} |"]
-    if view.ghost is not None:
-        apart = float(np.abs(view.ghost - view.pose).max())
-        rows.append(f"| {view.settings.ghost} | | | {np.degrees(apart):.1f}° apart |")
-    return "| solver | iterations | time | largest error [mm] |\n|---|---|---|---|\n" + "\n".join(rows)
+    rows = []
+    for answer in (view.answer, view.ghost_answer):
+        if answer is not None:
+            firm = [error for name, error in answer.errors.items() if np.isfinite(answer.tolerances.get(name, np.inf))]
+            worst = max(firm, default=0.0) * 1e3
+            rows.append(f"| {answer.solver} | {answer.iterations} | {answer.seconds * 1e6:.0f} µs | {worst:.2f} mm |")
+    return "| solver | iterations | time | missed by |\n|---|---|---|---|\n" + "\n".join(rows)
 
 
-def aligned(first: np.ndarray | None, second: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the iterations and the logarithms of two energies, each filled with NaN to the length of the longer."""
-    curves = [np.zeros(0) if curve is None else np.log10(np.maximum(curve, 1e-18)) for curve in (first, second)]
-    longest = max(2, *(len(curve) for curve in curves))
-    filled = [np.concatenate([curve, np.full(longest - len(curve), np.nan)]) for curve in curves]
-    return np.arange(float(longest)), filled[0], filled[1]
+def plot_of(curves: dict[str, np.ndarray], width: float = 300.0, height: float = 130.0) -> str:
+    """Return a picture of how the energy fell over the iterations, on a logarithmic scale, for each solver."""
+    logs = {name: np.log10(np.maximum(curve, 1e-16)) for name, curve in curves.items()}
+    low = min((float(log.min()) for log in logs.values()), default=-1.0)
+    high = max((float(log.max()) for log in logs.values()), default=0.0)
+    longest = max((len(log) for log in logs.values()), default=2)
+    left, bottom = 34.0, height - 18.0
+    lines = []
+    for k, (name, log) in enumerate(logs.items()):
+        x = left + np.arange(len(log)) / max(longest - 1, 1) * (width - left - 6.0)
+        y = 8.0 + (high - log) / max(high - low, 1e-9) * (bottom - 12.0)
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[k % 2]}" stroke-width="2"/>')
+        lines.append(f'<text x="{width - 6}" y="{16 + 13 * k}" text-anchor="end" fill="{COLORS[k % 2]}">{name}</text>')
+    axes = f'<path d="M{left},4 V{bottom} H{width - 4}" fill="none" stroke="#c4ccd8"/>'
+    ends = (
+        f'<text x="{left - 4}" y="12" text-anchor="end">1e{high:.0f}</text>'
+        f'<text x="{left - 4}" y="{bottom}" text-anchor="end">1e{low:.0f}</text>'
+        f'<text x="{left}" y="{height - 5}">0</text>'
+        f'<text x="{width - 6}" y="{height - 5}" text-anchor="end">{longest - 1} iterations</text>'
+    )
+    hint = (
+        ""
+        if logs
+        else f'<text x="{width / 2}" y="{height / 2}" text-anchor="middle">energy: drag to see it fall</text>'
+    )
+    return (
+        f'<div style="padding:0.2em 0.75em 0.6em"><svg viewBox="0 0 {width:.0f} {height:.0f}" width="100%" '
+        f'font-size="10" fill="#7a8699" font-family="sans-serif">{axes}{ends}{hint}{"".join(lines)}</svg></div>'
+    )

@@ -1,0 +1,89 @@
+"""A real browser on a real page: the system's chromium without a GPU, driven by playwright."""
+
+import shutil
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+FLAGS = [
+    "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-first-run",
+    "--ignore-gpu-blocklist", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PATIENCE = 90.0  # [s]: software rendering on a busy machine is slow
+
+
+def chromium() -> str:
+    """Return the path of the system's chromium, or skip the test."""
+    pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
+    pytest.importorskip("playwright", reason="no playwright: pip install 'posable[dev]'")
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no chromium on this machine: apt-get install chromium")
+
+
+@contextmanager
+def browser():
+    """Start the browser; yields a function that opens a page on a URL."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        program = play.chromium.launch(executable_path=chromium(), args=FLAGS, headless=True)
+
+        def open_page(url, width=800, height=560):
+            page = program.new_page(viewport={"width": width, "height": height}, accept_downloads=True)
+            page.set_default_timeout(PATIENCE * 1000.0)
+            page.goto(url)
+            page.get_by_text("Posable").first.wait_for()
+            return page
+
+        yield open_page
+        program.close()
+
+
+def wait_for(condition, what, patience=PATIENCE):
+    """Wait until a condition holds; fails with what was awaited."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"waited {patience:.0f} s for {what}")
+
+
+def on_screen(client, point, page):
+    """Return where (x, y) [pixels] a point (3,) of the scene is on a page."""
+    w, x, y, z = client.camera.wxyz
+    turn = np.array([
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ])  # fmt: skip
+    local = turn.T @ (np.asarray(point) - client.camera.position)
+    size = page.viewport_size
+    focal = 0.5 * size["height"] / np.tan(0.5 * client.camera.fov)
+    return 0.5 * size["width"] + focal * local[0] / local[2], 0.5 * size["height"] + focal * local[1] / local[2]
+
+
+def click_mouse(page, place):
+    """Press and let go at a place."""
+    page.mouse.move(*place)
+    page.wait_for_timeout(600)  # until the page has seen what is under the pointer
+    page.mouse.down()
+    page.wait_for_timeout(60)
+    page.mouse.up()
+
+
+def drag_mouse(page, start, end, steps=12):
+    """Press at one place, move to another, let go."""
+    page.mouse.move(*start)
+    page.wait_for_timeout(400)  # until the page has seen what is under the pointer
+    page.mouse.down()
+    for k in range(1, steps + 1):
+        share = k / steps
+        page.mouse.move(start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1]))
+        page.wait_for_timeout(30)
+    page.wait_for_timeout(200)
+    page.mouse.up()

@@ -1,0 +1,222 @@
+"""The real page in a real browser. Set POSABLE_SHOTS to a folder to keep the pictures."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import posable as ps
+
+from .browser import browser, chromium, click_mouse, drag_mouse, on_screen, wait_for
+
+
+class Bench:
+    """A studio and a browser on it, shared by the tests of this file."""
+
+    def __init__(self, open_page, folder):
+        from posable.studio.server import Studio
+        from posable.studio.session import Session
+
+        self.session = Session()
+        self.session.warm_up()
+        self.studio = Studio(self.session, port=8190, detail=0.35)
+        self.open_page, self.folder = open_page, folder
+        self.page, self.client = self.another()
+
+    def another(self):
+        known = set(self.studio.server.get_clients())
+        page = self.open_page(self.studio.url)
+        wait_for(lambda: set(self.studio.server.get_clients()) - known, "the page to connect")
+        (new,) = set(self.studio.server.get_clients()) - known
+        page.wait_for_timeout(3000)  # viser fades the scene in
+        return page, self.studio.server.get_clients()[new]
+
+    def tab(self, name):
+        self.page.get_by_role("tab", name=name).click()
+        self.page.wait_for_timeout(300)
+
+    def row(self, label):
+        xpath = f'//label[normalize-space()="{label}"]/ancestor::div[.//input or .//button][1]'
+        return self.page.locator(f"xpath={xpath}").first
+
+    def choose(self, label, value):
+        self.row(label).locator("input[role=combobox]").click()
+        self.page.get_by_role("option", name=value, exact=True).click()
+
+    def type_in(self, label, value):
+        box = self.row(label).locator("input[type=text]").last
+        box.fill(str(value))
+        box.press("Enter")
+
+    def upload(self, path):
+        self.page.locator("input[type=file]").last.set_input_files(path)
+
+    def shot(self, name):
+        self.page.screenshot(path=self.folder / f"{name}.png", timeout=120_000)
+
+    def grab(self, body, right, up):
+        """Drag a handle by so many pixels; return where it was and where the pointer went [pixels]."""
+        start = on_screen(self.client, self.session.frames.position(body), self.page)
+        end = (start[0] + right, start[1] - up)
+        drag_mouse(self.page, start, end)
+        return start, end
+
+    def fresh(self, source=None):
+        self.session.play(False)
+        self.session.configure(solver="newton", ghost=None, limits=True)
+        self.session.open(source if source is not None else ps.figures.human())
+        self.session.select(None)
+        self.page.wait_for_timeout(800)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    chromium()
+    folder = Path(os.environ.get("POSABLE_SHOTS", tmp_path_factory.mktemp("shots")))
+    folder.mkdir(parents=True, exist_ok=True)
+    with browser() as open_page:
+        made = Bench(open_page, folder)
+        yield made
+        made.studio.close()
+
+
+def held(session):
+    skeleton, pose = session.skeleton, session.pose
+    return np.all(pose >= skeleton.lower - 1e-9) and np.all(pose <= skeleton.upper + 1e-9)
+
+
+def test_a_hand_is_dragged_with_the_mouse(bench):
+    bench.fresh()
+    before = bench.session.frames.position("hand.R"), bench.session.frames.position("foot.L")
+    _, end = bench.grab("hand.R", -50, 110)
+    wait_for(lambda: bench.session.active is None and len(bench.session.history), "the drag to end")
+    hand = bench.session.frames.position("hand.R")
+    assert np.linalg.norm(hand - before[0]) > 0.15
+    assert np.linalg.norm(np.array(on_screen(bench.client, hand, bench.page)) - end) < 12.0
+    assert np.linalg.norm(bench.session.frames.position("foot.L") - before[1]) < 2e-3
+    assert held(bench.session)
+    bench.shot("drag")
+
+
+def test_a_hand_dragged_too_far_says_what_is_in_the_way(bench):
+    bench.fresh()
+    bench.session.hold("pelvis", "pinned")
+    bench.grab("hand.R", -190, 200)
+    bench.page.get_by_text("misses by").first.wait_for()
+    assert held(bench.session)
+    bench.shot("out_of_reach")
+
+
+def test_a_click_chooses_and_pins(bench):
+    bench.fresh()
+    place = on_screen(bench.client, bench.session.frames.position("hand.R"), bench.page)
+    click_mouse(bench.page, place)
+    wait_for(lambda: bench.session.selected == "hand.R", "the hand to be chosen")
+    bench.tab("Pose")
+    bench.page.get_by_role("button", name="pinned").click()
+    wait_for(lambda: any(h.body == "hand.R" and h.hold == "pinned" for h in bench.session.handles), "the pin")
+    bench.page.wait_for_timeout(1500)
+    bench.shot("pinned")
+
+
+def test_the_swivel_slider(bench):
+    bench.fresh()
+    bench.session.drag("hand.R", bench.session.frames.position("hand.R") + np.array([0.05, 0.35, 0.35]))
+    bench.session.release()
+    wait_for(lambda: bench.session.answer is not None and bench.session.active is None, "the hand to be raised")
+    hand, elbow = bench.session.frames.position("hand.R"), bench.session.frames.position("elbow.R")
+    bench.tab("Limb")
+    bench.choose("Limb", "elbow.R")
+    wait_for(lambda: bench.session.selected == "elbow.R", "the limb to be chosen")
+    low, high = bench.session.limb_view("elbow.R").ranges[0]
+    bench.type_in("Swivel [°]", round(float(np.degrees(low + 0.2 * (high - low)))))
+    wait_for(lambda: np.linalg.norm(bench.session.frames.position("elbow.R") - elbow) > 1e-3, "the elbow to swivel")
+    assert np.linalg.norm(bench.session.frames.position("hand.R") - hand) < 1e-6
+    assert held(bench.session)
+    bench.page.wait_for_timeout(1500)
+    bench.shot("swivel")
+
+
+def test_another_solver_is_chosen(bench):
+    bench.fresh()
+    bench.tab("Solver")
+    bench.choose("Ghost", "dls")
+    wait_for(lambda: bench.session.settings.ghost == "dls", "the ghost", 300.0)
+    bench.session.drag("hand.L", bench.session.frames.position("hand.L") + np.array([0.1, 0.5, 0.3]))
+    bench.session.release()
+    wait_for(lambda: len(bench.session.curves) == 2, "both curves", 300.0)
+    bench.page.wait_for_timeout(2500)
+    bench.shot("solver")
+    bench.choose("Solver", "dls")
+    wait_for(lambda: bench.session.settings.solver == "dls", "the solver", 300.0)
+
+
+def test_a_take_is_loaded_played_scrubbed_keyed_and_exported(bench, tmp_path):
+    bench.fresh()
+    human = bench.session.skeleton
+    raised = human.pose({"shoulder.R": (-1.4, 0.2, 0.3), "elbow.R": 0.7})
+    walk = ps.Motion.from_keyframes(human, [0.0, 1.0, 2.0], np.stack([human.rest, raised, human.rest]), fps=30.0)
+    ps.save(tmp_path / "wave.bvh", walk)
+    bench.tab("Files")
+    bench.upload(tmp_path / "wave.bvh")
+    wait_for(lambda: bench.session.timeline.take is not None, "the take")
+    bench.page.wait_for_timeout(1500)
+    bench.tab("Time")
+    bench.page.get_by_role("button", name="Play").click()
+    wait_for(lambda: bench.session.timeline.playing and bench.session.timeline.frame > 3, "it to play")
+    bench.page.get_by_role("button", name="Stop").click()
+    wait_for(lambda: not bench.session.timeline.playing, "it to stop")
+    bench.type_in("Frame", 30)
+    wait_for(lambda: round(bench.session.timeline.frame) == 30, "frame 30")
+    bench.page.get_by_role("button", name="Set", exact=True).click()
+    wait_for(lambda: 30 in bench.session.timeline.keys, "the key")
+    bench.page.wait_for_timeout(1500)
+    bench.shot("time")
+    bench.tab("Files")
+    with bench.page.expect_download() as waiting:
+        bench.page.get_by_role("button", name="Download").click()
+    waiting.value.save_as(tmp_path / "back.bvh")
+    back = ps.load(tmp_path / "back.bvh").motion
+    assert len(back) == len(walk)
+    there, here = ps.forward(back.skeleton, back.poses[30]), ps.forward(human, walk.poses[30])
+    assert there.position("wrist.R") == pytest.approx(here.position("wrist.R"), abs=1e-4)
+
+
+def test_a_bad_upload_is_said_and_the_session_lives(bench, tmp_path):
+    bench.fresh()
+    (tmp_path / "broken.bvh").write_text("HIERARCHY\nROOT hips\n{\n OFFSET 0 0\n")
+    bench.tab("Files")
+    bench.upload(tmp_path / "broken.bvh")
+    bench.page.get_by_text("broken.bvh").first.wait_for()
+    bench.shot("bad_upload")
+    bench.grab("hand.R", -30, 60)
+    wait_for(lambda: bench.session.answer is not None, "a drag after it")
+    assert bench.session.skeleton.name == "human"
+
+
+def test_two_pages_are_in_step(bench):
+    bench.fresh()
+    second, client = bench.another()
+    for side in (bench.client, client):
+        side.camera.position, side.camera.look_at = (0.8, 1.4, 3.6), (0.0, 0.95, 0.0)
+    bench.page.wait_for_timeout(2000)
+    before = pixels(second)
+    bench.grab("hand.R", -50, 110)
+    wait_for(lambda: bench.session.answer is not None and bench.session.active is None, "the drag")
+    bench.page.mouse.move(20, 500)
+    bench.page.wait_for_timeout(3000)
+    first, after = pixels(bench.page), pixels(second)
+    assert np.mean(np.abs(after - before) > 40) > 0.003  # the other page has seen it
+    assert np.mean(np.abs(after - first) > 40) < 0.003  # and sees the same
+    second.close()
+
+
+def pixels(page):
+    """Return the picture of the left half of a page (h, w, 3): the scene without the panel and the browser's notice."""
+    import io
+
+    import imageio.v3 as images
+
+    data = page.screenshot(timeout=120_000, clip={"x": 0, "y": 160, "width": 420, "height": 380})
+    return images.imread(io.BytesIO(data))[..., :3].astype(float)
