@@ -67,11 +67,7 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
             frozen += [bool(joint.frozen)] * len(elements)
         place[joint.name] = (body, p, r)
         if joint.mass:
-            centre = p + r @ np.asarray(joint.center, dtype=float)
-            old = masses[body]
-            total = old[0] + joint.mass
-            old[1:] = (old[0] * old[1:] + joint.mass * centre) / total
-            old[0] = total
+            _add_mass(masses[body], joint.mass, p + r @ np.asarray(joint.center, dtype=float))
     frames = [place[joint.name] for joint in joints]
     for site in sites:
         body, p, r = place[site.joint]
@@ -108,6 +104,13 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
         "frame_positions": _frozen_array(np.array([f[1] for f in frames]).reshape(-1, 3)),
         "frame_rotations": _frozen_array(np.array([f[2] for f in frames]).reshape(-1, 3, 3)),
     }
+
+
+def _add_mass(row: np.ndarray, mass: float, centre: np.ndarray) -> None:
+    """Add a mass [kg] at centre (3,) to a body's row (4,): its mass and centre of mass."""
+    total = row[0] + mass
+    row[1:] = (row[0] * row[1:] + mass * centre) / total
+    row[0] = total
 
 
 def _frozen_array(array: np.ndarray) -> np.ndarray:
