@@ -207,16 +207,18 @@ def test_two_pages_are_in_step(bench):
     bench.page.mouse.move(20, 500)
     bench.page.wait_for_timeout(3000)
     first, after = pixels(bench.page), pixels(second)
-    assert np.mean(np.abs(after - before) > 40) > 0.003  # the other page has seen it
-    assert np.mean(np.abs(after - first) > 40) < 0.003  # and sees the same
+    changed, apart = np.abs(after - before), np.abs(after - first)
+    assert np.mean(changed > 25) > 0.005  # the other page has seen it
+    assert np.mean(apart > 25) < 0.3 * np.mean(changed > 25)  # and sees the same, at its own resolution
     second.close()
 
 
 def pixels(page):
-    """Return the picture of the left half of a page (h, w, 3): the scene without the panel and the browser's notice."""
+    """Return a coarse picture (38, 42, 3) of the left half of a page: the scene without the panel and the notices."""
     import io
 
     import imageio.v3 as images
 
     data = page.screenshot(timeout=120_000, clip={"x": 0, "y": 160, "width": 420, "height": 380})
-    return images.imread(io.BytesIO(data))[..., :3].astype(float)
+    whole = images.imread(io.BytesIO(data))[..., :3].astype(float)
+    return whole.reshape(38, 10, 42, 10, 3).mean(axis=(1, 3))

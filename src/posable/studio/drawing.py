@@ -25,7 +25,7 @@ class Mover:
 
     def move(self, nodes: list[Any], positions: np.ndarray, turns: np.ndarray) -> None:
         """Bring nodes to positions (B, 3) [m] and quaternions (B, 4), w first."""
-        if nodes != self.nodes:
+        if len(nodes) != len(self.nodes) or any(a is not b for a, b in zip(nodes, self.nodes, strict=True)):
             self.nodes = list(nodes)
             self.positions, self.turns = np.full(positions.shape, np.inf), np.full(turns.shape, np.inf)
         far = np.abs(positions - self.positions).max(axis=1, initial=0.0) > STILL

@@ -20,6 +20,7 @@ FARTHEST = 100.0  # [m] from the origin: a target beyond it is nonsense
 _HUMAN = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
 _ENDS = (r"(hand|wrist)$", r"(foot|ankle)$", r"head$")
 _SMALL = re.compile(r"thumb|index|middle|ring|pinky|finger|toe|jaw|eye|marker", re.IGNORECASE)
+_SENSOR = re.compile(r"imu|camera|rgb|optical|depth|sensor|laser|sonar|lidar|frame$", re.IGNORECASE)
 MOST = 10  # handles that a figure gets by itself
 
 
@@ -83,7 +84,7 @@ def default_handles(skeleton: ps.Skeleton, frames: Any) -> tuple[Handle, ...]:
             handle_at(frames, body, hold=firm.get(body, "held"), mode="both" if body in firm else "position")
             for body in _HUMAN
         )
-    bodies = _named_ends(skeleton) or _leaves(skeleton)
+    bodies = _named_ends(skeleton) or _apart(skeleton, _leaves(skeleton), frames)
     root = skeleton.joints[0]
     moving = root.motion.size == 6
     if moving and root.name not in bodies:
@@ -129,6 +130,18 @@ def _leaves(skeleton: ps.Skeleton) -> list[str]:
             far = max(sites, key=lambda site: float(np.linalg.norm(site.offset)), default=None)
             out.append(joint.name if far is None else far.name)
     return out
+
+
+def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
+    """Return the ends without sensors and the like, and of those that are close together (fingers) the first."""
+    plain = [body for body in bodies if not _SENSOR.search(body)] or bodies
+    places = {body: frames.position(body) for body in plain}
+    size = float(np.linalg.norm(np.ptp([frames.position(name) for name in skeleton.names], axis=0)))
+    kept: list[str] = []
+    for body in plain:
+        if all(np.linalg.norm(places[body] - places[other]) > 0.12 * size for other in kept):
+            kept.append(body)
+    return kept
 
 
 def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.ndarray | None] | None:

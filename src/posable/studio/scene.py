@@ -75,6 +75,10 @@ class Stage:
         self.lines = scene.add_line_segments(
             "/notes/lines", np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), thickness=0.004 * self.size
         )
+        self.markers = scene.add_point_cloud(
+            "/notes/markers", np.zeros((1, 3), dtype=np.float32), colors=(230, 57, 70), point_size=0.012 * self.size,
+            point_shape="circle", visible=False,
+        )  # fmt: skip
         self.blob = [
             scene.add_mesh_simple(
                 f"/notes/blob{k}", *disc(0.16 * self.size * (1.0 - 0.28 * k), self.up), color=(70, 80, 95),
@@ -235,6 +239,11 @@ class Stage:
         if len(points):
             self.lines.points, self.lines.colors = points.astype(np.float32), colors.astype(np.uint8)
 
+        places = marker_places(view)
+        self.markers.visible = len(places) > 0
+        if len(places):
+            self.markers.points = np.nan_to_num(places, nan=-1e3).astype(np.float32)  # unseen ones far below
+
     # ----------------------------------------------------------------------------------------------------- ghosts
 
     def _show_ghosts(self, view: View) -> None:
@@ -258,16 +267,23 @@ class Stage:
 
 
 def markers_of(view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Return a line (1, 2, 3) from every marker of the take to the site of its name, and colours."""
+    """Return a line (M, 2, 3) from every marker of the take that a site is named after to that site, and colours."""
     markers = view.timeline.markers
     if markers is None or not len(markers):
         return np.zeros((0, 2, 3)), np.zeros((0, 2, 3))
-    places = markers.positions[min(round(view.timeline.frame), len(markers) - 1)]
     known = set(view.skeleton.site_names)
     lines = [
-        (place, view.frames.position(name) if name in known else place + 0.01)
-        for name, place in zip(markers.names, places, strict=True)
-        if np.isfinite(place).all()
+        (place, view.frames.position(name))
+        for name, place in zip(markers.names, marker_places(view), strict=True)
+        if name in known and np.isfinite(place).all()
     ]
     points = np.array(lines).reshape(-1, 2, 3)
     return points, np.tile(np.array([[[230, 57, 70], [244, 162, 97]]], dtype=float), (len(points), 1, 1))
+
+
+def marker_places(view: View) -> np.ndarray:
+    """Return where the take's markers (M, 3) [m] are at this frame, NaN where unseen."""
+    markers = view.timeline.markers
+    if markers is None or not len(markers):
+        return np.zeros((0, 3))
+    return markers.positions[min(round(view.timeline.frame), len(markers) - 1)]

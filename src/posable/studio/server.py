@@ -70,16 +70,23 @@ class Studio:
         for label, panel in PANELS.items():
             with tabs.add_tab(label):
                 refreshers.append(panel(gui, self.session))
-        for label, key, modifier, act in (
-            ("Undo", "Z", "cmd/ctrl", self.session.undo),
-            ("Redo", "Z", "cmd/ctrl+shift", self.session.redo),
-            ("Set a key", "K", None, self.session.set_key),
-        ):
-            self.server.gui.add_command(label, hotkey=key, modifier=modifier).on_trigger(lambda _, act=act: act())
-        self.server.scene.on_click(modifier="shift")(
-            lambda event: self.session.pick(event.ray_origin, event.ray_direction)
-        )
+        gui.add_command("Undo", hotkey="Z", modifier="cmd/ctrl").on_trigger(self._undo)
+        gui.add_command("Redo", hotkey="Z", modifier="cmd/ctrl+shift").on_trigger(self._redo)
+        gui.add_command("Set a key", hotkey="K").on_trigger(self._set_key)
+        self.server.scene.on_click(modifier="shift")(self._pick)
         return refreshers
+
+    def _undo(self, _: Any) -> None:
+        self.session.undo()
+
+    def _redo(self, _: Any) -> None:
+        self.session.redo()
+
+    def _set_key(self, _: Any) -> None:
+        self.session.set_key()
+
+    def _pick(self, event: viser.SceneClickEvent) -> None:
+        self.session.pick(event.ray_origin, event.ray_direction)
 
     def _welcome(self, client: viser.ClientHandle) -> None:
         """Turn shadows on for a page that draws fast; without a GPU they would cost it all its frames."""

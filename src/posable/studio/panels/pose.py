@@ -8,7 +8,7 @@ from ..handles import HOLDS, MODES
 from ..session import Session, View
 from .widgets import Refresh, by_person, put
 
-NOTHING = "(nothing)"
+NOTHING: str = "(nothing)"
 
 
 def pose(gui: viser.GuiApi, session: Session) -> Refresh:
@@ -57,7 +57,7 @@ def pose(gui: viser.GuiApi, session: Session) -> Refresh:
             shown["figure"] = view.figure
             own = [h.body for h in view.handles]
             others = [name for name in (*view.skeleton.names, *view.skeleton.site_names) if name not in own]
-            chosen.options = (NOTHING, *own, *others)
+            chosen.options = [NOTHING, *own, *others]
         put(chosen, view.selected or NOTHING)
         handle = next((h for h in view.handles if h.body == view.selected), None)
         for widget in (weight, priority, drop):
