@@ -20,7 +20,7 @@ demo: $(READY)  ## see what it does
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q
 
 lint: $(READY)  ## check style and formatting
 	$(BIN)/ruff check .
