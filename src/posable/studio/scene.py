@@ -258,12 +258,19 @@ class Stage:
                 poses["past"] = (view.timeline.keys[before[-1]], PAST)
             if after:
                 poses["future"] = (view.timeline.keys[after[0]], FUTURE)
+        shown = {name: (ps.forward(view.skeleton, pose), tint) for name, (pose, tint) in poses.items()}
+        shown = {name: pair for name, pair in shown.items() if self._apart(view, pair[0])}
         for name, ghost in self.ghosts.items():
-            ghost.visible(name in poses)
-        for name, (pose, tint) in poses.items():
+            ghost.visible(name in shown)
+        for name, (frames, tint) in shown.items():
             if name not in self.ghosts:
                 self.ghosts[name] = self._figure(view, name, 0.6 * self.detail, tint=tint, opacity=0.3)
-            self.ghosts[name].show(ps.forward(view.skeleton, pose))
+            self.ghosts[name].show(frames)
+
+    def _apart(self, view: View, frames: Any) -> bool:
+        """Say whether a ghost can be told from the figure: two surfaces in one place only flicker."""
+        away = (np.linalg.norm(frames.position(name) - view.frames.position(name)) for name in view.skeleton.names)
+        return max(away) > 0.01 * self.size
 
 
 def markers_of(view: View) -> tuple[np.ndarray, np.ndarray]:
