@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from posable.kinematics import forward, place_bodies
 from posable.problem import path_of
 from posable.skeleton import Site, Skeleton
 from posable.tracking.bodyplan import words_of
+from posable.tracking.elimination import eliminate
 from posable.tracking.pacing import Pace, marker_walker
 from posable.tracking.roots import best_turn, move_figure
 
@@ -210,24 +210,13 @@ class Fit:
         In the frame of its bone a marker moves as its offset does: that part of the Jacobian is the identity.
         """
         residuals, by_pose, by_factor, seen = self._jacobians(figure)
-        m, g = self.offsets.size, len(self.factors)
+        m, g, n = self.offsets.size, len(self.factors), figure.size
         pulls = POSE_PULL * _pull_shares(figure)
         matrix, slope = np.zeros((m + g, m + g)), np.zeros(m + g)
-        for k in range(len(self.poses)):
-            by = np.hstack([np.diag(seen[k]), by_factor[k]])
-            free = by_pose[k].any(axis=0)
-            jacobian = by_pose[k][:, free]
-            inner = jacobian.T @ jacobian + np.diag(pulls[free] + 1e-9)
-            cross = np.hstack([jacobian.T, jacobian.T @ by_factor[k]])
-            force = jacobian.T @ residuals[k] + (pulls * (self.poses[k] - figure.rest))[free]
-            root = np.linalg.cholesky(inner)
-            half = solve_triangular(root, np.hstack([cross, force[:, None]]), lower=True, check_finite=False)
-            matrix[:m, :m] += np.diag(seen[k])
-            matrix[:m, m:] += by_factor[k]
-            matrix[m:, m:] += by_factor[k].T @ by_factor[k]
-            matrix -= half[:, :-1].T @ half[:, :-1]
-            slope += by.T @ residuals[k] - half[:, :-1].T @ half[:, -1]
-        matrix[m:, :m] = matrix[:m, m:].T
+        inner, half = np.empty((n, n)), np.empty((n, m + g + 1))
+        gaps = pulls * (self.poses - figure.rest)
+        eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, matrix, slope)
+        matrix = np.tril(matrix) + np.tril(matrix, -1).T
         weights = self._prior_weights()
         matrix += np.diag(weights)
         slope += weights * (self._parameters() - self._prior())

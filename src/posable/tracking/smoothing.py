@@ -228,13 +228,14 @@ def smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progr
 
 
 def _stiffness(problem: Problem, poses: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """Return (n,): how stiffly the goals hold each degree of freedom, the mean over some frames, none below WEAK."""
+    """Return (n,): how stiffly the goals hold each degree of freedom, over some frames, and all of them together."""
     rows = np.linspace(0, len(poses) - 1, min(SAMPLES, len(poses))).astype(int)
     total = np.zeros(problem.skeleton.size)
     for row in rows:
         total += np.diag(problem.evaluate(poses[row], exact=False)[2])
     mean = total / len(rows) + pull
-    return np.maximum(mean, WEAK * mean.mean())
+    # between each one's own and the same for all: with its own alone, jitter would move to what is held weakly
+    return np.sqrt(np.maximum(mean, WEAK * mean.mean()) * mean.mean())
 
 
 def continuous(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:

@@ -18,7 +18,8 @@ class Source:
         self.markers = markers
         self.total = len(markers)
         wanted = {base_name(name): i for i, name in reversed(list(enumerate(markers.names)))}
-        self.sites = [site for site in actor.site_names if site in wanted]
+        known = set(actor.site_names)
+        self.sites = [name for name in sorted(wanted, key=wanted.__getitem__) if name in known]  # in the file's order
         self.columns = [wanted[site] for site in self.sites]
         self.unmatched = tuple(name for i, name in enumerate(markers.names) if i not in set(self.columns))
         if not self.sites:

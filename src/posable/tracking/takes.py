@@ -26,13 +26,13 @@ from posable.tracking.sources import Source
 PIECE = 1024  # frames
 LEAD = 48  # frames that two pieces share
 ROBUST = 0.05  # [m]: beyond, a marker pulls no harder
-PULL = 3e-3  # [m^2/rad^2]: to the prediction, of what no marker holds
+PULL = 2e-2  # [m^2/rad^2]: to the prediction, of what no marker holds
 SWERVE = 0.1  # [rad, m]: how far a frame may be off its prediction
 LOST = 0.06  # [m]: mean error of a frame beyond which it counts as failed
 LOST_TIMES = 4.0  # or so many times the take's own
 FEW = 3  # markers that a frame must show
 
-WALK = Pace(most=8, gain=1e-4, damping=1e-2, keep=0.5, pull=PULL, jump=8.0, swerve=SWERVE)
+WALK = Pace(most=8, gain=1e-4, damping=1e-2, keep=0.7, pull=PULL, jump=8.0, swerve=SWERVE)
 SETTLE = Pace(most=150, gain=1e-6, damping=1e-1, own=True, pull=PULL)
 
 

@@ -1,0 +1,88 @@
+"""posable track, retarget and smooth, from files to files."""
+
+import json
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A short motion of the human as BVH, and its markers as C3D."""
+    folder = tmp_path_factory.mktemp("motion")
+    human = ps.figures.human()
+    seconds = np.arange(90)[:, None] / 60.0
+    poses = human.rest + 0.05 * np.sin(2.0 * np.pi * 0.5 * seconds + np.arange(human.size))
+    poses = np.clip(poses, human.lower, human.upper)
+    poses[:, 1] = human.rest[1]
+    motion = ps.Motion(human, poses, 60.0)
+    ps.save(folder / "walk.bvh", motion)
+    names = [
+        name
+        for name in human.site_names
+        if name.isupper() or name[:1] in "LRCTS" and name[1:].isalnum() and name.upper() == name
+    ]
+    frames = ps.forward(human, poses)
+    ps.save(folder / "walk.c3d", ps.Markers(names, np.stack([frames.position(n) for n in names], axis=1), 60.0, "y"))
+    return folder
+
+
+def test_track(files, capsys):
+    out, report = files / "take.bvh", files / "report.html"
+    code = main(
+        ["track", str(files / "walk.c3d"), "--figure", "human", "-o", str(out), "--report", str(report), "--json"]
+    )
+    said = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert said["frames"] == 90
+    assert said["mean_error"] < 0.01
+    assert out.stat().st_size > 1000
+    assert "<svg" in report.read_text(encoding="utf-8")
+
+
+def test_retarget(files, capsys):
+    out = files / "other.csv"
+    code = main(
+        [
+            "retarget",
+            str(files / "walk.bvh"),
+            "--to",
+            "human",
+            "-o",
+            str(out),
+            "--report",
+            str(files / "r.html"),
+            "--json",
+        ]
+    )
+    said = json.loads(capsys.readouterr().out)
+    assert code in (0, 1)
+    assert said["mapping"]["knee.L"][1] == "knee.L"
+    assert out.is_file()
+
+
+def test_smooth(files, capsys):
+    code = main(
+        [
+            "smooth",
+            str(files / "walk.bvh"),
+            "--seconds",
+            "0.2",
+            "-o",
+            str(files / "s.bvh"),
+            "--report",
+            str(files / "s.html"),
+        ]
+    )
+    assert code == 0
+    assert "mean acceleration" in capsys.readouterr().out
+    assert (files / "s.bvh").is_file()
+
+
+def test_wrong_calls(files, capsys):
+    assert main(["track", str(files / "walk.bvh"), "--figure", "human"]) == 2
+    assert "markers" in capsys.readouterr().err
+    assert main(["retarget", str(files / "walk.c3d"), "--to", "human"]) == 2

@@ -1,0 +1,109 @@
+"""Motion on other figures, smoothing and contacts."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.tracking import find_contacts, infer_mapping
+from posable.tracking.whole import Whole
+
+
+def walking(human, steps=4):
+    """Return a motion in which the feet stand by turns, made of goals."""
+    rest = ps.forward(human, human.rest)
+    frames = 30 * steps
+    feet = {side: np.tile(rest.position(f"foot.{side}"), (frames, 1)) for side in "LR"}
+    for step in range(steps):
+        side = "LR"[step % 2]
+        lift = np.sin(np.linspace(0, np.pi, 30)) * 0.12
+        ahead = 0.12 * (1 - np.cos(np.linspace(0, np.pi, 30)))
+        part = slice(30 * step, 30 * step + 30)
+        feet[side][part, 1] += lift
+        feet[side][part, 2] += ahead
+        feet[side][30 * step + 30 :, 2] += ahead[-1]
+    pelvis = np.tile(rest.position("pelvis"), (frames, 1)) - (0, 0.06, 0)
+    pelvis[:, 2] = 0.5 * (feet["L"][:, 2] + feet["R"][:, 2])
+    goals = [ps.goals.Position(f"foot.{side}", feet[side]) for side in "LR"] + [ps.goals.Position("pelvis", pelvis)]
+    goals += [ps.goals.Orientation(f"foot.{side}", np.eye(3)) for side in "LR"]
+    return ps.follow(human, goals, fps=60)
+
+
+@pytest.fixture(scope="module")
+def walk(human):
+    motion = walking(human)
+    assert motion.ok.mean() > 0.8
+    return motion
+
+
+def test_contacts_are_found(walk):
+    contacts = find_contacts(walk)
+    assert contacts.standing.any(axis=0).all()
+    assert 0.3 < contacts.standing.mean() < 0.95
+    assert contacts.slips(walk).max() < 0.03
+
+
+def test_a_walk_goes_to_a_smaller_human(walk):
+    child = ps.figures.human(height=1.2)
+    result = ps.retarget(walk, child)
+    assert result.scale == pytest.approx(1.2 / 1.8, rel=1e-3)
+    assert result.contacts.slips(result).max() < 0.005
+    assert ((result.poses >= child.lower - 1e-9) & (result.poses <= child.upper + 1e-9)).all()
+    theirs, ours = ps.forward(walk.skeleton, walk.poses), ps.forward(child, result.poses)
+    assert np.abs(ours.position("head") - result.scale * theirs.position("head")).mean() < 0.03
+    assert "knee.L" in str(result)
+
+
+def test_the_mapping_is_shown_and_can_be_changed(human):
+    rows = infer_mapping(human, ps.figures.human(height=1.5), {"toes.L": None, "skull": "neck"})
+    assert "toe.L" not in rows
+    assert rows["head"] == ("skull", "neck")
+    with pytest.raises(ps.PosableError):
+        infer_mapping(human, human, {"tail": "neck"})
+
+
+def test_a_report_of_retargeting(walk, tmp_path):
+    result = ps.retarget(walk, ps.figures.human(height=1.5))
+    result.save_report(tmp_path / "r.html")
+    assert "Mapping" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_smoothing_takes_jitter_away_and_locks_feet(walk, tmp_path):
+    rng = np.random.default_rng(0)
+    noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.01, walk.poses.shape), walk.fps)
+    contacts = find_contacts(walk)
+    smooth = ps.smooth(noisy, 0.15, contacts=contacts)
+    bend = [np.abs(np.diff(m.poses, n=2, axis=0)).mean() for m in (noisy, smooth)]
+    assert bend[1] < 0.1 * bend[0]
+    assert contacts.slips(smooth).mean() < 0.5 * contacts.slips(noisy).mean()
+    figure = walk.skeleton
+    assert ((smooth.poses >= figure.lower - 1e-9) & (smooth.poses <= figure.upper + 1e-9)).all()
+    smooth.save_report(tmp_path / "s.html")
+    assert "before" in (tmp_path / "s.html").read_text(encoding="utf-8")
+
+
+def test_windows_give_what_one_window_gives(walk, monkeypatch):
+    rng = np.random.default_rng(0)
+    noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.005, walk.poses.shape), walk.fps)
+    monkeypatch.setattr("posable.tracking.smoothing.WINDOW", 1000)
+    whole = ps.smooth(noisy, 0.1, contacts=False)
+    monkeypatch.setattr("posable.tracking.smoothing.WINDOW", 40)
+    pieces = [ps.smooth(noisy, 0.1, contacts=False, threads=threads) for threads in (1, 2)]
+    assert np.abs(pieces[0].poses - whole.poses).max() < 2e-3
+    assert np.array_equal(pieces[0].poses, pieces[1].poses)
+
+
+def test_the_band_is_the_second_derivative(human):
+    """One Newton step on a problem that is quadratic lands on its minimum: the accelerations' matrix is right."""
+    from posable.problem import Problem
+
+    problem = Problem(human, [ps.goals.Position("hand.R", (0, 1, 0), weight=0.0)])
+    n, t = human.size, 12
+    rng = np.random.default_rng(0)
+    home = human.rest + rng.normal(0.0, 0.1, (t, n))
+    free = np.full(n, np.inf)
+    none = np.zeros((0, 0, 3))
+    whole = Whole(problem, problem.data, np.zeros(1), none, none, np.full(n, 2.0), home, np.full(n, 3.0), -free, free)
+    poses = whole.solve(home.copy(), steps=3)
+    bends = np.diff(np.eye(t), n=2, axis=0)
+    expected = np.linalg.solve(2.0 * np.eye(t) + 3.0 * bends.T @ bends, 2.0 * home)
+    assert np.abs(poses - expected).max() < 1e-4

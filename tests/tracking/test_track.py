@@ -1,0 +1,124 @@
+"""Markers to motion on a take that is known exactly."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.tracking.results import BLIND, FAILED
+from .conftest import holed
+
+
+def off(take, truth, human):
+    frames, names = ps.forward(human, take.motion.poses), take.names
+    model = np.stack([frames.position(name) for name in names], axis=1)
+    return np.linalg.norm(model - truth.select(names).positions, axis=-1)
+
+
+def test_clean_markers_are_met(human, markers):
+    take = ps.track(human, markers)
+    assert take.errors.shape == (240, 41)
+    assert take.errors.mean() < 5e-4
+    assert take.report.count(FAILED) == 0
+    assert not take.report.outliers
+    assert ((take.motion.poses >= human.lower) & (take.motion.poses <= human.upper)).all()
+    assert "240 frames" in str(take.report)
+
+
+def test_no_joint_jumps(human, dance, markers):
+    take = ps.track(human, markers)
+    theirs = np.abs(np.diff(dance.poses, axis=0)).max()
+    assert np.abs(np.diff(take.motion.poses, axis=0)).max() < theirs + 0.1
+
+
+def test_the_same_bits_on_any_number_of_threads(human, markers, monkeypatch):
+    monkeypatch.setattr("posable.tracking.takes.PIECE", 60)
+    monkeypatch.setattr("posable.tracking.takes.LEAD", 20)
+    takes = [ps.track(human, markers, threads=threads) for threads in (1, 2, 5)]
+    assert np.array_equal(takes[0].motion.poses, takes[1].motion.poses)
+    assert np.array_equal(takes[0].motion.poses, takes[2].motion.poses)
+    assert takes[0].errors.mean() < 1e-3
+
+
+def test_a_marker_hidden_for_half_a_second_comes_back_without_a_jump(human, markers):
+    gone = np.zeros((240, 41), dtype=bool)
+    k = markers.index("LELB")
+    gone[90:150, k] = True
+    take = ps.track(human, holed(markers, gone))
+    assert off(take, markers, human)[gone].max() < 0.02
+    assert np.isnan(take.errors[gone]).sum() == 60
+    assert ("LELB", 90, 150) in take.report.gaps
+    assert np.abs(np.diff(take.motion.poses, axis=0)).max() < 0.2
+
+
+def test_a_third_of_the_markers_removed_at_random(human, markers):
+    gone = np.random.default_rng(0).random((240, 41)) < 0.3
+    take = ps.track(human, holed(markers, gone))
+    assert np.median(off(take, markers, human)[gone]) < 0.01
+    assert take.report.count(FAILED) == 0
+
+
+def test_outliers_are_found_and_left_out(human, markers):
+    places = markers.positions.copy()
+    k = markers.index("RKNE")
+    places[100:110, k] += (0.3, 0.0, 0.0)
+    take = ps.track(human, ps.Markers(markers.names, places, 120.0, "y"))
+    assert [outlier for outlier in take.report.outliers if outlier[0] == "RKNE"] == [("RKNE", 100, 110)]
+    assert off(take, markers, human)[100:110].mean() < 5e-3
+
+
+def test_frames_that_show_nothing_are_marked_and_the_take_goes_on(human, markers):
+    gone = np.zeros((240, 41), dtype=bool)
+    gone[60:70] = True
+    take = ps.track(human, holed(markers, gone))
+    assert (take.report.statuses[60:70] == BLIND).all()
+    assert np.nanmean(take.errors[80:]) < 2e-3
+    assert np.isfinite(take.motion.poses).all()
+
+
+def test_up_axis_and_subject_prefix_are_what_the_file_states(human, markers):
+    turned = markers.positions @ np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]], dtype=float).T
+    turned = np.stack([markers.positions[..., 0], -markers.positions[..., 2], markers.positions[..., 1]], axis=-1)
+    names = [f"Anna:{name}" for name in markers.names]
+    take = ps.track(human, ps.Markers(names, turned, 120.0, "z"))
+    assert take.errors.mean() < 1e-3
+
+
+def test_another_solver_tracks_too(human, markers):
+    short = ps.Markers(markers.names, markers.positions[:5], 120.0, "y")
+    take = ps.track(human, short, solver="levenberg-marquardt")
+    assert take.errors.mean() < 2e-3
+
+
+def test_it_can_be_stopped_and_keeps_what_was_done(human, markers, monkeypatch):
+    monkeypatch.setattr("posable.tracking.takes.PIECE", 60)
+    monkeypatch.setattr("posable.tracking.takes.LEAD", 20)
+    seen = []
+    take = ps.track(
+        human, markers, threads=1, stop=lambda: len(seen) >= 2, progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen == [(60, 240), (120, 240)]
+    assert len(take.motion) == 120
+    assert take.report.stopped
+
+
+def test_markers_without_sites_are_a_wrong_call(human):
+    with pytest.raises(ps.PosableError, match="calibrate"):
+        ps.track(human, ps.Markers(("A", "B"), np.zeros((3, 2, 3)), 120.0))
+
+
+def test_the_report_is_one_page(human, markers, tmp_path):
+    take = ps.track(human, markers)
+    take.report.save(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for word in ("Error over time", "Error of each marker", "Worst frames", "<svg", "Limits touched"):
+        assert word in text
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_smoothing_lowers_accelerations_and_stays_near(human, markers):
+    noisy = markers.positions + np.random.default_rng(1).normal(0.0, 0.003, markers.positions.shape)
+    noisy = ps.Markers(markers.names, noisy, 120.0, "y")
+    plain, smooth = ps.track(human, noisy), ps.track(human, noisy, smooth=0.1)
+    bend = [np.abs(np.diff(take.motion.poses, n=2, axis=0)).mean() for take in (plain, smooth)]
+    assert bend[1] < 0.3 * bend[0]
+    assert off(smooth, markers, human).mean() < 0.006
