@@ -74,7 +74,9 @@ def measure(name: str, skeleton, targets, start, *, restarts: int, passes: int) 
         begin = time.perf_counter()
         result = ps.solve(skeleton, goals, start=start, restarts=restarts, threads=1)
         taken.append(time.perf_counter() - begin)
-    lines.append(row(f"{name}, batch, one core", solved(skeleton, result.pose, targets), np.full(count, min(taken) / count)))
+    lines.append(
+        row(f"{name}, batch, one core", solved(skeleton, result.pose, targets), np.full(count, min(taken) / count))
+    )
     return lines
 
 
@@ -91,11 +93,18 @@ def talos(data: Path, passes: int) -> list[str]:
     path = data / "urdf" / "erd_talos_reduced.urdf"
     if not path.exists():
         return [f"| Talos | skipped: no {path} | | | |"]
-    loaded = __import__("posable.formats").formats.load(path).skeleton
+    loaded = ps.load(path).skeleton
     root, *rest = loaded.joints
     skeleton = loaded.replace(joints=[replace(root, motion=ps.Free("zyx")), *rest])
     skeleton = skeleton.freeze([n for n in skeleton.names if n.startswith("gripper")])
-    bodies = ("arm_left_7_joint", "arm_right_7_joint", "leg_left_6_joint", "leg_right_6_joint", "head_2_joint", "torso_2_joint")
+    bodies = (
+        "arm_left_7_joint",
+        "arm_right_7_joint",
+        "leg_left_6_joint",
+        "leg_right_6_joint",
+        "head_2_joint",
+        "torso_2_joint",
+    )
     neutral = np.clip(np.zeros(skeleton.size), skeleton.lower, skeleton.upper)
     low, high = np.maximum(skeleton.lower, -0.5), np.minimum(skeleton.upper, 0.5)
     ranged = np.isfinite(skeleton.lower)
@@ -138,7 +147,9 @@ def human(data: Path, passes: int) -> list[str]:
             best[k] = min(best[k], time.perf_counter() - begin)
             frames = ps.forward(skeleton, result.pose)
             held = np.all((result.pose >= skeleton.lower - 1e-9) & (result.pose <= skeleton.upper + 1e-9))
-            good[k] = held and all(np.linalg.norm(frames.position(b) - p) <= NEAR for b, p in zip(bodies, places, strict=True))
+            good[k] = held and all(
+                np.linalg.norm(frames.position(b) - p) <= NEAR for b, p in zip(bodies, places, strict=True)
+            )
     return [row("human, six goals, moved 0.05 to 1 m", good, best)]
 
 

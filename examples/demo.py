@@ -1,4 +1,4 @@
-"""A tour in half a minute: a person reaches, a person cannot reach and is told why, a robot reaches a thousand times."""
+"""A short tour: a person reaches, a person cannot reach and is told why, a robot reaches a thousand times."""
 
 import time
 

@@ -36,7 +36,10 @@ def test_limits_near_and_active_and_what_blocks():
     arm = ps.figures.planar_arm([1.0, 1.0]).with_limits({"joint1": (-0.5, 0.5), "joint2": (0.0, 1.0)})
     goal = g.Position("tip", (0.5, 1.2, 0.0))
     told = ps.explain(arm, goal, ps.solve(arm, goal).pose)
-    assert {(limit.dof, limit.side) for limit in told.near if limit.active} == {("joint1", "upper"), ("joint2", "upper")}
+    assert {(limit.dof, limit.side) for limit in told.near if limit.active} == {
+        ("joint1", "upper"),
+        ("joint2", "upper"),
+    }
     assert told.held == 2
     assert told.blocking
     assert "In the way" in str(told)

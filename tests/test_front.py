@@ -21,7 +21,9 @@ def test_no_goals_returns_the_projected_start(limb):
 
 
 def test_batches_of_targets_and_starts(limb):
-    targets = ps.forward(limb, np.zeros((4, 3, 7)) + limb.rest).position("hand") + np.linspace(0, 0.05, 12).reshape(4, 3, 1)
+    targets = ps.forward(limb, np.zeros((4, 3, 7)) + limb.rest).position("hand") + np.linspace(0, 0.05, 12).reshape(
+        4, 3, 1
+    )
     result = ps.solve(limb, g.Position("hand", targets))
     assert result.pose.shape == (4, 3, 7)
     assert result.ok.shape == (4, 3)

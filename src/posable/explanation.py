@@ -101,7 +101,8 @@ class Explanation:
         if self.rank:
             smallest = self.singular_values[self.rank - 1]
             lines.append(
-                f"Singular values {self.singular_values[0]:.3g} to {smallest:.3g}, manipulability {self.manipulability:.3g}."
+                f"Singular values {self.singular_values[0]:.3g} to {smallest:.3g}, "
+                f"manipulability {self.manipulability:.3g}."
             )
         if self.singular:
             told = ", ".join(f"{name} {value:+.2f}" for name, value in list(self.weakest.items())[:4])
@@ -144,7 +145,9 @@ def explain(
     redundant = np.zeros((free.size - rank, skeleton.size))
     redundant[:, free] = vectors[:, rank:].T
     weak = vectors[:, min(rows, free.size) - 1] if free.size and rows else np.zeros(free.size)
-    weakest = sorted(((skeleton.dof_names[i], float(x)) for i, x in zip(free, weak, strict=True)), key=lambda p: -abs(p[1]))
+    weakest = sorted(
+        ((skeleton.dof_names[i], float(x)) for i, x in zip(free, weak, strict=True)), key=lambda p: -abs(p[1])
+    )
     reached = bool((errors <= problem.tolerances).all())
     return Explanation(
         skeleton=skeleton.name,
@@ -170,7 +173,11 @@ def prescribed_rows(problem: Problem) -> int:
     rows = 0
     for k, kind in enumerate(problem.kind[:, SPRING]):
         if np.isfinite(problem.tolerances[k]):
-            rows += round(float(problem.data[0, k, MEASURE : MEASURE + 3].sum())) if kind == POINT_SPRING else ROWS.get(kind, 1)
+            rows += (
+                round(float(problem.data[0, k, MEASURE : MEASURE + 3].sum()))
+                if kind == POINT_SPRING
+                else ROWS.get(kind, 1)
+            )
     return rows
 
 

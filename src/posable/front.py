@@ -156,13 +156,21 @@ class Session:
     ):
         self.problem = Problem(skeleton, goals)
         if self.problem.batch_shape:
-            raise GoalError("Session", expected="goals for one pose", got=f"targets of shape {self.problem.batch_shape}")
+            raise GoalError(
+                "Session", expected="goals for one pose", got=f"targets of shape {self.problem.batch_shape}"
+            )
         self.solver = as_solver(solver)
         self.solver.check(self.problem if self.problem.plain else stand_in(self.problem))
         starts, _ = starts_of(self.problem, start)
         lower, upper = box_of(skeleton, starts, limits)
         self.pose = np.clip(starts[0], lower, upper)
-        self._options = (lower, upper, count(max_iterations, "max_iterations"), count(restarts, "restarts") or 0, int(seed))
+        self._options = (
+            lower,
+            upper,
+            count(max_iterations, "max_iterations"),
+            count(restarts, "restarts") or 0,
+            int(seed),
+        )
 
     @property
     def skeleton(self) -> Skeleton:

@@ -15,9 +15,9 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "explain",
         help="say what stands in the way of a goal",
-        description="Solve, then say what the goals make of the figure: how much freedom is left, how near a singularity "
-        "is, which limits are near or reached, which of them blocks which goal, and the swivel ranges of its limbs. "
-        "Lengths are metres, angles degrees.",
+        description="Solve, then say what the goals make of the figure: how much freedom is left, how near a "
+        "singularity is, which limits are near or reached, which of them blocks which goal, and the swivel ranges of "
+        "its limbs. Lengths are metres, angles degrees.",
     )
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
     add_goals(parser)

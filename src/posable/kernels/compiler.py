@@ -93,14 +93,15 @@ def _rebind(module: ModuleType) -> None:
 
 def _compile(function: Callable[..., Any]) -> Any:
     import numba
-    from numba.core import config
+    from numba.core import config  # its options are made at run time: no type checker knows them
 
     _watch()
-    before, config.CACHE_DIR = config.CACHE_DIR, str(cache_folder())
+    before = getattr(config, "CACHE_DIR")  # noqa: B009
+    setattr(config, "CACHE_DIR", str(cache_folder()))  # noqa: B010
     try:
         return _once_per_type(numba.njit(cache=True, forceinline=function in _small, **OPTIONS)(function))
     finally:
-        config.CACHE_DIR = before
+        setattr(config, "CACHE_DIR", before)  # noqa: B010
 
 
 def _once_per_type(dispatcher: Any) -> Any:

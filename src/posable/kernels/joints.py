@@ -2,7 +2,7 @@
 
 A motion is what a `Joint` is made with: `Revolute("z")`, `Ball("zyx")`, `Free("rotvec")`. It spells itself as a run of
 elementary degrees of freedom along or about the axes of the joint's own frame (`JointMotion.dofs`), after one constant
-rotation that lays a skew axis onto z (`JointMotion.basis`). There are four elementary kinds, and this file alone knows them:
+rotation that lays a skew axis onto z (`JointMotion.basis`). Only this file knows the four elementary kinds:
 
 SLIDE   a translation along an axis                                      S = [0; a]
 TURN    a rotation about an axis                                         S = [a; o x a]
@@ -184,7 +184,12 @@ class Universal(JointMotion):
 
     def problems(self) -> list[str]:
         """Say whether the axes are two."""
-        good = isinstance(self.axes, str) and len(self.axes) == 2 and set(self.axes) < set("xyz") and len(set(self.axes)) == 2
+        good = (
+            isinstance(self.axes, str)
+            and len(self.axes) == 2
+            and set(self.axes) < set("xyz")
+            and len(set(self.axes)) == 2
+        )
         return [] if good else [f"Universal expects two different axes such as 'xy', got {self.axes!r}"]
 
 
@@ -346,9 +351,7 @@ def move(kind, axis, sign, i, theta, sine, cosine, position, rotation, twist):
             twist[i, row] = 0.0
             twist[i, 3 + row] = sign * a
     elif kind == TURN:
-        _twist_at(
-            twist, i, position, sign * rotation[axis], sign * rotation[3 + axis], sign * rotation[6 + axis]
-        )
+        _twist_at(twist, i, position, sign * rotation[axis], sign * rotation[3 + axis], sign * rotation[6 + axis])
         turn(rotation, axis, sign * sine[i], cosine[i])
     else:
         wx, wy, wz = rotation_vector(kind, axis, i, theta)
@@ -400,7 +403,10 @@ def joint_curvature(kind, axis, i, ka, kb, theta, frame, tx, ty, tz):
 
 @kernel
 def recentre(kind, i, theta, lower, upper):
-    """Bring a rotation vector that has passed pi back to the short way round, where its limits allow it; return whether it moved."""
+    """Bring a rotation vector that has passed pi back to the short way round, where its limits allow it.
+
+    Returns whether it moved.
+    """
     m = parameters_of(kind)
     square = 0.0
     for k in range(m):

@@ -115,7 +115,8 @@ def shake(figure, springs, tolerances, lower, upper, start, ws, state, mark, the
     """Draw anew only the dofs that carry nothing but goals that are missed badly; return how many those are.
 
     A body is many limbs: where one is caught in the wrong bend, the others need not start again. ws.error holds the
-    errors at theta; mark (n,) is scratch. A goal is missed badly if its error, in tolerances, is a quarter of the worst.
+    errors at theta; mark (n,) is scratch. A goal is missed badly if its error, in tolerances, is a quarter of the
+    worst.
     """
     n = theta.shape[0]
     worst = 0.0

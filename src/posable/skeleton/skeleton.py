@@ -167,9 +167,7 @@ class Skeleton:
         """Return a new skeleton with the limits of the named joints changed; None takes them away."""
         for name in limits:
             self.index(name)
-        return self.replace(
-            joints=[replace(j, limits=limits[j.name]) if j.name in limits else j for j in self.joints]
-        )
+        return self.replace(joints=[replace(j, limits=limits[j.name]) if j.name in limits else j for j in self.joints])
 
 
 def _rebuild(joints, sites, name, up, unit, couplings, info) -> Skeleton:

@@ -32,7 +32,9 @@ class Block:
         return f"{self.dof} at its {self.side} limit" + (f": costs {told} per unit of it" if told else "")
 
 
-def blocking_limits(problem: Problem, pose: np.ndarray, lower: np.ndarray, upper: np.ndarray, member: int = 0) -> list[Block]:
+def blocking_limits(
+    problem: Problem, pose: np.ndarray, lower: np.ndarray, upper: np.ndarray, member: int = 0
+) -> list[Block]:
     """Return the limits that hold back the goals at a pose (n,), worst first.
 
     The gradient on an active bound is its multiplier (the Karush-Kuhn-Tucker conditions of seed 000 section 3). If the
@@ -66,5 +68,7 @@ def blocking_limits(problem: Problem, pose: np.ndarray, lower: np.ndarray, upper
             for k, name in enumerate(problem.error_names)
             if np.isfinite(problem.tolerances[k])
         }
-        blocks.append(Block(problem.skeleton.dof_names[i], "lower" if at_lower[i] else "upper", float(abs(gradient[i])), cost))
+        blocks.append(
+            Block(problem.skeleton.dof_names[i], "lower" if at_lower[i] else "upper", float(abs(gradient[i])), cost)
+        )
     return sorted(blocks, key=lambda block: (-block.multiplier, block.dof))

@@ -38,7 +38,8 @@ from posable.solvers.solver import CompiledSolver, Request, register
 
 # What the loop remembers between two entries: columns of its state
 (
-    RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, HOPS, WAIT, WAITS, ROUGH, LAST,
+    RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, HOPS, WAIT, WAITS, ROUGH,
+    LAST,
 ) = range(15)  # fmt: skip
 STATE_WIDTH = 15
 FRESH, GOING = 0.0, 1.0
@@ -206,8 +207,11 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
             state[ENERGY] = energy_at(figure, springs, theta, ws)
     if trace.shape[0] > 0:
         row = int(state[ITERATIONS]) - 1
-        record(trace, row, state[ENERGY], largest, length if accepted else 0.0, state[DAMPING], fixed, state[EVALUATIONS],
-               slope if accepted else 0.0, energy)  # fmt: skip
+        moved = 1.0 if accepted else 0.0
+        record(
+            trace, row, state[ENERGY], largest, moved * length, state[DAMPING], fixed, state[EVALUATIONS],
+            moved * slope, energy,
+        )  # fmt: skip
     return accepted
 
 
@@ -357,10 +361,13 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
 
 
 @entry
-def newton_batch(figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors, outcome, trace):  # fmt: skip
+def newton_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
     """Solve every problem of a batch: poses (t, n) from where they are, targets data (t or 1, g, WIDTH).
 
-    Writes poses, errors (t, g), states (t, STATE_WIDTH) and outcome (t,); trace (rows, TRACE_WIDTH) of the last problem.
+    Writes poses, errors (t, g), states (t, STATE_WIDTH), outcome (t,); trace (rows, TRACE_WIDTH) of the last problem.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
@@ -371,7 +378,20 @@ def newton_batch(figure, order, kind, data, pull, home, tolerances, lower, upper
             continue
         springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
         outcome[t] = newton_loop(
-            figure, order, springs, tolerances, lower, upper, poses[t], starts[t], ws, fixed, scale, states[t], limits, trace
+            figure,
+            order,
+            springs,
+            tolerances,
+            lower,
+            upper,
+            poses[t],
+            starts[t],
+            ws,
+            fixed,
+            scale,
+            states[t],
+            limits,
+            trace,
         )
         energy_at(figure, springs, poses[t], ws)
         for k in range(g):
@@ -408,7 +428,16 @@ class Newton(CompiledSolver):
         if most is None:
             most = self.iterations * (1 + request.restarts)
         return np.array(
-            (most + 2.0, most, request.restarts, self.alpha, self.damping, problem.soft, problem.coupled, EXACT_NAMES[self.exact])
+            (
+                most + 2.0,
+                most,
+                request.restarts,
+                self.alpha,
+                self.damping,
+                problem.soft,
+                problem.coupled,
+                EXACT_NAMES[self.exact],
+            )
         )
 
 

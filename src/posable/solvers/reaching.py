@@ -13,7 +13,9 @@ from posable.solvers.solver import Request
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 
 
-def reach_bound(problem: Problem, spring: int, lower: np.ndarray, upper: np.ndarray, member: int) -> tuple[np.ndarray, float]:
+def reach_bound(
+    problem: Problem, spring: int, lower: np.ndarray, upper: np.ndarray, member: int
+) -> tuple[np.ndarray, float]:
     """Return a centre (3,) [m] and a radius [m]: the spring's point can be nowhere outside that ball."""
     figure = problem.skeleton.figure
     body = int(problem.kind[spring, ON])
@@ -53,5 +55,3 @@ def proof_of_distance(problem: Problem, request: Request, member: int) -> str | 
                 f"the chain is {radius:.4g} m long"
             )
     return None
-
-

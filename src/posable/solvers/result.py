@@ -121,7 +121,7 @@ class Result:
 
     @cached_property
     def blocking(self) -> list[Any]:
-        """The limits in the way of the goals, worst first; a list of such lists for a batch. Empty where all is well."""
+        """The limits in the way of the goals, worst first; a list of lists for a batch. Empty where all is well."""
         every = [self._blocking(k) for k in range(len(self.outcome.poses))]
         return every if self.shape else every[0]
 
@@ -142,16 +142,24 @@ class Result:
             return f"reached: {MEANINGS[status]}"
         errors, tolerances = self.outcome.errors[k], self.problem.tolerances
         names = self.problem.error_names
-        missed = [f"{names[i]} by {amount(errors[i], self.problem, i)}" for i in np.flatnonzero(~(errors <= tolerances))]
+        missed = [
+            f"{names[i]} by {amount(errors[i], self.problem, i)}"
+            for i in np.flatnonzero(~(errors <= tolerances)).tolist()
+        ]
         missed = list(dict.fromkeys(missed))
         proof = proof_of_distance(self.problem, self.request, k)
         detail = f"; {proof}" if proof else ""
-        return f"{str(status).lower().replace('_', ' ')}: {MEANINGS[status]}; missed {', '.join(missed) or 'none'}{detail}"
+        return (
+            f"{str(status).lower().replace('_', ' ')}: {MEANINGS[status]}; missed {', '.join(missed) or 'none'}{detail}"
+        )
 
     def __str__(self) -> str:
         if self.shape:
             return self._batch_text()
-        lines = [f"{self.status}: {MEANINGS[self.status]} ({self.solver}, {self.iterations} iterations, {self.seconds * 1e3:.3g} ms)."]
+        lines = [
+            f"{self.status}: {MEANINGS[self.status]} "
+            f"({self.solver}, {self.iterations} iterations, {self.seconds * 1e3:.3g} ms)."
+        ]
         for name, error in self.errors.items():
             i = self.problem.error_groups[name][0]
             if np.isinf(self.problem.tolerances[i]):
@@ -171,7 +179,8 @@ class Result:
 
     def _batch_text(self) -> str:
         total, good = self._good.size, int(self._good.sum())
-        text = f"{good} of {total} reached ({self.solver}, {self.seconds * 1e3:.3g} ms, {self.seconds / max(total, 1) * 1e6:.3g} us each)."
+        each = self.seconds / max(total, 1)
+        text = f"{good} of {total} reached ({self.solver}, {self.seconds * 1e3:.3g} ms, {each * 1e6:.3g} us each)."
         counts = {s: int((self.status == str(s)).sum()) for s in Status if s is not Status.REACHED}
         rest = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         return f"{text} {rest}." if rest else text
@@ -185,7 +194,8 @@ def judge(problem: Problem, outcome: Outcome, request: Request) -> np.ndarray:
     poses, errors = outcome.poses, outcome.errors
     past = np.maximum(request.lower - poses, poses - request.upper)
     # NaN compares false, so a pose or an error that is no number is never good
-    return (past <= LIMIT_TOLERANCE).all(axis=1) & (errors <= problem.tolerances).all(axis=1)
+    good = (past <= LIMIT_TOLERANCE).all(axis=1) & (errors <= problem.tolerances).all(axis=1)
+    return np.asarray(good)
 
 
 def amount(value: float, problem: Problem, spring: int) -> str:
@@ -193,5 +203,3 @@ def amount(value: float, problem: Problem, spring: int) -> str:
     if problem.measures_angle(spring):
         return f"{np.degrees(value):.3g} deg"
     return f"{value * 1e3:.3g} mm" if value < 1.0 else f"{value:.3g} m"
-
-

@@ -31,7 +31,15 @@ class Outcome:
 
     __slots__ = ("codes", "errors", "evaluations", "iterations", "poses", "traces")
 
-    def __init__(self, poses: np.ndarray, codes: np.ndarray, errors: np.ndarray, iterations: Any, evaluations: Any, traces: Any = None):
+    def __init__(
+        self,
+        poses: np.ndarray,
+        codes: np.ndarray,
+        errors: np.ndarray,
+        iterations: Any,
+        evaluations: Any,
+        traces: Any = None,
+    ):
         self.poses, self.codes, self.errors = poses, codes, errors
         self.iterations, self.evaluations = iterations, evaluations
         self.traces: list[dict[str, np.ndarray]] = traces or []
@@ -108,7 +116,7 @@ class CompiledSolver(Solver):
         return outcome
 
     def _run_on_threads(self, problem, request, outcome, states, limits) -> None:
-        """Solve pieces of a batch side by side; each problem is solved as it would be alone, so the bits are the same."""
+        """Solve pieces of a batch side by side; each problem is solved as it would be alone: the bits are the same."""
         t = request.starts.shape[0]
         threads = request.threads or os.cpu_count() or 1
         step = min(CHUNK, -(-t // threads))
@@ -126,7 +134,13 @@ class CompiledSolver(Solver):
             work = np.empty(self.memory(problem))
         data, poses, starts, errors, codes = problem.data, outcome.poses, request.starts, outcome.errors, outcome.codes
         if piece is not None:
-            poses, starts, errors, codes, states = poses[piece], starts[piece], errors[piece], codes[piece], states[piece]
+            poses, starts, errors, codes, states = (
+                poses[piece],
+                starts[piece],
+                errors[piece],
+                codes[piece],
+                states[piece],
+            )
             data = data if data.shape[0] == 1 else data[piece]
         type(self).loop(
             problem.skeleton.figure, problem.order, problem.kind, data, problem.pull, problem.home, problem.tolerances,
