@@ -70,15 +70,11 @@ def seed004(data: Path) -> None:
         rate = max(rate, total / (time.perf_counter() - begin))
     _row("posable walk, at most 10", errors, rate)
     turned = np.flatnonzero(notes[:, walking.TURNED])
-    print(
-        f"    iterations a frame {notes[:, walking.ITERATIONS].mean():.2f}, half turns tried and taken at frames {turned.tolist()}"
-    )
+    print(f"    iterations a frame {notes[:, walking.ITERATIONS].mean():.2f}, half turns at {turned.tolist()}")
     for most in (10, 100):
         errors, rate = _frame_by_frame(problem, targets, points, "bfgs", most)
         _row(f"quasi-Newton (bfgs), at most {most}", errors, rate)
-    print(
-        "    seed 004: quasi-Newton 23.78 cm at 10 and 1.61 cm at 100, exact Hessian 0.5 cm at 10; 2.6, 0.4 and 1 frame a second"
-    )
+    print("    seed 004: quasi-Newton 23.78 cm at 10, 1.61 cm at 100; exact Hessian 0.5 cm at 10, 1 frame a second")
 
 
 def _row(name: str, errors: np.ndarray, rate: float) -> None:
@@ -137,15 +133,13 @@ def take(data: Path) -> None:
     print(f"  accelerations, ours: {accelerations(one.motion.poses[:, columns], 120.0)}")
     steps = np.abs(np.diff(one.motion.poses[:, columns], axis=0))
     print(f"  largest change of a joint between frames: {steps.max():.3f} rad; beyond a limit: {_outside(one.motion)}")
-    begin = time.perf_counter()
     smooth = ps.track(actor, markers, threads=1, smooth=0.05)
     contacts = find_contacts(one.motion)
-    print(
-        f"  smoothed over 0.05 s: {smooth.report.mean * 1e3:.1f} mm, {len(markers) / (time.perf_counter() - begin):.0f} frames/s"
-    )
+    print(f"  smoothed over 0.05 s: {smooth.report.mean * 1e3:.1f} mm, {smooth.report.seconds:.1f} s in all")
     print(f"  accelerations:       {accelerations(smooth.motion.poses[:, columns], 120.0)}")
     print(
-        f"  feet slip {contacts.slips(one.motion).mean() * 1e3:.1f} mm before, {contacts.slips(smooth.motion).mean() * 1e3:.1f} after"
+        f"  feet slip {contacts.slips(one.motion).mean() * 1e3:.1f} mm before, "
+        f"{contacts.slips(smooth.motion).mean() * 1e3:.1f} after"
     )
 
 
@@ -188,7 +182,7 @@ def _hidden_row(name, actor, markers, source, truth, gone) -> None:
     ends = gone & ~np.roll(gone, -1, axis=0)  # the last frame of each gap: where the marker comes back
     steps = np.abs(np.diff(result.motion.poses[:, _angles(actor)], axis=0)).max()
     print(
-        f"  {name:28s} hidden: median {np.median(off[gone]) * 1e3:.1f} mm, 95% {np.quantile(off[gone], 0.95) * 1e3:.1f}; "
+        f"  {name:28s} hidden {np.median(off[gone]) * 1e3:.1f} mm, 95% {np.quantile(off[gone], 0.95) * 1e3:.1f}; "
         f"coming back: median {np.median(off[ends]) * 1e3:.1f} mm; largest step {steps:.2f} rad; "
         f"{result.report.count(2)} frames failed, {result.report.frames / result.report.seconds:.0f} frames/s"
     )
@@ -301,7 +295,9 @@ def hour(data: Path) -> None:
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
-        f"  {total} frames in {seconds:.0f} s ({total / seconds:.0f}/s), {result.report.mean * 1e3:.1f} mm, peak memory {peak:.2f} GB"
+        print(
+            f"  {total} frames in {seconds:.0f} s ({total / seconds:.0f}/s), {result.report.mean * 1e3:.1f} mm, {peak:.2f} GB"
+        )
     )
 
 

@@ -20,11 +20,7 @@ def files(tmp_path_factory):
     poses[:, 1] = human.rest[1]
     motion = ps.Motion(human, poses, 60.0)
     ps.save(folder / "walk.bvh", motion)
-    names = [
-        name
-        for name in human.site_names
-        if name.isupper() or name[:1] in "LRCTS" and name[1:].isalnum() and name.upper() == name
-    ]
+    names = [name for name in human.site_names if name.isupper()]
     frames = ps.forward(human, poses)
     ps.save(folder / "walk.c3d", ps.Markers(names, np.stack([frames.position(n) for n in names], axis=1), 60.0, "y"))
     return folder

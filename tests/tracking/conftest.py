@@ -25,8 +25,8 @@ def dance(human):
     return ps.Motion(human, np.clip(poses, human.lower, human.upper), 120.0)
 
 
-MARKERS = ("FHD", "BHD", "SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN", "FWT", "BWT", "THI", "KNE", "SHN", "ANK", "HEE",
-           "TOE", "MT5")  # fmt: skip
+MARKERS = ("FHD", "BHD", "SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN", "FWT", "BWT", "THI", "KNE", "SHN", "ANK",
+           "HEE", "TOE", "MT5")  # fmt: skip
 NAMES = ("C7", "T10", "CLAV", "STRN", "RBAC", *(side + name for side in "LR" for name in MARKERS))
 
 

@@ -49,7 +49,7 @@ def test_orientations_and_choices_follow_too(human):
     motion = ps.follow(human, ps.goals.Orientation("head", turns), fps=30)
     assert motion.ok.all()
     rest = ps.forward(human, human.rest)
-    both = [ps.goals.Position(f"hand.{side}", rest.position(f"hand.{side}") + (0, 0.1, 0.1)) for side in "LR"]
+    both = [ps.goals.Position(f"hand.{side}", rest.position(f"hand.{side}") + np.array((0, 0.1, 0.1))) for side in "LR"]
     path = rest.position("foot.R") + np.linspace((0, 0, 0), (0, 0.1, 0), 5)
     motion = ps.follow(human, [ps.goals.Position("foot.R", path), ps.goals.AnyOf(both)], fps=30)
     assert len(motion) == 5
@@ -61,7 +61,7 @@ def test_goals_without_time_are_a_wrong_call(human):
 
 
 def test_keys_are_poses_or_goals(human):
-    place = ps.forward(human, human.rest).position("hand.R") + (0, 0.2, 0.2)
+    place = ps.forward(human, human.rest).position("hand.R") + np.array((0, 0.2, 0.2))
     motion = ps.keyframes(human, {0.0: human.rest, 1.0: ps.goals.Position("hand.R", place), 2.0: human.rest}, fps=30)
     assert len(motion) == 61
     assert np.allclose(motion.poses[0], human.rest)

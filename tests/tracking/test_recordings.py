@@ -1,4 +1,4 @@
-"""Recorded takes: what the benchmark measures, held to its figures with some room. Skips where there are no recordings."""
+"""Recorded takes: what the benchmark measures, held to its figures with some room."""
 
 import warnings
 

@@ -5,6 +5,7 @@ import pytest
 
 import posable as ps
 from posable.tracking.results import BLIND, FAILED
+
 from .conftest import holed
 
 
