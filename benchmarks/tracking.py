@@ -221,7 +221,8 @@ def walk(data: Path) -> None:
         other = ps.retarget(result.motion, figure, threads=1)
         slips = other.contacts.slips(other)
         print(
-            f"  to {name:10s} {len(slips)} contacts, slipping {slips.mean() * 1e3:.1f} mm, at most {slips.max() * 1e3:.1f}; "
+            f"  to {name:10s} {len(slips)} contacts, slipping {slips.mean() * 1e3:.1f} mm, "
+            f"at most {slips.max() * 1e3:.1f}; "
             f"beyond a limit: {_outside(other)}; {len(other) / (time.perf_counter() - begin):.0f} frames/s"
         )
 
@@ -294,11 +295,8 @@ def hour(data: Path) -> None:
     result = ps.track(actor, long)
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(
-        print(
-            f"  {total} frames in {seconds:.0f} s ({total / seconds:.0f}/s), {result.report.mean * 1e3:.1f} mm, {peak:.2f} GB"
-        )
-    )
+    print(f"  {total} frames in {seconds:.0f} s ({total / seconds:.0f}/s), {result.report.mean * 1e3:.1f} mm")
+    print(f"  peak memory {peak:.2f} GB, {places.nbytes / 1e9:.2f} GB of it the markers themselves")
 
 
 SECTIONS = {"seed004": seed004, "take": take, "hidden": hidden, "walk": walk, "seed000": seed000, "hour": hour}
