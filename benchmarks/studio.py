@@ -2,9 +2,10 @@
 
     python benchmarks/studio.py [--seconds 60] [--rate 200] [--clients 1]
 
-A client of the websocket (no browser: nothing is drawn) sends the drag messages that viser's page sends, for the human
-with its six handles, and waits for the figure to come back; then drags arrive at a steady rate for a while, and the
-memory of the process and the last target are looked at.
+Clients of the websocket (no browser: nothing is drawn) are connected and receive every message. Targets are handed to
+the session as a dragged handle hands them, for the human with its six handles, and the time runs until the figure's
+messages are queued and flushed; what it leaves out is viser's decoding of the incoming message and the network. Then
+drags arrive at a steady rate for a while, and the memory of the process and the last target are looked at.
 """
 
 from __future__ import annotations
