@@ -87,6 +87,7 @@ def test_time_and_iterations_run_out(limb):
         ({"max_iterations": 2.5}, "max_iterations"),
         ({"time_limit": -1.0}, "time_limit"),
         ({"device": "tpu"}, "device"),
+        ({"seed": 1.5}, "seed"),
         ({"solver": 3}, "solver"),
     ],
 )
@@ -123,3 +124,52 @@ def test_a_trace_has_a_row_for_every_iteration(limb):
         assert len(result.trace[name]) == rows
     assert np.all(np.diff(result.trace["energy"]) <= 0)
     assert np.array_equal(result.pose, ps.solve(limb, g.Position("hand", (0.1, 0.3, 0.1))).pose)
+
+
+def test_an_answer_stays_as_it_was_when_the_session_goes_on(limb):
+    session = ps.Session(limb, g.Position("hand", (-0.6, 0.0, 0.0)))
+    first = session.solve()
+    session.move("hand", (3.0, 0.0, 0.0))
+    far = session.solve()
+    session.move("hand", (0.3, 0.1, 0.2))
+    assert first.status == ps.Status.STUCK
+    assert first.blocking
+    assert far.status == ps.Status.OUT_OF_REACH
+    with pytest.raises(ps.PosableError, match="one pose"):
+        session.move("hand", np.ones((2, 3)))
+    assert session.solve().ok
+
+
+def test_a_slide_without_limits_goes_as_far_as_it_must():
+    slider = ps.Skeleton([ps.Joint("rail", ps.Prismatic("z"))])
+    for distance in (300.0, 1e6):
+        assert ps.solve(slider, g.Position("rail", (0.0, 0.0, distance))).ok
+
+
+def test_things_that_are_no_figures_goals_or_weights_are_refused(limb):
+    with pytest.raises(ps.PosableError, match="Skeleton"):
+        ps.solve("limb", [])
+    with pytest.raises(ps.PosableError, match="goal"):
+        ps.solve(limb, None)
+    with pytest.raises(ps.PosableError, match="finite"):
+        g.Position("hand", (0, 0, 0), weight=np.inf)
+    with pytest.raises(ps.PosableError, match="Joint"):
+        ps.Skeleton(["a"])
+    with pytest.raises(ps.PosableError, match="none"):
+        ps.from_dh([])
+
+
+def test_a_default_posture_leaves_reachable_goals_reached(limb):
+    assert ps.solve(limb, [g.Position("hand", (0.3, 0.1, 0.2)), g.Posture()]).ok
+
+
+def test_explanations_and_residuals_are_of_one_pose(limb):
+    two = g.Position("hand", [(0.3, 0.1, 0.2), (3.0, 0.0, 0.0)])
+    for call in (lambda: ps.explain(limb, two, limb.rest), lambda: ps.Problem(limb, two).residuals(limb.rest)):
+        with pytest.raises(ps.PosableError, match="one pose"):
+            call()
+    one = g.Position("hand", (0.3, 0.1, 0.2))
+    with pytest.raises(ps.PosableError, match="one pose"):
+        ps.explain(limb, one, np.zeros((2, 7)))
+    with pytest.raises(ps.PosableError, match="finite"):
+        ps.explain(limb, one, np.full(7, np.nan))

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from posable.errors import GoalError
 from posable.goals.goal import Goal
 from posable.kernels.fields import MEASURE, SPRING
 from posable.kernels.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
-from posable.kinematics import as_poses
+from posable.kinematics import one_pose
 from posable.limb.solver import explain_limbs
 from posable.problem import Problem
 from posable.skeleton import Skeleton
@@ -131,7 +132,9 @@ def explain(
     The stacked Jacobian is not formed: its singular values and directions are those of the Gauss-Newton Hessian J'WJ.
     """
     problem = Problem(skeleton, goals)
-    theta = as_poses(skeleton, pose).reshape(skeleton.size)
+    if problem.batch_shape:
+        raise GoalError("explain", expected="targets for one pose", got=f"a batch of shape {problem.batch_shape}")
+    theta = one_pose(skeleton, pose)
     infinite = np.full(skeleton.size, np.inf)
     lower, upper = (skeleton.lower, skeleton.upper) if limits else (-infinite, infinite)
     _, gradient, hessian, errors = problem.evaluate(theta, exact=False)

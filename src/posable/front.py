@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ def solve(
     lower, upper = box_of(skeleton, starts, limits)
     request = Request(
         np.minimum(np.maximum(starts, lower), upper), lower, upper,
-        count(max_iterations, "max_iterations"), count(restarts, "restarts") or 0, int(seed), seconds(time_limit),
-        bool(record), threads,
+        count(max_iterations, "max_iterations"), count(restarts, "restarts") or 0, whole(seed, "seed"),
+        seconds(time_limit), bool(record), threads,
     )  # fmt: skip
     if problem.plain:
         outcome = method.run(problem, request)
@@ -126,11 +127,18 @@ def count(value: Any, what: str) -> int | None:
     return int(value)
 
 
+def whole(value: Any, what: str) -> int:
+    """Return a whole number."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise SolverError(what, expected="a whole number", got=repr(value))
+    return int(value)
+
+
 def seconds(value: Any) -> float | None:
     """Return a time limit [s] that is not negative, or None."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0.0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not value >= 0.0:
         raise SolverError("time_limit", expected="seconds, not negative", got=repr(value))
     return float(value)
 
@@ -164,12 +172,13 @@ class Session:
         starts, _ = starts_of(self.problem, start)
         lower, upper = box_of(skeleton, starts, limits)
         self.pose = np.clip(starts[0], lower, upper)
+        self._answered = False  # whether a result holds the problem as it is
         self._options = (
             lower,
             upper,
             count(max_iterations, "max_iterations"),
             count(restarts, "restarts") or 0,
-            int(seed),
+            whole(seed, "seed"),
         )
 
     @property
@@ -186,11 +195,20 @@ class Session:
         """Give the goal of that label another target."""
         k = self._goal(label)
         moved = self.problem.goals[k].moved(target)
+        self._leave_answers()
         self.problem.move(k, moved)
 
     def enable(self, label: str, on: bool = True) -> None:
         """Switch the goal of that label on or off: off, it pulls at nothing and decides nothing."""
-        self.problem.enable(self._goal(label), on)
+        k = self._goal(label)
+        self._leave_answers()
+        self.problem.enable(k, on)
+
+    def _leave_answers(self) -> None:
+        """Go on with a copy of the problem where a result holds it: an answer is about the question as it was."""
+        if self._answered:
+            self.problem = self.problem.copy()
+            self._answered = False
 
     def _goal(self, label: str) -> int:
         try:
@@ -207,6 +225,7 @@ class Session:
         else:
             first = np.minimum(np.maximum(starts_of(self.problem, start)[0], lower), upper)
         request = Request(first, lower, upper, iterations, restarts, seed)
+        self._answered = True
         if self.problem.plain:
             outcome: Outcome = self.solver.run(self.problem, request)
             self.pose = outcome.poses[0].copy()

@@ -45,6 +45,17 @@ def in_rows(poses: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(poses.reshape(math.prod(poses.shape[:-1]), poses.shape[-1]))
 
 
+def one_pose(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
+    """Return one pose (n,) of finite numbers; raises where it is a batch or holds NaN or infinity."""
+    theta = as_poses(skeleton, pose, what)
+    if theta.ndim != 1:
+        raise SkeletonError(f"{what}: expected one pose ({skeleton.size},), got shape {theta.shape}")
+    if not np.isfinite(theta).all():
+        name = skeleton.dof_names[int(np.flatnonzero(~np.isfinite(theta))[0])]
+        raise SkeletonError(f"{what}: expected finite numbers, got {theta[~np.isfinite(theta)][0]} at {name!r}")
+    return theta
+
+
 def place_bodies(skeleton: Skeleton, poses: np.ndarray, *, twists: bool = False) -> tuple[np.ndarray, ...]:
     """Return positions (t, b, 3) [m], rotations (t, b, 3, 3) and world twists (t, n, 6) at poses (t, n)."""
     t, n = poses.shape

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.errors import GoalError, UnknownName
+from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.anyof import AnyOf
 from posable.goals.check import DerivativeCheck, differences, relative_gap
 from posable.goals.custom import Custom
@@ -28,7 +28,7 @@ from posable.kernels.springs import (
     COUPLING_SPRING,
     CROSS_SPRING,
 )
-from posable.kinematics import as_poses, scratch
+from posable.kinematics import as_poses, one_pose, scratch
 from posable.skeleton import Skeleton
 from posable.skeleton.flatten import elimination_order
 
@@ -45,6 +45,10 @@ class Problem:
     """
 
     def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal]):
+        if not isinstance(skeleton, Skeleton):
+            raise SkeletonError(f"expected a Skeleton, such as posable.figures.human(), got {skeleton!r}")
+        if not isinstance(goals, (Goal, Iterable)):
+            raise GoalError("goals", expected="a goal, or several", got=repr(goals))
         self.skeleton = skeleton
         self.goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
         if skeleton.couplings:
@@ -182,6 +186,13 @@ class Problem:
 
     # ----------------------------------------------------------------------------------------- changes without packing
 
+    def copy(self) -> Problem:
+        """Return a problem of its own with the same figure and goals, as they are now."""
+        out = object.__new__(Problem)
+        out.__dict__.update(self.__dict__)
+        out.data, out.pull, out.home = self.data.copy(), self.pull.copy(), self.home.copy()
+        return out
+
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
@@ -192,6 +203,9 @@ class Problem:
         springs = moved.springs(self.skeleton)
         if len(springs) != len(rows):
             raise GoalError(f"{moved}", expected=f"a target that makes {len(rows)} springs", got=f"{len(springs)}")
+        for spring in springs:
+            if spring.data.ndim > 1 and not self.batch_shape:
+                raise GoalError(f"{moved}", expected="a target for one pose", got=f"a batch {spring.data.shape[:-1]}")
         for k, spring in zip(rows, springs, strict=True):
             off = self.data[:, k, ROBUST] < 0.0
             self.data[:, k] = spring.data
@@ -346,7 +360,9 @@ class Problem:
             raise GoalError(
                 "residuals", expected="goals that are squared residuals", got="an energy in Python or a choice"
             )
-        theta = np.ascontiguousarray(as_poses(self.skeleton, pose).reshape(self.skeleton.size))
+        if self.batch_shape:
+            raise GoalError("residuals", expected="targets for one pose", got=f"a batch of shape {self.batch_shape}")
+        theta = np.ascontiguousarray(one_pose(self.skeleton, pose))
         springs = Springs(self.kind, self.data[0], self.pull, self.home)
         rows = int(residual_rows(springs, int(vectors)))
         r, j = np.zeros(rows), np.zeros((rows, self.skeleton.size))

@@ -97,13 +97,13 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 
 
 def positive(value: Any, what: str) -> float:
-    """Return a number that is not negative and not NaN; raises GoalError."""
+    """Return a number that is not negative and not NaN; raises GoalError. Only a tolerance may be infinite."""
     try:
         out = float(value)
     except (TypeError, ValueError):
         raise GoalError(what, expected="a number that is not negative", got=repr(value)) from None
-    if not out >= 0.0:
-        raise GoalError(what, expected="a number that is not negative", got=repr(value))
+    if not out >= 0.0 or (out == np.inf and not what.endswith("tolerance")):
+        raise GoalError(what, expected="a finite number that is not negative", got=repr(value))
     return out
 
 

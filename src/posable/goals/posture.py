@@ -27,7 +27,7 @@ class Posture(Goal):
     plain: ClassVar[bool] = False
 
     def __init__(
-        self, pose: Any = None, gains: Any = None, *, weight: float = 1e-5, label: str | None = None, priority: int = 0
+        self, pose: Any = None, gains: Any = None, *, weight: float = 1e-6, label: str | None = None, priority: int = 0
     ):
         super().__init__(label, np.inf, priority, None)
         self.weight = positive(weight, "Posture: weight")

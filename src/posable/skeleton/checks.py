@@ -15,6 +15,10 @@ from posable.skeleton.joint import Joint, Site, limits_of, numbers_of, rotation_
 
 def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> list[str]:
     """Return everything that is wrong with a figure, in words."""
+    strangers = [thing for thing in joints if not isinstance(thing, Joint)]
+    strangers += [thing for thing in sites if not isinstance(thing, Site)]
+    if strangers:
+        return [f"expected joints and sites, Joint(...) and Site(...), got {thing!r}" for thing in strangers]
     findings: list[str] = []
     if not joints:
         findings.append("a skeleton needs at least one joint")

@@ -36,6 +36,8 @@ def from_dh(
     kinds = kinds or "r" * len(table)
     faults = [f"row {i + 1}: expected 4 finite numbers (a, alpha, d, theta), got {row}" for i, row in enumerate(table)
               if len(row) != 4 or not np.all(np.isfinite(row))]  # fmt: skip
+    if not table:
+        faults.append("rows: expected one row for each joint, got none")
     if convention not in CONVENTIONS:
         faults.append(f"convention: expected 'standard' or 'modified', got {convention!r}")
     if len(kinds) != len(table) or set(kinds) - {"r", "p"}:

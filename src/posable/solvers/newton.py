@@ -50,7 +50,7 @@ NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
 
 TRIES = 14  # dampings tried for one step
 PASSES = 3  # times a step is taken again because a dof met its bound
-LARGEST_STEP = 1.0  # [rad, m] of any one degree of freedom: beyond it the quadratic says nothing about rotations
+LARGEST_STEP = 1.0  # [rad] of any one dof that turns: beyond it the quadratic says nothing about rotations
 STATIONARY_GAIN = 1e-11  # predicted gain, relative to the energy, below which a pose is stationary
 SLOW_STEPS = 5.0  # steps that gain less than SLOW_GAIN before the figure starts elsewhere
 SLOW_GAIN = 0.1
@@ -103,7 +103,8 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
         for i in range(n):
             if fixed[i] != 0.0:
                 step[i] = moved[i]
-            largest = max(largest, abs(step[i]))
+            if ws.twist[i, 0] != 0.0 or ws.twist[i, 1] != 0.0 or ws.twist[i, 2] != 0.0:  # a slide may go far
+                largest = max(largest, abs(step[i]))
         if largest > LARGEST_STEP:
             for i in range(n):
                 step[i] *= LARGEST_STEP / largest
