@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -138,7 +137,7 @@ def seconds(value: Any) -> float | None:
     """Return a time limit [s] that is not negative, or None."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, Real) or not value >= 0.0:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value >= 0.0:
         raise SolverError("time_limit", expected="seconds, not negative", got=repr(value))
     return float(value)
 

@@ -270,7 +270,7 @@ class Stage:
     def _apart(self, view: View, frames: Any) -> bool:
         """Say whether a ghost can be told from the figure: two surfaces in one place only flicker."""
         away = (np.linalg.norm(frames.position(name) - view.frames.position(name)) for name in view.skeleton.names)
-        return max(away) > 0.01 * self.size
+        return bool(max(away) > 0.01 * self.size)
 
 
 def markers_of(view: View) -> tuple[np.ndarray, np.ndarray]:
