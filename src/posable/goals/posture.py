@@ -21,7 +21,8 @@ class Posture(Goal):
 
     pose: (n,), {"elbow.R": 0.3, ...} with the rest at rest, "rest" (None) or "middle" of the limits. gains: a number,
     (n,), or {joint: number} for those alone; the joints' own by default. It is soft: it never decides `ok`, and its
-    small weight moves other goals by no more than a few micrometres. The linear term of seed 002 (5.27), as meant.
+    default weight moves a hand that can be reached by micrometres, well inside the tolerance. The linear term of seed
+    002 (5.27), as meant.
     """
 
     plain: ClassVar[bool] = False
