@@ -1,0 +1,47 @@
+"""What a subject is: a name, a title, the module that measures it, and what it needs to be there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from benchmarks.page import Page
+
+BESIDE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One thing measured. `module` has a function `evidence(page: Page) -> None`; it is imported when it runs.
+
+    `needs` names what must be there: "data" (the recordings) or a module of Python. Without it the subject is skipped,
+    with the reason.
+    """
+
+    name: str
+    title: str
+    module: str
+    needs: tuple[str, ...] = ()
+
+    def missing(self) -> str:
+        """Return why this cannot run here, or nothing."""
+        for need in self.needs:
+            if need == "data" and data_folder() is None:
+                return "no recordings: set POSABLE_DATA to their folder"
+            if need != "data" and find_spec(need) is None:
+                return f"no module {need!r}: pip install {need}"
+        return ""
+
+    def load(self) -> Callable[[Page], None]:
+        """Return the function that measures."""
+        return import_module(self.module).evidence
+
+
+def data_folder() -> Path | None:
+    """Return the folder of the recorded motions and robots: $POSABLE_DATA, or shared/data beside the checkout."""
+    folder = Path(os.environ.get("POSABLE_DATA", BESIDE_CHECKOUT))
+    return folder if folder.is_dir() else None
