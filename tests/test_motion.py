@@ -119,6 +119,37 @@ def test_keyframes():
         Motion.from_keyframes(skeleton, [0, 0, 1], poses)
 
 
+@pytest.mark.parametrize("ball", BALLS, ids=repr)
+def test_an_edit_fades_by_rotation(ball):
+    skeleton = Skeleton([Joint("a", ball), Joint("b", Revolute("x"), "a", limits=(0.0, 1.0))])
+    rng = np.random.default_rng(3)
+    poses = np.cumsum(0.02 * rng.normal(size=(41, skeleton.size)), axis=0)
+    poses[:, -1] = 0.5
+    edit = poses[20] + 0.8 * rng.normal(size=skeleton.size)
+    edit[-1] = 0.9
+    motion = Motion(skeleton, poses, 30.0).edited(20, edit, reach=9)
+    assert np.array_equal(motion.poses[20], edit)
+    assert np.array_equal(motion.poses[:11], poses[:11])
+    assert np.array_equal(motion.poses[30:], poses[30:])
+    turns = joint_transform(ball, motion.poses[:, :-1])[1]
+    before = joint_transform(ball, poses[:, :-1])[1]
+    change = before[20].inv() * turns[20]
+    for frame in (12, 17, 24, 29):
+        share = np.cos(0.5 * np.pi * abs(frame - 20) / 10) ** 2
+        expected = before[frame] * Rotation.from_rotvec(share * change.as_rotvec())
+        assert (expected.inv() * turns[frame]).magnitude() < 1e-9
+    assert motion.poses[18, -1] == pytest.approx(0.5 + 0.4 * np.cos(0.1 * np.pi) ** 2)
+
+
+def test_an_edit_stays_within_the_limits_that_were_held():
+    skeleton = Skeleton([Joint("a", Revolute("x"), limits=(0.0, 1.0))])
+    motion = Motion(skeleton, np.array([[0.9], [0.2], [1.5], [0.2]]), 30.0).edited(1, [1.0], reach=2)
+    assert motion.poses[:, 0] == pytest.approx([1.0, 1.0, 1.5 + 0.8 * 0.75, 0.2 + 0.8 * 0.25])
+    for wrong in ((7, [0.5], 2), (0, [0.5], -1), (0, [0.5, 0.5], 1), (0, [np.nan], 1)):
+        with pytest.raises(PosableError):
+            motion.edited(wrong[0], wrong[1], reach=wrong[2])
+
+
 def test_empty_and_single_motions():
     skeleton = figure()
     empty = Motion(skeleton, np.zeros((0, 10)), 30)

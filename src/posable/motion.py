@@ -137,6 +137,25 @@ def interpolate(skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, seconds:
     return np.where(share == 1.0, end, result)
 
 
+def carry_over(skeleton: Skeleton, poses: ArrayLike, before: ArrayLike, after: ArrayLike, share: ArrayLike) -> Floats:
+    """Return `poses` (T, n) changed as `before` (n,) was changed to `after` (n,), each by its share (T,) of the change.
+
+    Ball and free joints turn by that share of the rotation, about the same axis of their own; all else moves straight.
+    """
+    poses, before, after = (np.asarray(a, dtype=float) for a in (poses, before, after))
+    part = np.asarray(share, dtype=float)[:, None]
+    result = poses + part * (after - before)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        if turns_freely(joint.motion) and len(poses):
+            turns = slice(where.stop - 3, where.stop)
+            first, last = (joint_transform(joint.motion, pose[where])[1] for pose in (before, after))
+            moved = joint_transform(joint.motion, poses[:, where])[1] * Rotation.from_rotvec(
+                part * (first.inv() * last).as_rotvec()
+            )
+            result[:, turns] = rotation_values(joint.motion, moved, result[:, turns])
+    return result
+
+
 # ------------------------------------------------------------------------------------------------------ over time
 
 
@@ -224,6 +243,27 @@ class Motion:
             return Motion(self.skeleton, self.poses, fps, self.name)
         count = int(np.floor(self.duration * fps * (1 + 1e-12) + 1e-9)) + 1
         return Motion(self.skeleton, self.at(np.arange(count) / fps), fps, self.name)
+
+    def edited(self, frame: int, pose: ArrayLike, *, reach: int = 12) -> Motion:
+        """Return the motion with a frame at another pose (n,), the change fading over `reach` frames on both sides.
+
+        Ball and free joints fade by rotation. Numbers within their limits stay within; others stay as recorded.
+        """
+        if not 0 <= frame < len(self) or reach < 0:
+            raise PosableError(f"Motion.edited: expected a frame of {len(self)} and reach >= 0, got {frame}, {reach}")
+        new = _numbers(pose, "Motion.edited: pose", 1, f"({self.skeleton.size},)")
+        if new.shape != (self.skeleton.size,) or not np.all(np.isfinite(new)):
+            raise PosableError(f"Motion.edited: expected a finite pose ({self.skeleton.size},), got {new.shape}")
+        near = slice(max(frame - reach, 0), frame + reach + 1)
+        old = self.poses[near]
+        away = np.abs(np.arange(len(old)) + near.start - frame) / (reach + 1)
+        changed = carry_over(self.skeleton, old, self.poses[frame], new, 0.5 + 0.5 * np.cos(np.pi * away))
+        lower, upper = self.skeleton.lower, self.skeleton.upper
+        within = (old >= lower) & (old <= upper)
+        poses = np.array(self.poses)
+        poses[near] = np.where(within, np.clip(changed, lower, upper), changed)
+        poses[frame] = new
+        return Motion(self.skeleton, poses, self.fps, self.name)
 
     @classmethod
     def from_keyframes(

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.studio.session import Session
@@ -244,6 +245,27 @@ def test_an_edit_is_blended_into_its_neighbours():
     assert np.array_equal(bend[:19], take.poses[:19, skeleton.dof("elbow.R")])
     assert session.undo()
     assert session.timeline.take is take
+    session.close()
+
+
+def test_an_edit_of_a_ball_joint_is_blended_by_rotation():
+    skeleton = ps.figures.human()
+    take = ps.Motion(skeleton, np.tile(skeleton.rest, (31, 1)), 30.0)
+    session = Session(ps.Scene(skeleton=skeleton, motion=take))
+    session.seek(15)
+    edit = session.pose.copy()
+    edit[skeleton.index("shoulder.R")] = np.radians([-100.0, 40.0, 30.0])
+    assert session.set_pose(edit)
+    assert session.blend(9)
+
+    def shoulder(frame):
+        frames = ps.forward(skeleton, session.timeline.take.poses[frame])
+        return (frames.rotation("clavicle.R").inv() * frames.rotation("shoulder.R")).as_matrix()
+
+    whole = Rotation.from_matrix(shoulder(0).T @ shoulder(15)).as_rotvec()
+    for frame in (7, 10, 20):  # the same axis all the way, a share of the angle: no Euler angle does that
+        part = Rotation.from_matrix(shoulder(0).T @ shoulder(frame)).as_rotvec()
+        assert part == pytest.approx(whole * np.cos(np.pi * abs(frame - 15) / 20) ** 2, abs=1e-6)
     session.close()
 
 

@@ -159,7 +159,6 @@ class Session(Posing):
             return False
         with self._lock:
             self._remember()
-            lower, upper = self.skeleton.lower, self.skeleton.upper
-            self.timeline = self.timeline.edited(round(self.timeline.frame), self.pose, reach, lower, upper)
+            self.timeline = self.timeline.edited(round(self.timeline.frame), self.pose, reach)
         self._changed()
         return True

@@ -82,19 +82,11 @@ class Timeline:
             return self
         return replace(self.without_key(frame), keys={**self.without_key(frame).keys, int(to): self.keys[frame]})
 
-    def edited(self, frame: int, pose: np.ndarray, reach: int, lower: np.ndarray, upper: np.ndarray) -> Timeline:
+    def edited(self, frame: int, pose: np.ndarray, reach: int) -> Timeline:
         """Return it with a frame of the take at another pose (n,), blended into `reach` frames on both sides."""
         if self.take is None:
             return self.with_key(frame, pose)
-        poses = np.array(self.take.poses)
-        change = pose - poses[frame]
-        away = np.abs(np.arange(len(poses)) - frame) / max(reach + 1, 1)
-        share = np.where(away < 1.0, 0.5 + 0.5 * np.cos(np.pi * np.minimum(away, 1.0)), 0.0)
-        touched = share > 0.0
-        inside = np.clip(poses + share[:, None] * change, lower, upper)
-        beyond = (poses < lower) | (poses > upper)  # what a take does outside the limits stays as it was recorded
-        poses[touched] = np.where(beyond, poses + share[:, None] * change, inside)[touched]
-        return replace(self, take=ps.Motion(self.skeleton, poses, self.take.fps, self.take.name))
+        return replace(self, take=self.take.edited(frame, pose, reach=reach))
 
     def advanced(self, seconds: float) -> Timeline:
         """Return it after `seconds` of playing; at the end it starts again, or stops."""
