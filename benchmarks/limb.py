@@ -60,9 +60,9 @@ def head(title):
 
 
 def tables(count, few):
-    from posable.limb import core
+    from posable.limb import batch
 
-    core.PARALLEL_FROM = 1 << 60  # one thread
+    batch.PARALLEL_FROM = 1 << 60  # one thread
     skeleton = ps.figures.limb()
     limb = ps.Limb(skeleton, "shoulder", "elbow", "wrist", site="hand")
     rng = np.random.default_rng(0)
@@ -242,9 +242,9 @@ print(json.dumps({"seconds": seconds, "batched": batched, "solutions": count, "g
 
 def beside_eaik(python, count=20000):
     """Time EAIK, with the third joint locked as its 7-axis arms need, and ours, per solution, on one 7-axis arm."""
-    from posable.limb import core
+    from posable.limb import batch
 
-    core.PARALLEL_FROM = 1 << 60
+    batch.PARALLEL_FROM = 1 << 60
     skeleton = ps.Skeleton(
         [
             ps.Joint("shoulder", ps.Ball("zyz")),
@@ -278,7 +278,7 @@ def beside_eaik(python, count=20000):
 def all_branches(limb, targets):
     """Return seconds a goal for every branch, the compiled entry by itself."""
     from posable.limb.answer import REPORT
-    from posable.limb.core import scratch_memory
+    from posable.limb.batch import scratch_memory
     from posable.limb.entries import branches_batch
     from posable.limb.targets import read_target
 

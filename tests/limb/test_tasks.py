@@ -8,7 +8,7 @@ import pytest
 import posable as ps
 from posable.limb import two_link
 from posable.limb.objective import swivel_rates
-from posable.limb.partial import SpinCircle
+from posable.limb.partial import reachable_spins
 
 
 @pytest.mark.parametrize("limits", [False, True])
@@ -54,14 +54,14 @@ def test_reachable_spins_agree_with_the_distance(make_case):
     limb = case.limb
     pose = case.pose()
     target = case.hand(pose)
-    circle = SpinCircle(limb, target[:3, 3], np.array([1.0, 0, 0]), target[:3, 0])
-    _, roots, _ = limb.placed(pose)
+    axis = np.array([1.0, 0, 0])
+    ranges = reachable_spins(limb, target[:3, 3], axis, target[:3, 0], base=pose)
+    shoulder = ps.forward(case.skeleton, pose).position("shoulder")
     near, far = limb.reach_of()
-    ranges = circle.reachable(roots[0, :3], near, far)
     for spin in np.linspace(-3.1, 3.1, 200):
-        goal = circle.targets(spin)
-        wrist = goal[:3, 3] - goal[:3, :3] @ limb.tool_in_site()
-        inside = near <= np.linalg.norm(wrist - roots[0, :3]) <= far
+        solution = limb.solve_partial(target[:3, 3], axis, target[:3, 0], spin=spin, limits=False, base=pose)
+        wrist = ps.forward(case.skeleton, solution.pose).position("wrist")
+        inside = bool(solution.ok) and near <= np.linalg.norm(wrist - shoulder) <= far
         assert inside == any((spin - lo) % (2 * np.pi) <= hi - lo for lo, hi in ranges)
 
 

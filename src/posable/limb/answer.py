@@ -42,11 +42,12 @@ from .nearest import approach, orient, place_error, turn_error
 from .ranges import find_ranges, pick_swivel
 
 EXACT = 1e-9  # [m per limb length, rad]: what `ok` allows
+REGAINED = 1e-11  # [m]: what counts as reached after all
 SAMPLES = 64  # ways to hold the last joint that are tried when the one asked for does not reach
 
 # Columns of a report
-SWIVEL, SLACK, PLACE_ERROR, TURN_ERROR, BRANCH, MOVED = 0, 1, 2, 3, 4, 5
-REPORT = 6
+SWIVEL, SLACK, PLACE_ERROR, TURN_ERROR, BRANCH, MOVED, SPUN = 0, 1, 2, 3, 4, 5, 6
+REPORT = 7
 
 
 @kernel
@@ -246,7 +247,11 @@ def copy_numbers(w, source, to):
 
 @kernel
 def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
-    """Reach for a place by moving the last joint too; return the outcome and leave the numbers in BEST."""
+    """Reach for a place by moving the last joint too; return the outcome and leave the numbers in BEST.
+
+    How the last joint is then held depends on the place, the base and the limits alone, not on the swivel wanted: so
+    every swivel angle of a place belongs to one way to hold it.
+    """
     status = NO_SWIVEL
     for index in range(SAMPLES):
         sample_last(limb, index, w)
@@ -266,6 +271,12 @@ def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
         if error < best - 1e-15:
             best = error
             copy_numbers(w, START, KEEP)
+    for m in range(3):
+        w[BEST + 4 + m] = w[KEEP + 4 + m]
+    if best <= REGAINED:  # a way to hold the last joint that the samples missed: now the swivel can be chosen
+        hold_last(limb, shape, POSITION, w)
+        if attempt(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w) == REACHED:
+            return REACHED
     copy_numbers(w, KEEP, BEST)
     report[SWIVEL], report[BRANCH] = math.nan, 0.0
     return status

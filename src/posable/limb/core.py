@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from posable.errors import GoalError
 from posable.kernels.fields import FIRST, LAST, PARENT
-from posable.kinematics import as_poses, place_bodies
+from posable.kinematics import as_poses, in_rows, place_bodies
 from posable.skeleton import Skeleton
 
-from .anatomy import BALL, TOOL, TOOL_TURN, VECTOR, find_limb
-from .answer import BRANCH, MOVED, PLACE_ERROR, REPORT, SLACK, SWIVEL, TURN_ERROR
+from .anatomy import BALL, TOOL, TOOL_TURN, VECTOR, Anatomy, find_limb
+from .answer import BRANCH, PLACE_ERROR, REPORT, SLACK, SWIVEL, TURN_ERROR
 from .balls import NEVER, NO_LIMIT
-from .circle import BLOCKED, NO_SWIVEL, POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
+from .batch import Goals, around_of, scratch_memory, share_out, spread
+from .circle import BLOCKED, NO_SWIVEL, POSE, POSITION, RANGES, REACHED
 from .entries import answer_batch, branches_of, circle_of, nearest_batch, ranges_of, swivel_batch
 from .reach import distances
+from .reasons import SENTENCES, classify, sentence
 from .solution import STATUS, Branch, ElbowCircle, LimbSolution, SwivelRange
-from .targets import read_direction, read_target
-
-NONE = np.full(1, np.nan)
-NO_ELBOW = np.full((1, 3), np.nan)
-PARALLEL_FROM = 2048  # goals in a batch from which on all cores share it
-_memory = threading.local()
-
-
-def scratch_memory() -> np.ndarray:
-    """Return this thread's scratch memory for one limb."""
-    if not hasattr(_memory, "work"):
-        _memory.work = np.zeros(SCRATCH)
-    return _memory.work
+from .targets import common_lead, read_direction, read_numbers, read_target, wishes
 
 
 class LimbCore:
@@ -62,83 +49,81 @@ class LimbCore:
         self, target: Any, *, swivel: Any, elbow: Any, limits: bool, base: Any, nearest: bool = True
     ) -> LimbSolution:
         """Solve for one target or for many: see `Limb.solve`. nearest: come near to what is out of reach."""
-        task, targets, lead = read_target(target)
-        poses, roots, helds = self.placed(base)
-        if poses.shape[0] > 1 and lead == ():
-            targets, lead = np.repeat(targets, poses.shape[0], axis=0), np.shape(base)[:-1]
-        count = targets.shape[0]
-        wanted = (
-            NONE
-            if swivel is None
-            else np.ascontiguousarray(np.broadcast_to(np.asarray(swivel, dtype=float), lead).reshape(-1))
-        )
-        elbows = NO_ELBOW
-        if elbow is not None:
-            elbows = np.ascontiguousarray(np.broadcast_to(np.asarray(elbow, dtype=float), (*lead, 3)).reshape(-1, 3))
-        if poses.shape[0] not in (1, count):
-            raise GoalError("base", expected=f"one pose or {count} poses", got=poses.shape[0])
-        out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
-        arguments = (targets, poses, roots, helds, wanted, elbows, out, reports, status)
-        self._answer(task, bool(limits), nearest, arguments)
-        if not nearest:
+        goals = self.goals(target, base, limits=limits, swivel=swivel, elbow=elbow)
+        out, reports, status = self.answers(goals, bool(limits), nearest)
+        edges = np.full(len(status), np.nan)
+        if nearest:
+            edges = classify(self, goals, bool(limits), out, reports, status)
+        else:
             status[status >= BLOCKED] = NO_SWIVEL
-        return self._solution(task, targets, lead, poses, roots, helds, out, reports, status, bool(limits), swivel)
+        swivels = reports[:, SWIVEL]
+        lost = np.isnan(swivels)
+        if np.any(lost):
+            swivels[lost] = self.swivels(
+                out[lost], goals.roots[lost] if len(goals.roots) > 1 else goals.roots, goals.task
+            )
+        messages: Any = SENTENCES[status]
+        if goals.lead == ():
+            said = sentence(self, goals, bool(limits), int(status[0]), reports[0], float(edges[0]), swivel)
+            messages = np.array([said], dtype=object)
+        return self.solution(goals.lead, goals.poses, out, reports, status, messages)
 
-    def _answer(self, task: int, limits: bool, nearest: bool, arguments: tuple[np.ndarray, ...]) -> None:
-        targets, _, roots, helds, wanted, elbows, out, reports, status = arguments
-        count = targets.shape[0]
+    def goals(self, target: Any, base: Any, *, limits: bool = True, swivel: Any = None, elbow: Any = None) -> Goals:
+        """Return targets with their base and what is wished of them, checked and laid out in rows."""
+        task, targets, lead = read_target(target)
+        around = around_of(base)
+        full = common_lead({"target": lead, "base": around})
+        poses, roots, helds = (spread(rows, around, full) for rows in self.placed(base, limits=limits))
+        if full != lead:
+            targets = np.repeat(targets, math.prod(full), axis=0) if lead == () else spread(targets, lead, full)
+        return Goals(
+            task, full, targets, poses, roots, helds, wishes(swivel, "swivel", full), wishes(elbow, "elbow", full, (3,))
+        )
+
+    def answers(
+        self, goals: Goals, limits: bool, nearest: bool, *, anatomy: Anatomy | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the limb's numbers (t, 7), the reports (t, REPORT) and the outcomes (t,) of goals."""
+        count = goals.targets.shape[0]
+        out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
+        constants = self.anatomy if anatomy is None else anatomy
 
         def part(low: int, high: int) -> None:
-            def mine(rows: np.ndarray) -> np.ndarray:
-                return rows[low:high] if rows.shape[0] == count and count > 1 else rows
-
+            mine = goals.rows(slice(low, high))
             common = (
-                *self.anatomy, mine(roots), self.directions, targets[low:high], mine(helds), task, limits, mine(wanted),
-                mine(elbows), scratch_memory(), out[low:high], reports[low:high], status[low:high],
+                *constants, mine.roots, self.directions, mine.targets, mine.helds, mine.task, limits, mine.swivels,
+                mine.elbows, scratch_memory(), out[low:high], reports[low:high], status[low:high],
             )  # fmt: skip
             answer_batch(*common)
             if nearest and np.any(status[low:high] != REACHED):
                 nearest_batch(*common)
 
-        workers = min(os.cpu_count() or 1, count // (PARALLEL_FROM // 2))
-        if count < PARALLEL_FROM or workers < 2:
-            part(0, count)
-            return
-        part(0, 1)  # compiles before the threads start
-        edges = np.linspace(1, count, 4 * workers + 1).astype(int)
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(part, edges[:-1], edges[1:]))
+        share_out(count, part)
+        return out, reports, status
 
-    def _solution(self, task, targets, lead, poses, roots, helds, out, reports, status, limits, swivel) -> LimbSolution:
+    def solution(self, lead, poses, out, reports, status, messages, spins=None) -> LimbSolution:
+        """Return the answer of many goals with leading axes, or of one."""
         count = out.shape[0]
         pose = np.empty((count, self.skeleton.size))
         pose[:] = poses
         pose[:, self.columns] = out
         ok = status == REACHED
-        swivels = reports[:, SWIVEL]
-        lost = np.isnan(swivels)
-        if np.any(lost):
-            swivels[lost] = self._swivels(out[lost], roots[lost] if len(roots) > 1 else roots, task)
+        code = reports[:, BRANCH].astype(int)
+        branch = (code // 4, code // 2 % 2, code % 2)
         if lead == ():
-            code = int(reports[0, BRANCH])
-            message = self._message(task, targets[0], roots[0], helds[0], int(status[0]), reports[0], limits, swivel)
             return LimbSolution(
-                pose[0], bool(ok[0]), float(swivels[0]), Branch(code // 4, code // 2 % 2, code % 2), message,
-                STATUS[status[0]], float(reports[0, PLACE_ERROR]), float(reports[0, TURN_ERROR]),
-                self.clearance(pose[0]),
+                pose[0], bool(ok[0]), float(reports[0, SWIVEL]), Branch(*(int(part[0]) for part in branch)),
+                str(messages[0]), STATUS[status[0]], float(reports[0, PLACE_ERROR]), float(reports[0, TURN_ERROR]),
+                self.clearance(pose[0]), None if spins is None else float(spins[0]),
             )  # fmt: skip
-        code = reports[:, BRANCH].astype(int).reshape(lead)
         return LimbSolution(
-            pose.reshape(*lead, -1),
-            ok.reshape(lead),
-            swivels.reshape(lead),
-            Branch(code // 4, code // 2 % 2, code % 2),  # type: ignore[arg-type]
-            _SENTENCES[status].reshape(lead),
-            _NAMES[status].reshape(lead),
-            reports[:, PLACE_ERROR].reshape(lead),
+            pose.reshape(*lead, self.skeleton.size), ok.reshape(lead), reports[:, SWIVEL].reshape(lead),
+            Branch(*(part.reshape(lead) for part in branch)),  # type: ignore[arg-type]
+            messages.reshape(lead), _NAMES[status].reshape(lead), reports[:, PLACE_ERROR].reshape(lead),
             reports[:, TURN_ERROR].reshape(lead),
             np.where(reports[:, SLACK] < NO_LIMIT, reports[:, SLACK], np.inf).reshape(lead),
-        )
+            None if spins is None else spins.reshape(lead),
+        )  # fmt: skip
 
     def clearance(self, pose: np.ndarray) -> float:
         """Return how far [rad] the limb's joint nearest to its limits stays inside them at a pose (n,)."""
@@ -147,66 +132,31 @@ class LimbCore:
             np.minimum(theta - self.skeleton.lower[self.columns], self.skeleton.upper[self.columns] - theta).min()
         )
 
-    def _message(self, task, target, root, held, status, report, limits, swivel) -> str:
-        what = self.last if task == POSE else self.site
-        if status == REACHED:
-            note = ""
-            if swivel is not None and abs(math.sin(0.5 * (report[SWIVEL] - float(np.asarray(swivel))))) > 1e-9:
-                wish, got = float(np.asarray(swivel)), report[SWIVEL]
-                note = f"; the swivel angle moved from {wish:.4f} to {got:.4f} rad to hold the limits"
-            if report[MOVED]:
-                note += f"; {self.last!r} had to move"
-            return f"reached{note}"
-        near, far = self.reach_of(held if task == POSITION else None, limits=limits)
-        place = target[:3] if task == POSITION else target[:3] - target[3:].reshape(3, 3) @ self.tool_in_site()
-        distance = float(np.linalg.norm(place - root[:3]))
-        if status in (TOO_FAR, TOO_NEAR):
-            word = "far" if status == TOO_FAR else "near"
-            reach = f"it reaches from {near:.4f} to {far:.4f} m"
-            return f"too {word}: {what!r} would have to be {distance:.4f} m from {self.first!r}; {reach}"
-        blame = self._to_blame(task, target, root, held)
-        return f"no swivel angle holds every limit{'; in the way: ' + ', '.join(blame) if blame else ''}"
-
     def tool_in_site(self) -> np.ndarray:
         """Return (3,) [m] from the last joint to the site, in the site's frame."""
         place = self.anatomy.place
         return place[TOOL_TURN : TOOL_TURN + 9].reshape(3, 3).T @ place[TOOL : TOOL + 3]
 
-    def _to_blame(self, task: int, target: np.ndarray, root: np.ndarray, held: np.ndarray) -> list[str]:
-        """Name the degrees of freedom whose limits alone, taken away, would leave a swivel angle."""
-        found = []
-        for number in (0, 1, 2, 4, 5, 6):
-            box = self.anatomy.box.copy()
-            box[number] = -np.inf, np.inf
-            out, report = np.empty((RANGES, 4)), np.empty(REPORT)
-            freed = self.anatomy.with_box(box)
-            status, count = ranges_of(*freed, root, self.directions, target, held, task, scratch_memory(), out, report)
-            if status == REACHED and count:
-                found.append(self.skeleton.dof_names[self.columns[number]])
-        return found
-
     # --------------------------------------------------------------------------------------- all there is to choose
 
-    def solutions(self, target: Any, swivel: float = 0.0, *, base: Any = None) -> list[LimbSolution]:
+    def solutions(
+        self, target: Any, swivel: float = 0.0, *, limits: bool = True, base: Any = None
+    ) -> list[LimbSolution]:
         """Return every solution at a swivel angle: both bends of the middle joint, both families of each ball joint.
 
-        Limits are not enforced: `ok` says which solutions hold them. Equal ones are given once.
+        Limits are not enforced: `ok` says which solutions hold them. Equal ones are given once. For a place the last
+        joint is held as `solve` holds it, with limits on or off.
         """
-        task, targets, _ = read_target(target)
-        poses, roots, helds = self._single(targets, base)
+        goals, held, _ = self._held(target, base, limits)
+        angle = read_numbers(swivel, "swivel")
+        if angle.ndim:
+            raise GoalError("swivel", expected="one angle", got=f"shape {angle.shape}")
+        swivel, task, poses = float(angle), goals.task, goals.poses
         out, reports = np.empty((8, 7)), np.zeros((8, REPORT))
         status = branches_of(
-            *self.anatomy,
-            roots[0],
-            self.directions,
-            targets[0],
-            helds[0],
-            task,
-            float(swivel),
-            scratch_memory(),
-            out,
+            *self.anatomy, goals.roots[0], self.directions, goals.targets[0], held, task, swivel, scratch_memory(), out,
             reports,
-        )
+        )  # fmt: skip
         found: list[LimbSolution] = []
         if status != REACHED:
             return found
@@ -243,16 +193,41 @@ class LimbCore:
         the limits of rotation vectors and swings have none: their ends are bracketed, then refined to rounding, and a
         range narrower than 5e-4 rad can be missed. Empty where the target cannot be reached.
         """
-        task, targets, _ = read_target(target)
-        _, roots, helds = self._single(targets, base)
+        goals, held, only = self._held(target, base, True)
         out, report = np.empty((RANGES, 4)), np.empty(REPORT)
         status, count = ranges_of(
-            *self.anatomy, roots[0], self.directions, targets[0], helds[0], task, scratch_memory(), out, report
+            *self.anatomy,
+            goals.roots[0],
+            self.directions,
+            goals.targets[0],
+            held,
+            goals.task,
+            scratch_memory(),
+            out,
+            report,
         )
-        if status != REACHED:
-            return []
+        if status != REACHED or count == 0:
+            return [] if only is None else [SwivelRange(only, only)]
         rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
         return [SwivelRange(lo, hi, self._limit_name(a), self._limit_name(b)) for lo, hi, a, b in rows]
+
+    def _held(self, target: Any, base: Any, limits: bool) -> tuple[Goals, np.ndarray, float | None]:
+        """Return one target, the last joint's raw numbers (3,) as `solve` holds them, and the swivel that it gives.
+
+        For a place that is reached with the last joint as it is in base, that is how it is held.
+        """
+        goals = self.goals(target, base, limits=limits)
+        if goals.targets.shape[0] != 1:
+            raise GoalError("target", expected="one target and one base", got=f"{goals.targets.shape[0]} goals")
+        if goals.task == POSE:
+            return goals, goals.helds[0], None
+        out, reports, status = self.answers(goals, limits, True)
+        if status[0] != REACHED:
+            return goals, goals.helds[0], None
+        phi = float(reports[0, SWIVEL])
+        if math.isnan(phi):
+            phi = float(self.swivels(out, goals.roots, POSITION)[0])
+        return goals, np.ascontiguousarray(out[0, 4:] * self.anatomy.sign[4:]), phi
 
     def _limit_name(self, tag: float) -> str:
         if tag < 0:
@@ -262,12 +237,24 @@ class LimbCore:
             side = 1 - side
         return f"{self.skeleton.dof_names[self.columns[number]]} {('lower', 'upper')[side]}"
 
-    def elbow_circle(self, target: Any, *, base: Any = None) -> ElbowCircle:
-        """Return the circle of the middle joint's places for a target, in the world; out of reach, the nearest one."""
-        task, targets, _ = read_target(target)
-        _, roots, helds = self._single(targets, base)
+    def elbow_circle(self, target: Any, *, limits: bool = True, base: Any = None) -> ElbowCircle:
+        """Return the circle of the middle joint's places for a target, in the world; out of reach, the nearest one.
+
+        For a place the last joint is held as `solve` holds it, with limits on or off.
+        """
+        goals, held, _ = self._held(target, base, limits)
         out, report = np.empty(13), np.empty(REPORT)
-        circle_of(*self.anatomy, roots[0], self.directions, targets[0], helds[0], task, scratch_memory(), out, report)
+        circle_of(
+            *self.anatomy,
+            goals.roots[0],
+            self.directions,
+            goals.targets[0],
+            held,
+            goals.task,
+            scratch_memory(),
+            out,
+            report,
+        )
         return ElbowCircle(out[:3].copy(), float(out[3]), out[4:7].copy(), out[7:10].copy(), out[10:13].copy())
 
     def swivel(self, pose: Any, *, about: str | None = None) -> Any:
@@ -280,10 +267,11 @@ class LimbCore:
             raise GoalError("about", expected=f"{self.last!r} or {self.site!r}", got=repr(about))
         task = POSITION if about == self.site and self.site != self.last else POSE
         flat, roots, _ = self.placed(poses.reshape(-1, self.skeleton.size))
-        out = self._swivels(flat[:, self.columns], roots, task)
+        out = self.swivels(flat[:, self.columns], roots, task)
         return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])
 
-    def _swivels(self, numbers: np.ndarray, roots: np.ndarray, task: int) -> np.ndarray:
+    def swivels(self, numbers: np.ndarray, roots: np.ndarray, task: int) -> np.ndarray:
+        """Return the swivel angles (t,) [rad] of the limb's numbers (t, 7) at roots (t, 12) or (1, 12)."""
         out = np.empty(numbers.shape[0])
         swivel_batch(*self.anatomy, roots, self.directions, numbers * self.anatomy.sign, task, scratch_memory(), out)
         return out
@@ -321,11 +309,13 @@ class LimbCore:
         """Say whether a target is a place alone."""
         return read_target(target)[0] == POSITION
 
-    def placed(self, base: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def placed(self, base: Any, *, limits: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return base poses (t, n), the first joint's rest frames (t, 12), the last joint's raw numbers (t, 3)."""
-        poses = as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base").reshape(
-            -1, self.skeleton.size
-        )
+        poses = in_rows(as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base"))
+        if not np.isfinite(poses).all():
+            row, column = np.argwhere(~np.isfinite(poses))[0]
+            name = self.skeleton.dof_names[column]
+            raise GoalError("base", expected="finite numbers", got=f"{poses[row, column]} at {name!r}")
         rest = self.skeleton.figure.rest[self.bodies[0]]
         parent = self.skeleton.figure.body[self.bodies[0], PARENT]
         roots = np.empty((poses.shape[0], 12))
@@ -336,20 +326,12 @@ class LimbCore:
             roots[:, :3] = positions[:, parent] + turns[:, parent] @ rest[:3]
             roots[:, 3:] = (turns[:, parent] @ rest[3:].reshape(3, 3)).reshape(-1, 9)
         helds = poses[:, self.columns[4:]] * self.anatomy.sign[4:]
-        helds = np.clip(helds, self.anatomy.box[4:, 0], self.anatomy.box[4:, 1])
+        if limits:
+            helds = np.clip(helds, self.anatomy.box[4:, 0], self.anatomy.box[4:, 1])
         return poses, roots, np.ascontiguousarray(helds)
-
-    def _single(self, targets: np.ndarray, base: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        placed = self.placed(base)
-        if targets.shape[0] != 1 or placed[0].shape[0] != 1:
-            raise GoalError(
-                "target", expected="one target and one base", got=f"{targets.shape[0]} and {placed[0].shape[0]}"
-            )
-        return placed
 
 
 _NAMES = np.array(STATUS, dtype=object)
-_SENTENCES = np.array(["reached", "too far", "too near", "no swivel angle holds every limit"], dtype=object)
 
 
 def down_of(skeleton: Skeleton) -> np.ndarray:

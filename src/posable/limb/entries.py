@@ -6,7 +6,7 @@ import math
 
 from posable.kernels.compiler import entry, kernel
 
-from .anatomy import BOX, LOWER_TURN, SIGN, TOOL_TURN, UPPER
+from .anatomy import BOX, SIGN, UPPER
 from .answer import (
     BRANCH,
     MOVED,
@@ -20,10 +20,9 @@ from .answer import (
     let_go,
     measure,
     open_circle,
-    settle,
     turn_nearest,
 )  # fmt: skip
-from .balls import NEVER, NO_LIMIT, ball_rotation, fit_ball, slack_in
+from .balls import NEVER, ball_rotation, fit_ball
 from .circle import (
     AXES,
     BEND,
@@ -32,7 +31,6 @@ from .circle import (
     ELBOW,
     GIVE,
     GOAL,
-    MISS,
     NORMAL,
     POSE,
     POSITION,
@@ -40,26 +38,19 @@ from .circle import (
     RESIDUAL,
     ROTATION,
     SPANS,
-    SPARE,
     SPIN,
-    TIP,
-    TOO_NEAR,
     TOWARDS,
     U,
     V,
-    aim_along,
     bend_to,
-    bring_home,
     draw_circle,
     prefer_a_side,
-    reach_at,
     reaches,
-    spin_branch,
     spun,
     stand_body,
 )  # fmt: skip
 from .nearest import place_error, turned
-from .ranges import find_ranges, pick_swivel, slack_near
+from .ranges import find_ranges
 
 
 @entry
@@ -203,66 +194,11 @@ def swivel_batch(limb, shape, roots, reference, numbers, task, w, out):
 
 
 @entry
-def slack_grid(limb, shape, root, reference, targets, swivels, w, out):
-    """Write the best slack (p, q) over branches and families for pose targets (p, 12) and swivel angles (q,)."""
-    for p in range(targets.shape[0]):
-        bring_home(limb, root, targets[p], POSE, w)
-        hold_last(limb, shape, POSE, w)
-        status = open_circle(limb, shape, root, reference, POSE, 1, w)
-        for q in range(swivels.shape[0]):
-            out[p, q] = slack_near(limb, shape, 2, w, swivels[q]) if status == REACHED else NEVER
-
-
-@entry
-def aim_batch(limb, shape, root, reference, point, held, axis, bends, limited, wanted, w, out, reports, status):
-    """Aim the site's axis (3,) at a point (3,) of the world with each raw bend (t,): out (t, 7), reports, status.
-
-    The line meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
-    ahead of the site (seed 003, figure 10, by one square root).
-    """
-    for t in range(bends.shape[0]):
-        for m in range(3):
-            w[BEST + 4 + m] = held[m]
-        hold_last(limb, shape, POSITION, w)  # leaves the last joint's rotation
-        for m in range(3):
-            x, y, z = point[0] - root[0], point[1] - root[1], point[2] - root[2]
-            w[GOAL + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
-            o = TOOL_TURN + 3 * m
-            w[SPARE + m] = limb[o] * axis[0] + limb[o + 1] * axis[1] + limb[o + 2] * axis[2]
-        x, y, z = turned(w, ROTATION, w[SPARE], w[SPARE + 1], w[SPARE + 2])
-        for m in range(3):
-            o = LOWER_TURN + 3 * m
-            w[MISS + m] = limb[o] * x + limb[o + 1] * y + limb[o + 2] * z  # the axis in the middle body
-        straight, near, far = reaches(limb, shape, w)
-        status[t] = BLOCKED
-        h = reach_at(bends[t], straight, near, far)
-        distance = draw_circle(root, reference, w)
-        along = aim_along(limb, shape, bends[t], w)
-        square = along * along + (distance - h) * (distance + h)
-        ahead = -along + math.sqrt(max(square, 0.0))
-        if square < 0.0 or ahead < 0.0:
-            status[t] = TOO_NEAR
-            continue
-        for m in range(3):
-            w[TIP + m] += ahead * w[MISS + m]
-        straight, _, _ = reaches(limb, shape, w)
-        branch = 0 if math.sin(bends[t] - straight) >= 0.0 else 1
-        w[BEND], w[BEND + 1], w[GIVE], w[GIVE + 1] = bends[t], bends[t], NEVER, NEVER
-        w[GIVE + branch] = max(slack_in(bends[t], limb[BOX + 6], limb[BOX + 7]), 0.0)
-        spin_branch(limb, shape, branch, POSITION, w)
-        count = 0
-        phi = 0.0 if math.isnan(wanted) else wanted
-        if limited:
-            count = find_ranges(limb, shape, 1, w)
-            if count == 0:
-                continue
-            phi = pick_swivel(w, count, wanted)
-        settle(limb, shape, 1, count, phi, limited, reports[t], w)
-        slack = NO_LIMIT
+def distance_batch(limb, shape, numbers, w, out):
+    """Write how far [m] the site of limbs with raw numbers (t, 7) is from the first joint, (t,)."""
+    for t in range(numbers.shape[0]):
         for m in range(7):
-            if limited:
-                w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
-            slack = min(slack, slack_in(w[BEST + m], limb[BOX + 2 * m], limb[BOX + 2 * m + 1]))
-            out[t, m] = limb[SIGN + m] * w[BEST + m]
-        reports[t, SLACK] = slack
-        status[t] = REACHED
+            w[BEST + m] = numbers[t, m]
+        for m in range(3):
+            w[GOAL + m] = 0.0
+        out[t] = place_error(limb, shape, POSITION, BEST, w)

@@ -40,8 +40,10 @@ class Limb(LimbCore):
         swivel [rad]: the angle wanted; with limits on, the nearest that holds them. elbow (3,) [m]: where the middle
         joint should be near. objective: a function of the pose (n,), least along the swivel; it may return its gradient
         (n,) too. With none of them: the middle of the widest range that holds every limit. base (n,): the pose of the
-        rest of the figure, by default at rest. A place is reached with the last joint as it is in base; it moves only
-        where it has to.
+        rest of the figure, by default at rest.
+
+        A place is reached with the last joint as it is in base, if any swivel angle then holds the limits; else with it
+        held another way, the same whatever is wished: `swivel_ranges`, `solutions` and `elbow_circle` are about that.
 
         Out of reach, the answer holds the limits, brings the last joint as near as it can, then the orientation; `ok`
         is false and the message says why.
@@ -60,19 +62,20 @@ class Limb(LimbCore):
         axis: Any,
         along: Any,
         *,
-        swivel: float | None = None,
-        spin: float | None = None,
+        swivel: Any = None,
+        spin: Any = None,
         wrist: Any = None,
         limits: bool = True,
         base: Any = None,
     ) -> LimbSolution:
         """Bring the site to a place (3,) [m] with its `axis` ("x", ... or (3,)) along a direction (3,) of the world.
 
-        Two angles are free: the swivel, and the spin about the direction, zero where the axis of the site after `axis`
-        points along the limb's reference direction. spin [rad]: given. wrist: "highest", "lowest", or a point (3,) [m]
-        that the last joint should be near; with limits on, as near as they allow. Without either, with limits on, the
-        search over both angles, all branches and all families stays farthest from the limits; with limits off it is the
-        middle of the reachable spins.
+        Leading axes for many. Two angles are free: the swivel, and the spin about the direction, zero where the axis of
+        the site after `axis` points along the limb's reference direction. spin [rad]: given. wrist: "highest",
+        "lowest", or a point (3,) [m] that the last joint should be near; with limits on, as near as they allow. Without
+        either it is the middle of the reachable spins; with limits on, a search over both angles, all branches and all
+        families begins there and ends with the first answer that stays 0.15 rad clear of every limit, or with the one
+        that stays farthest.
         """
         return solve_partial(
             self, position, axis, along, swivel=swivel, spin=spin, wrist=wrist, limits=limits, base=base
@@ -83,16 +86,16 @@ class Limb(LimbCore):
         point: Any,
         axis: Any,
         *,
-        bend: float | None = None,
-        swivel: float | None = None,
+        bend: Any = None,
+        swivel: Any = None,
         limits: bool = True,
         base: Any = None,
     ) -> LimbSolution:
         """Aim the site's own `axis` ("x", ... or (3,)) from the site at a point (3,) [m] of the world.
 
-        bend [rad]: the middle joint's angle; without it, the one that keeps the limb farthest from its limits, or, with
-        limits off, the one nearest to its rest. swivel [rad]: about the line from the first joint to the point; with
-        limits on, the nearest that holds them. The last joint stays as it is in base. Out of reach, the aim comes as
-        near as it can.
+        Leading axes for many. bend [rad]: the middle joint's angle; without it, one that stays 0.15 rad clear of every
+        limit, from the middle of its range on, or as far as it can; with limits off, the one nearest to its rest.
+        swivel [rad]: about the line from the first joint to the point; with limits on, the nearest that holds them. The
+        last joint stays as it is in base. Out of reach, the aim comes as near as it can.
         """
         return aim(self, point, axis, bend=bend, swivel=swivel, limits=limits, base=base)

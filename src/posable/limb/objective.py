@@ -54,11 +54,12 @@ def swivel_rates(limb: LimbCore, pose: np.ndarray, *, held: bool = False) -> np.
 class _Curve:
     """One branch's objective along the swivel, with its slope where the user gives the gradient."""
 
-    def __init__(self, limb: LimbCore, target: Any, objective: Callable[..., Any], base: Any, held: bool):
+    def __init__(self, limb: LimbCore, target: Any, objective: Callable[..., Any], base: Any, held: bool, limits: bool):
         self.limb, self.target, self.objective, self.base, self.held = limb, target, objective, base, held
+        self.limits = limits
 
     def solution(self, phi: float, branch: Any) -> LimbSolution | None:
-        found = self.limb.solutions(self.target, phi, base=self.base)
+        found = self.limb.solutions(self.target, phi, limits=self.limits, base=self.base)
         return next((solution for solution in found if solution.branch == branch), None)
 
     def value(self, pose: np.ndarray) -> tuple[float, np.ndarray | None]:
@@ -68,8 +69,15 @@ class _Curve:
             gradient = np.asarray(gradient, dtype=float)
             if gradient.shape != pose.shape:
                 raise SolverError("objective", expected=f"a gradient of shape {pose.shape}", got=gradient.shape)
-            return float(number), gradient
-        return float(answer), None
+            return self.number(number), gradient
+        return self.number(answer), None
+
+    @staticmethod
+    def number(value: Any) -> float:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise SolverError("objective", expected="a number, or a number and a gradient", got=repr(value)) from None
 
     def at(self, phi: float, branch: Any) -> float:
         solution = self.solution(phi, branch)
@@ -92,18 +100,20 @@ def solve_with_objective(
     plain = limb.reach_for(target, swivel=None, elbow=None, limits=limits, base=base)
     if np.ndim(plain.ok):
         raise GoalError("target", expected="one target with an objective", got="a batch")
-    ranges = limb.swivel_ranges(target, base=base) if limits else [(-np.pi, np.pi)]
-    if not plain.ok or not ranges:
+    if not plain.ok:
         return plain
     held = limb.is_position(target)
-    curve = _Curve(limb, target, objective, base, held)
+    if held:
+        base = plain.pose  # the last joint stays as it is held there
+    ranges = limb.swivel_ranges(target, base=base) if limits else [(-np.pi, np.pi)]
+    curve = _Curve(limb, target, objective, base, held, limits)
     best, best_value = plain, curve.value(plain.pose)[0]
     for lo, hi in ranges:
         count = max(SAMPLES, int(10 * (hi - lo)))
         angles: list[float] = np.linspace(lo, hi, count + 1).tolist()
         values: dict[Any, np.ndarray] = {}
         for i, phi in enumerate(angles):
-            for solution in limb.solutions(target, phi, base=base):
+            for solution in limb.solutions(target, phi, limits=limits, base=base):
                 if solution.ok or not limits:
                     values.setdefault(solution.branch, np.full(count + 1, np.inf))[i] = curve.value(solution.pose)[0]
         for branch, row in values.items():

@@ -14,10 +14,10 @@ import numpy as np
 from posable.errors import SkeletonError, SolverError
 from posable.kernels.fields import ALONG, AT, AXES, MEASURE, ON, OTHER, PARENT, POINT, SPRING
 from posable.kernels.springs import ORIENTATION_SPRING, POINT_SPRING
-from posable.kernels.stepping import CONVERGED
+from posable.kernels.stepping import CONVERGED, TRACE_WIDTH
 from posable.problem import Problem
 from posable.skeleton import Skeleton
-from posable.solvers.solver import SOLVERS, Outcome, Request, Solver, register
+from posable.solvers.solver import SOLVERS, Outcome, Request, Solver, named_trace, register
 
 from .core import LimbCore
 from .solution import LimbSolution
@@ -156,6 +156,9 @@ class LimbSolver(Solver):
             codes = np.full(count, CONVERGED, dtype=np.int64)
             errors = np.empty((count, len(problem.springs)))
             outcome, near = Outcome(request.starts.copy(), codes, errors, zeros, zeros.copy()), False
+            if request.record:  # a closed form has no iterations: traces without rows
+                nothing = np.zeros((0, TRACE_WIDTH))
+                outcome.traces = [named_trace(nothing, np.zeros(0)) for _ in range(count)]
             self._judge(problem, outcome)
         for limb, point, turn in tasks:
             solution = land(

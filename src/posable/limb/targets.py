@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,13 @@ def read_target(target: Any) -> tuple[int, np.ndarray, tuple[int, ...]]:
         ) from None
     if value.shape[-2:] == (4, 4):
         lead, task = value.shape[:-2], POSE
-        flat = value.reshape(-1, 4, 4)
-        out = np.concatenate([flat[:, :3, 3], rotations(flat[:, :3, :3]).reshape(-1, 9)], axis=1)
+        flat = value.reshape(math.prod(lead), 4, 4)
+        turns = rotations(flat[:, :3, :3])
+        out = np.concatenate([flat[:, :3, 3], turns.reshape(len(flat), 9)], axis=1)
     elif value.shape[-1:] == (3,) and not hasattr(target, "as_matrix"):
         lead, task = value.shape[:-1], POSITION
-        out = np.zeros((int(np.prod(lead)), 12))
-        out[:, :3] = value.reshape(-1, 3)
+        out = np.zeros((math.prod(lead), 12))
+        out[:, :3] = value.reshape(len(out), 3)
     else:
         raise GoalError("target", expected="shape (..., 4, 4) for a pose or (..., 3) for a position", got=value.shape)
     if not np.all(np.isfinite(out)):
@@ -50,15 +52,48 @@ def rotations(matrices: np.ndarray) -> np.ndarray:
     return matrices
 
 
-def read_vector(value: Any, what: str) -> np.ndarray:
-    """Return three finite numbers (3,)."""
+def read_numbers(value: Any, what: str, tail: tuple[int, ...] = ()) -> np.ndarray:
+    """Return finite numbers of shape (..., *tail): a vector each where tail is (3,), one number each where it is ()."""
+    wanted = "three finite numbers" if tail else "a finite number"
     try:
         out = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        out = np.zeros(0)
-    if out.shape != (3,) or not np.all(np.isfinite(out)):
-        raise GoalError(what, expected="three finite numbers", got=repr(value))
+        raise GoalError(what, expected=wanted, got=repr(value)) from None
+    if isinstance(value, (bool, str)) or out.shape[out.ndim - len(tail) :] != tail:
+        raise GoalError(what, expected=wanted, got=repr(value) if out.ndim < 2 else f"shape {out.shape}")
+    if not np.all(np.isfinite(out)):
+        raise GoalError(what, expected=wanted, got="NaN or infinity")
     return out
+
+
+def wishes(value: Any, what: str, lead: tuple[int, ...], tail: tuple[int, ...] = ()) -> np.ndarray:
+    """Return what is wished of each goal, (t, *tail): one row for all where one was given, NaN where none was."""
+    if value is None:
+        return np.full((1, *tail), np.nan)
+    out = read_numbers(value, what, tail)
+    shape = out.shape[: out.ndim - len(tail)]
+    if shape == ():
+        return out.reshape(1, *tail)
+    if not fits(shape, lead) or np.broadcast_shapes(shape, lead) != lead:
+        raise GoalError(what, expected=f"one, or leading axes that fit the goals' {lead}", got=f"shape {out.shape}")
+    return np.ascontiguousarray(np.broadcast_to(out, (*lead, *tail)).reshape(math.prod(lead), *tail))
+
+
+def fits(*shapes: tuple[int, ...]) -> bool:
+    """Say whether leading axes broadcast together."""
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
+
+
+def common_lead(given: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the leading axes that everything given broadcasts to; raise where there are none."""
+    if not fits(*given.values()):
+        got = ", ".join(f"{name} {shape}" for name, shape in given.items())
+        raise GoalError("goals", expected="leading axes that fit together", got=got)
+    return np.broadcast_shapes(*given.values())
 
 
 def read_direction(value: Any, what: str) -> np.ndarray:
@@ -69,3 +104,14 @@ def read_direction(value: Any, what: str) -> np.ndarray:
             what, expected="'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero", got=repr(value)
         )
     return out
+
+
+def read_directions(value: Any, what: str) -> np.ndarray:
+    """Return unit vectors (..., 3) of one direction, by name or numbers, or of many, by numbers."""
+    if isinstance(value, str) or np.ndim(value) < 2:
+        return read_direction(value, what)
+    out = read_numbers(value, what, (3,))
+    length = np.linalg.norm(out, axis=-1, keepdims=True)
+    if not np.all(length > 0.0):
+        raise GoalError(what, expected="directions (..., 3) that are not zero", got="a zero vector")
+    return out / length
