@@ -1,69 +1,25 @@
-"""The runner: measures subjects one after another, each in a process of its own, and writes their pages."""
+"""The command line: `python -m benchmarks [SUBJECT ...] [--quick] [--out DIR]`, `list`, `gate [--store]`."""
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
-import time
-import traceback
-import warnings
 from pathlib import Path
 
-from benchmarks.page import ROOT, Page
-from benchmarks.subject import data_folder
-from benchmarks.subjects import BY_NAME, SUBJECTS
+from benchmarks import gate
+from benchmarks.page import ROOT
+from benchmarks.runner import print_list, run_all
+from benchmarks.subjects import BY_NAME
 
 RESULTS, QUICK_RESULTS = ROOT / "docs" / "results", ROOT / "build" / "results"
 
 
-def measure(name: str, quick: bool, folder: Path) -> None:
-    """Measure one subject and write its page; an exception ends the process with its traceback and code 1."""
-    warnings.simplefilter("ignore")
-    subject = BY_NAME[name]
-    page = Page(subject.name, subject.title, folder, quick, data_folder())
-    begin = time.perf_counter()
-    try:
-        subject.load()(page)
-    except Exception:
-        traceback.print_exc()
-        sys.exit(1)
-    page.write(time.perf_counter() - begin)
-
-
-def run_all(names: list[str], quick: bool, folder: Path) -> int:
-    """Measure the named subjects; return how many failed. A skipped one says why."""
-    failed = []
-    for name in names:
-        reason = BY_NAME[name].missing()
-        if reason:
-            print(f"{name}: skipped, {reason}", file=sys.stderr)
-            continue
-        print(f"{name}: {BY_NAME[name].title}", file=sys.stderr, flush=True)
-        begin = time.perf_counter()
-        process = multiprocessing.get_context("spawn").Process(target=measure, args=(name, quick, folder))
-        process.start()
-        process.join()
-        if process.exitcode:
-            failed.append(name)
-        told = "FAILED after" if process.exitcode else "done in"
-        print(f"{name}: {told} {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
-    if failed:
-        print(f"failed: {', '.join(failed)}", file=sys.stderr)
-    return len(failed)
-
-
-def print_list() -> None:
-    """Print the subjects, and what keeps any of them from running here."""
-    for subject in SUBJECTS:
-        reason = subject.missing()
-        print(f"{subject.name:14s} {subject.title}" + (f"   [skipped: {reason}]" if reason else ""))
-
-
 def main() -> int:
     """Run the command line; return its exit code."""
+    if sys.argv[1:2] == ["gate"]:
+        return gate.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure subjects and write their pages.")
-    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help="all without any; `list` prints them")
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help="all without any; or `list`, or `gate`")
     parser.add_argument("--quick", action="store_true", help="few repeats, into build/results unless --out says where")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where pages go (docs/results)")
     args = parser.parse_args()

@@ -145,13 +145,12 @@ def peer(name: str):
         return None
 
 
-def main(data: Path) -> int:
-    warnings.simplefilter("ignore")
-    bvhio, pin, ezc3d, c3d = (peer(name) for name in ("bvhio", "pinocchio", "ezc3d", "c3d"))
-    for name, repeat in (("assimp_Boxing_Toes", 12), ("animdraw_rokoko_jesse_dance", 20), ("threejs_pirouette", 40)):
-        size, ours, theirs = speed_bvh(bvhio, data / "bvh" / f"{name}.bvh", repeat)
-        rates = f"ours {size / ours:5.1f} MB/s, bvhio {size / theirs:5.2f} MB/s, x{theirs / ours:.0f}"
-        print(f"speed {name:32} {size:5.1f} MB, {rates}")
+SPEED_FILES = (("assimp_Boxing_Toes", 12), ("animdraw_rokoko_jesse_dance", 20), ("threejs_pirouette", 40))
+
+
+def comparisons(data: Path, bvhio):
+    """Yield (peer, file, largest difference, or why there is none) for every file that a peer claims to read."""
+    pin, ezc3d, c3d = (peer(name) for name in ("pinocchio", "ezc3d", "c3d"))
     if bvhio is not None:
         bvhio = double_precision_bvhio()  # from here on: it is slower so
     marker_files = [
@@ -167,9 +166,46 @@ def main(data: Path) -> int:
     for name, module, compare, paths in table:
         for path in sorted(paths) if module is not None else []:
             try:
-                print(f"{name:10} {path.name:40} {compare(module, path):.2e}")
+                yield name, path.name, compare(module, path)
             except Exception as problem:
-                print(f"{name:10} {path.name:40} does not read it: {str(problem).splitlines()[0][-70:]}")
+                yield name, path.name, f"does not read it: {str(problem).splitlines()[0][-70:]}"
+
+
+def evidence(page) -> None:
+    """Write the page of this subject: how fast files are read, and, where the peers are installed, agreement."""
+    page.text(
+        "Every recording and robot read through `posable.load`. Beside the independent readers that are installed "
+        "(bvhio, Pinocchio, ezc3d, py-c3d), positions of all joints or markers are compared."
+    )
+    bvhio = peer("bvhio")
+    rows = []
+    for name, repeat in SPEED_FILES:
+        size, ours, theirs = speed_bvh(bvhio, page.data / "bvh" / f"{name}.bvh", page.pick(repeat, 1))
+        rows.append([f"{name}.bvh", size, size / ours, size / theirs if bvhio is not None else None])
+    page.table("Reading BVH", ["file, repeated", "MB", "ours MB/s", "bvhio MB/s"], rows)
+    rows = []
+    for path in sorted(page.data.rglob("*")):
+        if path.suffix.lower() in (".bvh", ".c3d", ".glb", ".gltf", ".urdf") and "bad" not in path.parts:
+            seconds = _timed(lambda path=path: load(path))
+            rows.append([path.relative_to(page.data).as_posix(), path.stat().st_size / 1e6, 1e3 * seconds])
+    page.value("files", len(rows))
+    page.table("Reading every file", ["file", "MB", "ms"], rows)
+    rows = list(comparisons(page.data, bvhio))
+    if rows:
+        page.table("Largest difference from independent readers [file units]", ["reader", "file", "difference"], rows)
+    else:
+        page.text("No independent reader is installed here, so nothing is compared in this run.")
+
+
+def main(data: Path) -> int:
+    warnings.simplefilter("ignore")
+    bvhio = peer("bvhio")
+    for name, repeat in SPEED_FILES:
+        size, ours, theirs = speed_bvh(bvhio, data / "bvh" / f"{name}.bvh", repeat)
+        rates = f"ours {size / ours:5.1f} MB/s, bvhio {size / theirs:5.2f} MB/s, x{theirs / ours:.0f}"
+        print(f"speed {name:32} {size:5.1f} MB, {rates}")
+    for name, file, gap in comparisons(data, bvhio):
+        print(f"{name:10} {file:40} {gap:.2e}" if isinstance(gap, float) else f"{name:10} {file:40} {gap}")
     return 0
 
 

@@ -175,6 +175,25 @@ def run(problems, seed=0, solvers=None):
     return counts, found
 
 
+def evidence(page):
+    """Write the page of this subject; a fault is an error here, not a number."""
+    page.text(
+        "Figures with infinite, equal or no limits, frozen joints, no degree of freedom; goals with zero weights, at "
+        "odds, at 1e12 m, or none; starts outside the limits or not numbers. A *fault* is an undocumented exception, a "
+        "NaN, a broken limit, too many iterations, or a success that forward kinematics does not confirm."
+    )
+    (counts, found), _ = page.captured(run, page.pick(100_000, 3_000))
+    rows = [
+        [name, c["problems"], c.get("solved", 0), c.get("refused", 0), c.get("fault", 0), c["seconds"]]
+        for name, c in counts.items()
+    ]
+    total = sum(row[1] for row in rows)
+    page.table("Hostile problems", ["solver", "problems", "solved or said not", "refused", "faults", "s"], rows)
+    page.value("problems", total)
+    page.value("faults", len(found))
+    page.text(f"{total} problems, {len(found)} faults." + "".join(f"\n- {text}" for text in found[:10]))
+
+
 def main():
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)

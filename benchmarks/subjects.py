@@ -5,6 +5,19 @@ from benchmarks.subject import Subject
 SUBJECTS = (
     Subject("kinematics", "Kinematics and derivatives", "benchmarks.kinematics"),
     Subject("robots", "Robots and a human to random reachable poses", "benchmarks.robots"),
+    Subject("goals", "Mixed goals on every figure", "benchmarks.goals"),
+    Subject("seed_000", "Seed 000: a projected line search at interactive rates", "benchmarks.seed_000", ("data",)),
+    Subject("seed_001", "Seed 001: every linear solver near singularities", "benchmarks.seed_001"),
+    Subject("seed_002", "Seed 002: the worked example of three links", "benchmarks.seed_002"),
+    Subject("seed_003", "Seed 003: the limb in closed form", "benchmarks.seed_003"),
+    Subject("seed_004", "Seed 004: exact Hessians on real frames", "benchmarks.seed_004", ("data",)),
+    Subject("scaling_laws", "Scaling laws: what a solve costs as it grows", "benchmarks.scaling_laws"),
+    Subject("takes", "Takes: tracking, hidden markers, retargeting", "benchmarks.takes", ("data",)),
+    Subject("interaction", "Interaction: the studio's latency", "benchmarks.interaction", ("viser",)),
+    Subject("hostile", "Hostile problems", "benchmarks.hostile"),
+    Subject("formats", "Files: speed and agreement of the readers", "benchmarks.formats", ("data",)),
+    Subject("fuzz_formats", "Files: readers under mutated input", "benchmarks.fuzz_formats"),
+    Subject("blender_formats", "Files: what Blender makes of them", "benchmarks.blender_formats", ("data", "bpy")),
     Subject("peers", "Posable beside its peers", "benchmarks.peers"),
 )
 BY_NAME = {subject.name: subject for subject in SUBJECTS}

@@ -14,7 +14,18 @@ from importlib import import_module
 
 import posable as ps
 
-VERBS: tuple[str, ...] = ("studio", "solve", "explain", "reach", "track", "retarget", "smooth", "convert", "info")
+VERBS: tuple[str, ...] = (
+    "studio",
+    "solve",
+    "explain",
+    "reach",
+    "track",
+    "retarget",
+    "smooth",
+    "convert",
+    "info",
+    "bench",
+)
 
 REACHED, NOT_REACHED, WRONG_CALL = 0, 1, 2
 

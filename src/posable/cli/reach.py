@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import sys
-import time
 from typing import Any
 
 import numpy as np
 
 import posable as ps
+from posable.cli.progress import Bar
 
 EXAMPLE = "posable reach human --site hand.R --plot reach.png"
 
@@ -37,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         points,
         grid=args.grid,
         orientations=args.orientations,
-        progress=None if args.json else _Bar(),
+        progress=None if args.json else Bar(),
     )
     if args.plot:
         reach.plot(args.plot)
@@ -76,18 +75,3 @@ def _as_json(reach: Any, listed: bool) -> dict[str, Any]:
         rows = zip(reach.points.tolist(), reach.reachable.tolist(), reach.dexterity.tolist(), strict=True)
         out["tried"] = [{"point": p, "reachable": good, "dexterity": share} for p, good, share in rows]
     return out
-
-
-class _Bar:
-    """A progress bar on standard error, from the first second on."""
-
-    def __init__(self):
-        self.begin, self.drawn = time.perf_counter(), False
-
-    def __call__(self, share: float) -> None:
-        if not sys.stderr.isatty() or (time.perf_counter() - self.begin < 1.0 and not self.drawn):
-            return
-        self.drawn = True
-        filled = int(30 * share)
-        end = "\n" if share >= 1.0 else ""
-        print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {100 * share:3.0f}%", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,171 @@
+"""`posable bench`: what this machine does with the embedded figures, in about a minute; nothing else is needed.
+
+The peers, the recordings and the plots are measured by `python -m benchmarks` in the source repository.
+"""
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+from posable.cli.problem_sets import BODIES, ProblemSet, problem_set
+from posable.cli.progress import Bar
+
+EXAMPLE = "posable bench"
+POSES = 2000  # placed in one call of forward kinematics
+COMPARED = 32  # problems that every solver is given
+DRIVEN, DRIVEN_COUNT = ("rate", "sqp"), 4  # driven from Python: slow, and few problems say enough
+RESTARTS = 50
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("bench", help="measure this machine in about a minute")
+    parser.add_argument("--count", type=int, default=200, metavar="N", help="problems of each figure (default 200)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print; 0 where the default solver reached every problem of every figure."""
+    if args.count < 1:
+        raise ps.PosableError(f"--count: expected at least 1, got {args.count}")
+    measured = measure(args.count, None if args.json else Bar())
+    print(json.dumps(measured) if args.json else as_text(measured))
+    return 0 if all(row["reached"] == row["problems"] for row in measured["figures"]) else 1
+
+
+def measure(count: int, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+    """Return what this machine does: forward kinematics, the default solver on every figure, every solver on an arm."""
+    figures, solvers = list(BODIES), [name for name in ps.solvers.names() if name != "fabrik"]  # it turns nothing
+    steps = 2 + len(figures) + len(solvers)
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done / steps)
+
+    out: dict[str, Any] = {"machine": this_machine(), "first_solve_s": first_solve()}
+    tick()
+    out["forward_us"] = forward_kinematics()
+    tick()
+    out["figures"] = []
+    for figure in figures:
+        out["figures"].append(default_solver(problem_set(figure, count)))
+        tick()
+    out["solvers"] = []
+    arm = problem_set("limb", COMPARED)
+    for solver in solvers:
+        out["solvers"].append(one_solver(arm, solver))
+        tick()
+    return out
+
+
+def this_machine() -> dict[str, Any]:
+    """Return what may matter to a time, and nothing that names a host or a user."""
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count() or 1,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "posable": ps.__version__,
+    }
+
+
+def first_solve() -> float:
+    """Return the seconds of the first solve of this process: loading the engine, or compiling it where it is new."""
+    begin = time.perf_counter()
+    skeleton = ps.figures.human()
+    ps.solve(skeleton, ps.goals.Position("hand.R", (0.4, 1.2, 0.3)))
+    return time.perf_counter() - begin
+
+
+def forward_kinematics() -> float:
+    """Return microseconds a pose of the human, all frames, in a batch from Python; the least of several."""
+    skeleton = ps.figures.human()
+    poses = np.random.default_rng(0).uniform(-0.5, 0.5, (POSES, skeleton.size))
+    best = np.inf
+    for _ in range(5):
+        begin = time.perf_counter()
+        ps.forward(skeleton, poses).position("hand.R")
+        best = min(best, time.perf_counter() - begin)
+    return 1e6 * best / POSES
+
+
+def default_solver(problems: ProblemSet) -> dict[str, Any]:
+    """Return one row: how many are reached, how long each takes through a Session, and how many a second in a batch."""
+    skeleton, count = problems.skeleton, len(problems)
+    session = ps.Session(skeleton, problems.goals(0), restarts=RESTARTS)
+    session.solve(start=skeleton.rest)
+    poses, seconds = np.empty((count, skeleton.size)), np.empty(count)
+    for k in range(count):
+        problems.move(session, k)
+        begin = time.perf_counter()
+        poses[k] = session.solve(start=skeleton.rest).pose
+        seconds[k] = time.perf_counter() - begin
+    begin = time.perf_counter()
+    ps.solve(skeleton, problems.goals(), restarts=RESTARTS)
+    batch = time.perf_counter() - begin
+    return {
+        "figure": problems.figure,
+        "dofs": skeleton.size,
+        "goals": len(problems.targets),
+        "problems": count,
+        "reached": int(problems.reached(poses).sum()),
+        "median_ms": 1e3 * float(np.median(seconds)),
+        "p99_ms": 1e3 * float(np.percentile(seconds, 99)),
+        "batch_per_s": count / batch,
+    }
+
+
+def one_solver(problems: ProblemSet, solver: str) -> dict[str, Any]:
+    """Return one row: what a solver makes of the limb's problems, without restarts, on one core."""
+    count = DRIVEN_COUNT if solver in DRIVEN else len(problems)
+    skeleton, goals = problems.skeleton, problems.goals(slice(0, count))
+    ps.solve(skeleton, problems.goals(slice(0, 1)), solver=solver, threads=1)
+    begin = time.perf_counter()
+    result = ps.solve(skeleton, goals, solver=solver, threads=1)
+    seconds = time.perf_counter() - begin
+    return {
+        "solver": solver,
+        "problems": count,
+        "reached": int(problems.reached(result.pose).sum()),
+        "median_iterations": float(np.median(result.iterations)),
+        "mean_ms": 1e3 * seconds / count,
+    }
+
+
+def as_text(measured: dict[str, Any]) -> str:
+    """Return the tables as a page for a terminal."""
+    machine = measured["machine"]
+    lines = [
+        f"posable {machine['posable']} on {machine['system']}, {machine['cores']} cores, "
+        f"Python {machine['python']}, NumPy {machine['numpy']}",
+        f"first solve of this process {measured['first_solve_s']:.2f} s; "
+        f"forward kinematics of the human {measured['forward_us']:.2f} us a pose",
+        "",
+        "The default solver, to reachable goals from rest; each answer checked by forward kinematics",
+        f"{'figure':12s}{'dofs':>5s}{'goals':>7s}{'reached':>11s}{'median ms':>12s}{'99% ms':>9s}{'batch / s':>12s}",
+    ]
+    for row in measured["figures"]:
+        reached = f"{row['reached']}/{row['problems']}"
+        lines.append(
+            f"{row['figure']:12s}{row['dofs']:5d}{row['goals']:7d}{reached:>11s}"
+            f"{row['median_ms']:12.3f}{row['p99_ms']:9.2f}{row['batch_per_s']:12,.0f}"
+        )
+    lines += [
+        "",
+        "Every solver on the limb's poses, one start, no restarts",
+        f"{'solver':22s}{'reached':>9s}{'iterations':>12s}{'mean ms':>10s}",
+    ]
+    for row in measured["solvers"]:
+        reached = f"{row['reached']}/{row['problems']}"
+        lines.append(f"{row['solver']:22s}{reached:>9s}{row['median_iterations']:12.0f}{row['mean_ms']:10.3f}")
+    return "\n".join(lines)
