@@ -122,7 +122,21 @@ def test_batches_lead(arm):
     assert frames.convert((0, 0, 0), from_="hand").shape == (3, 5, 3)
     one = ps.forward(arm, poses[1, 2])
     assert np.array_equal(one.matrix("hand"), frames.matrix("hand")[1, 2])
-    assert len(frames.rotation("hand")) == 15
+    turns = frames.rotation("hand").as_matrix()
+    if hasattr(Rotation, "shape"):
+        assert frames.rotation("hand").shape == (3, 5)
+        assert np.allclose(turns, frames.rotation_matrix("hand"))
+    assert turns.size == 15 * 9
+
+
+def test_many_frames_at_once(arm):
+    names = (*arm.names, *arm.site_names)
+    for pose in (arm.rest + 0.3, np.random.default_rng(1).normal(size=(2, 3, arm.size))):
+        frames = ps.forward(arm, pose)
+        positions, turns = frames.many(names)
+        for k, name in enumerate(names):
+            assert positions[..., k, :] == pytest.approx(frames.position(name))
+            assert turns[..., k, :, :] == pytest.approx(frames.rotation_matrix(name))
 
 
 def test_conversions_go_there_and_back(arm):

@@ -100,6 +100,12 @@ FAULTS = {
     "negative gain": ([ps.Joint("a", ps.Revolute("x"), gain=-1)], "gain: expected numbers that are not negative"),
     "negative mass": ([ps.Joint("a", ps.Revolute("x"), mass=-1)], "mass: expected"),
     "NaN mass": ([ps.Joint("a", ps.Revolute("x"), mass=np.nan)], "mass: expected"),
+    "frozen count": ([ps.Joint("a", ps.Ball("xyz"), frozen=(True, False))], "frozen: expected True, False or 3"),
+    "the world's name": ([ps.Joint("world", ps.Fixed())], "joint 'world': that name is the world's own"),
+    "one name for two dofs": (
+        [ps.Joint("a", ps.Ball("zyx")), ps.Joint("a.z", ps.Revolute("x"), "a")],
+        "'a.z' is one of the joints 'a' and 'a.z' at once",
+    ),
     "NaN centre": ([ps.Joint("a", ps.Revolute("x"), center=(np.nan, 0, 0))], "center: expected"),
 }
 
@@ -116,6 +122,8 @@ SITES = {
     "duplicate": ([ps.Site("s", "elbow"), ps.Site("s", "elbow")], "site 's' appears 2 times"),
     "NaN offset": ([ps.Site("s", "elbow", (np.nan, 0, 0))], "site 's': offset"),
     "empty name": ([ps.Site("", "elbow")], "non-empty string"),
+    "shadows a joint": ([ps.Site("elbow", "elbow")], "site 'elbow' has the name of a joint"),
+    "the world's name": ([ps.Site("world", "elbow")], "site 'world': that name is the world's own"),
 }
 
 
@@ -203,3 +211,43 @@ def test_rotations_are_scipys_or_matrices():
 def test_a_fixed_joint_costs_no_body(arm):
     assert arm.figure.body.shape[0] == 3
     assert arm.frame_bodies[arm.frame("plate")] == 2
+
+
+def test_one_degree_of_freedom_by_name(arm):
+    assert arm.index("shoulder.y") == slice(7, 8)
+    frozen = arm.freeze(["shoulder.y", "elbow"])
+    assert np.flatnonzero(frozen.frozen).tolist() == [7, 9]
+    assert np.flatnonzero(frozen.freeze("shoulder").frozen).tolist() == [6, 7, 8, 9]
+    assert frozen.freeze("shoulder.z").frozen[[6, 7, 9]].all()
+    narrow = arm.with_limits({"shoulder.y": (-0.1, 0.2), "shoulder.x": None})
+    assert narrow.lower[6:9].tolist() == [-1, -0.1, -np.inf]
+    assert narrow.upper[6:9].tolist() == [1, 0.2, np.inf]
+    both = arm.with_limits({"shoulder.z": (0.0, 0.1), "shoulder": (-2, 2)})  # the joint first, whatever the order
+    assert both.lower[6:9].tolist() == [0, -2, -2]
+    with pytest.raises(SkeletonError, match=r"limits of 'shoulder\.z': expected \(lower, upper\)"):
+        arm.with_limits({"shoulder.z": [(0, 1)]})
+    with pytest.raises(PosableError, match=r"did you mean 'shoulder\.z'"):
+        arm.freeze("sholder.z")
+    held = ps.solve(frozen, ps.goals.Position("hand", (0.2, 0.3, 0.1)), start=arm.pose({"shoulder": (0.1, 0.2, 0.3)}))
+    assert held.pose[7] == 0.2
+    assert held.pose[6] != 0.1
+
+
+def test_equality_is_by_content(arm):
+    twin = pickle.loads(pickle.dumps(arm))
+    assert twin is not arm
+    assert twin == arm
+    assert hash(twin) == hash(arm)
+    assert len({arm, twin}) == 1
+    assert arm.replace(info={"file": "x"}) == arm
+    others = [
+        arm.freeze("elbow"), arm.freeze("shoulder.z"), arm.with_limits({"elbow": (0.0, 2.4)}), arm.replace(name="b"),
+        arm.replace(up="z"), arm.replace(sites=()), arm.replace(couplings=[("elbow", "shoulder.z", 1.0, 0.0)]),
+        arm.replace(sites=[ps.Site("hand", "plate", (0.2, 0, 0.1))]),
+    ]  # fmt: skip
+    assert len({arm, *others}) == 1 + len(others)
+    assert arm != "arm"
+    same = [
+        ps.Skeleton([ps.Joint("a", ps.Revolute(axis), rotation=r)]) for axis, r in (("z", None), ((0, 0, 1), np.eye(3)))
+    ]
+    assert same[0] == same[1]

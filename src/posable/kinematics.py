@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,12 +107,24 @@ class Frames:
         row = self.skeleton.frame(name)
         return self._rotations[..., self.skeleton.frame_bodies[row], :, :] @ self.skeleton.frame_rotations[row]
 
+    def many(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the world positions (..., k, 3) [m] and orientations (..., k, 3, 3) of k joints and sites at once."""
+        rows = [self.skeleton.frame(name) for name in names]
+        bodies = self.skeleton.frame_bodies[rows]
+        turns = self._rotations[..., bodies, :, :]
+        offsets = (turns @ self.skeleton.frame_positions[rows][..., None])[..., 0]
+        return self._positions[..., bodies, :] + offsets, turns @ self.skeleton.frame_rotations[rows]
+
     def rotation(self, name: str) -> Rotation:
-        """Return the world orientation of a frame as a SciPy Rotation, one or a stack of them."""
+        """Return the world orientation of a frame as a SciPy Rotation, one or a stack of them.
+
+        A batch of several leading axes has their shape with SciPy 1.17 or later; before, SciPy knew only flat stacks.
+        """
         from scipy.spatial.transform import Rotation  # a quarter of a second that a solve need not wait for
 
         matrices = self.rotation_matrix(name)
-        return Rotation.from_matrix(matrices if matrices.ndim == 2 else matrices.reshape(-1, 3, 3))
+        flat = matrices.ndim > 3 and not hasattr(Rotation, "shape")
+        return Rotation.from_matrix(matrices.reshape(-1, 3, 3) if flat else matrices)
 
     def quaternion_wxyz(self, name: str) -> np.ndarray:
         """Return the world orientation (..., 4) of a frame as a unit quaternion, w first and not negative."""

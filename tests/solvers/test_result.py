@@ -86,3 +86,36 @@ def test_blocking_is_empty_where_all_is_well():
     assert result.ok
     assert result.blocking == []
     assert result.trace is None
+
+
+def test_a_batch_of_two_axes_keeps_its_shape(stuck):
+    arm, goal, alone = stuck
+    targets = np.tile([0.5, 1.2, 0.0], (2, 3, 1))
+    targets[1, 2] = (1.9, 0.1, 0.0)
+    result = ps.solve(arm, goal.moved(targets), record=True)
+    assert [len(row) for row in result.blocking] == [3, 3]
+    assert [len(row) for row in result.trace] == [3, 3]
+    assert result.blocking[1][2] == []
+    assert result.blocking[1][1] == alone.blocking
+    assert len(result.trace[1][2]["energy"]) == result.iterations[1, 2]
+
+
+@pytest.mark.parametrize("solver", ["newton", "dls", "bfgs"])
+def test_no_time_is_no_iteration(solver):
+    goal = g.Position("hand", [(0.3, 0.1, 0.0), (0.2, 0.2, 0.1)])
+    result = ps.solve(ps.figures.limb(), goal, solver=solver, time_limit=0.0)
+    assert result.iterations.tolist() == [0, 0]
+    assert result.status.tolist() == ["OUT_OF_TIME"] * 2
+    assert np.array_equal(result.pose[0], ps.figures.limb().rest)
+
+
+def test_an_option_that_a_solver_does_not_have_suggests():
+    with pytest.raises(ps.PosableError, match="unknown option of dls 'dampng', did you mean 'damping'"):
+        ps.solvers.get("dls")(dampng=0.1)
+    assert ps.solvers.get("dls")(damping=0.1).damping == 0.1
+
+
+def test_a_closed_form_has_a_trace_without_rows():
+    result = ps.solve(ps.figures.limb(), g.Position("hand", (0.3, 0.1, 0.0)), solver="limb", record=True)
+    assert result.ok
+    assert len(result.trace["energy"]) == result.iterations == 0

@@ -35,7 +35,7 @@ def dump(skeleton: Skeleton) -> str:
             "motion": {"type": type(joint.motion).__name__, **asdict(joint.motion)}, "parent": joint.parent,
             "offset": _plain(joint.offset), "rotation": _plain(rotation_matrix(joint.rotation)),
             "limits": _plain(joint.limits), "rest": _plain(joint.rest), "gain": _plain(joint.gain),
-            "mass": float(joint.mass), "frozen": bool(joint.frozen), "center": _plain(joint.center),
+            "mass": float(joint.mass), "frozen": _held(joint.frozen), "center": _plain(joint.center),
         }
         for joint in skeleton.joints
     ]  # fmt: skip
@@ -54,6 +54,10 @@ def dump(skeleton: Skeleton) -> str:
             "from": str(skeleton.info.get("format", "")), "joints": joints, "sites": sites,
         }
     )  # fmt: skip
+
+
+def _held(frozen: Any) -> Any:
+    return bool(frozen) if np.ndim(frozen) == 0 else [bool(one) for one in frozen]
 
 
 def _plain(value: Any) -> Any:
@@ -87,7 +91,7 @@ def _joint(entry: dict[str, Any]) -> Joint:
     return Joint(
         str(entry["name"]), motion, None if parent is None else str(parent), offset=entry["offset"],
         rotation=_rotation(entry["rotation"]), limits=entry["limits"], rest=entry["rest"], gain=entry["gain"],
-        mass=float(entry["mass"]), frozen=bool(entry["frozen"]), center=entry["center"],
+        mass=float(entry["mass"]), frozen=entry["frozen"], center=entry["center"],
     )  # fmt: skip
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from posable.errors import did_you_mean
 from posable.kernels.joints import JointMotion
-from posable.skeleton.joint import Joint, Site, limits_of, numbers_of, rotation_matrix, vector_of
+from posable.skeleton.joint import Joint, Site, frozen_of, limits_of, numbers_of, rotation_matrix, vector_of
+
+WORLD = "world"  # the frame that needs no joint
 
 
 def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> list[str]:
@@ -37,18 +39,41 @@ def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> lis
             )
         findings += [f"joint {joint.name!r}: {problem}" for problem in check_joint(joint)]
     findings += [f"joints form a cycle: {' -> '.join(map(repr, cycle))}" for cycle in cycles(joints)]
+    findings += check_dof_names(joints)
     site_names = [site.name for site in sites]
     findings += [f"site {name!r} appears {count} times" for name, count in Counter(site_names).items() if count > 1]
     for site in sites:
         if not (isinstance(site.name, str) and site.name):
             findings.append(f"site name must be a non-empty string, got {site.name!r}")
+        if site.name in known:
+            findings.append(f"site {site.name!r} has the name of a joint: a goal on it could mean either")
         if site.joint not in known:
             hint = did_you_mean(site.joint, known)
             findings.append(f"site {site.name!r} is on the unknown joint {site.joint!r}{hint}")
         findings += [f"site {site.name!r}: {problem}" for problem in check_place(site.offset, site.rotation)]
+    findings += [
+        f"{kind} {WORLD!r}: that name is the world's own frame"
+        for kind, given in (("joint", names), ("site", site_names))
+        if WORLD in given
+    ]
     if up not in (None, "y", "z"):
         findings.append(f"up: expected 'y', 'z' or None, got {up!r}")
     return findings
+
+
+def check_dof_names(joints: Sequence[Joint]) -> list[str]:
+    """Return the names that stand for two degrees of freedom, such as those of a Ball "a" and of a joint "a.z"."""
+    owners: dict[str, list[str]] = {}
+    for joint in {joint.name: joint for joint in joints}.values():  # a joint that appears twice is said elsewhere
+        motion = joint.motion
+        if isinstance(motion, JointMotion) and not motion.problems():
+            for dof in motion.dofs:
+                owners.setdefault(joint.name + ("." + dof.name if dof.name else ""), []).append(joint.name)
+    return [
+        f"degree of freedom {name!r} is one of the joints {' and '.join(map(repr, those))} at once"
+        for name, those in owners.items()
+        if len(those) > 1
+    ]
 
 
 def check_place(offset: Any, rotation: Any) -> list[str]:
@@ -83,6 +108,8 @@ def check_joint(joint: Joint) -> list[str]:
             out.append(f"{what}: expected a number or {k} numbers, all finite, got {getattr(joint, what)!r}")
         elif what == "gain" and np.any(value < 0.0):
             out.append(f"gain: expected numbers that are not negative, got {joint.gain!r}")
+    if frozen_of(joint) is None:
+        out.append(f"frozen: expected True, False or {k} of them, got {joint.frozen!r}")
     mass = numbers_of(joint.mass, 1)
     if mass is None or mass[0] < 0.0:
         out.append(f"mass: expected a number [kg] that is not negative, got {joint.mass!r}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posable.kernels.fields import ABOVE, DEPTH, LEVEL, UP, VISIT, Figure, Order
-from posable.skeleton.joint import Joint, Site, limits_of, rotation_matrix
+from posable.skeleton.joint import Joint, Site, frozen_of, limits_of, rotation_matrix
 
 
 def parents_first(joints: Sequence[Joint]) -> tuple[Joint, ...]:
@@ -64,7 +64,9 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
             box += [tuple(pair) for pair in limits]
             rest_pose += list(np.broadcast_to(np.asarray(joint.rest, dtype=float), len(elements)))
             gain += list(np.broadcast_to(np.asarray(joint.gain, dtype=float), len(elements)))
-            frozen += [bool(joint.frozen)] * len(elements)
+            held = frozen_of(joint)
+            assert held is not None  # checked before
+            frozen += held.tolist()
         place[joint.name] = (body, p, r)
         if joint.mass:
             _add_mass(masses[body], joint.mass, p + r @ np.asarray(joint.center, dtype=float))

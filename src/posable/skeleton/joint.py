@@ -22,7 +22,7 @@ class Joint:
     name: unique among the joints. motion: `Revolute("z")`, `Ball("zyx")`, ... parent: another joint's name.
     offset (3,) [m], rotation (SciPy Rotation or 3x3): the constant place in the parent's frame.
     limits: None, one (lower, upper) for all, or (k, 2) [rad, m]; infinities allowed. rest: a number or (k,), the
-    relaxed value. gain: a number or (k,), the joint's strength. frozen: the joint keeps the value that it has.
+    relaxed value. gain: a number or (k,), the joint's strength. frozen: True or (k,) of them: what keeps its value.
     mass [kg] sits at center (3,) [m] in the joint's frame.
     """
 
@@ -36,7 +36,7 @@ class Joint:
     rest: Any = 0.0
     gain: Any = 1.0
     mass: float = 0.0
-    frozen: bool = False
+    frozen: Any = False
     center: Any = (0.0, 0.0, 0.0)
 
 
@@ -97,3 +97,15 @@ def numbers_of(value: Any, k: int) -> np.ndarray | None:
     if out.shape not in ((), (k,)) or not np.all(np.isfinite(out)):
         return None
     return np.broadcast_to(out, (k,)).copy()
+
+
+def frozen_of(joint: Joint) -> np.ndarray | None:
+    """Return which of a joint's k degrees of freedom keep their value, as (k,) bool, or None where it cannot be."""
+    k = joint.motion.size
+    try:
+        out = np.asarray(joint.frozen)
+    except ValueError:
+        return None
+    if out.shape not in ((), (k,)) or (out.dtype != bool and not np.isin(out, (0, 1)).all()):
+        return None
+    return np.broadcast_to(out.astype(bool), (k,)).copy()

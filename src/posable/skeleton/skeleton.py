@@ -13,7 +13,7 @@ from posable.errors import SkeletonError, unknown
 from posable.kernels.fields import Figure, Order
 from posable.skeleton.checks import check
 from posable.skeleton.flatten import flatten, parents_first
-from posable.skeleton.joint import Joint, Site
+from posable.skeleton.joint import Joint, Site, frozen_of, limits_of, numbers_of, rotation_matrix
 
 
 class Skeleton:
@@ -102,11 +102,14 @@ class Skeleton:
         """(n,) bool: the degrees of freedom that keep the value they have."""
         return self._frozen
 
-    def index(self, joint: str) -> slice:
-        """Return where a joint's numbers are in a pose."""
-        if joint not in self._joint_index:
-            raise unknown("joint", joint, self.names)
-        return self.slices[self._joint_index[joint]]
+    def index(self, name: str) -> slice:
+        """Return where the numbers of a joint, or of one degree of freedom ("shoulder.z"), are in a pose."""
+        if name in self._joint_index:
+            return self.slices[self._joint_index[name]]
+        if name in self.dof_names:
+            where = self.dof_names.index(name)
+            return slice(where, where + 1)
+        raise unknown("joint or degree of freedom", name, tuple(dict.fromkeys((*self.names, *self.dof_names))))
 
     def joint(self, name: str) -> Joint:
         """Return a joint by its name."""
@@ -132,11 +135,7 @@ class Skeleton:
         """Return a pose (n,) with the named joints or degrees of freedom at the given values, the rest at rest."""
         out = self.rest.copy()
         for name, value in (values or {}).items():
-            where: Any = self.slices[self._joint_index[name]] if name in self._joint_index else None
-            if where is None and name in self.dof_names:
-                where = slice(self.dof_names.index(name), self.dof_names.index(name) + 1)
-            if where is None:
-                raise unknown("joint or degree of freedom", name, (*self.names, *self.dof_names))
+            where = self.index(name)
             numbers = np.asarray(value, dtype=float)
             if numbers.shape not in ((), (where.stop - where.start,)):
                 raise SkeletonError(
@@ -157,17 +156,70 @@ class Skeleton:
         return Skeleton(**{**fields, **changes})
 
     def freeze(self, names: Iterable[str] | str) -> Skeleton:
-        """Return a new skeleton in which the named joints keep the value that they have."""
-        wanted = {names} if isinstance(names, str) else set(names)
-        for name in sorted(wanted):
-            self.index(name)
-        return self.replace(joints=[replace(j, frozen=j.frozen or j.name in wanted) for j in self.joints])
+        """Return a new skeleton in which the named joints or degrees of freedom keep the value that they have."""
+        held = self.frozen.copy()
+        whole = {names} if isinstance(names, str) else set(names)
+        for name in sorted(whole):
+            held[self.index(name)] = True
+        joints = []
+        for joint, where in zip(self.joints, self.slices, strict=True):
+            mine = held[where]
+            given = joint.frozen if joint.name not in whole else True  # a Fixed joint has no numbers to hold
+            joints.append(replace(joint, frozen=_one_or_all(mine.tolist()) if mine.size else given))
+        return self.replace(joints=joints)
 
     def with_limits(self, limits: Mapping[str, Any]) -> Skeleton:
-        """Return a new skeleton with the limits of the named joints changed; None takes them away."""
-        for name in limits:
-            self.index(name)
-        return self.replace(joints=[replace(j, limits=limits[j.name]) if j.name in limits else j for j in self.joints])
+        """Return a new skeleton with the limits of the named joints or degrees of freedom changed.
+
+        Of a joint: (lower, upper) or (k, 2); of a degree of freedom: (lower, upper). None takes them away.
+        """
+        changed = {joint.name: joint.limits for joint in self.joints}
+        for name, value in sorted(limits.items(), key=lambda item: item[0] not in changed):  # joints before their dofs
+            where = self.index(name)
+            if name in changed:
+                changed[name] = value
+                continue
+            joint = next(j for j, s in zip(self.joints, self.slices, strict=True) if s.start <= where.start < s.stop)
+            box = limits_of(replace(joint, limits=changed[joint.name]))
+            pair = limits_of(replace(joint, limits=value)) if value is None or np.shape(value) == (2,) else None
+            if box is None or pair is None:
+                raise SkeletonError(f"limits of {name!r}: expected (lower, upper) or None, got {value!r}")
+            row = where.start - self.index(joint.name).start
+            box[row] = pair[row]
+            changed[joint.name] = box
+        return self.replace(joints=[replace(joint, limits=changed[joint.name]) for joint in self.joints])
+
+    # ------------------------------------------------------------------------------------------------------- equality
+
+    def __eq__(self, other: object) -> bool:
+        """Two skeletons are equal where everything but `info` is: joints in their order, sites, name, up, unit."""
+        if not isinstance(other, Skeleton):
+            return NotImplemented
+        return self is other or (hash(self) == hash(other) and self._content() == other._content())
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.names, self.dof_names, self.site_names))  # quick: it is a key for every problem
+
+    def _content(self) -> tuple[Any, ...]:
+        """Return what the skeleton is, as plain values that compare and hash."""
+        joints = tuple(
+            (j.name, j.parent, type(j.motion), j.motion.dofs, _values(j.motion.basis, j.offset, j.center, j.mass),
+             _values(rotation_matrix(j.rotation), limits_of(j), numbers_of(j.rest, j.motion.size)),
+             _values(numbers_of(j.gain, j.motion.size), frozen_of(j)))
+            for j in self.joints
+        )  # fmt: skip
+        sites = tuple((s.name, s.joint, _values(s.offset, rotation_matrix(s.rotation))) for s in self.sites)
+        return self.name, self.up, self.unit, tuple(map(tuple, self.couplings)), joints, sites
+
+
+def _one_or_all(values: list[bool]) -> Any:
+    """Return what all values are, or a tuple of them where they differ."""
+    return values[0] if len(set(values)) == 1 else tuple(values)
+
+
+def _values(*arrays: Any) -> tuple[tuple[float, ...], ...]:
+    """Return the numbers of arrays; they compare as numbers do, so that -0 is 0."""
+    return tuple(tuple(np.asarray(array, dtype=float).ravel().tolist()) for array in arrays)
 
 
 def _rebuild(joints, sites, name, up, unit, couplings, info) -> Skeleton:

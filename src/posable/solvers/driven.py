@@ -139,7 +139,7 @@ def solve_with_restarts(solver: Any, evaluator: Evaluator, request: Request, mos
     high = np.where(np.isfinite(request.upper), request.upper, start + np.pi)
     for attempt in range(request.restarts + 1):
         left = most - evaluator.iterations
-        if left <= 0 or start.size == 0 or (attempt and evaluator.late(time.perf_counter())):
+        if left <= 0 or start.size == 0 or evaluator.late(time.perf_counter()):
             return code if start.size else CONVERGED
         code = solver.solve_one(evaluator, start, left)
         if code == CONVERGED:

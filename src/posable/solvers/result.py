@@ -113,17 +113,20 @@ class Result:
     def trace(self) -> Any:
         """With record=True: energy, gradient, step, damping, active bounds, evaluations, seconds of every iteration.
 
-        A dict of arrays by name, or a list of them for a batch; None where nothing was recorded.
+        A dict of arrays by name, or lists of them for a batch, shaped as it is; None where nothing was recorded. What
+        the closed form of a limb did has no iterations, and so no rows.
         """
         if not self.outcome.traces:
             return None
-        return self.outcome.traces if self.shape else self.outcome.traces[0]
+        return nested(self.outcome.traces, self.shape)
 
     @cached_property
     def blocking(self) -> list[Any]:
-        """The limits in the way of the goals, worst first; a list of lists for a batch. Empty where all is well."""
-        every = [self._blocking(k) for k in range(len(self.outcome.poses))]
-        return every if self.shape else every[0]
+        """The limits in the way of the goals, worst first. Empty where all is well.
+
+        For a batch, lists of such lists, shaped as it is: blocking[i][j] for targets (2, 3, ...).
+        """
+        return nested([self._blocking(k) for k in range(len(self.outcome.poses))], self.shape)
 
     def _blocking(self, k: int) -> list[Block]:
         if self._good[k]:
@@ -187,6 +190,15 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result {self.status if not self.shape else self._batch_text()}>"
+
+
+def nested(every: list[Any], shape: tuple[int, ...]) -> Any:
+    """Return the answers of a batch, in a row, as lists in lists of its shape; the first one where it has none."""
+    if not shape:
+        return every[0]
+    for length in reversed(shape[1:]):
+        every = [every[i : i + length] for i in range(0, len(every), length)] if length else []
+    return every
 
 
 def judge(problem: Problem, outcome: Outcome, request: Request) -> np.ndarray:

@@ -6,20 +6,48 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from posable.errors import unknown
 from posable.kernels.stepping import EXHAUSTED, RUNNING, TRACE_WIDTH
 from posable.problem import Problem
 from posable.registry import Registry
 
 SOLVERS = Registry("solver")
-register = SOLVERS.register
 
 CHUNK = 64  # problems a thread takes at a time
 SMALL = 16  # problems that are not worth a second thread
 OUT_OF_TIME = -1  # an outcome that the machinery gives, beside those of kernels/stepping.py
+
+
+def register(name: str) -> Callable[[Any], Any]:
+    """Return a decorator that enters a solver under a name; an option that it does not have then suggests one."""
+
+    def enter(thing: Any) -> Any:
+        if isinstance(thing, type) and is_dataclass(thing):
+            _check_options(thing, name)
+        return SOLVERS.register(name)(thing)
+
+    return enter
+
+
+def _check_options(solver: type, name: str) -> None:
+    """Let the constructor of a solver, a dataclass, raise UnknownName for an option that it does not have."""
+    make = solver.__init__
+    options = [field.name for field in fields(solver)]
+
+    @wraps(make)
+    def __init__(self: Any, *values: Any, **chosen: Any) -> None:
+        for option in chosen:
+            if option not in options:
+                raise unknown(f"option of {name}", option, options)
+        make(self, *values, **chosen)
+
+    solver.__init__ = __init__
 
 
 class Outcome:
@@ -158,15 +186,14 @@ class CompiledSolver(Solver):
             work = np.empty(self.memory(problem))
             clock: list[float] = []
             while outcome.codes[k] == RUNNING:
-                self._enter(problem, request, outcome, states, limits, piece, trace, work)
-                now = time.perf_counter() - begin
-                clock.append(now)
-                if outcome.codes[k] == RUNNING and request.time_limit is not None and now > request.time_limit:
-                    stop = limits.copy()
-                    stop[1] = states[k, self.iteration_column]  # lets the loop put back its best pose
-                    self._enter(problem, request, outcome, states, stop, piece, trace, work)
-                    if outcome.codes[k] == EXHAUSTED:
-                        outcome.codes[k] = OUT_OF_TIME
+                late = request.time_limit is not None and time.perf_counter() - begin >= request.time_limit
+                now = limits.copy()
+                if late:
+                    now[1] = states[k, self.iteration_column]  # no more of them: the loop puts back its best pose
+                self._enter(problem, request, outcome, states, now, piece, trace, work)
+                clock.append(time.perf_counter() - begin)
+                if late and outcome.codes[k] == EXHAUSTED:
+                    outcome.codes[k] = OUT_OF_TIME
             if request.record:
                 rows = int(states[k, self.iteration_column])
                 outcome.traces.append(named_trace(trace[:rows], np.array(clock[:rows])))
