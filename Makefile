@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 
-.PHONY: help studio demo test lint format types clean
+.PHONY: help studio demo bench test lint format types clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,6 +18,9 @@ studio: $(READY)  ## pose a figure in the browser; FILE=walk.bvh opens a file
 
 demo: $(READY)  ## see what it does
 	$(BIN)/python examples/demo.py
+
+bench: $(READY)  ## measure every subject, peers included, and write docs/results (under an hour)
+	$(BIN)/python -m benchmarks
 
 test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q

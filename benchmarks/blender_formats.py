@@ -10,6 +10,8 @@ y up into z up, which is undone before comparing. Prints the largest difference 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,6 +78,25 @@ def positions(bpy, armature, frame: int) -> dict[str, tuple[float, float, float]
     for thing in bpy.data.objects:
         found.setdefault(thing.name, thing.matrix_world.translation)
     return {name: (p[0], p[2], -p[1]) for name, p in found.items()}
+
+
+def evidence(page) -> None:
+    """Write the page of this subject; Blender's Python is this one, or that of $POSABLE_BPY."""
+    page.text(
+        f"Files that `save` wrote, opened by Blender's own importers: joint positions over {FRAMES} frames against "
+        f"forward kinematics. {TOLERANCE:g} m is allowed; more ends this run."
+    )
+    words = [os.environ.get("POSABLE_BPY", sys.executable), __file__, str(page.data), f"--python={sys.executable}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    found = re.findall(r"^(\S+) +(\d+) of +(\d+) joints.*: (\S+) m$", done.stdout, re.MULTILINE)
+    if done.returncode or not found:
+        raise RuntimeError(done.stdout[-1000:] + done.stderr[-2000:])
+    page.value("worst_m", max(float(gap) for *_, gap in found))
+    page.table(
+        f"As seen by {done.stdout.splitlines()[0]}",
+        ["file", "joints found", "of", "largest difference [m]"],
+        [[name, int(seen), int(total), float(gap)] for name, seen, total, gap in found],
+    )
 
 
 def main(data: Path, python: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import sys
 import time
@@ -45,9 +46,41 @@ def run_all(names: list[str], quick: bool, folder: Path) -> int:
             failed.append(name)
         told = "FAILED after" if process.exitcode else "done in"
         print(f"{name}: {told} {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    write_index(folder)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return len(failed)
+
+
+def write_index(folder: Path) -> None:
+    """Write index.md: a line for every page in the folder, in the order of `SUBJECTS`."""
+    lines = []
+    for subject in SUBJECTS:
+        path = folder / f"{subject.name}.json"
+        if path.exists():
+            kept = json.loads(path.read_text(encoding="utf8"))
+            lines.append(f"| [{subject.title}]({subject.name}.md) | {kept['date']} | {kept['seconds']:.0f} s |")
+    text = INDEX.format(rows="\n".join(lines))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "index.md").write_text(text, encoding="utf8")
+
+
+INDEX = """# Results
+
+What Posable was measured at. Every page names its machine, versions and date, and how to measure again; all of them
+come from one run of `make bench`.
+
+| page | measured | took |
+| --- | ---: | ---: |
+{rows}
+
+```{{toctree}}
+:hidden:
+:glob:
+
+*
+```
+"""
 
 
 def print_list() -> None:

@@ -1,0 +1,86 @@
+"""Seed 000 as measured: the transpose diverging (figure 6), and box plots at equal time (figures 8 to 10)."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import posable as ps
+from benchmarks import tracking
+from benchmarks.page import percent
+
+UNIT = 0.2  # [m]: the seed's, whose 0.05 units are a centimetre
+STEPS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05)  # of the transpose, in the seed's units
+SHOWN = (0.001, 0.005, 0.01, 0.05)
+SITES = ("hand.L", "hand.R", "foot.L", "foot.R", "pelvis", "head")
+
+
+def evidence(page) -> None:
+    """Write the page."""
+    page.text(
+        "Engell-Nørregård and Erleben (2011) pose a human of 71 degrees of freedom and 142 limits after the hands, "
+        "feet, pelvis and head of a recorded gymnastics exercise (CMU), with 0.015 s a frame. Ours are the same "
+        "goals from CMU 87_05 (cartwheels), carried to the embedded human of as many degrees of freedom and limits."
+    )
+    figure_6(page)
+    figures_8_to_10(page)
+
+
+def figure_6(page) -> None:
+    """The transpose with a fixed step: where it begins to diverge."""
+    page.heading("Figure 6: the transpose with too long a step")
+    source = ps.load(page.data / "cmu" / "87_05.bvh").motion
+    human = ps.figures.human()
+    reference = ps.retarget(source, human, smooth=0.02, threads=1)
+    times = np.linspace(0.1, 0.9, page.pick(20, 3)) * reference.duration
+    chart = Figure(figsize=(7, 4.2), layout="constrained")
+    axis = chart.subplots()
+    rows = []
+    for step in STEPS:
+        solver = ps.solvers.get("transpose")(step=step / UNIT**2, best=False, max_step=np.inf, bounds="final")
+        ratios, flips = [], []
+        for k, when in enumerate(times):
+            places = ps.forward(human, reference.at(when))
+            goals = [ps.goals.Position(site, places.position(site), tolerance=1e-6) for site in SITES]
+            start = reference.at(when - 0.05)
+            result = ps.solve(human, goals, start=start, solver=solver, max_iterations=300, record=True)
+            energy = np.concatenate([result.trace["before"][:1], result.trace["energy"]])
+            ratios.append(energy[-1] / energy[0])
+            flips.append(np.mean(np.diff(energy[-20:]) > 0) if len(energy) > 20 else 0.0)
+            if k == 0 and step in SHOWN:
+                axis.semilogy(2e4 * energy, label=f"step {step:g}")
+        worse = float(np.mean(np.array(ratios) > 1.0))
+        rows.append([f"{step:g}", percent(worse), float(np.median(ratios)), percent(float(np.mean(flips)))])
+        page.value(f"diverged_at_{step:g}", worse)
+    axis.set(xlabel="iteration", ylabel="sum of squared errors [cm²]")
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8)
+    page.plot("figure_6", chart, "The transpose with fixed steps on one frame, from the frame 0.05 s before")
+    page.table(
+        "300 iterations of the transpose, over frames of the exercise",
+        ["step, seed's units", "ended worse than it began", "error left, of the first", "of the last steps: uphill"],
+        rows,
+        note="The paper: steps beyond 0.005 diverge even from close by, and at 0.05 the motion flips between two "
+        "poses, which its figure 6 shows without numbers. A step in the seed's units of 0.2 m is 25 times as "
+        "much per metre².",
+    )
+
+
+def figures_8_to_10(page) -> None:
+    """Box plots of the errors at equal time."""
+    page.heading("Figures 8 to 10: errors at 0.015 s a frame")
+    page.folder.mkdir(parents=True, exist_ok=True)
+    path = page.folder / f"{page.name}_figures_8_to_10.png"
+    _, printed = page.captured(tracking.seed000, page.data, str(path))
+    page.picture(path.name, "Sums of squared end-effector errors with goals every 0.05, 0.7 and 1.0 s")
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    page.value("figures_8_to_10", lines)
+    page.text("\n".join(f"- {line}" for line in lines))
+    page.text(
+        "The paper's figures 8, 9 and 10 are box plots of the same sums for the transpose, the projected line "
+        "search and Blender's SVD, on linear axes without printed medians; it states that the line search has a "
+        "much lower median and a more compact distribution at every interval, and that at 1.0 s the transpose has "
+        "outliers around 80 of its units. Ours agrees on the order. The boxes here are on a logarithmic axis, since "
+        "the default solver's errors lie many orders of magnitude below the others'. Our processor does far more "
+        "iterations in 0.015 s than one of 2011."
+    )
