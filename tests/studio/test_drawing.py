@@ -8,8 +8,9 @@ from posable.formats import Mesh
 
 viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
 
-from posable.studio.drawing import Mover, draw  # noqa: E402
+from posable.studio.drawing import draw  # noqa: E402
 from posable.studio.handles import default_handles  # noqa: E402
+from posable.studio.mover import Mover  # noqa: E402
 from posable.studio.shapes import sphere  # noqa: E402
 
 

@@ -1,70 +1,89 @@
-"""Lines drawn into the scene: the ranges of joints at their limits, the elbow's circle, how far a handle misses.
+"""What is drawn beside the figure, as plain data: ranges of joints at limits, the elbow's circle, misses, markers.
 
-Each function returns segments (S, 2, 3) [m] and their colours (S, 2, 3).
+Lines are segments (S, 2, 3) [m] and their colours (S, 2, 3).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-import posable as ps
-
-from .words import slides
+from .ranges import bone_of, range_of
+from .words import amount, joint_of, slides
 
 AMBER, RED, GREEN, GREY = (255, 159, 28), (239, 71, 111), (46, 160, 112), (190, 198, 210)
 Lines = tuple[np.ndarray, np.ndarray]
 NONE: Lines = (np.zeros((0, 2, 3)), np.zeros((0, 2, 3)))
-MOST = 8  # joints whose ranges are drawn at once
+MOST = 6  # ranges that are drawn at once: those of the longest bones
+SHORT = 0.05  # of the figure's size: shorter bones (fingers) draw no range
+MISSED, MISSED_TURN = 2e-3, np.radians(1.0)  # [m, rad] how far off a firm handle may be before anybody is told
 
 
-def arcs_of(view: Any, size: float) -> Lines:
-    """Draw the range of every degree of freedom that stands at its limit, as an arc with a red end where it stands."""
+class Range(NamedTuple):
+    """The range of a joint that stands at a limit: its centre (3,), its rim (P, 3), its needle's tip (3,), all [m]."""
+
+    joint: str
+    kind: str  # "cone", "arc", "twist"
+    centre: np.ndarray
+    rim: np.ndarray
+    tip: np.ndarray
+
+
+class Miss(NamedTuple):
+    """A handle that is not where it should be: its body, its place and its target (3,) [m], and how far, in words."""
+
+    body: str
+    place: np.ndarray
+    target: np.ndarray
+    text: str
+
+
+def ranges_of(view: Any, size: float) -> list[Range]:
+    """Return the ranges of the joints that stand at a limit: the cone of a joint that swings, the arc of an axis."""
+    skeleton = view.skeleton
+    length = {met.joint: float(np.linalg.norm(bone_of(skeleton, met.joint))) for met in view.limits}
+    found: dict[tuple[str, str], Range] = {}
+    for met in sorted(view.limits, key=lambda met: -length[met.joint]):
+        if len(found) >= MOST or length[met.joint] < SHORT * size or slides(skeleton, met.dof):
+            continue
+        sweep = range_of(skeleton, met.joint, met.dof, view.pose)
+        if sweep is not None and (met.joint, sweep.kind) not in found:
+            radius = float(np.clip(0.6 * length[met.joint], 0.05 * size, 0.14 * size))
+            found[met.joint, sweep.kind] = _placed(view, met.joint, sweep, radius)
+    return list(found.values())
+
+
+def _placed(view: Any, joint: str, sweep: Any, radius: float) -> Range:
+    """Return a range where its joint is; that of a twist, halfway along the bone and smaller."""
+    skeleton, frames = view.skeleton, view.frames
+    parent = skeleton.joint(joint).parent
+    turn = np.eye(3) if parent is None else frames.rotation_matrix(parent)
+    centre, own = frames.position(joint), frames.rotation_matrix(joint)
+    if sweep.kind == "twist":
+        centre, radius = centre + 0.5 * own @ np.array(bone_of(skeleton, joint)), 0.6 * radius
+    rim = centre + radius * sweep.rim @ turn.T
+    return Range(joint, sweep.kind, centre, rim, centre + 1.1 * radius * own @ sweep.needle)
+
+
+def range_lines(ranges: list[Range]) -> Lines:
+    """Draw the rim of every range, two spokes at the ends of an arc, and a red needle where the joint stands."""
     points: list[np.ndarray] = []
     colors: list[np.ndarray] = []
-    for met in view.limits:
-        if slides(view.skeleton, met.dof) or len(points) >= MOST:
-            continue
-        low, high = view.skeleton.lower[met.dof], view.skeleton.upper[met.dof]
-        if not (np.isfinite(low) and np.isfinite(high) and high - low < 2.0 * np.pi):
-            continue
-        segments = _arc(view, met, low, high, size)
-        points.append(segments)
+    for one in ranges:
+        rim = np.vstack([one.rim, one.rim[:1]]) if one.kind == "cone" else np.vstack([one.centre, one.rim, one.centre])
+        segments = np.concatenate([np.stack([rim[:-1], rim[1:]], axis=1), [[one.centre, one.tip]]])
         shade = np.tile(np.array(AMBER, dtype=float), (len(segments), 2, 1))
-        shade[-3 if met.side == "upper" else 0 :][:3] = RED
+        shade[-1] = RED
+        points.append(segments)
         colors.append(shade)
     return (np.concatenate(points), np.concatenate(colors)) if points else NONE
 
 
-def _arc(view: Any, met: Any, low: float, high: float, size: float) -> np.ndarray:
-    """Return an arc (S, 2, 3) about the joint's axis from the lower to the upper limit, with spokes at both ends."""
-    skeleton, frames = view.skeleton, view.frames
-    centre = frames.position(met.joint)
-    axis = ps.jacobian(skeleton, view.pose, met.joint, rows="rotation")[:, met.dof]
-    axis = axis / max(float(np.linalg.norm(axis)), 1e-12)
-    along = _bone_direction(skeleton, frames, met.joint)
-    across = along - (along @ axis) * axis
-    if np.linalg.norm(across) < 0.2:  # a twist about the bone: any direction across it will do
-        across = np.cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))])
-    u = across / np.linalg.norm(across)
-    v = np.cross(axis, u)
-    angles = np.linspace(low, high, 25) - met.value
-    radius = 0.17 * size
-    rim = centre + radius * (np.cos(angles)[:, None] * u + np.sin(angles)[:, None] * v)
-    ends = np.stack([np.stack([centre, rim[0]]), np.stack([rim[-1], centre])])
-    return np.concatenate([ends[:1], np.stack([rim[:-1], rim[1:]], axis=1), ends[1:]])
-
-
-def _bone_direction(skeleton: ps.Skeleton, frames: Any, joint: str) -> np.ndarray:
-    """Return the direction (3,) of a joint's bone: to its first child, or to its first site."""
-    places = [frames.position(j.name) for j in skeleton.joints if j.parent == joint]
-    places += [frames.position(s.name) for s in skeleton.sites if s.joint == joint]
-    for place in places:
-        offset = place - frames.position(joint)
-        if np.linalg.norm(offset) > 1e-6:
-            return offset / np.linalg.norm(offset)
-    return frames.rotation_matrix(joint)[:, 0]
+def levels_of(view: Any) -> dict[str, tuple[int, int, int]]:
+    """Return the colour of every joint at a limit: red where the limit is in the way of a goal, amber elsewhere."""
+    blocked = {joint_of(view.skeleton, block.dof) for block in view.blocking}
+    return {met.joint: RED if met.joint in blocked else AMBER for met in view.limits}
 
 
 def circle_of(view: Any) -> Lines:
@@ -82,15 +101,48 @@ def circle_of(view: Any) -> Lines:
     return np.stack([rim[:-1], rim[1:]], axis=1), np.repeat(color[:, None], 2, axis=1)
 
 
-def misses_of(view: Any) -> Lines:
-    """Draw a red line from every handle that is not where it should be to its target."""
-    lines = []
+def misses_of(view: Any) -> list[Miss]:
+    """Return the handles that are held firmly and still are not where, or turned as, they should be."""
+    out = []
     for handle in view.handles:
-        if handle.mode != "orientation" and (handle.hold == "pinned" or view.active == handle.body):
-            place = view.frames.position(handle.body)
-            if np.linalg.norm(place - handle.position) > 2e-3:
-                lines.append((place, handle.position))
-    if not lines:
-        return NONE
-    points = np.array(lines)
+        if handle.hold != "pinned" and view.active != handle.body:
+            continue
+        place, turn = view.frames.position(handle.body), view.frames.rotation_matrix(handle.body)
+        target = handle.position if handle.mode != "orientation" else place
+        away = float(np.linalg.norm(place - target))
+        cosine = 0.5 * (np.trace(turn.T @ handle.rotation) - 1.0)
+        angle = float(np.arccos(np.clip(cosine, -1.0, 1.0))) if handle.mode != "position" else 0.0
+        told = [amount(away)] if away > MISSED else []
+        told += [amount(angle, angle=True)] if angle > MISSED_TURN else []
+        if told:
+            out.append(Miss(handle.body, place, target, ", ".join(told)))
+    return out
+
+
+def miss_lines(misses: list[Miss]) -> Lines:
+    """Draw a red line from every handle that misses to its target."""
+    points = np.array([(miss.place, miss.target) for miss in misses]).reshape(-1, 2, 3)
     return points, np.tile(np.array(RED, dtype=float), (len(points), 2, 1))
+
+
+def markers_of(view: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return a line (M, 2, 3) from every marker of the take that a site is named after to that site, and colours."""
+    markers = view.timeline.markers
+    if markers is None or not len(markers):
+        return np.zeros((0, 2, 3)), np.zeros((0, 2, 3))
+    known = set(view.skeleton.site_names)
+    lines = [
+        (place, view.frames.position(name))
+        for name, place in zip(markers.names, marker_places(view), strict=True)
+        if name in known and np.isfinite(place).all()
+    ]
+    points = np.array(lines).reshape(-1, 2, 3)
+    return points, np.tile(np.array([[[230, 57, 70], [244, 162, 97]]], dtype=float), (len(points), 1, 1))
+
+
+def marker_places(view: Any) -> np.ndarray:
+    """Return where the take's markers (M, 3) [m] are at this frame, NaN where unseen."""
+    markers = view.timeline.markers
+    if markers is None or not len(markers):
+        return np.zeros((0, 3))
+    return markers.positions[min(round(view.timeline.frame), len(markers) - 1)]

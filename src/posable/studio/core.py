@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from .timeline import Timeline
 from .words import AtLimit, limits_met
 
 FRAME = 1.0 / 60.0  # [s] between frames while playing
+ONE_CHANGE = 1.5  # [s] within which two steps of one slider are one change
 CALM = 0.12  # [s] without a new target until what takes longer is worked out: what blocks, the curves
 
 
@@ -31,6 +33,8 @@ class State:
     pose: np.ndarray
     handles: tuple[Handle, ...]
     timeline: Timeline
+    rest: np.ndarray
+    strength: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,7 @@ class View:
     limb: LimbView | None
     timeline: Timeline
     settings: Settings
+    strength: dict[str, float]  # of the joints that a person made stronger or weaker than they are
     calm: bool  # nothing is being dragged or played: what takes longer has been worked out
 
 
@@ -98,7 +103,9 @@ class Core:
                 take is not None and self.settings.home == "relaxed"
             ):  # a take's rest is its T-pose: nobody relaxes into it
                 self.settings = replace(self.settings, home="drag")
-            self.engine = Engine(skeleton, self.settings)
+            self.rest: np.ndarray = np.array(skeleton.rest)
+            self.strength: dict[str, float] = {}
+            self.engine = self._new_engine()
             self.history.forget()
             self.active: str | None = None
             self.selected: str | None = None
@@ -110,8 +117,10 @@ class Core:
             self.start = self.pose
             self.frames = ps.forward(skeleton, self.pose)
             self.handles = default_handles(skeleton, self.frames)
-            self._last_target = 0.0
-            self._stale = True
+            self.dragged: str | None = None  # the handle that the last answer was for
+            self._doing: str | None = None
+            self._last_target = self._did = 0.0
+            self._stale = self._busy = True
         self._changed()
 
     def open_path(self, path: str | Path, *, watch: bool = False) -> None:
@@ -141,6 +150,9 @@ class Core:
 
     # -------------------------------------------------------------------------------------------------- the pose
 
+    def _new_engine(self, settings: Settings | None = None) -> Engine:
+        return Engine(self.skeleton, settings or self.settings, self.rest, self.strength)
+
     def _place(self, pose: np.ndarray) -> None:
         self.pose = np.array(pose)
         self.frames = ps.forward(self.skeleton, self.pose)
@@ -155,15 +167,21 @@ class Core:
     def _set(self, pose: np.ndarray) -> None:
         self._place(pose)
         self._snap_handles()
-        self.answer, self.ghost, self.start = None, None, self.pose
+        self.answer, self.ghost, self.start, self.blocking = None, None, self.pose, ()
 
     # ----------------------------------------------------------------------------------------------- undo and redo
 
     def _state(self) -> State:
-        return State(self.pose, self.handles, replace(self.timeline, playing=False))
+        return State(self.pose, self.handles, replace(self.timeline, playing=False), self.rest, self.strength)
 
-    def _remember(self) -> None:
-        self.history.remember(self._state())
+    def _remember(self, doing: str | None = None) -> None:
+        """Keep what is now, for undo. Many small steps (of a slider) of `doing` one thing are undone as one."""
+        now = time.perf_counter()
+        again = doing is not None and doing == self._doing and now - self._did < ONE_CHANGE
+        if not again:
+            self.history.remember(self._state())
+        self._doing, self._did = doing, now
+        self._last_target, self._stale = now, True
 
     def undo(self) -> bool:
         """Take back the last change."""
@@ -180,7 +198,9 @@ class Core:
             return False
         self._place(state.pose)
         self.handles, self.timeline = state.handles, state.timeline
-        self.active, self.answer, self.ghost, self.start, self._stale = None, None, None, self.pose, True
+        self.rest, self.strength = state.rest, state.strength
+        self.active, self.answer, self.ghost, self.start, self.blocking = None, None, None, self.pose, ()
+        self._doing, self._stale = None, True
         self._changed()
         return True
 
@@ -194,7 +214,8 @@ class Core:
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
                 self.selected, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
                 limits_met(self.skeleton, self.pose), self.blocking,
-                self.curves, limb, self.timeline, self.settings, self.active is None and not self.timeline.playing,
+                self.curves, limb, self.timeline, self.settings, self.strength,
+                self.active is None and not self._busy and not self.timeline.playing,
             )  # fmt: skip
 
     def limb_view(self, name: str) -> LimbView | None:
@@ -234,7 +255,7 @@ class Core:
 
     def warm_up(self) -> None:
         """Compile what the first drag needs (once per machine, some 20 s) and leave everything as it is."""
-        engine = Engine(self.skeleton, self.settings)
+        engine = self._new_engine()
         engine.settle(self.handles, self.handles[0].body if self.handles else None, self.pose)
         engine.solve(self.handles, {h.body for h in self.handles}, self.pose)
         for limb in list(self.limbs.values())[:1]:

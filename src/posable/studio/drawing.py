@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import viser
@@ -10,75 +10,40 @@ import viser
 import posable as ps
 
 from .body import bind_pose, body_of, has_body
-from .shapes import Shape, bone, quaternions, sphere, towards, transforms
+from .glow import Cover
+from .mover import Mover
+from .shapes import Shape, bone, quaternions, sphere, towards
 
-STILL = 2e-5  # [m] and of a quaternion: nobody sees less
 BONE, JOINT, ROBOT, SKIN = (206, 212, 222), (120, 133, 153), (214, 218, 224), (196, 190, 184)
-
-
-class Mover:
-    """Moves nodes of the scene, and only those that have moved: a node that stays costs a comparison, not a message."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.positions, self.turns = np.zeros((0, 3)), np.zeros((0, 4))
-
-    def move(self, nodes: list[Any], positions: np.ndarray, turns: np.ndarray) -> None:
-        """Bring nodes to positions (B, 3) [m] and quaternions (B, 4), w first."""
-        if len(nodes) != len(self.nodes) or any(a is not b for a, b in zip(nodes, self.nodes, strict=True)):
-            self.nodes = list(nodes)
-            self.positions, self.turns = np.full(positions.shape, np.inf), np.full(turns.shape, np.inf)
-        far = np.abs(positions - self.positions).max(axis=1, initial=0.0) > STILL
-        turned = np.abs(turns - self.turns).max(axis=1, initial=0.0) > STILL
-        for k in np.flatnonzero(far):
-            nodes[k].position = positions[k]
-        for k in np.flatnonzero(turned):
-            nodes[k].wxyz = turns[k]
-        self.positions[far], self.turns[turned] = positions[far], turns[turned]
 
 
 class Drawn:
     """Nodes of the scene that move with the frames of a figure: skinned surfaces and rigid ones.
 
     A skin hangs on its anchor, one of its bones, and its other bones move against that one: so a hand whose fingers are
-    still is two messages, not eighteen.
+    still is two messages, not eighteen. A rigid node may hang on a skin's node, and then need not be moved at all.
     """
 
     def __init__(self) -> None:
         self.skins: list[tuple[Any, tuple[str, ...], str | None]] = []
         self.rigid: list[tuple[Any, str]] = []
+        self.covers: list[Cover] = []
         self.mover = Mover()
+        self._plan: Plan | None = None
 
     def show(self, frames: Any) -> None:
         """Move everything to where the frames are."""
-        nodes: list[Any] = []
-        of: list[str] = []
-        against: list[str | None] = []
-        for mesh, bones, anchor in self.skins:
-            if anchor is not None:
-                nodes.append(mesh)
-                of.append(anchor)
-                against.append(None)
-            nodes += mesh.bones
-            of += bones
-            against += [anchor] * len(bones)
-        for node, name in self.rigid:
-            nodes.append(node)
-            of.append(name)
-            against.append(None)
-        if not nodes:
+        if self._plan is None:
+            self._plan = plan_of(self.skins, self.rigid)
+        plan = self._plan
+        if not plan.nodes:
             return
-        names = tuple(dict.fromkeys(of))
-        where = {name: k for k, name in enumerate(names)}
-        positions, turns = transforms(frames, names)
-        rows = np.array([where[name] for name in of])
-        base = np.array([-1 if name is None else where[name] for name in against])
-        place, turn = positions[rows], turns[rows]
-        local = base >= 0
-        back = np.swapaxes(turns[base[local]], 1, 2)
-        place[local] = (back @ (place[local] - positions[base[local]])[..., None])[..., 0]
-        turn[local] = back @ turn[local]
-        self.mover.move(nodes, place, quaternions(turn))
+        positions, turns = frames.many(plan.names)
+        place, turn = positions[plan.rows], turns[plan.rows]
+        back = np.swapaxes(turns[plan.base], 1, 2)
+        place[plan.local] = (back @ (place[plan.local] - positions[plan.base])[..., None])[..., 0]
+        turn[plan.local] = back @ turn[plan.local]
+        self.mover.move(plan.nodes, place, quaternions(turn))
 
     def visible(self, yes: bool) -> None:
         """Show or hide everything."""
@@ -90,7 +55,34 @@ class Drawn:
         self.visible(False)
         for node, _ in self.rigid:
             node.remove()
-        self.rigid = []
+        self.rigid, self._plan = [], None
+
+
+class Plan(NamedTuple):
+    """Which frame each node follows (rows of `names`), and for the nodes `local`, against which (`base`)."""
+
+    nodes: list[Any]
+    names: tuple[str, ...]
+    rows: np.ndarray
+    local: np.ndarray
+    base: np.ndarray
+
+
+def plan_of(skins: list[tuple[Any, tuple[str, ...], str | None]], rigid: list[tuple[Any, str]]) -> Plan:
+    """Return how the nodes of a figure follow its frames."""
+    follows: list[tuple[Any, str, str | None]] = []
+    for mesh, bones, anchor in skins:
+        if anchor is not None:
+            follows.append((mesh, anchor, None))
+        follows += [(node, name, anchor) for node, name in zip(mesh.bones, bones, strict=True) if name != anchor]
+    follows += [(node, name, None) for node, name in rigid]
+    names = tuple(dict.fromkeys(name for _, *pair in follows for name in pair if name is not None))
+    where = {name: k for k, name in enumerate(names)}
+    local = np.array([k for k, (_, _, anchor) in enumerate(follows) if anchor is not None], dtype=int)
+    return Plan(
+        [node for node, _, _ in follows], names, np.array([where[name] for _, name, _ in follows], dtype=int), local,
+        np.array([where[follows[k][2] or ""] for k in local], dtype=int),
+    )  # fmt: skip
 
 
 def draw(
@@ -122,16 +114,25 @@ def _dressed(
     out: Drawn, scene: viser.SceneApi, root: str, skeleton: ps.Skeleton, detail: float, tint: Any, style: dict
 ) -> None:
     bind = ps.forward(skeleton, bind_pose(skeleton))
+    heads: dict[str, str] = {}  # the first skin on each anchor: what has no other bone hangs on it and moves with it
     for skin in body_of(skeleton, detail=detail):
-        positions, turns = transforms(bind, skin.bones)
+        positions, turns = bind.many(skin.bones)
         vertices = skin.vertices
+        out.covers.append(Cover(vertices, skin.faces, skin.bones, skin.weights, positions, turns))
         if skin.anchor is not None:
             middle, frame = bind.position(skin.anchor), bind.rotation_matrix(skin.anchor)
             vertices, positions, turns = (vertices - middle) @ frame, (positions - middle) @ frame, frame.T @ turns
+        if skin.bones == (skin.anchor,) and skin.anchor in heads:
+            name = f"{heads[skin.anchor]}/{skin.name}"
+            scene.add_mesh_simple(name, vertices, skin.faces, color=tint or skin.color, **style)
+            continue
+        name = f"{root}/{skin.name}"
         mesh = scene.add_mesh_skinned(
-            f"{root}/{skin.name}", vertices, skin.faces, bone_wxyzs=quaternions(turns), bone_positions=positions,
+            name, vertices, skin.faces, bone_wxyzs=quaternions(turns), bone_positions=positions,
             skin_weights=skin.weights, color=tint or skin.color, **style,
         )  # fmt: skip
+        if skin.anchor is not None:
+            heads[skin.anchor] = name
         out.skins.append((mesh, skin.bones, skin.anchor))
 
 
@@ -145,10 +146,12 @@ def _character(out: Drawn, scene: viser.SceneApi, name: str, mesh: Any, color: A
     weights = np.zeros((len(mesh.vertices), len(mesh.joints)))
     for k in range(mesh.bones.shape[1]):
         np.add.at(weights, (np.arange(len(weights)), mesh.bones[:, k]), mesh.weights[:, k])
+    vertices, positions = mesh.vertices / scale, bind[:, :3, 3] / scale
     node = scene.add_mesh_skinned(
-        name, mesh.vertices / scale, mesh.faces, bone_wxyzs=quaternions(turns), bone_positions=bind[:, :3, 3] / scale,
+        name, vertices, mesh.faces, bone_wxyzs=quaternions(turns), bone_positions=positions,
         skin_weights=weights, color=color, side="double", **style,
     )  # fmt: skip
+    out.covers.append(Cover(vertices, mesh.faces, tuple(mesh.joints), weights, positions, turns))
     out.skins.append((node, tuple(mesh.joints), None))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +47,9 @@ class Engine:
     """Two solvers on the same goals. `settle` packs the goals anew; `solve` moves the targets and answers."""
 
     skeleton: ps.Skeleton
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings
+    rest: np.ndarray  # (n,)
+    strength: Mapping[str, float]  # of joints: how strongly they stay, 1 where nothing is said
     main: Any = None
     ghost: Any = None
     goals: list[Any] = field(default_factory=list)
@@ -57,8 +60,8 @@ class Engine:
         """Pack the goals of the handles for solves that start at `pose` (n,)."""
         s = self.settings
         share = {"drag": 0.0, "relaxed": RELAX, "rest": 1.0}[s.home]
-        home = relaxed(self.skeleton, pose, share)
-        self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton))
+        home = relaxed(self.skeleton, pose, share, self.rest)
+        self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton, self.strength))
         self.main = self._session(s.solver, pose)
         self.ghost, self.ghost_error = None, ""
         if s.ghost is not None:

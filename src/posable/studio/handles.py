@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,18 +106,17 @@ def _named_ends(skeleton: ps.Skeleton) -> list[str]:
     found: list[str] = []
     for pattern in _ENDS:
         hits = [n for n in skeleton.names if re.search(pattern, _plain(n), re.IGNORECASE) and not _SMALL.search(n)]
-        found += [n for n in hits if not any(o != n and _below(skeleton, n, o) for o in hits)]
+        found += [n for n in hits if not set(below_of(skeleton, n)) & set(hits)]
     return found if len(found) >= 3 else []
 
 
-def _below(skeleton: ps.Skeleton, above: str, name: str) -> bool:
-    """Say whether a joint hangs below another."""
-    parent = skeleton.joint(name).parent
-    while parent is not None:
-        if parent == above:
-            return True
-        parent = skeleton.joint(parent).parent
-    return False
+def below_of(skeleton: ps.Skeleton, joint: str) -> tuple[str, ...]:
+    """Return every joint that hangs on a joint, directly or not."""
+    found = {joint}
+    for other in skeleton.joints:  # parents come first
+        if other.parent in found:
+            found.add(other.name)
+    return tuple(name for name in skeleton.names if name in found and name != joint)
 
 
 def _leaves(skeleton: ps.Skeleton) -> list[str]:
@@ -172,9 +171,9 @@ def goals_of(
     return out
 
 
-def relaxed(skeleton: ps.Skeleton, pose: np.ndarray, share: float) -> np.ndarray:
-    """Return a pose (n,) a share of the way to rest; where a free root is and which way it faces stays."""
-    out = pose + share * (skeleton.rest - pose)
+def relaxed(skeleton: ps.Skeleton, pose: np.ndarray, share: float, rest: np.ndarray) -> np.ndarray:
+    """Return a pose (n,) a share of the way to `rest` (n,); where a free root is and which way it faces stays."""
+    out = pose + share * (rest - pose)
     root = skeleton.joints[0]
     if root.motion.size == 6:
         kept = skeleton.index(root.name)
@@ -187,10 +186,11 @@ def relaxed(skeleton: ps.Skeleton, pose: np.ndarray, share: float) -> np.ndarray
     return out
 
 
-def effort_of(skeleton: ps.Skeleton) -> np.ndarray:
+def effort_of(skeleton: ps.Skeleton, strength: Mapping[str, float]) -> np.ndarray:
     """Return how unwillingly (n,) each degree of freedom moves: by the share of the figure that hangs on it.
 
-    So an arm reaches before the trunk leans, and the trunk leans before the whole figure moves.
+    So an arm reaches before the trunk leans, and the trunk leans before the whole figure moves. It is multiplied by the
+    joint's own gain and by the strength that a person gave it.
     """
     share = {joint.name: max(float(joint.mass), 0.0) for joint in skeleton.joints}
     if not sum(share.values()) > 0.0:
@@ -201,5 +201,5 @@ def effort_of(skeleton: ps.Skeleton) -> np.ndarray:
             share[joint.parent] += share[joint.name]
     out = np.ones(skeleton.size)
     for joint in skeleton.joints:
-        out[skeleton.index(joint.name)] = 0.25 + 6.0 * share[joint.name] / total
-    return out
+        out[skeleton.index(joint.name)] = (0.25 + 6.0 * share[joint.name] / total) * strength.get(joint.name, 1.0)
+    return out * skeleton.gain

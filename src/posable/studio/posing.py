@@ -12,9 +12,11 @@ import numpy as np
 import posable as ps
 
 from .core import CALM, Core
-from .engine import Engine
-from .handles import HOLDS, MODES, checked_target, default_handles, handle_at
+from .handles import HOLDS, MODES, below_of, checked_target, default_handles, handle_at
 from .limbs import with_elbow_near
+
+PICKED = 0.045  # of the figure's size: how near to a joint or site one has to click
+WEAKEST, STRONGEST = 0.03, 30.0  # times as strong as it was
 
 
 class Posing(Core):
@@ -54,6 +56,7 @@ class Posing(Core):
                 for name, (position, rotation) in wanted.items():
                     self._follow(name, position, rotation)
                 self._last_target, self._stale, did = time.perf_counter(), True, True
+                self._doing = None
             if released:
                 self._settle_handles()
                 did = True
@@ -69,8 +72,9 @@ class Posing(Core):
     def _follow(self, name: str, position: np.ndarray | None, rotation: np.ndarray | None) -> None:
         if self.active != name:
             self._remember()
-            self.active, self.start = name, self.pose
-            self.engine = Engine(self.skeleton, self.settings)
+            self.active, self.start, self.blocking = name, self.pose, ()
+            self.dragged = name if name not in self.limbs else None
+            self.engine = self._new_engine()
             self.engine.settle(self.handles, name if name not in self.limbs else None, self.pose)
         if name in self.limbs:
             if position is not None:
@@ -99,7 +103,7 @@ class Posing(Core):
     def _reflect(self) -> None:
         """Work out what takes longer: which limits are in the way, and how both solvers came here."""
         with self._lock:
-            self._stale = False
+            self._stale = self._busy = False
             self.blocking, self.curves = (), {}
             if self.answer is not None and self.engine.main is not None:
                 self.blocking = self.engine.blocking() if not self.answer.ok else ()
@@ -121,16 +125,18 @@ class Posing(Core):
         bodies = (*self.skeleton.names, *self.skeleton.site_names)
         if body not in bodies or hold not in (None, *HOLDS) or mode not in (None, *MODES):
             return False
-        if weight is not None and not 0.0 < weight <= 1e4:
+        if (weight is not None and not 0.0 < weight <= 1e4) or (priority is not None and not 0 <= priority <= 9):
             return False
         changes = {"hold": hold, "mode": mode, "weight": weight, "priority": priority}
+        given = {key: value for key, value in changes.items() if value is not None}
         with self._lock:
-            self._remember()
+            self._remember(f"{'/'.join(given)} of {body}")
             if all(h.body != body for h in self.handles):
                 self.handles = (*self.handles, handle_at(self.frames, body, hold="pinned"))
-            given = {key: value for key, value in changes.items() if value is not None}
             self.handles = tuple(replace(h, **given) if h.body == body else h for h in self.handles)
-            self.active, self._stale = None, True
+            self.active = None
+            if self.answer is not None and not self.answer.ok and given.keys() & {"weight", "priority"}:
+                self._solve_again()
         self._changed()
         return True
 
@@ -155,19 +161,23 @@ class Posing(Core):
         self._changed()
         return True
 
-    def pick(self, origin: Any, direction: Any, within: float = 0.09) -> str | None:
-        """Return the joint or handle nearest to a ray, where one is within so many metres of it, and select it."""
-        ray = np.asarray(direction, dtype=float)
-        ray = ray / max(float(np.linalg.norm(ray)), 1e-12)
-        best, least = None, within
-        for body in (*[h.body for h in self.handles], *self.skeleton.names):
-            offset = self.frames.position(body) - np.asarray(origin, dtype=float)
-            away = float(np.linalg.norm(offset - (offset @ ray) * ray))
-            if offset @ ray > 0 and away < least - 1e-9:
-                best, least = body, away
-        if best is not None:
-            self.select(best)
-        return best
+    def pick(self, origin: Any, direction: Any) -> str | None:
+        """Return the joint or site nearest to a ray, where one is near, and select it; of two, the one in front."""
+        target = checked_target(origin, None), checked_target(direction, None)
+        if target[0] is None or target[1] is None:
+            return None
+        eye, ray = np.array(origin, dtype=float), np.array(direction, dtype=float)
+        names = (*self.skeleton.names, *self.skeleton.site_names)
+        places = self.frames.many(names)[0]
+        size = float(np.linalg.norm(np.ptp(places, axis=0)))
+        depth = (places - eye) @ ray / max(float(ray @ ray), 1e-12)
+        away = np.linalg.norm(places - eye - depth[:, None] * ray, axis=1)
+        near = np.flatnonzero((depth > 0) & (away < PICKED * size))
+        if not len(near):
+            return None
+        best = min(near, key=lambda k: away[k] + 0.2 * depth[k] * float(np.linalg.norm(ray)))
+        self.select(names[best])
+        return names[best]
 
     # ------------------------------------------------------------------------------------------------- the pose
 
@@ -181,12 +191,11 @@ class Posing(Core):
                 value = float(np.clip(value, self.skeleton.lower[dof], self.skeleton.upper[dof]))
             if abs(self.pose[dof] - value) < 1e-12:
                 return True
-            if self.active != f"dof {name}":
-                self._remember()
+            self._remember(f"dof {name}")
             pose = self.pose.copy()
             pose[dof] = value
             self._set(pose)
-            self.active = f"dof {name}"
+            self._busy = True
         self._changed()
         return True
 
@@ -202,11 +211,41 @@ class Posing(Core):
         return True
 
     def reset(self) -> None:
-        """Stand at rest again, with the handles that the figure began with."""
+        """Stand at rest again, with every handle that the figure began with, held as it is now."""
         with self._lock:
             self._remember()
-            self._set(self.skeleton.rest.copy())
-            self.handles = default_handles(self.skeleton, self.frames)
+            self._set(self.rest.copy())
+            own = {h.body for h in self.handles}
+            lost = [h for h in default_handles(self.skeleton, self.frames) if h.body not in own]
+            self.handles = (*self.handles, *lost)
+        self._changed()
+
+    def set_rest(self, *, own: bool = False) -> None:
+        """Take the pose on screen for the rest pose, or with `own` the figure's own again: drags relax towards it."""
+        with self._lock:
+            self._remember()
+            self.rest = np.array(self.skeleton.rest if own else self.pose)
+        self._changed()
+
+    def set_strength(self, joint: str, strength: float, *, below: bool = False) -> bool:
+        """Make a joint, `below` also those that hang on it, so many times as strong: stronger ones stay longer."""
+        if joint not in self.skeleton.names or not WEAKEST <= strength <= STRONGEST:
+            return False
+        with self._lock:
+            self._remember(f"strength of {joint}")
+            joints = (joint, *below_of(self.skeleton, joint)) if below else (joint,)
+            changed = {**self.strength, **dict.fromkeys(joints, float(strength))}
+            self.strength = {name: value for name, value in changed.items() if value != 1.0}
+            self._solve_again()
+        self._changed()
+        return True
+
+    def clear_strength(self) -> None:
+        """Make every joint as strong as it was."""
+        with self._lock:
+            self._remember()
+            self.strength = {}
+            self._solve_again()
         self._changed()
 
     # --------------------------------------------------------------------------------------------------- solving
@@ -224,27 +263,36 @@ class Posing(Core):
                 self._try(changes[key])
         with self._lock:
             old, self.settings = self.settings, replace(self.settings, **changes)
-            self.engine = Engine(self.skeleton, self.settings)
-            start = self.start if self.answer is not None else self.pose
-            try:
-                self.engine.settle(self.handles, None, start)
-                self.answer, self.ghost = self.engine.solve(self.handles, set(), start)
-            except ps.PosableError as error:
-                self.settings, self.engine = old, Engine(self.skeleton, old)
-                self.say(str(error), "bad")
+            if not self._solve_again(first=True):
+                self.settings, self.engine = old, self._new_engine(old)
                 self._changed()
                 return False
-            if np.isfinite(self.answer.pose).all():
-                self._place(self.answer.pose)
-            self.active, self._stale = None, True
             if self.engine.ghost_error:
                 self.say(self.engine.ghost_error, "bad")
         self._wake.set()
         self._changed()
         return True
 
+    def _solve_again(self, *, first: bool = False) -> bool:
+        """Solve the last drag again from where it began, with what changed since; `first`, even if there was none."""
+        self.active, self._stale = None, True
+        if self.answer is None and not first:
+            return True
+        start = self.start if self.answer is not None else self.pose
+        engine = self._new_engine()
+        try:
+            engine.settle(self.handles, self.dragged if self.answer is not None else None, start)
+            self.answer, self.ghost = engine.solve(self.handles, set(), start)
+        except ps.PosableError as error:
+            self.say(str(error), "bad")
+            return False
+        self.engine = engine
+        if np.isfinite(self.answer.pose).all():
+            self._place(self.answer.pose)
+        return True
+
     def _try(self, solver: str) -> None:
-        engine = Engine(self.skeleton, replace(self.settings, solver=solver, ghost=None, iterations=1))
+        engine = self._new_engine(replace(self.settings, solver=solver, ghost=None, iterations=1))
         with contextlib.suppress(ps.PosableError):
             engine.settle(self.handles, None, self.pose)
             engine.solve(self.handles, set(), self.pose)

@@ -16,17 +16,18 @@ from .panels.limb import limb
 from .panels.pose import pose
 from .panels.solver import solver
 from .panels.status import status
+from .panels.strength import strength
 from .panels.time import time as player
 from .scene import Stage
 from .session import Session, View
 
 PANELS = {  # a new panel is a file in panels/ and a line here
-    "Pose": pose,
-    "Solver": solver,
-    "Limb": limb,
-    "Joints": joints,
-    "Time": player,
-    "Files": files,
+    "Pose": (pose,),
+    "Solver": (solver,),
+    "Limb": (limb,),
+    "Joints": (strength, joints),
+    "Time": (player,),
+    "Files": (files,),
 }
 FAST = 0.25  # [s] within which a page with a GPU draws a small picture and sends it
 PACE = 0.1  # [s] between refreshes of the panels; the figure itself is sent at once
@@ -67,9 +68,9 @@ class Studio:
         gui.add_html(SMOOTH)
         refreshers = [status(gui, self.session)]
         tabs = gui.add_tab_group()
-        for label, panel in PANELS.items():
+        for label, panels in PANELS.items():
             with tabs.add_tab(label):
-                refreshers.append(panel(gui, self.session))
+                refreshers += [panel(gui, self.session) for panel in panels]
         gui.add_command("Undo", hotkey="Z", modifier="cmd/ctrl").on_trigger(self._undo)
         gui.add_command("Redo", hotkey="Z", modifier="cmd/ctrl+shift").on_trigger(self._redo)
         gui.add_command("Set a key", hotkey="K").on_trigger(self._set_key)

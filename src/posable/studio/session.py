@@ -72,10 +72,9 @@ class Session(Posing):
     def _take(self, what: str, pose: np.ndarray) -> bool:
         if not np.isfinite(pose).all():
             return False
-        if self.active != what:
-            self._remember()
+        self._remember(what)
         self._set(np.asarray(pose))
-        self.active = what
+        self._busy = True
         self._changed()
         return True
 

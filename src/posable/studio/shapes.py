@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 Shape = tuple[np.ndarray, np.ndarray]
@@ -97,12 +95,6 @@ def quaternions(matrices: np.ndarray) -> np.ndarray:
     largest = np.argmax(np.stack([options[k, :, k] for k in range(4)]), axis=0)
     best = options[largest, np.arange(len(m))]
     return best / np.linalg.norm(best, axis=-1, keepdims=True)
-
-
-def transforms(frames: Any, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions (B, 3) [m] and rotations (B, 3, 3) of named frames."""
-    turns = np.stack([frames.rotation_matrix(name) for name in names])
-    return np.stack([frames.position(name) for name in names]), turns
 
 
 def matrices_wxyz(wxyz: np.ndarray) -> np.ndarray:

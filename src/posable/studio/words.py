@@ -25,12 +25,16 @@ class AtLimit:
     value: float
 
 
+def joint_of(skeleton: ps.Skeleton, dof_name: str) -> str:
+    """Return the joint that a degree of freedom belongs to."""
+    return dof_name if dof_name in skeleton.names else dof_name.rpartition(".")[0]
+
+
 def slides(skeleton: ps.Skeleton, dof: int) -> bool:
     """Say whether a degree of freedom is a length, not an angle."""
     name = skeleton.dof_names[dof]
-    joint, _, part = name.rpartition(".")
-    owner = name if name in skeleton.names else joint
-    return part in _SLIDES or type(skeleton.joint(owner).motion).__name__ == "Prismatic"
+    part = name.rpartition(".")[2]
+    return part in _SLIDES or type(skeleton.joint(joint_of(skeleton, name)).motion).__name__ == "Prismatic"
 
 
 def limits_met(skeleton: ps.Skeleton, pose: np.ndarray) -> tuple[AtLimit, ...]:
@@ -41,8 +45,9 @@ def limits_met(skeleton: ps.Skeleton, pose: np.ndarray) -> tuple[AtLimit, ...]:
     out = []
     for dof in np.flatnonzero(low | high):
         name = skeleton.dof_names[dof]
-        joint = name if name in skeleton.names else name.rpartition(".")[0]
-        out.append(AtLimit(int(dof), name, joint, "lower" if low[dof] else "upper", float(pose[dof])))
+        out.append(
+            AtLimit(int(dof), name, joint_of(skeleton, name), "lower" if low[dof] else "upper", float(pose[dof]))
+        )
     return tuple(out)
 
 

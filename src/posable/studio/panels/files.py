@@ -10,7 +10,7 @@ import posable as ps
 
 from ..files import EXPORTS, LARGEST
 from ..session import Session, View
-from .widgets import Refresh
+from .widgets import Refresh, write
 
 
 def files(gui: viser.GuiApi, session: Session) -> Refresh:
@@ -53,9 +53,7 @@ def files(gui: viser.GuiApi, session: Session) -> Refresh:
     def refresh(view: View) -> None:
         scene = session.scene
         name = scene.name or view.skeleton.name
-        content = f"**{name}**: {len(view.skeleton.joints)} joints, {view.skeleton.size} degrees of freedom"
-        if text.content != content:
-            text.content = content
+        write(text, f"**{name}**: {len(view.skeleton.joints)} joints, {view.skeleton.size} degrees of freedom")
 
     return refresh
 

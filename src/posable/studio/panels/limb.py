@@ -6,7 +6,7 @@ import numpy as np
 import viser
 
 from ..session import Session, View
-from .widgets import Refresh, by_person, put
+from .widgets import Refresh, by_person, put, write
 
 NONE = "(none)"
 
@@ -43,10 +43,9 @@ def limb(gui: viser.GuiApi, session: Session) -> Refresh:
         swivel.disabled = view.limb is None
         if view.limb is not None:
             angle = (view.limb.swivel + np.pi) % (2.0 * np.pi) - np.pi
-            put(swivel, float(np.clip(round(np.degrees(angle) * 2.0) / 2.0, -180.0, 180.0)))
-            content = ranges_bar(view.limb.ranges, angle, view.limb.branches)
-            if bar.content != content:
-                bar.content = content
+            if view.calm:
+                put(swivel, float(np.clip(round(np.degrees(angle) * 2.0) / 2.0, -180.0, 180.0)))
+            write(bar, ranges_bar(view.limb.ranges, angle, view.limb.branches))
 
     return refresh
 

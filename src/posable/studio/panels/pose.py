@@ -6,18 +6,31 @@ import viser
 
 from ..handles import HOLDS, MODES
 from ..session import Session, View
-from .widgets import Refresh, by_person, put
+from .widgets import Refresh, by_person, put, write
 
 NOTHING: str = "(nothing)"
 
 
 def pose(gui: viser.GuiApi, session: Session) -> Refresh:
     """Add the buttons and the chosen handle's settings."""
-    edit = gui.add_button_group("Edit", ("Undo", "Redo", "Rest"))
+    edit = gui.add_button_group("Edit", ("Undo", "Redo"), hint="Ctrl-Z, Ctrl-Shift-Z")
+    rest = gui.add_button_group(
+        "Rest", ("Go", "Set", "Own"), hint="go to it; set it to this pose; the figure's own again"
+    )
 
     @edit.on_click
     def _(event: viser.GuiEvent) -> None:
-        {"Undo": session.undo, "Redo": session.redo, "Rest": session.reset}[event.target.value]()
+        {"Undo": session.undo, "Redo": session.redo}[event.target.value]()
+
+    @rest.on_click
+    def _(event: viser.GuiEvent) -> None:
+        if event.target.value == "Go":
+            session.reset()
+        else:
+            session.set_rest(own=event.target.value == "Own")
+            session.say(
+                "this is the rest pose now" if event.target.value == "Set" else "the rest pose is the figure's own"
+            )
 
     chosen = gui.add_dropdown(
         "Chosen", (NOTHING,), initial_value=NOTHING, hint="any joint or point; or click it in the scene"
@@ -72,7 +85,6 @@ def pose(gui: viser.GuiApi, session: Session) -> Refresh:
                 if view.selected is None
                 else f"**{view.selected}** has no handle yet: *Hold* makes one."
             )
-        if state.content != text:
-            state.content = text
+        write(state, text)
 
     return refresh

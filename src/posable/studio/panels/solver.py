@@ -8,7 +8,7 @@ import viser
 import posable as ps
 
 from ..session import Session, View
-from .widgets import Refresh, by_person, put
+from .widgets import Refresh, by_person, put, write
 
 NONE = "(none)"
 HOMES = {"relaxed": "relaxed", "as it was": "drag", "at rest": "rest"}
@@ -39,11 +39,8 @@ def solver(gui: viser.GuiApi, session: Session) -> Refresh:
         put(main, view.settings.solver)
         put(ghost, view.settings.ghost or NONE)
         put(limits, view.settings.limits)
-        text, picture = table_of(view), plot_of(view.curves)
-        if table.content != text:
-            table.content = text
-        if plot.content != picture:
-            plot.content = picture
+        write(table, table_of(view))
+        write(plot, plot_of(view.curves))
 
     return refresh
 

@@ -6,7 +6,7 @@ import viser
 
 from ..session import Session, View
 from ..words import in_the_way, standing
-from .widgets import Refresh
+from .widgets import Refresh, write
 
 WELCOME = (
     "**Drag a handle.** The whole figure follows; feet are pinned, the rest is held gently.\n\n"
@@ -19,9 +19,7 @@ def status(gui: viser.GuiApi, session: Session) -> Refresh:
     text = gui.add_markdown(WELCOME)
 
     def refresh(view: View) -> None:
-        content = words_for(view)
-        if text.content != content:
-            text.content = content
+        write(text, words_for(view))
 
     return refresh
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import viser
 
 from ..session import Session, View
-from .widgets import Refresh, by_person, put
+from .widgets import Refresh, by_person, put, write
 
 
 def time(gui: viser.GuiApi, session: Session) -> Refresh:
@@ -70,8 +70,6 @@ def time(gui: viser.GuiApi, session: Session) -> Refresh:
             if line.take is not None
             else ""
         )
-        content = take + (f"Keys at {marks}." if marks else "No keys yet." if not take else "")
-        if text.content != content:
-            text.content = content
+        write(text, take + (f"Keys at {marks}." if marks else "No keys yet." if not take else ""))
 
     return refresh

@@ -20,6 +20,12 @@ def by_person(change: Callable[[Any], Any]) -> Callable[[Any], None]:
     return callback
 
 
+def write(text: Any, content: str) -> None:
+    """Set a text where it differs."""
+    if text.content != content:
+        text.content = content
+
+
 def put(widget: Any, value: Any) -> None:
     """Set a widget where its value differs."""
     if widget.value != value:

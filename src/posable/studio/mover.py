@@ -1,0 +1,67 @@
+"""Moving nodes of the scene: only those that have moved, and each for as little as a message costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+STILL = 1e-4  # [m] and of a quaternion: a tenth of a millimetre, which nobody sees
+
+try:
+    from viser import _messages as messages
+except ImportError:  # another viser: its own setters do the same, slower
+    messages = None
+
+
+class Mover:
+    """Moves nodes of the scene, and only those that have moved: a node that stays costs a comparison, not a message."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.positions, self.turns = np.zeros((0, 3)), np.zeros((0, 4))
+
+    def move(self, nodes: list[Any], positions: np.ndarray, turns: np.ndarray | None = None) -> None:
+        """Bring nodes to positions (B, 3) [m] and, where given, to quaternions (B, 4), w first."""
+        if len(nodes) != len(self.nodes) or any(a is not b for a, b in zip(nodes, self.nodes, strict=True)):
+            self.nodes = list(nodes)
+            self.positions, self.turns = np.full((len(nodes), 3), np.inf), np.full((len(nodes), 4), np.inf)
+        far = np.abs(positions - self.positions).max(axis=1, initial=0.0) > STILL
+        for k in np.flatnonzero(far):
+            set_position(nodes[k], positions[k])
+        self.positions[far] = positions[far]
+        if turns is not None:
+            turned = np.abs(turns - self.turns).max(axis=1, initial=0.0) > STILL
+            for k in np.flatnonzero(turned):
+                set_turn(nodes[k], turns[k])
+            self.turns[turned] = turns[turned]
+
+
+def set_position(node: Any, position: np.ndarray) -> None:
+    """Put a node or a bone somewhere. As `node.position = position` without the comparison that takes most of it."""
+    impl = getattr(node, "_impl", None)
+    if messages is None or impl is None:
+        node.position = position
+    elif hasattr(impl, "bone_index"):
+        impl.position[:] = position
+        impl.mesh_impl.api._queue_scene_message(
+            messages.SetBonePositionMessage(impl.name, impl.bone_index, tuple(position.tolist()))
+        )
+    else:
+        impl.position[:] = position
+        impl.api._queue_scene_message(messages.SetPositionMessage(impl.name, tuple(position.tolist())))
+
+
+def set_turn(node: Any, wxyz: np.ndarray) -> None:
+    """Turn a node or a bone. As `node.wxyz = wxyz` without the comparison that takes most of it."""
+    impl = getattr(node, "_impl", None)
+    if messages is None or impl is None:
+        node.wxyz = wxyz
+    elif hasattr(impl, "bone_index"):
+        impl.wxyz[:] = wxyz
+        impl.mesh_impl.api._queue_scene_message(
+            messages.SetBoneOrientationMessage(impl.name, impl.bone_index, tuple(wxyz.tolist()))
+        )
+    else:
+        impl.wxyz[:] = wxyz
+        impl.api._queue_scene_message(messages.SetOrientationMessage(impl.name, tuple(wxyz.tolist())))
