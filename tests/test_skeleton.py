@@ -101,7 +101,10 @@ FAULTS = {
     "negative mass": ([ps.Joint("a", ps.Revolute("x"), mass=-1)], "mass: expected"),
     "NaN mass": ([ps.Joint("a", ps.Revolute("x"), mass=np.nan)], "mass: expected"),
     "frozen count": ([ps.Joint("a", ps.Ball("xyz"), frozen=(True, False))], "frozen: expected True, False or 3"),
-    "the world's name": ([ps.Joint("world", ps.Fixed())], "joint 'world': that name is the world's own"),
+    "the world's name": (
+        [ps.Joint("world", ps.Fixed(), offset=(0, 0, 1))],
+        "joint 'world': that name is the world's own",
+    ),
     "one name for two dofs": (
         [ps.Joint("a", ps.Ball("zyx")), ps.Joint("a.z", ps.Revolute("x"), "a")],
         "'a.z' is one of the joints 'a' and 'a.z' at once",

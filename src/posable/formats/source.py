@@ -65,7 +65,7 @@ class Source:
 
     def unique(self, names: Iterable[str], kind: str) -> list[str]:
         """Return `names` without duplicates or blanks: the second `hand` becomes `hand_2`, with a warning."""
-        taken: set[str] = set()
+        taken: set[str] = {"world"} if kind == "joint" else set()  # that frame is there without a joint
         result, changed = [], []
         names = list(names)
         wanted = set(names)

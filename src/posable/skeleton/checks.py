@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posable.errors import did_you_mean
-from posable.kernels.joints import JointMotion
+from posable.kernels.joints import Fixed, JointMotion
 from posable.skeleton.joint import Joint, Site, frozen_of, limits_of, numbers_of, rotation_matrix, vector_of
 
 WORLD = "world"  # the frame that needs no joint
@@ -51,14 +51,21 @@ def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> lis
             hint = did_you_mean(site.joint, known)
             findings.append(f"site {site.name!r} is on the unknown joint {site.joint!r}{hint}")
         findings += [f"site {site.name!r}: {problem}" for problem in check_place(site.offset, site.rotation)]
-    findings += [
-        f"{kind} {WORLD!r}: that name is the world's own frame"
-        for kind, given in (("joint", names), ("site", site_names))
-        if WORLD in given
-    ]
+    if any(joint.name == WORLD and not is_world(joint) for joint in joints):
+        findings.append(f"joint {WORLD!r}: that name is the world's own frame")
+    if WORLD in site_names:
+        findings.append(f"site {WORLD!r}: that name is the world's own frame")
     if up not in (None, "y", "z"):
         findings.append(f"up: expected 'y', 'z' or None, got {up!r}")
     return findings
+
+
+def is_world(joint: Joint) -> bool:
+    """Return whether a joint is the world's own frame: a root that never moves, at the origin (many robots have it)."""
+    place = vector_of(joint.offset)
+    turn = rotation_matrix(joint.rotation)
+    at_origin = place is not None and turn is not None and not place.any() and np.array_equal(turn, np.eye(3))
+    return joint.parent is None and isinstance(joint.motion, Fixed) and at_origin
 
 
 def check_dof_names(joints: Sequence[Joint]) -> list[str]:
