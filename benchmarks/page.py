@@ -59,7 +59,8 @@ class Page:
         for row in kept:
             if len(row) != len(columns):
                 raise ValueError(f"table {title!r}: expected {len(columns)} cells, got {len(row)}: {row}")
-        lines = [f"**{title}**", "", _line(columns), _line(["---"] + ["---:"] * (len(columns) - 1))]
+        rules = ["---:" if _numeric([row[k] for row in kept]) else "---" for k in range(len(columns))]
+        lines = [f"**{title}**", "", _line(columns), _line(rules)]
         lines += [_line([shown(cell) for cell in row]) for row in kept]
         self.parts.append("\n".join(lines + (["", note.strip()] if note else [])))
         self.tables[title] = {"columns": list(columns), "rows": kept}
@@ -155,6 +156,12 @@ def percent(share: float) -> str:
     if (text == "100.0%" and share < 1.0) or (text == "0.0%" and share > 0.0):
         text = f"{100 * share:.3f}%"
     return text.replace("100.0%", "100%").replace(".0%", "%") if share in (0.0, 1.0) else text
+
+
+def _numeric(cells: Sequence[Any]) -> bool:
+    """Return whether a column holds numbers, or text that begins with one, and nothing else."""
+    shown_cells = [shown(cell) for cell in cells if cell not in (None, "")]
+    return bool(shown_cells) and all(text[:1].isdigit() or text[:2].lstrip("-").isdigit() for text in shown_cells)
 
 
 def _line(cells: Sequence[Any]) -> str:

@@ -37,7 +37,7 @@ def figure_6(page) -> None:
     axis = chart.subplots()
     rows = []
     for step in STEPS:
-        solver = ps.solvers.get("transpose")(step=step / UNIT**2, best=False, max_step=np.inf, bounds="final")
+        solver = ps.solvers.get("transpose")(step=step / UNIT**2, best=False, max_step=np.inf)
         ratios, flips = [], []
         for k, when in enumerate(times):
             places = ps.forward(human, reference.at(when))

@@ -56,8 +56,9 @@ def near_singularity(page) -> None:
             answer = ps.solve(arm, goal, start=pose, solver=solver, max_iterations=1, limits=False).pose
             lengths.append(np.linalg.norm(answer - pose))
             left.append(np.linalg.norm(ps.forward(arm, answer).position("tip") - target) / PUSH)
-        steps.loglog(smallest, np.maximum(lengths, 1e-12), color=COLOURS[name], label=name)
-        gains.loglog(smallest, np.maximum(left, 1e-6), color=COLOURS[name], label=name)
+        dashes = "--" if name == "pseudoinverse" else "-"  # it lies on qr
+        steps.loglog(smallest, np.maximum(lengths, 1e-12), dashes, color=COLOURS[name], label=name)
+        gains.loglog(smallest, np.maximum(left, 1e-6), dashes, color=COLOURS[name], label=name)
         longest = page.value(f"{name}_longest_step_rad", float(np.max(lengths)))
         rows.append([METHODS[name][0], name, longest, float(np.max(left)), "yes" if longest < np.pi else "no"])
     steps.axhline(np.pi, color="0.6", linestyle=":", linewidth=1)

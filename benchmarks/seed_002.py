@@ -92,8 +92,8 @@ def claims(page, figures, played) -> None:
         ],
         note="Where we differ: the printed control term (5.27) squares the distance from the desired angle and "
         "loses its sign; ours is linear in it. The printed scale 0.1 of the transpose diverges in radians for "
-        "links of this length; read in degrees it does what the figure shows. The damping of 5.20b and 5.21b "
-        "is not printed: 1 and 5 here.",
+        "links of this length; read in degrees it follows the moving goal, lagging behind it, as one short "
+        "step a frame must. The damping of 5.20b and 5.21b is not printed: 1 and 5 here.",
     )  # fmt: skip
     page.value("damped_turn", calm["turn"])
     page.value("undamped_turn", wild["turn"])
