@@ -63,12 +63,16 @@ def solve(
 
 
 def as_solver(solver: str | Solver) -> Solver:
-    """Return a solver given by name, as a class or as an object."""
+    """Return a solver given by name, as a class or as an object; one with limbs lands them in closed form."""
     if isinstance(solver, str):
         return SOLVERS.get(solver)()
     if isinstance(solver, type) and issubclass(solver, Solver):
         return solver()
     if isinstance(solver, Solver):
+        if getattr(solver, "limbs", False):
+            from posable.limb.solver import LandingNewton
+
+            return LandingNewton(base=solver)
         return solver
     raise SolverError("solver", expected=f"a name ({', '.join(SOLVERS.names())}) or a solver object", got=repr(solver))
 

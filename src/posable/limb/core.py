@@ -263,6 +263,8 @@ class LimbCore:
         about: the last joint (default), as for a pose target, or the site, as for a position target.
         """
         poses = as_poses(self.skeleton, pose)
+        if not np.isfinite(poses).all():
+            raise GoalError("pose", expected="finite numbers", got="NaN or infinity")
         if about not in (None, self.last, self.site):
             raise GoalError("about", expected=f"{self.last!r} or {self.site!r}", got=repr(about))
         task = POSITION if about == self.site and self.site != self.last else POSE

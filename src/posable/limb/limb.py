@@ -74,7 +74,7 @@ class Limb(LimbCore):
         the site after `axis` points along the limb's reference direction. spin [rad]: given. wrist: "highest",
         "lowest", or a point (3,) [m] that the last joint should be near; with limits on, as near as they allow. Without
         either it is the middle of the reachable spins; with limits on, a search over both angles, all branches and all
-        families begins there and ends with the first answer that stays 0.15 rad clear of every limit, or with the one
+        families begins there and ends with the first answer that stays 0.1 rad clear of every limit, or with the one
         that stays farthest.
         """
         return solve_partial(
@@ -93,7 +93,7 @@ class Limb(LimbCore):
     ) -> LimbSolution:
         """Aim the site's own `axis` ("x", ... or (3,)) from the site at a point (3,) [m] of the world.
 
-        Leading axes for many. bend [rad]: the middle joint's angle; without it, one that stays 0.15 rad clear of every
+        Leading axes for many. bend [rad]: the middle joint's angle; without it, one that stays 0.1 rad clear of every
         limit, from the middle of its range on, or as far as it can; with limits off, the one nearest to its rest.
         swivel [rad]: about the line from the first joint to the point; with limits on, the nearest that holds them. The
         last joint stays as it is in base. Out of reach, the aim comes as near as it can.

@@ -6,13 +6,14 @@ and whatever moves above a limb, another solver places first.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from posable.errors import SkeletonError, SolverError
-from posable.kernels.fields import ALONG, AT, AXES, MEASURE, ON, OTHER, PARENT, POINT, SPRING
+from posable.kernels.fields import ALONG, AT, AXES, MEASURE, ON, OTHER, PARENT, POINT, ROBUST, SPRING
 from posable.kernels.springs import ORIENTATION_SPRING, POINT_SPRING
 from posable.kernels.stepping import CONVERGED, TRACE_WIDTH
 from posable.problem import Problem
@@ -20,26 +21,38 @@ from posable.skeleton import Skeleton
 from posable.solvers.solver import SOLVERS, Outcome, Request, Solver, named_trace, register
 
 from .core import LimbCore
+from .judging import errors_batch
 from .solution import LimbSolution
 
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+Task = tuple[LimbCore, int, int | None]  # a limb, the spring of its place, and that of its orientation
 
 
-def limb_of_body(skeleton: Skeleton, body: int) -> LimbCore | None:
-    """Return the limb whose last joint moves a body of the figure, or None."""
-    parents = skeleton.figure.body[:, PARENT]
-    middle = int(parents[body])
-    first = int(parents[middle]) if middle >= 0 else -1
-    if first < 0:
-        return None
+def limb_or_reason(skeleton: Skeleton, body: int) -> LimbCore | str:
+    """Return the limb whose last joint moves a body of the figure, or why there is none."""
     owner: dict[int, str] = {}
     for name, at, part in zip(skeleton.names, skeleton.frame_bodies, skeleton.slices, strict=False):
         if part.stop > part.start:
             owner[int(at)] = name
+    parents = skeleton.figure.body[:, PARENT]
+    chain = [body]
+    while len(chain) < 3 and chain[-1] >= 0:
+        chain.append(int(parents[chain[-1]]))
+    names = [owner.get(at) for at in chain]
+    last, middle, first = [*names, None, None][:3]
+    if last is None or middle is None or first is None:
+        moving = [repr(name) for name in reversed(names) if name is not None]
+        return f"only {' and '.join(moving) or 'nothing'} moves it"
     try:
-        return LimbCore(skeleton, owner[first], owner[middle], owner[body])
-    except (SkeletonError, KeyError):
-        return None
+        return LimbCore(skeleton, first, middle, last)
+    except SkeletonError as error:
+        return "; ".join(error.findings)
+
+
+def limb_of_body(skeleton: Skeleton, body: int) -> LimbCore | None:
+    """Return the limb whose last joint moves a body of the figure, or None."""
+    found = limb_or_reason(skeleton, body)
+    return None if isinstance(found, str) else found
 
 
 def limbs_of(skeleton: Skeleton) -> list[LimbCore]:
@@ -48,23 +61,32 @@ def limbs_of(skeleton: Skeleton) -> list[LimbCore]:
     return [limb for limb in found if limb is not None]
 
 
-def tasks_of(problem: Problem) -> list[tuple[LimbCore, int, int | None]]:
-    """Return (limb, point spring, orientation spring or None) for each limb whose last body alone is held by goals."""
-    kind, tasks = problem.kind, []
-    for body in dict.fromkeys(kind[:, ON].tolist()):
-        springs = np.flatnonzero(kind[:, ON] == body)
+def tasks_of(problem: Problem) -> list[Task]:
+    """Return the task of each limb whose last body goals hold by a place, or a place and an orientation, alone."""
+    return [found for found in tasks_or_reasons(problem) if not isinstance(found, str)]
+
+
+def tasks_or_reasons(problem: Problem) -> list[Task | str]:
+    """Return, for each body that goals hold, its limb's task or why it has none; a limb before those it carries."""
+    kind, found = problem.kind, []
+    on = problem.data[0, :, ROBUST] >= 0.0  # goals may be switched off
+    for body in sorted({int(body) for body in kind[on, ON] if body >= 0}):
+        springs = np.flatnonzero((kind[:, ON] == body) & on)
+        label = problem.labels[problem.owners[springs[0]]]
         points = [k for k in springs if kind[k, SPRING] == POINT_SPRING and kind[k, OTHER] < 0]
         turns = [k for k in springs if kind[k, SPRING] == ORIENTATION_SPRING and kind[k, OTHER] < 0]
         whole = [k for k in points if np.array_equal(problem.data[0, k, MEASURE : MEASURE + 6], WHOLE)]
         if len(whole) != 1 or len(turns) > 1 or len(springs) != 1 + len(turns):
+            found.append(f"{label!r} asks for something else than one place, with or without an orientation")
             continue
-        limb = limb_of_body(problem.skeleton, int(body))
-        if limb is None:
+        limb = limb_or_reason(problem.skeleton, body)
+        if isinstance(limb, str):
+            found.append(f"{label!r} is on no limb: {limb}")
             continue
         turn = int(turns[0]) if turns else None
         axes = problem.data[0, turn, AXES : AXES + 9].reshape(3, 3) if turn is not None else np.eye(3)
-        tasks.append((limb.with_tool(problem.data[0, whole[0], POINT : POINT + 3], axes), int(whole[0]), turn))
-    return tasks
+        found.append((limb.with_tool(problem.data[0, whole[0], POINT : POINT + 3], axes), int(whole[0]), turn))
+    return found
 
 
 def target_of(problem: Problem, point: int, turn: int | None, count: int) -> np.ndarray:
@@ -114,70 +136,89 @@ def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
 @register("limb")
 @dataclass(frozen=True)
 class LimbSolver(Solver):
-    """Limbs in closed form; `base` names the solver that places everything else.
+    """Limbs in closed form; `base` is the solver, by name or as an object, that places everything else.
 
     swivel [rad]: the swivel angle wanted of every limb. Without it, a limb alone takes the middle of its widest range,
     and a limb of a body the angle nearest to the one at which the base's solver left it.
     """
 
-    base: str = "newton"
+    base: str | Solver = "newton"
     swivel: float | None = None
 
     name: ClassVar[str] = "limb"
     summary: ClassVar[str] = "the limb in closed form, once its base is placed"
 
+    def __post_init__(self):
+        if self.swivel is not None and not (isinstance(self.swivel, (int, float)) and math.isfinite(self.swivel)):
+            raise SolverError("limb: swivel", expected="a finite angle [rad] or None", got=repr(self.swivel))
+
     def check(self, problem: Problem) -> None:
         """Raise SolverError where no goal is on a limb, or where the base's solver cannot serve."""
-        if not tasks_of(problem):
+        found = tasks_or_reasons(problem)
+        tasks = [task for task in found if not isinstance(task, str)]
+        if not tasks:
             raise SolverError(
                 "limb", expected="a Position or Pose goal on the last bone of a limb (ball joint, hinge, ball joint)",
-                got=f"goals on {', '.join(map(repr, dict.fromkeys(problem.labels))) or 'nothing'}",
+                got="; ".join(map(str, found)) or "no goal on a body",
             )  # fmt: skip
-        if self._needs_base(problem, tasks_of(problem)):
-            SOLVERS.get(self.base)().check(problem)
+        if self._needs_base(problem, tasks):
+            self._base().check(problem)
 
-    def _needs_base(self, problem: Problem, tasks: list[tuple[LimbCore, int, int | None]]) -> bool:
+    def _base(self) -> Solver:
+        return self.base if isinstance(self.base, Solver) else SOLVERS.get(self.base)()
+
+    def _needs_base(self, problem: Problem, tasks: list[Task]) -> bool:
         """Say whether anything but the limbs is to be solved: other goals, a posture, or joints above a limb."""
         held = {k for _, point, turn in tasks for k in (point, turn) if k is not None}
-        if len(held) < len(problem.springs) or problem.pull.any():
+        if len(held) < int(np.sum(problem.data[0, :, ROBUST] >= 0.0)) or problem.pull.any():
             return True
         moving = {int(i) for limb, _, _ in tasks for i in limb.dofs_above()}
         return bool(moving - set(np.flatnonzero(problem.skeleton.frozen).tolist()))
 
     def run(self, problem: Problem, request: Request) -> Outcome:
-        """Place the base, then every limb; a limb's answer is taken where it brings its own goals nearer."""
+        """Place the base, then every limb; a limb's answer is taken where it brings its own goals nearer.
+
+        It is not taken where another goal, on the elbow say, would be lost by it.
+        """
         tasks = tasks_of(problem)
-        limits = bool(np.any(np.isfinite(request.lower)) or np.any(np.isfinite(request.upper)))
         count = request.starts.shape[0]
-        if self._needs_base(problem, tasks):
-            outcome, near = SOLVERS.get(self.base)().run(problem, request), True
+        near = not tasks or self._needs_base(problem, tasks)
+        if near:
+            outcome = self._base().run(problem, request)
         else:
             zeros = np.zeros(count)
             codes = np.full(count, CONVERGED, dtype=np.int64)
-            errors = np.empty((count, len(problem.springs)))
-            outcome, near = Outcome(request.starts.copy(), codes, errors, zeros, zeros.copy()), False
+            errors = errors_batch(problem, request.starts)
+            outcome = Outcome(request.starts.copy(), codes, errors, zeros, zeros.copy())
             if request.record:  # a closed form has no iterations: traces without rows
                 nothing = np.zeros((0, TRACE_WIDTH))
                 outcome.traces = [named_trace(nothing, np.zeros(0)) for _ in range(count)]
-            self._judge(problem, outcome)
+        scale = np.maximum(problem.tolerances, 1e-12)
         for limb, point, turn in tasks:
-            solution = land(
-                limb, problem, point, turn, outcome.poses, limits, near if self.swivel is None else self.swivel
-            )
-            trial = Outcome(
-                solution.pose, outcome.codes, outcome.errors.copy(), outcome.iterations, outcome.evaluations
-            )
-            self._judge(problem, trial)
+            box = (request.lower[limb.columns], request.upper[limb.columns])
+            limits = bool(np.isfinite(box).any())
+            wish = near if self.swivel is None else self.swivel
+            solution = land(limb, problem, point, turn, outcome.poses, limits, wish)
+            errors = errors_batch(problem, solution.pose)
             mine = [k for k in (point, turn) if k is not None]
-            before = np.max(outcome.errors[:, mine] / problem.tolerances[mine], axis=1)
-            after = np.max(trial.errors[:, mine] / problem.tolerances[mine], axis=1)
-            better = (after <= before) | solution.ok | (not near)
+            before, after = outcome.errors / scale, errors / scale
+            lost = np.delete(after > np.maximum(before, 1.0) + 1e-9, mine, axis=1).any(axis=1)
+            better = (after[:, mine].max(axis=1) <= before[:, mine].max(axis=1)) | solution.ok | (not near)
+            better &= ~lost | (not near)
             outcome.poses[better] = solution.pose[better]
-            outcome.errors[better] = trial.errors[better]
+            outcome.errors[better] = errors[better]
         return outcome
 
-    @staticmethod
-    def _judge(problem: Problem, outcome: Outcome) -> None:
-        for row, pose in enumerate(outcome.poses):
-            member = row if problem.data.shape[0] > 1 else 0
-            outcome.errors[row] = problem.evaluate(pose, exact=False, member=member)[3]
+
+@dataclass(frozen=True)
+class LandingNewton(LimbSolver):
+    """`newton` with its option limbs: the figure by Newton, then its limbs in closed form where goals hold them."""
+
+    name: ClassVar[str] = "newton"
+
+    def check(self, problem: Problem) -> None:
+        """Raise SolverError where Newton cannot serve; a figure without limbs is solved as ever."""
+        self._base().check(problem)
+
+    def _needs_base(self, problem: Problem, tasks: list[Task]) -> bool:
+        return True

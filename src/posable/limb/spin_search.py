@@ -47,8 +47,8 @@ from .nearest import place_error, turned
 from .ranges import slack_near
 from .spin import GOAL_FRAME, open_spin, open_spins, spin_at, spin_near, spin_target, wanted_spin
 
-COMFORT = 0.15  # [rad]: clearance from the limits at which a search without a wish is content
-ENOUGH = 16  # spins tried before the best so far will do
+COMFORT = 0.1  # [rad]: clearance from the limits at which a search without a wish is content
+ENOUGH = 8  # spins tried before the best so far will do
 MOST = 127  # spins tried before both angles are searched together
 CELLS = 48  # spins and swivels of the grid for that
 
@@ -101,7 +101,7 @@ def search_spin(limb, shape, root, reference, frame, place, held, count, wanted,
     if best == -math.inf:
         return False
     step = (spin_at(count, 1.0, w) - spin_at(count, 0.0, w)) / (tried + 2.0)
-    least = step / 16.0 if free else 1e-9
+    least = step / 4.0 if free else 1e-9
     while best < enough and step > least:
         before = best
         for side in range(2):

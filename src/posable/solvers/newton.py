@@ -406,12 +406,14 @@ class Newton(CompiledSolver):
 
     alpha: how much of the predicted decrease a step must give, seed 000 (39). damping: of the first step, relative to
     the mean diagonal of the Hessian. exact: "auto" takes the exact Hessian where Gauss-Newton steps gain too little,
-    "always" takes it wherever it is positive definite, "never" is damped Gauss-Newton.
+    "always" takes it wherever it is positive definite, "never" is damped Gauss-Newton. limbs: hands and feet then land
+    exactly, their limbs solved in closed form once Newton has placed their base.
     """
 
     alpha: float = 1e-4
     damping: float = 1e-3
     exact: str = "auto"
+    limbs: bool = False
 
     name: ClassVar[str] = "newton"
     summary: ClassVar[str] = "projected Newton with the exact gathered Hessian; the default"
