@@ -56,3 +56,55 @@ def test_out_of_reach_is_a_result():
 def test_a_figure_without_limbs_is_refused():
     with pytest.raises(ps.PosableError, match="last bone of a limb"):
         ps.solve(ps.figures.planar_arm(), g.Position("tip", (10.0, 5.0, 0.0)), solver="limb")
+
+
+def test_newton_lands_limbs_exactly_if_asked_to():
+    skeleton = ps.figures.human()
+    at = ps.forward(skeleton, skeleton.rest)
+    goals = [
+        g.Position("hand.R", at.position("hand.R") + np.array([0.05, 0.1, 0.15])),
+        g.Pose("foot.L", at.matrix("foot.L")),
+        g.Position("head", at.position("head") + np.array([0.0, 0.0, 0.05])),
+    ]
+    plain = ps.solve(skeleton, goals)
+    exact = ps.solve(skeleton, goals, solver=ps.solvers.get("newton")(limbs=True))
+    assert (exact.ok, exact.solver) == (True, "newton")
+    assert plain.errors["hand.R"] > 1e-12
+    placed = ps.forward(skeleton, exact.pose)
+    assert np.abs(placed.position("hand.R") - goals[0].target).max() < 1e-12
+    assert np.abs(placed.matrix("foot.L") - at.matrix("foot.L")).max() < 1e-12
+    assert np.abs(exact.pose - plain.pose).max() < 0.01  # the same pose, but for what was left to gain
+    assert np.all(exact.pose >= skeleton.lower)
+    assert np.all(exact.pose <= skeleton.upper)
+
+
+def test_newton_with_limbs_serves_every_figure_and_a_session():
+    newton = ps.solvers.get("newton")(limbs=True)
+    arm = ps.figures.planar_arm()
+    assert ps.solve(arm, g.Position("tip", (10.0, 5.0, 0.0)), solver=newton).ok
+    skeleton = ps.figures.human()
+    place = ps.forward(skeleton, skeleton.rest).position("hand.R")
+    session = ps.Session(skeleton, g.Position("hand.R", place), solver=newton)
+    for step in (0.05, 0.1):
+        session.move("hand.R", place + step)
+        assert session.solve().errors["hand.R"] < 1e-12
+    session.enable("hand.R", False)
+    assert session.solve().ok
+
+
+def test_landing_a_hand_does_not_cost_another_goal():
+    skeleton = ps.figures.human()
+    pose = skeleton.pose({"elbow.R": 1.0, "shoulder.R": 0.5 * skeleton.upper[skeleton.index("shoulder.R")]})
+    at = ps.forward(skeleton, pose)
+    goals = [g.Position("hand.R", at.position("hand.R")), g.Position("elbow.R", at.position("elbow.R"), tolerance=1e-5)]
+    for solver in ("limb", ps.solvers.get("limb")(swivel=2.0), ps.solvers.get("newton")(limbs=True)):
+        result = ps.solve(skeleton, goals, solver=solver)
+        assert result.ok, result.message
+
+
+def test_what_is_no_limb_is_said():
+    goal = g.Position("hand", (0.3, 0.1, 0.0))
+    with pytest.raises(ps.PosableError, match=r"'hand' is on no limb.*joint 'elbow' is frozen"):
+        ps.solve(ps.figures.limb().freeze("elbow"), goal, solver="limb")
+    with pytest.raises(ps.PosableError, match="limb: swivel: expected a finite angle"):
+        ps.solvers.get("limb")(swivel=float("nan"))

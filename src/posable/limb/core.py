@@ -169,6 +169,10 @@ class LimbCore:
             if any(np.abs(pose - other.pose).max() < 1e-12 for other in found):
                 continue
             good = bool(slack >= -1e-12)
+            if good:  # a rounding error outside is inside
+                pose[self.columns] = np.clip(
+                    out[row], self.skeleton.lower[self.columns], self.skeleton.upper[self.columns]
+                )
             found.append(
                 LimbSolution(
                     pose, good, float(swivel), Branch(row // 4, row // 2 % 2, row % 2),
