@@ -20,8 +20,11 @@ from posable.skeleton import Skeleton
 from posable.tracking.bodyplan import BodyPlan, body_plan
 from posable.tracking.fitting import Fit
 from posable.tracking.markersets import base_name, guess
+from posable.tracking.unnamed import infer_attachments
 
 FRAMES = 64  # chosen from a take
+KNOWN = 4  # markers of known bones, or all are found from rigidity
+REGROUPINGS = 3  # after which markers found from rigidity are looked at again
 CANDIDATES = 400  # frames among which they are chosen
 
 
@@ -49,17 +52,19 @@ def calibrate(
     columns = [next(i for i, name in enumerate(markers.names) if base_name(name) == wanted) for wanted in names]
     places = markers.positions[:, columns]
     attached, strangers = _attach(skeleton, names, attachments, roles)
-    if len(attached) < 4:
-        raise PosableError(
-            "calibrate: expected markers whose bones are known by name or given in attachments={marker: joint}, "
-            f"got {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}"
-        )
+    inferred = len(attached) < KNOWN
+    if inferred:
+        attached, strangers = _infer(skeleton, names, places, attached, roles)
     known = [names.index(name) for name in attached]
     chosen = _choose(places[:, known], frames)
     fit = Fit(skeleton, attached, places[np.ix_(chosen, np.array(known))], symmetric, lengths, limits)
     before = fit.settle()
     steps = fit.run()
-    if fit.reattach():
+    for _ in range(REGROUPINGS if inferred else 1):
+        if inferred:
+            fit.believe()
+        if not fit.reattach():
+            break
         steps += fit.run()
     left_out = []
     for name in strangers:
@@ -111,6 +116,25 @@ def _attach(
         else:
             strangers.append(name)
     return out, strangers
+
+
+def _infer(
+    skeleton: Skeleton,
+    names: list[str],
+    places: np.ndarray,
+    known: dict[str, tuple[str, np.ndarray]],
+    roles: Mapping[str, str] | None,
+) -> tuple[dict[str, tuple[str, np.ndarray]], list[str]]:
+    """Return {marker: (joint, offset (3,))} from rigidity over the take, and the markers that hang on nothing."""
+    try:
+        found = infer_attachments(body_plan(skeleton, roles), places)
+    except PosableError as error:
+        raise PosableError(
+            "calibrate: expected markers whose bones are known by name, given in attachments={marker: joint}, or plain "
+            f"from how they move; got {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}; {error}"
+        ) from error
+    attached = {names[k]: place for k, place in sorted(found.items())} | known
+    return attached, [name for name in names if name not in attached]
 
 
 def _choose(places: np.ndarray, frames: Iterable[int] | None) -> np.ndarray:

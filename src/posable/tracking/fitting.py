@@ -180,6 +180,10 @@ class Fit:
         self.offsets = parameters[: self.offsets.size].reshape(-1, 3)
         self.factors = parameters[self.offsets.size :]
 
+    def believe(self) -> None:
+        """Take the offsets as they are now for the first guesses: what was guessed along a bone was far off."""
+        self.guesses = self.offsets.copy()
+
     def run(self) -> int:
         """Take Gauss-Newton steps until they gain nothing; return how many."""
         damping, steps = 1e-4, 0
