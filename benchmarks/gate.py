@@ -26,7 +26,7 @@ SPREADS = 2.0  # and by so many times what rounding did when they were stored
 TREMBLES, TREMBLE = 5, 1e-10  # copies solved to see it, and how far their starts are moved [rad, m]
 COUNT, DRIVEN_COUNT = 32, 4
 DRIVEN = ("rate", "sqp")  # their loops are SciPy's: slower, and fewer problems say enough
-TOO_SLOW = {("human", "sqp"), ("human", "ccd"), ("human", "fabrik"), ("spider", "fabrik")}
+TOO_SLOW = {("human", "sqp"), ("tree", "sqp"), ("human", "ccd"), ("human", "fabrik"), ("spider", "fabrik")}
 
 Counts = dict[str, float]
 
