@@ -90,12 +90,13 @@ def tables(count, few):
     missed = 100 * np.mean(~answer.ok)
     print(f"\nAny place, the wrist moving where it must: {1e6 * seconds:.2f} us, {missed:.2f}% failures")
     wrong = matrices[:1000].copy()
-    wrong[:, :3, :3] = Rotation.random(1000, random_state=1).as_matrix()
+    wrong[:, :3, :3] = Rotation.random(len(wrong), random_state=1).as_matrix()
     limb.solve(wrong[:10])
-    seconds, answer = timed(lambda: limb.solve(wrong), 1000)
+    seconds, answer = timed(lambda: limb.solve(wrong), len(wrong))
     missed = 100 * np.mean(~answer.ok)
     print(f"Any orientation, reachable or not: {1e6 * seconds:.1f} us, {missed:.0f}% out of reach")
     partial_and_aim(skeleton, limb, poses, matrices, few)
+    unreachable(skeleton, limb, wrong, few)
 
 
 def _place(answer, ours):
@@ -130,6 +131,31 @@ def partial_and_aim(skeleton, limb, poses, matrices, few):
             number = min(few, count) if solver == "newton" else 20
             goal = g.Aim("hand", axis="x", at=points[:number])
             row(solver, *_place(_solve_all(still, goal, solver, limits, number), ours))
+
+
+def unreachable(skeleton, limb, frames, few):
+    """The tables' last rows: goals that the limb says are out of reach; a failure is an answer that claims them."""
+    along = Rotation.random(len(frames), random_state=3).as_matrix()[:, 0]
+    points = 0.3 * np.random.default_rng(4).normal(size=(len(frames), 3)) - np.array([0.3, 0.0, 0.0])
+    still = skeleton.freeze("wrist")
+    for title, ours, goals, figure, rivals in (
+        ("Table 5: position and orientation", lambda k: limb.solve(frames[k]),
+         lambda k: g.Pose("hand", frames[k]), skeleton, RIVALS),
+        ("Table 6: partial orientation", lambda k: limb.solve_partial(frames[k, :3, 3], "x", along[k]),
+         lambda k: [g.Position("hand", frames[k, :3, 3]), g.Direction("hand", axis="x", along=along[k])], skeleton,
+         RIVALS[:2]),
+        ("Table 7: aiming", lambda k: limb.aim(points[k], "x"),
+         lambda k: g.Aim("hand", axis="x", at=points[k]), still, RIVALS[:2]),
+    ):  # fmt: skip
+        missed = np.flatnonzero(~ours(np.arange(len(frames))).ok)[:few]
+        head(f"{title}, goal unreachable")
+        seconds, answer = timed(lambda call=ours, k=missed: call(k), len(missed))
+        errors = [np.mean(answer.position_error), np.mean(answer.rotation_error)]
+        row("limb", seconds, seconds, np.mean(answer.ok), errors)
+        for solver in rivals:
+            some = missed if solver == "newton" else missed[:20]
+            found = _solve_all(figure, goals(some), solver, True, len(some))
+            row(solver, found[0], seconds, 1.0 - found[1], found[2])
 
 
 def _solve_all(skeleton, goals, solver, limits, number):
