@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
@@ -99,7 +100,7 @@ class Page:
         (self.folder / f"{self.name}.md").write_text("\n\n".join(body) + "\n", encoding="utf8")
         kept = {
             "subject": self.name, "title": self.title, "date": self.date, "quick": self.quick,
-            "seconds": round(seconds, 1), "machine": self.machine, "versions": self.versions,
+            "seconds": round(seconds, 1), "processor_seconds": round(busy(), 1), "machine": self.machine, "versions": self.versions,
             "values": self.values, "tables": self.tables, "plots": self.plots,
         }  # fmt: skip
         text = json.dumps(kept, indent=1, ensure_ascii=False)
@@ -112,12 +113,17 @@ class Page:
         again = f"`python -m benchmarks {self.name}{' --quick' if self.quick else ''}`"
         kind = "A quick run: too few repeats to quote. " if self.quick else ""
         return (
-            f"{kind}{self.date}, {seconds:.0f} s, {host['processor']}, {host['cores']} cores{memory}, {host['system']}"
+            f"{kind}{self.date}, {seconds:.0f} s ({busy():.0f} s of processor time), {host['processor']}, {host['cores']} cores{memory}, {host['system']}"
             f"{load}. {used}. Again: {again}. Numbers for machines: [{self.name}.json]({self.name}.json)."
         )
 
     def _progress(self, text: str) -> None:
         print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
+
+
+def busy() -> float:
+    """Return the processor time [s] of this process and of the processes that it has waited for."""
+    return sum(os.times()[:4])
 
 
 def read_tables(markdown: str) -> list[tuple[str, list[str], list[list[str]]]]:
