@@ -13,17 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from posable.goals.custom import Custom
+from posable.goals.energy import VectorEnergy
 from posable.goals.hold import hold_springs, scale_springs
-from posable.goals.model import convex_model, fill_model, place_vectors
+from posable.goals.model import convex_model, convex_part, fill_model, place_vectors, upper_root
+from posable.goals.packing import joined_pulls, measured_rows
 from posable.goals.posture import Posture
 from posable.kernels.fields import AXES, AXES2, OFF, ROBUST, SIZE, WEIGHT
+from posable.kernels.stepping import EXHAUSTED, STATIONARY
 from posable.problem import Problem
+from posable.solvers.blocking import AT_BOUND
 from posable.solvers.result import judge
 from posable.solvers.solver import Outcome, Request, Solver
 
 STIFFNESS = (1e2, 1e4, 1e6, 1e8)  # of a held level against the next: each starts where the one before ended
 GROWTH = 1e-6  # [m, rad] by which the error of a held goal may grow
+LAST_GAIN = 1e-6  # part of the energy: where a Newton step would gain no more, an answer is as good as it gets
 ROUNDS = 60  # of models of an energy in Python
 SETTLED = 1e-10  # part of the energy: a round that gains no more is the last
 SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show: seed 000 (39)
@@ -102,6 +106,9 @@ def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
     priorities = sorted({goal.priority for goal in problem.goals})
     if len(priorities) == 1:
         return run_models(problem, method, request)
+    stays = any(isinstance(goal, Posture) and goal.priority < priorities[-1] for goal in problem.goals)
+    if stays and request.starts.shape[0] > 1:  # a held posture is another one for each, and springs have one home
+        return each_alone(problem, method, request)
     begin = time.perf_counter()
     level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
     held = problem.data.copy()
@@ -111,15 +118,18 @@ def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
         now = with_data(problem, held.copy())
         now.data[:, level_of > priority, ROBUST] = OFF
         now.tolerances = tolerances.copy()
-        now.customs = [(goal, part) for goal, part in problem.customs if goal.priority == priority]
-        pulls_up_to(now, priority, request, outcome)
+        now.customs = [(energy, part) for energy, part in problem.customs if energy.priority == priority]
+        pulls_of(now, priority)
         if outcome is None:
             outcome = run_models(now, method, request)
+            settle(now, outcome, request)
         else:
-            serve(now, level_of < priority, method, request._replace(time_limit=left(request, begin)), outcome)
+            earlier = Earlier(problem, priority, level_of, outcome.poses)
+            serve(now, earlier, method, request._replace(time_limit=left(request, begin)), outcome)
         reached = with_data(now, held.copy())
         errors = np.array([now.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
         hold_springs(reached, level_of == priority, outcome.poses, errors, tolerances)
+        hold_energies(reached, outcome.poses)
         held[:, level_of == priority] = reached.data[:, level_of == priority]
         tolerances[level_of == priority] = np.minimum(tolerances[level_of == priority], GROWTH / 2)
     assert outcome is not None
@@ -127,53 +137,90 @@ def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
     return outcome
 
 
+def each_alone(problem: Problem, method: Solver, request: Request) -> Outcome:
+    """Solve the levels of each problem of a batch by itself."""
+    return joined(
+        [
+            run_levels(
+                with_data(problem, problem.data[k : k + 1].copy()),
+                method,
+                request._replace(starts=start.reshape(1, -1)),
+            )
+            for k, start in enumerate(request.starts)
+        ]
+    )
+
+
 def left(request: Request, begin: float) -> float | None:
     """Return the time [s] that is left, or None where there is no limit."""
     return None if request.time_limit is None else max(0.0, request.time_limit - (time.perf_counter() - begin))
 
 
-def pulls_up_to(problem: Problem, priority: int, request: Request, outcome: Outcome | None) -> None:
-    """Set the springs on degrees of freedom: those of this level, and those of earlier ones where they came to rest."""
+def pulls_of(problem: Problem, priority: int) -> None:
+    """Set the springs on degrees of freedom to those of one level, and whether something is minimised there."""
     n = problem.skeleton.size
     problem.pull, problem.home = np.zeros(n), np.zeros(n)
-    soft = False
+    on = (problem.data[:, :, ROBUST].max(axis=0, initial=OFF) >= 0.0) & ~problem.idle
+    problem.soft = bool(np.isinf(problem.tolerances[on]).any())
     for k, goal in enumerate(problem.goals):
-        if not isinstance(goal, Posture) or k in problem.off:
-            continue
-        if goal.priority == priority:
-            problem._special(goal)
-            soft = True
-        elif goal.priority < priority and outcome is not None:
-            pull, _ = goal.pulls(problem.skeleton)
-            stiff = 1e6 * pull
-            home = outcome.poses[0]
-            total = problem.pull + stiff
-            problem.home = np.where(
-                total > 0, (problem.pull * problem.home + stiff * home) / np.maximum(total, 1e-300), home
-            )
-            problem.pull = total
-    on = problem.data[:, :, ROBUST].max(axis=0, initial=OFF) >= 0.0
-    problem.soft = soft or bool(np.isinf(problem.tolerances[on]).any())
+        if isinstance(goal, Posture) and goal.priority == priority and k not in problem.off:
+            problem._take_pulls(goal)
 
 
-def serve(problem: Problem, earlier: np.ndarray, method: Solver, request: Request, outcome: Outcome) -> None:
-    """Solve a level from where the earlier ones, whose springs are marked (g,), have come; put answers into outcome.
+class Earlier:
+    """What is held while a level is served: the springs, energies and postures of the levels before it."""
+
+    def __init__(self, problem: Problem, priority: int, level_of: np.ndarray, poses: np.ndarray):
+        self.springs = level_of < priority  # (g,)
+        self.counted = self.springs & ~problem.idle  # (g,): those whose errors must not grow
+        self.energies = [(energy, part) for energy, part in problem.customs if energy.priority < priority]
+        self.problem, self.home = problem, poses[0]
+        self.pull = np.zeros(problem.skeleton.size)
+        for k, goal in enumerate(problem.goals):
+            if isinstance(goal, Posture) and goal.priority < priority and k not in problem.off:
+                self.pull = np.maximum(self.pull, goal.pulls(problem.skeleton)[0])
+        self.pull /= max(self.pull.max(initial=0.0), 1e-300)
+
+    def stiff(self, now: Problem, stiffness: float) -> Problem:
+        """Return a level's problem with all that is held by this stiffness."""
+        out = with_data(now, now.data.copy())
+        scale_springs(out, self.springs, stiffness)
+        out.pull, out.home = joined_pulls(now.pull, now.home, stiffness * self.pull, self.home)
+        return out
+
+    def losses(self, now: Problem, poses: np.ndarray) -> np.ndarray:
+        """Return (t, k): what must not grow at poses (t, n); errors [m, rad], energies, ways off a posture [rad, m]."""
+        out = []
+        for k, pose in enumerate(poses):
+            vectors = place_vectors(now.skeleton, pose, [energy for energy, _ in self.energies])
+            values = [
+                energy.value(at, measured_rows(self.problem.data[k], energy, part))
+                for (energy, part), at in zip(self.energies, vectors, strict=True)
+                if self.problem.data[k, part.start, ROBUST] >= 0.0
+            ]
+            away = np.abs(pose - self.home)[self.pull > 0.0]
+            out.append(np.concatenate([now.evaluate(pose, member=k)[3][self.counted], values, away]))
+        return np.array(out)
+
+
+def serve(problem: Problem, earlier: Earlier, method: Solver, request: Request, outcome: Outcome) -> None:
+    """Solve a level from where the earlier ones have come, and put its answers into outcome.
 
     The held springs grow stiffer in steps. An answer at which a held goal's error has grown by more than GROWTH is not
     taken: that problem keeps the pose that it had.
     """
     before = outcome.poses.copy()
-    base = held_errors(problem, earlier, before)
+    base = earlier.losses(problem, before)
     reached = np.zeros(len(before), dtype=bool)
     for attempt in (0, 1) if request.restarts else (0,):
         starts, restarts = before, request.restarts if attempt else 0
-        found = outcome
+        found, stiff = outcome, problem
         for stiffness in STIFFNESS:
-            stiff = with_data(problem, problem.data.copy())
-            scale_springs(stiff, earlier, stiffness)
+            stiff = earlier.stiff(problem, stiffness)
             found = run_models(stiff, method, request._replace(starts=starts, restarts=restarts))
             starts, restarts = found.poses, 0
-        kept = (held_errors(problem, earlier, found.poses) - base <= GROWTH).all(axis=1)
+        settle(stiff, found, request)
+        kept = (earlier.losses(problem, found.poses) - base <= GROWTH).all(axis=1)
         done = kept & judge(problem, found, request)
         for k in np.flatnonzero(kept if attempt == 0 else done & ~reached):
             put(outcome, found, int(k))
@@ -182,9 +229,22 @@ def serve(problem: Problem, earlier: np.ndarray, method: Solver, request: Reques
             return
 
 
-def held_errors(problem: Problem, earlier: np.ndarray, poses: np.ndarray) -> np.ndarray:
-    """Return the errors (t, held) of the held springs at poses (t, n)."""
-    return np.array([problem.evaluate(pose, member=k)[3][earlier] for k, pose in enumerate(poses)])
+def settle(problem: Problem, outcome: Outcome, request: Request) -> None:
+    """Call answers stationary that ran out of iterations where no more is to be had.
+
+    Stiff springs make the last digits slow. What counts is what a Newton step, inside the limits, would still gain.
+    """
+    for k in np.flatnonzero(outcome.codes == EXHAUSTED):
+        pose = outcome.poses[k]
+        energy, gradient, hessian, _ = problem.evaluate(pose, exact=False, member=int(k))
+        held = (pose <= request.lower + AT_BOUND) & (gradient > 0.0)
+        held |= (pose >= request.upper - AT_BOUND) & (gradient < 0.0)
+        free = np.flatnonzero(~held & (request.lower < request.upper))
+        matrix = hessian[np.ix_(free, free)]
+        matrix += 1e-12 * max(float(np.trace(matrix)), 1e-300) / max(free.size, 1) * np.eye(free.size)
+        gain = 0.5 * float(gradient[free] @ np.linalg.lstsq(matrix, gradient[free], rcond=None)[0])
+        if gain <= LAST_GAIN * abs(energy):
+            outcome.codes[k] = STATIONARY
 
 
 def put(outcome: Outcome, found: Outcome, k: int) -> None:
@@ -196,16 +256,9 @@ def put(outcome: Outcome, found: Outcome, k: int) -> None:
         outcome.traces[k] = found.traces[k]
 
 
-# ------------------------------------------------------------------------------------------------ energies in Python
-
-
-def run_models(problem: Problem, method: Solver, request: Request) -> Outcome:
-    """Run the solver; where energies are in Python, on models of them, until the models and the energies agree."""
-    customs = [(goal, part) for goal, part in problem.customs if problem.data[0, part.start, ROBUST] >= 0.0]
-    if not customs:
-        return method.run(problem, request)
-    every = [model_one(problem, customs, method, request, k) for k in range(request.starts.shape[0])]
-    out = Outcome(
+def joined(every: list[Outcome]) -> Outcome:
+    """Return the outcomes of a batch's problems as one."""
+    return Outcome(
         np.concatenate([one.poses for one in every]),
         np.concatenate([one.codes for one in every]),
         np.concatenate([one.errors for one in every]),
@@ -213,14 +266,24 @@ def run_models(problem: Problem, method: Solver, request: Request) -> Outcome:
         np.concatenate([one.evaluations for one in every]),
         [trace for one in every for trace in one.traces],
     )
-    return out
+
+
+# ------------------------------------------------------------------------------------------------ energies in Python
+
+
+def run_models(problem: Problem, method: Solver, request: Request) -> Outcome:
+    """Run the solver; where energies are in Python, on models of them, until the models and the energies agree."""
+    customs = [(energy, part) for energy, part in problem.customs if problem.data[0, part.start, ROBUST] >= 0.0]
+    if not customs:
+        return method.run(problem, request)
+    return joined([model_one(problem, customs, method, request, k) for k in range(request.starts.shape[0])])
 
 
 def model_one(
-    problem: Problem, customs: list[tuple[Custom, slice]], method: Solver, request: Request, k: int
+    problem: Problem, customs: list[tuple[VectorEnergy, slice]], method: Solver, request: Request, k: int
 ) -> Outcome:
     """Solve problem k by models, each from the last pose; Armijo's test on the energy itself accepts what it finds."""
-    goals = [goal for goal, _ in customs]
+    energies = [energy for energy, _ in customs]
     pose = request.starts[k].copy()
     one = stand_in(with_data(problem, problem.data[k : k + 1].copy()))
     one.soft = True
@@ -231,9 +294,9 @@ def model_one(
     found: Outcome | None = None
     for round_ in range(ROUNDS):
         largest = 0.0
-        for (goal, part), at in zip(customs, place_vectors(problem.skeleton, pose, goals), strict=True):
-            _, slope, hessian = goal.model(at)
-            step, matrix = convex_model(goal, at, slope, hessian, damping)
+        for (each, part), at in zip(customs, place_vectors(problem.skeleton, pose, energies), strict=True):
+            _, slope, hessian = each.model(at, measured_rows(one.data[0], each, part))
+            step, matrix = convex_model(each, at, slope, hessian, damping)
             largest = max(largest, float(np.abs(matrix).max()))
             fill_model(one.data[0, part], at + step.reshape(at.shape), np.zeros_like(slope), matrix)
             fill_roots(one.data[0, part], matrix)
@@ -266,20 +329,22 @@ def model_one(
     return out
 
 
-def true_energy(problem: Problem, customs: list[tuple[Custom, slice]], pose: np.ndarray) -> float:
+def true_energy(problem: Problem, customs: list[tuple[VectorEnergy, slice]], pose: np.ndarray) -> float:
     """Return the energy at a pose (n,), with the energies in Python themselves and not their models."""
     data = problem.data[0].copy()
     for _, part in customs:
         data[part, ROBUST] = OFF
     total = problem._evaluate(pose, data, False)[0]
-    vectors = place_vectors(problem.skeleton, pose, [goal for goal, _ in customs])
-    return total + sum(goal.value(at) for (goal, _), at in zip(customs, vectors, strict=True))
+    vectors = place_vectors(problem.skeleton, pose, [energy for energy, _ in customs])
+    return total + sum(
+        energy.value(at, measured_rows(data, energy, part)) for (energy, part), at in zip(customs, vectors, strict=True)
+    )
 
 
 def fill_roots(rows: np.ndarray, matrix: np.ndarray) -> None:
     """Write the root of a model's matrix into its springs, for the solvers that go by residuals."""
     k = len(matrix) // 3
-    blocks = np.linalg.cholesky(matrix).T.reshape(k, 3, k, 3).swapaxes(1, 2)
+    blocks = upper_root(matrix).reshape(k, 3, k, 3).swapaxes(1, 2)
     for i in range(k):
         rows[i, AXES : AXES + 9] = blocks[i, i].ravel()
     row = k
@@ -289,3 +354,17 @@ def fill_roots(rows: np.ndarray, matrix: np.ndarray) -> None:
             rows[row, SIZE] = 3 * (k - i)
             rows[row, WEIGHT] = 1.0
             row += 1
+
+
+def hold_energies(problem: Problem, poses: np.ndarray) -> None:
+    """Make the models of energies in Python, in problem.data, springs that hold their vectors where they are at poses.
+
+    What they hold is what the energy depends on: the part of its Hessian that is not negative.
+    """
+    for k, pose in enumerate(poses):
+        places = place_vectors(problem.skeleton, pose, [energy for energy, _ in problem.customs])
+        for (energy, part), at in zip(problem.customs, places, strict=True):
+            if problem.data[k, part.start, ROBUST] >= 0.0:
+                matrix = convex_part(energy.model(at, measured_rows(problem.data[k], energy, part))[2])
+                fill_model(problem.data[k, part], at, np.zeros(at.size), matrix)
+                fill_roots(problem.data[k, part], matrix)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,14 @@ import numpy as np
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.anyof import AnyOf
 from posable.goals.check import DerivativeCheck, differences, relative_gap
-from posable.goals.custom import Custom
+from posable.goals.energy import VectorEnergy
 from posable.goals.goal import Goal, Spring, UnknownInGoal
 from posable.goals.model import fill_model, place_vectors
-from posable.goals.posture import Coupling, Posture
+from posable.goals.packing import coupled_order, is_idle, joined_pulls, measured_rows, mimic_goals, path_of
+from posable.goals.posture import Posture
 from posable.kernels.couplings import FOLLOWER, LEADER
 from posable.kernels.direct import MOST_ROWS, direct_hessian
-from posable.kernels.fields import DEPTH, OFF, ROBUST, SPRING, WIDTH, Order, Springs, work_size
+from posable.kernels.fields import DEPTH, OFF, ROBUST, SPRING, WIDTH, Springs, work_size
 from posable.kernels.gather import evaluate
 from posable.kernels.residuals import residual_rows, residuals_and_jacobian, weight_roots
 from posable.kernels.springs import (
@@ -30,10 +30,8 @@ from posable.kernels.springs import (
 )
 from posable.kinematics import as_poses, one_pose, scratch
 from posable.skeleton import Skeleton
-from posable.skeleton.flatten import elimination_order
 
 EXTRA = 8  # vectors of n numbers beyond the workspace, for the solver loops
-MIMIC_WEIGHT = 100.0  # of the couplings that a figure brings along, against 1 for a position
 COMBINATIONS = 256  # of the members of several AnyOf goals
 
 
@@ -56,7 +54,7 @@ class Problem:
         self.springs: list[Spring] = []
         self.owners: list[int] = []  # the goal of each spring
         self.choices: list[tuple[AnyOf, list[slice]]] = []  # each AnyOf, and the springs of its members
-        self.customs: list[tuple[Custom, slice]] = []  # each goal in Python, and its springs
+        self.customs: list[tuple[VectorEnergy, slice]] = []  # each energy in Python, and the springs of its model
         n = skeleton.size
         self.pull, self.home = np.zeros(n), np.zeros(n)
         self.soft = False  # something is to be minimised beyond the goals' tolerances
@@ -66,37 +64,49 @@ class Problem:
             if not isinstance(goal, Goal):
                 raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
             try:
-                members = goal.springs(skeleton) if goal.plain else self._special(goal)
+                members = self._take(goal)
             except UnknownName as error:
                 raise UnknownInGoal(goal, error) from None
             plain = plain and (goal.plain or isinstance(goal, Posture)) and goal.priority == self.goals[0].priority
             self.springs += members
             self.owners += [k] * len(members)
-        self.plain = plain  # one level, no goal in Python, no choice: the solver alone answers it
+        self.plain = plain and not self.customs  # one level, no energy in Python, no choice: the solver alone answers
         self._pack(skeleton)
 
-    def _special(self, goal: Goal) -> list[Spring]:
-        """Take a goal that is more than its springs, and return those that it has."""
-        first = len(self.springs)
-        if isinstance(goal, Posture):
-            pull, home = goal.pulls(self.skeleton)
-            total = self.pull + pull
-            self.home = np.where(
-                total > 0.0, (self.pull * self.home + pull * home) / np.where(total > 0.0, total, 1.0), home
-            )
-            self.pull = total
-            self.soft = True
-            return []
+    def _take(self, goal: Goal) -> list[Spring]:
+        """Return the springs of a goal, and take note of what it has beyond them."""
         if isinstance(goal, AnyOf):
-            members = goal.members_springs(self.skeleton)
-            ends = np.cumsum([first] + [len(member) for member in members])
-            self.choices.append((goal, [slice(int(a), int(b)) for a, b in pairwise(ends)]))
-            if np.prod([len(parts) for _, parts in self.choices]) > COMBINATIONS:
-                raise GoalError(f"{goal}", expected=f"at most {COMBINATIONS} combinations of members", got="more")
-            return [spring for member in members for spring in member]
-        out = goal.springs(self.skeleton)
-        if isinstance(goal, Custom):
-            self.customs.append((goal, slice(first, first + len(out))))
+            return self._take_choice(goal)
+        if isinstance(goal, Posture):
+            self._take_pulls(goal)
+        return self._carried(goal, len(self.springs))
+
+    def _carried(self, goal: Goal, first: int) -> list[Spring]:
+        """Return the springs of a goal, from number `first` on, and keep its energy in Python where it has one."""
+        energy = goal.in_python(self.skeleton)
+        if energy is None:
+            return goal.springs(self.skeleton)
+        out = energy.springs()
+        self.customs.append((energy, slice(first + len(energy.measured), first + len(out))))
+        return out
+
+    def _take_pulls(self, goal: Posture) -> None:
+        """Add the springs of a posture on the degrees of freedom to those that are there."""
+        pull, home = goal.pulls(self.skeleton)
+        self.pull, self.home = joined_pulls(self.pull, self.home, pull, home)
+        self.soft = True
+
+    def _take_choice(self, goal: AnyOf) -> list[Spring]:
+        """Return the springs of all members, and note which are whose."""
+        out: list[Spring] = []
+        parts = []
+        for member in goal.members:
+            first = len(self.springs) + len(out)
+            out += self._carried(member, first)
+            parts.append(slice(first, len(self.springs) + len(out)))
+        self.choices.append((goal, parts))
+        if np.prod([len(parts) for _, parts in self.choices]) > COMBINATIONS:
+            raise GoalError(f"{goal}", expected=f"at most {COMBINATIONS} combinations of members", got="more")
         return out
 
     def _pack(self, skeleton: Skeleton) -> None:
@@ -130,7 +140,11 @@ class Problem:
                 self.data[:, k] = spring.data
         self.coupled = coupled
         self.order = coupled_order(skeleton, self._groups()) if coupled else skeleton.order
-        self.soft = self.soft or bool(np.isinf(self.tolerances).any())
+        self.idle = np.array([is_idle(spring) for spring in self.springs], dtype=bool)  # (g,): of weight zero
+        for energy, part in self.customs:
+            self.idle[part] = energy.idle
+        self.soft = self.soft or bool(np.isinf(self.tolerances[~self.idle]).any())
+        self.tolerances[self.idle] = np.inf
         self.depth = int(self.order.rows[:, DEPTH].max()) + 1 if skeleton.size else 1
 
     def _name_errors(self) -> None:
@@ -196,11 +210,8 @@ class Problem:
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
-        if isinstance(moved, Posture):
-            self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
-            self._pull_anew()
-            return
-        springs = moved.springs(self.skeleton)
+        energy = moved.in_python(self.skeleton)
+        springs = moved.springs(self.skeleton) if energy is None else energy.springs()
         if len(springs) != len(rows):
             raise GoalError(f"{moved}", expected=f"a target that makes {len(rows)} springs", got=f"{len(springs)}")
         for spring in springs:
@@ -211,20 +222,21 @@ class Problem:
             self.data[:, k] = spring.data
             self.data[off, k, ROBUST] = OFF
         self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
+        if isinstance(moved, Posture):
+            self._pull_anew()
 
     def _pull_anew(self) -> None:
         """Add up the postures that are switched on."""
         self.pull, self.home = np.zeros(self.skeleton.size), np.zeros(self.skeleton.size)
         for k, goal in enumerate(self.goals):
             if isinstance(goal, Posture) and k not in self.off:
-                self._special(goal)
+                self._take_pulls(goal)
 
     def enable(self, goal: int, on: bool = True) -> None:
         """Switch a goal on or off: off, it has no energy, no force and no error."""
         self.off = self.off - {goal} if on else self.off | {goal}
         if isinstance(self.goals[goal], Posture):
             self._pull_anew()
-            return
         for k, owner in enumerate(self.owners):
             if owner == goal:
                 self.data[:, k, ROBUST] = self.springs[k].data[..., ROBUST].max() if on else OFF
@@ -258,16 +270,17 @@ class Problem:
         if not self.choices and not self.customs:
             return self._evaluate(theta, data, exact)
         data = data.copy()
-        offset = 0.0
+        values: list[tuple[int, float]] = []  # of each energy in Python: its model leaves out the constant
         true_errors = []
         if self.customs:
-            vectors = place_vectors(self.skeleton, theta, [goal for goal, _ in self.customs])
-            for (goal, part), at in zip(self.customs, vectors, strict=True):
-                energy, slope, hessian = goal.model(at)
+            vectors = place_vectors(self.skeleton, theta, [energy for energy, _ in self.customs])
+            for (energy, part), at in zip(self.customs, vectors, strict=True):
                 if data[part.start, ROBUST] >= 0.0:
+                    value, slope, hessian = energy.model(at, measured_rows(data, energy, part))
                     fill_model(data[part], at, slope, hessian)
-                    offset += energy
-                    true_errors.append((part.start, np.sqrt(max(0.0, 2.0 * energy))))
+                    values.append((part.start, value))
+                    if (error := energy.error(at)) is not None:
+                        true_errors.append((part.start, error))
         settled = all(
             sum(data[part.start, ROBUST] >= 0.0 for part in parts if part.stop > part.start) <= 1
             for _, parts in self.choices
@@ -276,11 +289,13 @@ class Problem:
         for combination in [()] if settled else self.combinations():
             chosen = data.copy()
             self.choose(chosen, combination) if combination else None
-            answers.append(self._evaluate(theta, chosen, exact))
-        energy, gradient, hessian, errors = min(answers, key=lambda answer: answer[0])
-        for k, error in true_errors:
-            errors[k] = error
-        return energy + offset, gradient, hessian, errors
+            on = {k for k, _ in values if chosen[k, ROBUST] >= 0.0}
+            total, gradient, hessian, errors = self._evaluate(theta, chosen, exact)
+            for k, error in true_errors:
+                errors[k] = error if k in on else 0.0
+            total += sum(value for k, value in values if k in on)
+            answers.append((total, gradient, hessian, errors))
+        return min(answers, key=lambda answer: answer[0])
 
     def _evaluate(
         self, theta: np.ndarray, data: np.ndarray, exact: bool
@@ -390,31 +405,3 @@ class Problem:
         slope = differences(lambda x: np.array(self.evaluate(x)[0]), theta, step)
         curve = differences(lambda x: self.evaluate(x)[1], theta, step)
         return DerivativeCheck(relative_gap(gradient, slope), relative_gap(hessian, curve))
-
-
-def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:
-    """Return the couplings that a figure brings along as goals.
-
-    They are springs with a high weight and not eliminated, so that any solver serves them and a limit on a follower
-    still counts; where everything is reached they hold to their tolerance.
-    """
-    return tuple(
-        Coupling(follower, leader, ratio=ratio, offset=offset, weight=MIMIC_WEIGHT)
-        for follower, leader, ratio, offset in skeleton.couplings
-    )
-
-
-def path_of(skeleton: Skeleton, body: int) -> set[int]:
-    """Return the degrees of freedom that move a body."""
-    out: set[int] = set()
-    while body >= 0:
-        parent, first, last, _ = skeleton.figure.body[body]
-        out.update(range(int(first), int(last)))
-        body = int(parent)
-    return out
-
-
-@lru_cache(maxsize=64)
-def coupled_order(skeleton: Skeleton, groups: tuple[tuple[int, ...], ...]) -> Order:
-    """Return the elimination order of a figure whose degrees of freedom are coupled in groups."""
-    return elimination_order(skeleton.figure.dof, groups)

@@ -64,6 +64,51 @@ class TestPriorities:
             alone = ps.solve(seated, [g.Position("hand.R", targets[k]), goals[1]])
             assert np.array_equal(alone.pose, result.pose[k])
 
+    def test_a_batch_holds_each_at_its_own_posture(self, seated):
+        arm = dict.fromkeys(("shoulder.R", "elbow.R", "wrist.R"), 1.0)
+        first = [
+            g.Position("hand.R", [(-1.2, 1.5, 0.6), (-1.0, 0.4, 0.8)]),
+            g.Posture({"elbow.R": 0.5}, arm, weight=0.1),
+        ]
+        later = g.Position("elbow.R", (-0.3, 1.5, 0.3), priority=1)
+        result = ps.solve(seated, [*first, later])
+        before = ps.solve(seated, first)
+        held = np.concatenate([np.arange(seated.size)[seated.index(name)] for name in arm])
+        # the two come to different postures, and each keeps its own: the trunk alone serves the later level
+        assert np.abs(before.pose[0, held] - before.pose[1, held]).max() > 0.01
+        assert result.pose[:, held] == pytest.approx(before.pose[:, held], abs=1e-5)
+        for k in range(2):
+            alone = ps.solve(seated, [first[0].moved(first[0].target[k]), first[1], later])
+            assert np.array_equal(alone.pose, result.pose[k])
+
+    @pytest.mark.parametrize("custom", [False, True])
+    def test_an_energy_in_python_is_held(self, seated, custom):
+        target = np.array([-0.3, 1.1, 0.4])
+        if custom:
+            hand = g.Custom(lambda p, d: 0.5 * np.sum((p["hand.R"] - target) ** 2), points=["hand.R"], label="hand.R")
+        else:
+            hand = g.Weighted([g.Position("hand.R", target)], np.diag([1.0, 2.0, 3.0]), robust=1.0)
+        result = ps.solve(seated, [hand, g.Position("head", (-0.5, 1.2, 0.5), priority=1)])
+        frames = ps.forward(seated, result.pose)
+        assert np.linalg.norm(frames.position("hand.R") - target) < 1e-3  # sqrt(2 E) of an energy that grew by 1e-6
+        alone = ps.Problem(seated, g.Position("head", (-0.5, 1.2, 0.5))).errors(ps.solve(seated, hand).pose)["head"]
+        assert np.linalg.norm(frames.position("head") - (-0.5, 1.2, 0.5)) < alone - 0.01
+
+    def test_a_level_at_its_optimum_is_stuck_and_not_out_of_iterations(self, seated):
+        both = [HAND, g.Aim("head", "z", at=GAZE.target, priority=1)]
+        result = ps.solve(seated, both)
+        assert not result.ok
+        assert result.status == "STUCK"
+        assert ps.solve(seated, both, max_iterations=1).status == "OUT_OF_ITERATIONS"
+
+    def test_weight_zero_in_an_earlier_level_holds_nothing(self, seated):
+        goals = [g.Position("hand.L", (0.9, 1.9, 0.0), weight=0.0), g.Position("hand.R", (-0.3, 1.2, 0.3), priority=1)]
+        result = ps.solve(seated, goals)
+        assert result.ok
+        assert result.errors["hand.R"] < 1e-4
+        far = np.linalg.norm(ps.forward(seated, result.pose).position("hand.L") - (0.9, 1.9, 0.0))
+        assert result.errors["hand.L"] == pytest.approx(far)
+
 
 class TestCustom:
     @pytest.mark.parametrize("solver", ps.solvers.names())

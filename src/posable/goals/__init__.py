@@ -3,6 +3,7 @@
 from posable.goals.anyof import AnyOf
 from posable.goals.avoid import Avoid
 from posable.goals.balance import Balance, CenterOfMass
+from posable.goals.coupling import Coupling
 from posable.goals.custom import Custom
 from posable.goals.directions import Aim, Direction
 from posable.goals.file import from_table, from_tables, load, save, to_table
@@ -12,7 +13,7 @@ from posable.goals.pairs import Distance, Relative
 from posable.goals.places import HalfSpace, Line, Plane
 from posable.goals.pose import Pose
 from posable.goals.position import Position
-from posable.goals.posture import Coupling, Posture
+from posable.goals.posture import Posture
 from posable.goals.shapes import Capsule, Sphere, Wall
 from posable.goals.weighted import Weighted
 

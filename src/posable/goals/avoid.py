@@ -7,9 +7,19 @@ from typing import Any
 import numpy as np
 
 from posable.errors import GoalError
-from posable.goals.goal import POSITION_TOLERANCE, Goal, Spring, batch_of, numbers, positive
+from posable.goals.goal import (
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    batch_of,
+    numbers,
+    positive,
+    weight_along,
+    weight_matrix,
+)
 from posable.goals.pairs import check_apart
 from posable.goals.shapes import Capsule, Sphere, Wall, bone_capsule
+from posable.goals.stacked import directed
 from posable.kernels.fields import ALONG, AT, AXES, AXES2, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT, WIDTH
 from posable.kernels.springs import CLEAR_SPRING, SIDE_SPRING
 from posable.skeleton import Skeleton
@@ -22,7 +32,13 @@ class Avoid(Goal):
     The bone's capsule runs from its joint to the next one; ends (2, 3) [m] in the body's frame and radius [m] say
     otherwise; other_ends and other_radius do so for the other body. margin [m]: how far off the push begins.
     The error is how deep the bone is inside [m]; the default weight lets a pull of one metre press it in by 1 mm.
+    weight: a number, three numbers or a symmetric 3x3 matrix W, in world axes, or in those of the other body: energy
+    1/2 r'W r of the depth r along the line between the nearest points. Smooth but where the axes of the two meet, and
+    where they are exactly parallel: then many points are nearest, and the force jumps between the ends of where they
+    lie side by side. The distance itself has that kink, whoever computes it; beside it, forces are right.
     """
+
+    rows: int = 3
 
     def __init__(
         self,
@@ -34,7 +50,7 @@ class Avoid(Goal):
         other_ends: Any = None,
         other_radius: float | None = None,
         margin: float = 0.002,
-        weight: float = 1000.0,
+        weight: Any = 1000.0,
         tolerance: float = POSITION_TOLERANCE,
         label: str | None = None,
         priority: int = 0,
@@ -44,7 +60,7 @@ class Avoid(Goal):
         what = f"Avoid({body!r})"
         self.aim(obstacle)
         super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
-        self.weight = positive(weight, what + ": weight")
+        self.weight = weight_matrix(weight, what + ": weight")
         self.margin = positive(margin, what + ": margin")
         self.shape = (ends, radius)
         self.other_shape = (other_ends, other_radius)
@@ -64,6 +80,7 @@ class Avoid(Goal):
                 f"Avoid({self.body!r}): obstacle", expected="Sphere, Capsule, Wall or a body's name", got=repr(target)
             )
         self.obstacle = target
+        self.rows = 6 if isinstance(target, Wall) else 3  # a wall meets both ends of the bone
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One CLEAR spring, or two SIDE springs that share one error: the ends of the bone against a wall."""
@@ -71,7 +88,8 @@ class Avoid(Goal):
         body, start, axis, radius = bone_capsule(skeleton, self.body, *self.shape, what)
         if isinstance(self.obstacle, Wall):
             wall = self.obstacle
-            data = self._row(batch_of(wall.point, wall.normal, what=what), radius)
+            push = weight_along(self.weight, wall.normal)
+            data = self._row(batch_of(wall.point, wall.normal, what=what), radius, push)
             data[..., AT : AT + 3] = wall.point
             data[..., ALONG : ALONG + 3] = wall.normal
             both = []
@@ -83,18 +101,22 @@ class Avoid(Goal):
         if isinstance(self.obstacle, str):
             other, p, along, thick = bone_capsule(skeleton, self.obstacle, *self.other_shape, what)
             check_apart(body, other, self)
-            data = self._row((), radius + thick)
+            data = self._row((), radius + thick, self.weight[0])
             data[POINT2 : POINT2 + 3], data[AXES2 : AXES2 + 3] = p, along
         else:
             other, solid = -1, self.obstacle
-            data = self._row(batch_of(solid.start, solid.axis, what=what), radius + solid.radius)
+            data = self._row(batch_of(solid.start, solid.axis, what=what), radius + solid.radius, self.weight[0])
             data[..., AT : AT + 3], data[..., ALONG : ALONG + 3] = solid.start, solid.axis
         data[..., POINT : POINT + 3], data[..., AXES : AXES + 3] = start, axis
         return [Spring(CLEAR_SPRING, body, data, self.tolerance, "", other)]
 
-    def _row(self, batch: tuple[int, ...], size: float) -> np.ndarray:
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the energy of a weight that is not the same in every direction; a wall has only one direction."""
+        return None if isinstance(self.obstacle, Wall) else directed(self, skeleton, self.weight)
+
+    def _row(self, batch: tuple[int, ...], size: float, weight: Any) -> np.ndarray:
         data = np.zeros((*batch, WIDTH))
         data[..., SIZE], data[..., MEASURE] = size + self.margin, self.margin
-        data[..., WEIGHT] = self.weight
-        data[..., ROBUST] = 0.0 if self.robust is None else self.weight * self.robust**2
+        data[..., WEIGHT] = weight
+        data[..., ROBUST] = 0.0 if self.robust is None else weight * self.robust**2
         return data

@@ -7,8 +7,18 @@ from typing import Any
 import numpy as np
 
 from posable.errors import GoalError
-from posable.goals.goal import POSITION_TOLERANCE, Goal, Spring, numbers, positive, range_of, set_weight, weight_matrix
-from posable.kernels.fields import ALONG, AT, SIZE, WEIGHT, WIDTH
+from posable.goals.goal import (
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    numbers,
+    positive,
+    range_of,
+    set_weight,
+    weight_along,
+    weight_matrix,
+)
+from posable.kernels.fields import ALONG, AT, SIZE, WIDTH
 from posable.kernels.springs import CENTRE_SIDE_SPRING, CENTRE_SPRING
 from posable.kinematics import forward
 from posable.skeleton import Skeleton
@@ -30,6 +40,8 @@ class CenterOfMass(Goal):
     symmetric 3x3 matrix. tolerance [m].
     """
 
+    rows = 3
+
     def __init__(
         self,
         target: Any,
@@ -42,7 +54,6 @@ class CenterOfMass(Goal):
     ):
         super().__init__(label, positive(tolerance, "CenterOfMass: tolerance"), priority, robust)
         self.weight = weight_matrix(weight, "CenterOfMass: weight")
-        self.measure = range_of(self.weight)
         self.aim(target)
 
     def default_label(self) -> str:
@@ -58,7 +69,7 @@ class CenterOfMass(Goal):
         check_mass(skeleton, self)
         data = np.zeros((*self.target.shape[:-1], WIDTH))
         data[..., AT : AT + 3] = self.target
-        set_weight(data, self.weight, self.robust, self.measure)
+        set_weight(data, self.weight, self.robust, range_of(self.weight))
         return [Spring(CENTRE_SPRING, 0, data, self.tolerance)]
 
 
@@ -67,7 +78,8 @@ class Balance(Goal):
 
     polygon: points (k, 3) [m], k >= 3, of which the convex hull counts; or names of sites, taken where they are at
     `pose` (the rest pose by default); None: the sites of the feet. margin [m]: how far inside the edges to stay.
-    up: "y", "z" or "x"; the skeleton's own by default. tolerance [m]; the error is how far outside it is.
+    up: "y", "z" or "x"; the skeleton's own by default. tolerance [m]; the error is how far outside it is. weight: a
+    number, three numbers or a symmetric 3x3 matrix W, in world axes: an edge with normal n has n'W n.
     The polygon stands still: hold the feet with goals of their own.
     """
 
@@ -78,14 +90,14 @@ class Balance(Goal):
         margin: float = 0.01,
         up: str | None = None,
         pose: Any = None,
-        weight: float = 100.0,
+        weight: Any = 100.0,
         tolerance: float = POSITION_TOLERANCE,
         label: str | None = None,
         priority: int = 0,
         robust: float | None = None,
     ):
         super().__init__(label, positive(tolerance, "Balance: tolerance"), priority, robust)
-        self.weight = positive(weight, "Balance: weight")
+        self.weight = weight_matrix(weight, "Balance: weight")
         self.margin = positive(margin, "Balance: margin")
         if up is not None and up not in UP:
             raise GoalError("Balance: up", expected="'x', 'y' or 'z'", got=repr(up))
@@ -136,8 +148,8 @@ class Balance(Goal):
                 -along[1],
                 along[0],
             )  # to the left: the hull runs that way round
-            set_weight(data, np.array([self.weight] * 3 + [0.0] * 3), self.robust)
-            data[WEIGHT + 1 : WEIGHT + 6] = 0.0
+            w = float(weight_along(self.weight, data[ALONG : ALONG + 3]))
+            set_weight(data, np.array([w, 0.0, 0.0, 0.0, 0.0, 0.0]), self.robust)
             data[SIZE] = self.margin
             out.append(Spring(CENTRE_SIDE_SPRING, 0, data, self.tolerance))
         return out

@@ -15,9 +15,10 @@ from posable.goals.goal import (
     point_row,
     positive,
     set_weight,
-    single_weight,
     unit_vectors,
+    weight_matrix,
 )
+from posable.goals.stacked import directed
 from posable.kernels.fields import ALONG, AT, AXES, WIDTH
 from posable.kernels.springs import AIM_SPRING, DIRECTION_SPRING
 from posable.skeleton import Skeleton
@@ -28,8 +29,11 @@ class Aim(Goal):
 
     Seed 003 2.4, goal 4, squared: w (1 - cos angle), smooth at the goal and wherever the target is not at the point.
     body: a site or a joint. axis: "z", "-y" or a unit vector in the body's frame. at (..., 3) [m] in the world.
-    point (3,) [m] in the body's frame: where the line begins. tolerance [rad]; errors are angles.
+    point (3,) [m] in the body's frame: where the line begins. tolerance [rad]; errors are angles. weight: a number,
+    three numbers or a symmetric 3x3 matrix W, in world axes: energy 1/2 r'W r of r = axis - u.
     """
+
+    rows = 3
 
     def __init__(
         self,
@@ -38,7 +42,7 @@ class Aim(Goal):
         at: Any = None,
         *,
         point: Any = None,
-        weight: float = 1.0,
+        weight: Any = 1.0,
         tolerance: float = ANGLE_TOLERANCE,
         label: str | None = None,
         priority: int = 0,
@@ -47,7 +51,7 @@ class Aim(Goal):
         self.body = body
         super().__init__(label, positive(tolerance, f"Aim({body!r}): tolerance"), priority, robust)
         self.axis = named_axis(axis, f"Aim({body!r}): axis")
-        self.weight = single_weight(weight, f"Aim({body!r}): weight")
+        self.weight = weight_matrix(weight, f"Aim({body!r}): weight")
         self.point = None if point is None else numbers(point, (3,), f"Aim({body!r}): point")
         self.aim(at)
 
@@ -63,13 +67,20 @@ class Aim(Goal):
         set_weight(data, self.weight, self.robust)
         return [Spring(AIM_SPRING, body, data, self.tolerance)]
 
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the energy of a weight that is not the same in every direction."""
+        return directed(self, skeleton, self.weight)
+
 
 class Direction(Goal):
     """Turn one axis of a body along a direction, free about it: energy w/2 |axis - along|^2 = w (1 - cos angle).
 
     Seed 003's partial orientation. body: a site or a joint. axis: "x", "-y" or a unit vector in the body's frame.
-    along (..., 3): a direction in the world, of any length, or "y". tolerance [rad]; errors are angles.
+    along (..., 3): a direction in the world, of any length, or "y". tolerance [rad]; errors are angles. weight: a
+    number, three numbers or a symmetric 3x3 matrix W, in world axes: energy 1/2 r'W r of r = axis - along.
     """
+
+    rows = 3
 
     def __init__(
         self,
@@ -77,7 +88,7 @@ class Direction(Goal):
         axis: Any = "x",
         along: Any = None,
         *,
-        weight: float = 1.0,
+        weight: Any = 1.0,
         tolerance: float = ANGLE_TOLERANCE,
         label: str | None = None,
         priority: int = 0,
@@ -86,7 +97,7 @@ class Direction(Goal):
         self.body = body
         super().__init__(label, positive(tolerance, f"Direction({body!r}): tolerance"), priority, robust)
         self.axis = named_axis(axis, f"Direction({body!r}): axis")
-        self.weight = single_weight(weight, f"Direction({body!r}): weight")
+        self.weight = weight_matrix(weight, f"Direction({body!r}): weight")
         self.aim(along)
 
     def aim(self, target: Any) -> None:
@@ -101,3 +112,7 @@ class Direction(Goal):
         data[..., ALONG : ALONG + 3] = self.target
         set_weight(data, self.weight, self.robust)
         return [Spring(DIRECTION_SPRING, int(skeleton.frame_bodies[frame]), data, self.tolerance)]
+
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the energy of a weight that is not the same in every direction."""
+        return directed(self, skeleton, self.weight)

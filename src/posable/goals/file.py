@@ -25,6 +25,7 @@ from posable.errors import FormatError, GoalError, PosableError, unknown
 from posable.goals.anyof import AnyOf
 from posable.goals.avoid import Avoid
 from posable.goals.balance import Balance, CenterOfMass
+from posable.goals.coupling import Coupling
 from posable.goals.directions import Aim, Direction
 from posable.goals.goal import Goal
 from posable.goals.orientation import Orientation
@@ -32,7 +33,7 @@ from posable.goals.pairs import Distance, Relative
 from posable.goals.places import HalfSpace, Line, Plane
 from posable.goals.pose import TURNING, Pose
 from posable.goals.position import Position
-from posable.goals.posture import Coupling, Posture
+from posable.goals.posture import Posture
 from posable.goals.shapes import Capsule, Sphere, Wall
 from posable.goals.weighted import Weighted
 
@@ -136,11 +137,10 @@ def to_table(goal: Goal) -> dict[str, Any]:
     for key, value in KINDS[kind][1](goal).items():
         if value is not None:
             out[key] = plain(value)
-    if kind not in ("AnyOf", "Weighted"):
-        if kind != "Posture":
-            out["tolerance"] = plain(goal.tolerance)
-        if goal.robust is not None:
-            out["robust"] = goal.robust
+    if kind not in ("AnyOf", "Weighted"):  # their members have it
+        out["tolerance"] = plain(goal.tolerance)
+    if goal.robust is not None:
+        out["robust"] = goal.robust
     if goal.label != goal.default_label():
         out["label"] = goal.label
     if goal.priority:
@@ -187,7 +187,7 @@ def _pose_weight(goal: Pose | Relative) -> Any:
 
 
 def _place(goal: Any) -> dict[str, Any]:
-    direction = {goal.direction_name: goal.direction, "at": goal.at, "weight": float(goal.weight[0])}
+    direction = {goal.direction_name: goal.direction, "at": goal.at, "weight": matrix_weight(goal.weight)}
     return {"body": goal.body, "point": goal.target, **direction}
 
 
@@ -199,28 +199,29 @@ KINDS: dict[str, tuple[type[Goal], Callable[[Any], dict[str, Any]]]] = {
     "Pose": (Pose, lambda g: {
         "body": g.body, "target": _transform(g.position, g.rotation), "weight": _pose_weight(g), "point": g.point}),
     "Aim": (Aim, lambda g: {
-        "body": g.body, "axis": g.axis, "at": g.target, "point": g.point, "weight": float(g.weight[0])}),
+        "body": g.body, "axis": g.axis, "at": g.target, "point": g.point, "weight": matrix_weight(g.weight)}),
     "Direction": (Direction, lambda g: {
-        "body": g.body, "axis": g.axis, "along": g.target, "weight": float(g.weight[0])}),
+        "body": g.body, "axis": g.axis, "along": g.target, "weight": matrix_weight(g.weight)}),
     "Plane": (Plane, _place),
     "Line": (Line, _place),
     "HalfSpace": (HalfSpace, lambda g: {**_place(g), "margin": g.margin}),
     "Distance": (Distance, lambda g: {
         "body": g.body, "other": g.other, "length": g.length, "point": g.point, "other_point": g.second,
-        "weight": float(g.weight[0])}),
+        "weight": matrix_weight(g.weight)}),
     "Relative": (Relative, lambda g: {
         "body": g.body, "other": g.other, "target": _transform(g.position, g.rotation) if g.turned else g.position,
         "point": g.point, "weight": _pose_weight(g)}),
     "CenterOfMass": (CenterOfMass, lambda g: {"target": g.target, "weight": matrix_weight(g.weight)}),
     "Balance": (Balance, lambda g: {
-        "polygon": g.polygon, "margin": g.margin, "up": g.up, "pose": g.pose, "weight": g.weight}),
+        "polygon": g.polygon, "margin": g.margin, "up": g.up, "pose": g.pose, "weight": matrix_weight(g.weight)}),
     "Avoid": (Avoid, lambda g: {
         "body": g.body, "obstacle": g.obstacle, "ends": g.shape[0], "radius": g.shape[1],
-        "other_ends": g.other_shape[0], "other_radius": g.other_shape[1], "margin": g.margin, "weight": g.weight}),
+        "other_ends": g.other_shape[0], "other_radius": g.other_shape[1], "margin": g.margin,
+        "weight": matrix_weight(g.weight)}),
     "Posture": (Posture, lambda g: {"pose": g.pose, "gains": g.gains, "weight": g.weight}),
     "Coupling": (Coupling, lambda g: {
         "follower": g.follower, "leader": g.leader, "ratio": g.ratio, "offset": g.offset, "weight": g.weight}),
-    "AnyOf": (AnyOf, lambda g: {"goals": list(g.members)}),
+    "AnyOf": (AnyOf, lambda g: {"goals": list(g.goals), "weight": g.weight, "tolerance": g.tolerance}),
     "Weighted": (Weighted, lambda g: {"goals": list(g.goals), "matrix": g.matrix}),
 }  # fmt: skip
 

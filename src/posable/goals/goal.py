@@ -36,17 +36,22 @@ class Spring(NamedTuple):
     tolerance: float  # [m, rad]; infinity: it never decides
     name: str = ""  # added to the goal's label where a goal has several; springs of one name share one error
     other: int = -1  # the body that its target is fixed on; -1: the world
+    measures: bool = False  # it has no weight because others carry its energy; without this, weight 0 decides nothing
 
 
 class Goal:
     """Something wanted of a figure. A goal is immutable; `moved` gives the same one with another target.
 
-    weight: how hard it pulls, against the others of its level. tolerance: when it counts as reached [m, rad].
-    label: its name in results, the body's by default. priority: lower is stricter, a level never pays for a later one.
-    robust: a scale [m, rad] beyond which it pulls no harder; None: none.
+    weight: how hard it pulls, against the others of its level: a number, three numbers (one for each axis), or a
+    symmetric positive definite matrix; each goal says in which axes. At weight zero it reports its error and decides
+    nothing; an axis of weight zero is free. tolerance: when it counts as reached [m, rad]. label: its name in results,
+    the body's by default. priority: lower is stricter, a level never pays for a later one. robust: a scale [m, rad]
+    beyond which it pulls no harder; None: none.
     """
 
     plain: ClassVar[bool] = True  # springs on bodies and nothing else: what the front door serves without detours
+    rows: int = 0  # of its residual (rows.py); 0: it has none that could share a weight matrix with others
+    weight: Any
 
     def __init__(self, label: str | None, tolerance: Any, priority: int, robust: float | None):
         self.label = label or self.default_label()
@@ -65,6 +70,21 @@ class Goal:
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """Return the goal primitives that it is made of, on this skeleton."""
         raise NotImplementedError
+
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the VectorEnergy (energy.py) of what its springs cannot carry; None where they carry all of it."""
+        return None
+
+    def changed(self, factor: float = 1.0, tolerance: float | None = None, robust: float | None = None) -> Self:
+        """Return the same goal with its weight multiplied, and another tolerance and robust scale where given."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out.weight = tuple(factor * w for w in self.weight) if isinstance(self.weight, tuple) else factor * self.weight
+        if tolerance is not None:
+            out.tolerance = (tolerance,) * len(self.tolerance) if isinstance(self.tolerance, tuple) else tolerance
+        if robust is not None:
+            out.robust = robust
+        return out
 
     def aim(self, target: Any) -> None:
         """Check a target and take it; called once when the goal is made, and by `moved` on a copy."""
@@ -142,12 +162,6 @@ def batch_of(*arrays: np.ndarray, what: str) -> tuple[int, ...]:
         raise GoalError(what, expected="leading axes that agree", got=f"shapes {shapes}") from None
 
 
-def single_weight(weight: Any, what: str) -> np.ndarray:
-    """Return a weight that is one number, as the six numbers of a spring."""
-    w = positive(weight, what)
-    return np.array([w, w, w, 0.0, 0.0, 0.0])
-
-
 def across(directions: np.ndarray) -> np.ndarray:
     """Return n n' (..., 6) as xx yy zz xy xz yz for directions (..., 3)."""
     x, y, z = directions[..., 0], directions[..., 1], directions[..., 2]
@@ -159,23 +173,43 @@ def weight_matrix(weight: Any, what: str) -> np.ndarray:
     if isinstance(weight, (int, float)):
         w = positive(weight, what)
         return np.array([w, w, w, 0.0, 0.0, 0.0])
+    return six(square_weight(weight, 3, what))
+
+
+def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
+    """Return a weight given as a number, `size` numbers or a symmetric matrix, none negative, as (size, size)."""
     try:
         value = np.asarray(weight, dtype=float)
     except (TypeError, ValueError):
         value = np.full((), np.nan)
-    if value.shape == ():
-        w = positive(value, what)
-        return np.array([w, w, w, 0.0, 0.0, 0.0])
-    if value.shape == (3,) and np.all(value >= 0.0) and np.all(np.isfinite(value)):
-        return np.array([*value, 0.0, 0.0, 0.0])
+    if value.shape in ((), (1,), (1, 1)):
+        return positive(value.reshape(()), what) * np.eye(size)
+    if value.shape == (size,) and np.all(value >= 0.0) and np.all(np.isfinite(value)):
+        return np.diag(value)
     good = (
-        value.shape == (3, 3)
+        value.shape == (size, size)
         and np.all(np.isfinite(value))
         and np.abs(value - value.T).max() <= 1e-9 * np.abs(value).max()
     )
     if good and np.linalg.eigvalsh(value)[0] >= -1e-12 * np.abs(value).max():
-        return six(value)
-    raise GoalError(what, expected="a number, 3 numbers, or a symmetric 3x3 matrix, none negative", got=repr(weight))
+        return 0.5 * (value + value.T)
+    raise GoalError(
+        what,
+        expected=f"a number, {size} numbers, or a symmetric {size}x{size} matrix, none negative",
+        got=repr(weight),
+    )
+
+
+def is_number(weight: np.ndarray) -> bool:
+    """Return whether a weight (six numbers) is the same in every direction."""
+    return bool(weight[0] == weight[1] == weight[2] and weight[3] == weight[4] == weight[5] == 0.0)
+
+
+def weight_along(weight: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Return n'W n (...,) of a weight (six numbers) for directions (..., 3): what it weighs along them."""
+    x, y, z = direction[..., 0], direction[..., 1], direction[..., 2]
+    square = weight[0] * x * x + weight[1] * y * y + weight[2] * z * z
+    return square + 2.0 * (weight[3] * x * y + weight[4] * x * z + weight[5] * y * z)
 
 
 def six(matrix: np.ndarray) -> np.ndarray:
@@ -185,7 +219,12 @@ def six(matrix: np.ndarray) -> np.ndarray:
 
 
 def range_of(weight: np.ndarray) -> np.ndarray:
-    """Return, as six numbers, the projector on what a weight (six numbers) does not ignore: what counts as error."""
+    """Return, as six numbers, the projector on what a weight (six numbers) does not ignore: what counts as error.
+
+    A weight of zero ignores everything, and then the whole miss is reported: it decides nothing (Problem).
+    """
+    if not weight.any():
+        return np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     if weight[3] == weight[4] == weight[5] == 0.0:
         return np.array([1.0 if w > 0.0 else 0.0 for w in weight[:3]] + [0.0, 0.0, 0.0])
     x, y, z, xy, xz, yz = weight
@@ -211,4 +250,4 @@ def set_weight(data: np.ndarray, weight: np.ndarray, robust: float | None, measu
     if measure is not None:
         data[..., MEASURE : MEASURE + 6] = measure
     if robust is not None:
-        data[..., ROBUST] = weight[..., :3].max() * robust * robust
+        data[..., ROBUST] = np.abs(weight[..., :3]).max() * robust * robust

@@ -6,26 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from posable.goals.custom import Custom
+from posable.goals.energy import VectorEnergy
 from posable.goals.goal import six
 from posable.kernels.fields import ALONG, AT, AXES, WEIGHT
-from posable.kinematics import forward
+from posable.kinematics import place_bodies
 from posable.skeleton import Skeleton
 
 FARTHEST = 1.0  # [m] that one model may ask a point to go, where the energy has no curvature to say
 
 
-def place_vectors(skeleton: Skeleton, pose: np.ndarray, goals: Sequence[Custom]) -> list[np.ndarray]:
-    """Return, for each goal, its points and directions (k, 3) in the world at a pose (n,)."""
-    frames = forward(skeleton, pose)
-    out = []
-    for goal in goals:
-        rows = []
-        for _, body, local, moves in goal.vectors:
-            turned = frames.rotation_matrix(body) @ local
-            rows.append(turned + frames.position(body) if moves else turned)
-        out.append(np.array(rows))
-    return out
+def place_vectors(skeleton: Skeleton, pose: np.ndarray, energies: Sequence[VectorEnergy]) -> list[np.ndarray]:
+    """Return, for each energy, its points and directions (k, 3) in the world at a pose (n,)."""
+    positions, rotations, _ = place_bodies(skeleton, pose.reshape(1, -1))
+    return [
+        np.array([rotations[0, body] @ local + moves * positions[0, body] for body, local, moves in energy.vectors])
+        for energy in energies
+    ]
 
 
 def fill_model(rows: np.ndarray, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray) -> None:
@@ -46,7 +42,7 @@ def fill_model(rows: np.ndarray, at: np.ndarray, slope: np.ndarray, hessian: np.
 
 
 def convex_model(
-    goal: Custom, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray, damping: float
+    energy: VectorEnergy, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray, damping: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (step, matrix): the model 1/2 (x - step)' matrix (x - step), positive definite, with the slope given at 0.
 
@@ -54,7 +50,7 @@ def convex_model(
     that, negative curvature is turned round, no step is longer than FARTHEST, and `damping` keeps the model nearer.
     """
     slope, hessian = slope.copy(), hessian.copy()
-    for k, (_, _, _, moves) in enumerate(goal.vectors):
+    for k, (_, _, moves) in enumerate(energy.vectors):
         if not moves:
             part = slice(3 * k, 3 * k + 3)
             stretch = float(np.linalg.norm(slope[part]))
@@ -65,3 +61,15 @@ def convex_model(
     values = np.maximum(np.abs(values), np.maximum(np.abs(forces) / FARTHEST, 1e-9 * max(np.abs(values).max(), 1e-9)))
     values += damping
     return -vectors @ (forces / values), (vectors * values) @ vectors.T
+
+
+def convex_part(hessian: np.ndarray) -> np.ndarray:
+    """Return a symmetric matrix without its negative eigenvalues."""
+    values, vectors = np.linalg.eigh(hessian)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
+def upper_root(matrix: np.ndarray) -> np.ndarray:
+    """Return the upper triangular C with C'C a symmetric matrix that has no negative eigenvalue."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.linalg.qr(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T).R

@@ -51,6 +51,8 @@ class Orientation(Goal):
     three numbers or a 3x3 matrix about the axes of the body's frame. tolerance [rad]; errors are angles.
     """
 
+    rows = 3
+
     def __init__(
         self,
         body: str,

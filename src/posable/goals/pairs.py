@@ -17,11 +17,11 @@ from posable.goals.goal import (
     positive,
     range_of,
     set_weight,
-    single_weight,
     weight_matrix,
 )
 from posable.goals.orientation import orientation_spring
 from posable.goals.pose import both_weights, pair, split
+from posable.goals.stacked import directed
 from posable.kernels.fields import AXES2, POINT2, SIZE
 from posable.kernels.springs import DISTANCE_SPRING, POINT_SPRING
 from posable.skeleton import Skeleton
@@ -51,7 +51,11 @@ class Distance(_Pair):
     """Keep two points at a distance: energy w/2 (d - length)^2, smooth but where d = 0.
 
     body, other: sites or joints. length (...,) [m]: not negative. point, other_point (3,) [m]: in their frames.
+    weight: a number, three numbers or a symmetric 3x3 matrix W, in the axes of the other body: energy 1/2 r'W r of the
+    miss r = (d - length) u along the line between the two.
     """
+
+    rows = 3
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class Distance(_Pair):
         *,
         point: Any = None,
         other_point: Any = None,
-        weight: float = 1.0,
+        weight: Any = 1.0,
         tolerance: float = POSITION_TOLERANCE,
         label: str | None = None,
         priority: int = 0,
@@ -70,7 +74,7 @@ class Distance(_Pair):
         self.body, self.other = body, other
         what = f"Distance({body!r}, {other!r})"
         super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
-        self.weight = single_weight(weight, what + ": weight")
+        self.weight = weight_matrix(weight, what + ": weight")
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.second = None if other_point is None else numbers(other_point, (3,), what + ": other_point")
         self.aim(length)
@@ -93,12 +97,17 @@ class Distance(_Pair):
         kind = DISTANCE_SPRING if self.length.any() else POINT_SPRING
         return [Spring(kind, body, data, self.tolerance, "", other)]
 
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the energy of a weight that is not the same in every direction."""
+        return directed(self, skeleton, self.weight) if self.length.any() else None
+
 
 class Relative(_Pair):
     """Hold a body at a place in another body's frame: a hand on a wrist, a foot on a pedal, a link closed to a loop.
 
     body, other: sites or joints. target: the body's frame in the other's, (..., 4, 4) or SciPy RigidTransform; or
-    (..., 3) [m], a point alone, its turning free; None: the frames fall together. weight, tolerance as in Pose.
+    (..., 3) [m], a point alone, its turning free; None: the frames fall together. weight, tolerance as in Pose; the
+    axes of the position's weight are the other body's.
     """
 
     def __init__(
@@ -121,10 +130,11 @@ class Relative(_Pair):
         p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
         checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
         super().__init__(label, checked, priority, robust)
-        p_weight, r_weight = both_weights(weight) or pair(weight, what + ": weight")
+        p_weight, r_weight = both_weights(weight, what + ": weight")
         self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.turned = not (target is not None and not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,))
+        self.rows = 6 if self.turned else 3
         self.aim(np.eye(4) if target is None else target)
 
     def aim(self, target: Any) -> None:

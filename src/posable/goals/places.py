@@ -12,14 +12,17 @@ from posable.goals.goal import (
     Spring,
     across,
     batch_of,
+    is_number,
     numbers,
     point_row,
     positive,
     set_weight,
-    single_weight,
     unit_vectors,
+    weight_along,
+    weight_matrix,
 )
-from posable.kernels.fields import ALONG, AT, MEASURE, SIZE, WEIGHT
+from posable.goals.rows import full
+from posable.kernels.fields import ALONG, AT, MEASURE, SIZE
 from posable.kernels.springs import POINT_SPRING, SIDE_SPRING
 from posable.skeleton import Skeleton
 
@@ -29,9 +32,12 @@ IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 class _Place(Goal):
     """What the three share: a point of a body, a place (..., 3) in the world and a direction (..., 3) there.
 
-    at (3,) [m]: the point, in the body's frame; its origin by default. weight, tolerance, label, priority, robust: as
-    every goal's.
+    at (3,) [m]: the point, in the body's frame; its origin by default. weight: a number, three numbers or a symmetric
+    3x3 matrix W, in world axes: of a plane with normal n it is n'W n that counts, of a line what W weighs across it.
+    tolerance, label, priority, robust: as every goal's.
     """
+
+    rows = 3
 
     direction_name = "normal"
 
@@ -42,7 +48,7 @@ class _Place(Goal):
         direction: Any,
         *,
         at: Any = None,
-        weight: float = 1.0,
+        weight: Any = 1.0,
         tolerance: float = POSITION_TOLERANCE,
         label: str | None = None,
         priority: int = 0,
@@ -51,7 +57,7 @@ class _Place(Goal):
         self.body = body
         what = f"{type(self).__name__}({body!r})"
         super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
-        self.weight = single_weight(weight, what + ": weight")
+        self.weight = weight_matrix(weight, what + ": weight")
         self.at = None if at is None else numbers(at, (3,), what + ": at")
         self.direction = unit_vectors(direction, f"{what}: {self.direction_name}")
         self.aim(point)
@@ -86,7 +92,7 @@ class Plane(_Place):
         """One POINT spring that pulls along the normal."""
         body, data = self.row(skeleton)
         normal = across(self.direction)
-        set_weight(data, self.weight[0] * normal, self.robust, normal)
+        set_weight(data, weight_along(self.weight, self.direction)[..., None] * normal, self.robust, normal)
         return [Spring(POINT_SPRING, body, data, self.tolerance)]
 
 
@@ -106,7 +112,8 @@ class Line(_Place):
         """One POINT spring that pulls across the line."""
         body, data = self.row(skeleton)
         free = IDENTITY - across(self.direction)
-        set_weight(data, self.weight[0] * free, self.robust, free)
+        weight = self.weight[0] * free if is_number(self.weight) else sandwich(free, self.weight)
+        set_weight(data, weight, self.robust, free)
         return [Spring(POINT_SPRING, body, data, self.tolerance)]
 
 
@@ -125,8 +132,16 @@ class HalfSpace(_Place):
         """One SIDE spring."""
         body, data = self.row(skeleton)
         data[..., ALONG : ALONG + 3] = self.direction
-        set_weight(data, self.weight, self.robust)
-        data[..., WEIGHT + 1 : WEIGHT + 6] = 0.0
+        weight = weight_along(self.weight, self.direction)[..., None] * np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+        set_weight(data, weight, self.robust)
         data[..., SIZE] = self.margin
         data[..., MEASURE] = self.margin
         return [Spring(SIDE_SPRING, body, data, self.tolerance)]
+
+
+def sandwich(p: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return P W P (..., 6) of symmetric matrices given as six numbers, P (..., 6)."""
+    x, y, z, xy, xz, yz = np.moveaxis(p, -1, 0)
+    outer = np.stack([np.stack(row, -1) for row in ((x, xy, xz), (xy, y, yz), (xz, yz, z))], -2)
+    m = outer @ full(weight) @ outer
+    return np.stack([m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], m[..., 0, 1], m[..., 0, 2], m[..., 1, 2]], axis=-1)

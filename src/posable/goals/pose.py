@@ -34,18 +34,42 @@ def pair(value: Any, what: str) -> tuple[Any, Any]:
     raise GoalError(what, expected="a pair (position, rotation)", got=repr(value))
 
 
-def both_weights(weight: Any) -> tuple[Any, Any] | None:
-    """Return the weights of position and rotation that one number stands for; None where it is no number."""
-    return (float(weight), float(weight) * TURNING) if isinstance(weight, (int, float, np.number)) else None
+def both_weights(weight: Any, what: str) -> tuple[Any, Any]:
+    """Return the weights of position and rotation that one weight stands for."""
+    if isinstance(weight, (int, float, np.number)):
+        return float(weight), float(weight) * TURNING
+    if isinstance(weight, (tuple, list)) and len(weight) == 2:
+        return weight[0], weight[1]
+    try:
+        value = np.asarray(weight, dtype=float)
+    except (TypeError, ValueError):
+        value = np.zeros(0)
+    if value.shape in ((1,), (1, 1), (3,), (3, 3)):
+        return value, TURNING * value
+    if value.shape == (6,):
+        return value[:3], value[3:]
+    if value.shape != (6, 6):
+        expected = "a number, 3 or 6 numbers, a 3x3 or 6x6 matrix, or a pair (position, rotation)"
+        raise GoalError(what, expected=expected, got=repr(weight))
+    if value[:3, 3:].any() or value[3:, :3].any():
+        raise GoalError(
+            what, expected="no part between position and rotation: Weighted([Position, Orientation], matrix) has that",
+            got="a full 6x6 matrix",
+        )  # fmt: skip
+    return value[:3, :3], value[3:, 3:]
 
 
 class Pose(Goal):
     """Bring a body's frame to a place and turn it: a Position and an Orientation in one.
 
-    target: 4x4 matrix (..., 4, 4) or SciPy RigidTransform, the body's frame in the world. weight: one number for both
-    (the rotation then counts 0.2 m^2/rad^2), or a pair (position, rotation), each as in Position and Orientation.
+    target: 4x4 matrix (..., 4, 4) or SciPy RigidTransform, the body's frame in the world. weight: one for both, which
+    is a number, three numbers or a 3x3 matrix (the rotation then counts 0.2 m^2/rad^2 of it); a pair (position,
+    rotation), each as in Position and Orientation; six numbers; or a 6x6 matrix without a part between the two
+    (Weighted has that).
     tolerance: one number [m] (the rotation's is then 1e-3 rad), or a pair (position [m], rotation [rad]).
     """
+
+    rows = 6
 
     def __init__(
         self,
@@ -66,9 +90,8 @@ class Pose(Goal):
         p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
         checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
         super().__init__(label, checked, priority, robust)
-        p_weight, r_weight = both_weights(weight) or pair(weight, what + ": weight")
+        p_weight, r_weight = both_weights(weight, what + ": weight")
         self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
-        self.measure = range_of(self.weight[0])
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.position, self.rotation = split(target, what + ": target")
 
@@ -76,7 +99,7 @@ class Pose(Goal):
         """One POINT and one ORIENTATION spring."""
         body, data, _ = point_row(skeleton, self.body, self.point, self.position.shape[:-1])
         data[..., AT : AT + 3] = self.position
-        set_weight(data, self.weight[0], self.robust, self.measure)
+        set_weight(data, self.weight[0], self.robust, range_of(self.weight[0]))
         turn = orientation_spring(
             skeleton, self.body, self.rotation, self.weight[1], self.robust, self.tolerance[1], "rotation"
         )

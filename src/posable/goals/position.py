@@ -27,6 +27,8 @@ class Position(Goal):
     numbers (world axes), or a symmetric 3x3 matrix. tolerance [m]. point (3,) [m] in the body's frame.
     """
 
+    rows = 3
+
     def __init__(
         self,
         body: str,
@@ -43,14 +45,13 @@ class Position(Goal):
         super().__init__(label, positive(tolerance, f"Position({body!r}): tolerance"), priority, robust)
         self.target = numbers(target, (3,), f"Position({body!r}): target")
         self.weight = weight_matrix(weight, f"Position({body!r}): weight")
-        self.measure = range_of(self.weight)
         self.point = None if point is None else numbers(point, (3,), f"Position({body!r}): point")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring."""
         body, data, _ = point_row(skeleton, self.body, self.point, self.target.shape[:-1])
         data[..., AT : AT + 3] = self.target
-        set_weight(data, self.weight, self.robust, self.measure)
+        set_weight(data, self.weight, self.robust, range_of(self.weight))
         return [Spring(POINT_SPRING, body, data, self.tolerance)]
 
     def moved(self, target: Any) -> Position:

@@ -1,4 +1,4 @@
-"""Goals of the pose itself: a posture to stay near, and degrees of freedom that follow others."""
+"""A posture to stay near."""
 
 from __future__ import annotations
 
@@ -7,31 +7,42 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posable.errors import GoalError
-from posable.goals.goal import Goal, Spring, numbers, positive
-from posable.kernels.couplings import FOLLOWER, LEADER, RATIO
-from posable.kernels.fields import BODY, ROBUST, SIZE, WEIGHT, WIDTH
+from posable.goals.coupling import coupling_data
+from posable.goals.goal import Goal, Spring, numbers, positive, square_weight
+from posable.kernels.fields import BODY, ROBUST, SIZE, WEIGHT
 from posable.kernels.springs import COUPLING_SPRING
 from posable.skeleton import Skeleton
-
-COUPLING_TOLERANCE = 1e-6  # [rad, m]
 
 
 class Posture(Goal):
     """Stay near a posture where the other goals leave a choice: energy w/2 gain_i (theta_i - home_i)^2.
 
     pose: (n,), {"elbow.R": 0.3, ...} with the rest at rest, "rest" (None) or "middle" of the limits. gains: a number,
-    (n,), or {joint: number} for those alone; the joints' own by default. It is soft: it never decides `ok`, and its
-    default weight moves a hand that can be reached by micrometres, well inside the tolerance. The linear term of seed
-    002 (5.27), as meant.
+    (n,), or {joint: number} for those alone; the joints' own by default. It is soft: it never decides `ok` unless it
+    is given a tolerance [rad, m], which no degree of freedom with a gain may then exceed. Its default weight moves a
+    hand that can be reached by micrometres, well inside the tolerance. weight: a number, (n,), or a symmetric positive
+    definite matrix (n, n), energy 1/2 x'G W G x with G the roots of the gains. Springs join degrees of freedom two by
+    two, so the matrix must be a sum of such pairs (scaled diagonally dominant). robust [rad, m]: beyond it, a degree
+    of freedom pulls no harder. The linear term of seed 002 (5.27), as meant.
     """
 
     plain: ClassVar[bool] = False
 
     def __init__(
-        self, pose: Any = None, gains: Any = None, *, weight: float = 1e-6, label: str | None = None, priority: int = 0
+        self,
+        pose: Any = None,
+        gains: Any = None,
+        *,
+        weight: Any = 1e-6,
+        tolerance: float = np.inf,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
     ):
-        super().__init__(label, np.inf, priority, None)
-        self.weight = positive(weight, "Posture: weight")
+        super().__init__(label, positive(tolerance, "Posture: tolerance"), priority, robust)
+        self.weight = numbers(weight, (), "Posture: weight")
+        if self.weight.ndim > 2 or (self.weight.ndim < 2 and (self.weight < 0.0).any()):
+            raise GoalError("Posture: weight", expected="a number, (n,) or (n, n), none negative", got=repr(weight))
         self.gains = gains
         self.aim(pose)
 
@@ -42,12 +53,42 @@ class Posture(Goal):
         self.pose = target
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """None on bodies: see `pulls`."""
-        return []
+        """None in the plain case, see `pulls`; springs on degrees of freedom where it says more than those can.
+
+        With a robust scale, one that pulls each; with a tolerance, one that measures each; with a full weight matrix,
+        one for each pair that it joins.
+        """
+        matrix, home = self._matrix(skeleton), self._home(skeleton)
+        gains = np.diag(matrix)
+        out = []
+        if self.robust is not None:
+            if np.count_nonzero(matrix - np.diag(gains)):
+                raise GoalError("Posture: robust", expected="a weight that joins no joints", got="a full matrix")
+            for i in np.flatnonzero(gains):
+                out.append(dof_spring(skeleton, int(i), home[i], float(gains[i]), self.tolerance, self.robust))
+            return out
+        pairs, _, ratios = pairs_of(matrix, "Posture: weight")
+        for i, j in zip(*np.nonzero(pairs), strict=True):
+            data = coupling_data(int(i), int(j), float(ratios[i, j]))
+            data[SIZE], data[WEIGHT] = home[i] - ratios[i, j] * home[j], pairs[i, j]
+            out.append(Spring(COUPLING_SPRING, int(skeleton.figure.dof[i, BODY]), data, np.inf, "pairs"))
+        if np.isfinite(self.tolerance):
+            for i in np.flatnonzero(gains):
+                out.append(dof_spring(skeleton, int(i), home[i], 0.0, self.tolerance, None)._replace(measures=True))
+        return out
 
     def pulls(self, skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
         """Return the stiffness (n,) of the spring on each degree of freedom, and its home (n,)."""
-        return self.weight * self._gains(skeleton), self._home(skeleton)
+        if self.robust is not None:
+            return np.zeros(skeleton.size), self._home(skeleton)
+        return pairs_of(self._matrix(skeleton), "Posture: weight")[1], self._home(skeleton)
+
+    def _matrix(self, skeleton: Skeleton) -> np.ndarray:
+        """Return the whole stiffness (n, n): the weight between the roots of the gains."""
+        root = np.sqrt(self._gains(skeleton))
+        if self.weight.shape == (skeleton.size, skeleton.size) and skeleton.size > 1:
+            return root[:, None] * square_weight(self.weight, skeleton.size, "Posture: weight") * root
+        return np.diag(np.diag(square_weight(self.weight, skeleton.size, "Posture: weight")) * root * root)
 
     def _home(self, skeleton: Skeleton) -> np.ndarray:
         if self.pose is None or (isinstance(self.pose, str) and self.pose == "rest"):
@@ -77,62 +118,57 @@ class Posture(Goal):
         return gains.copy()
 
 
-class Coupling(Goal):
-    """Let one joint follow another: energy w/2 (follower - ratio leader - offset)^2 for each of their angles.
+def dof_spring(
+    skeleton: Skeleton, dof: int, home: float, weight: float, tolerance: float, robust: float | None
+) -> Spring:
+    """Return a COUPLING spring on one degree of freedom alone: the leader has no part in it."""
+    if skeleton.size < 2 and weight:
+        raise GoalError("Posture: robust", expected="a figure with two degrees of freedom or more", got="one")
+    data = coupling_data(dof, (dof + 1) % skeleton.size, 0.0)
+    data[SIZE], data[WEIGHT] = home, weight
+    data[ROBUST] = 0.0 if robust is None else weight * robust**2
+    return Spring(COUPLING_SPRING, int(skeleton.figure.dof[dof, BODY]), data, tolerance)
 
-    follower, leader: degrees of freedom ("finger2", "spine2.x"), or joints with equally many, all of which follow.
-    offset (...,) [rad, m]. tolerance [rad, m]; the error is the largest gap.
+
+def pairs_of(matrix: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (pairs (n, n), rest (n,), ratios (n, n)): x'M x = sum pairs_ij (x_i - ratio_ij x_j)^2 + sum rest_i x_i^2.
+
+    With x > 0 the eigenvector of the least eigenvalue of the comparison matrix (the diagonal less the absolute values
+    off it), weights |M_ij| x_j / x_i and ratios -+ x_i / x_j leave that eigenvalue on every x_i^2: none is negative
+    just where M is scaled diagonally dominant.
     """
-
-    def __init__(
-        self,
-        follower: str,
-        leader: str,
-        *,
-        ratio: float = 1.0,
-        offset: Any = 0.0,
-        weight: float = 1.0,
-        tolerance: float = COUPLING_TOLERANCE,
-        label: str | None = None,
-        priority: int = 0,
-        robust: float | None = None,
-    ):
-        self.follower, self.leader = follower, leader
-        super().__init__(label, positive(tolerance, f"{self}: tolerance"), priority, robust)
-        self.weight = positive(weight, f"{self}: weight")
-        self.ratio = float(numbers(ratio, (), f"{self}: ratio"))
-        self.aim(offset)
-
-    def default_label(self) -> str:
-        """Return "finger2 follows finger1"."""
-        return f"{self.follower} follows {self.leader}"
-
-    def aim(self, target: Any) -> None:
-        """Take an offset (...,)."""
-        self.offset = numbers(target, (), f"{self}: offset")
-
-    def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One COUPLING spring for each angle; they share one error."""
-        followers, leaders = _dofs(skeleton, self.follower), _dofs(skeleton, self.leader)
-        if len(followers) != len(leaders):
+    n = len(matrix)
+    pairs, ratios, rest = np.zeros((n, n)), np.zeros((n, n)), np.diag(matrix).copy()
+    off = np.abs(matrix - np.diag(rest))
+    joined = np.flatnonzero(off.any(axis=0))
+    if joined.size == 0:
+        return pairs, rest, ratios
+    for block in _connected(off[np.ix_(joined, joined)] > 0.0):
+        part = joined[block]
+        values, vectors = np.linalg.eigh(np.diag(rest[part]) - off[np.ix_(part, part)])
+        if values[0] < -1e-12 * np.abs(values).max():
             raise GoalError(
-                f"{self}", expected=f"{len(followers)} degrees of freedom of {self.leader!r}", got=f"{len(leaders)}"
-            )
-        if followers == leaders:
-            raise GoalError(f"{self}", expected="two different joints", got=f"{self.leader!r} twice")
-        out = []
-        for a, b in zip(followers, leaders, strict=True):
-            data = np.zeros((*self.offset.shape, WIDTH))
-            data[..., FOLLOWER], data[..., LEADER], data[..., RATIO] = a, b, self.ratio
-            data[..., SIZE], data[..., WEIGHT] = self.offset, self.weight
-            data[..., ROBUST] = 0.0 if self.robust is None else self.weight * self.robust**2
-            out.append(Spring(COUPLING_SPRING, int(skeleton.figure.dof[a, BODY]), data, self.tolerance))
-        return out
+                what, expected="a matrix that is a sum of pairs (scaled diagonally dominant)",
+                got=f"{values[0]:.3g} left of a degree of freedom",
+            )  # fmt: skip
+        x = np.abs(vectors[:, 0])
+        for a, i in enumerate(part):
+            for b, j in enumerate(part[a + 1 :], start=a + 1):
+                if matrix[i, j] != 0.0:
+                    pairs[i, j] = abs(matrix[i, j]) * x[b] / x[a]
+                    ratios[i, j] = -np.sign(matrix[i, j]) * x[a] / x[b]
+        rest[part] = max(0.0, values[0])
+    return pairs, rest, ratios
 
 
-def _dofs(skeleton: Skeleton, name: str) -> list[int]:
-    """Return the places in a pose of a joint, or of one degree of freedom."""
-    if name in skeleton.names:
-        where = skeleton.index(name)
-        return list(range(where.start, where.stop))
-    return [skeleton.dof(name)]
+def _connected(joined: np.ndarray) -> list[np.ndarray]:
+    """Return the groups of indices that a symmetric relation (n, n) joins."""
+    left, groups = set(range(len(joined))), []
+    while left:
+        group, new = set(), {min(left)}
+        while new:
+            group |= new
+            new = {int(j) for i in new for j in np.flatnonzero(joined[i])} - group
+        groups.append(np.array(sorted(group)))
+        left -= group
+    return groups

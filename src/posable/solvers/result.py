@@ -165,6 +165,9 @@ class Result:
         ]
         for name, error in self.errors.items():
             i = self.problem.error_groups[name][0]
+            if self.problem.idle[i]:
+                lines.append(f"  {name}: off by {amount(error, self.problem, i)}; its weight is 0, it decides nothing")
+                continue
             if np.isinf(self.problem.tolerances[i]):
                 continue
             word = "reached" if error <= self.problem.tolerances[i] else "missed by"
