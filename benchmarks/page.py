@@ -100,8 +100,8 @@ class Page:
         (self.folder / f"{self.name}.md").write_text("\n\n".join(body) + "\n", encoding="utf8")
         kept = {
             "subject": self.name, "title": self.title, "date": self.date, "quick": self.quick,
-            "seconds": round(seconds, 1), "processor_seconds": round(busy(), 1), "machine": self.machine, "versions": self.versions,
-            "values": self.values, "tables": self.tables, "plots": self.plots,
+            "seconds": round(seconds, 1), "processor_seconds": round(busy(), 1),
+            "machine": self.machine, "versions": self.versions, "values": self.values, "tables": self.tables, "plots": self.plots,
         }  # fmt: skip
         text = json.dumps(kept, indent=1, ensure_ascii=False)
         (self.folder / f"{self.name}.json").write_text(text + "\n", encoding="utf8")
@@ -112,8 +112,9 @@ class Page:
         load = f", load {host['load']:g} before the run" if "load" in host else ""
         again = f"`python -m benchmarks {self.name}{' --quick' if self.quick else ''}`"
         kind = "A quick run: too few repeats to quote. " if self.quick else ""
+        took = f"{seconds:.0f} s ({busy():.0f} s of processor time)"
         return (
-            f"{kind}{self.date}, {seconds:.0f} s ({busy():.0f} s of processor time), {host['processor']}, {host['cores']} cores{memory}, {host['system']}"
+            f"{kind}{self.date}, {took}, {host['processor']}, {host['cores']} cores{memory}, {host['system']}"
             f"{load}. {used}. Again: {again}. Numbers for machines: [{self.name}.json]({self.name}.json)."
         )
 
