@@ -101,7 +101,8 @@ class Page:
         kept = {
             "subject": self.name, "title": self.title, "date": self.date, "quick": self.quick,
             "seconds": round(seconds, 1), "processor_seconds": round(busy(), 1),
-            "machine": self.machine, "versions": self.versions, "values": self.values, "tables": self.tables, "plots": self.plots,
+            "machine": self.machine, "versions": self.versions,
+            "values": self.values, "tables": self.tables, "plots": self.plots,
         }  # fmt: skip
         text = json.dumps(kept, indent=1, ensure_ascii=False)
         (self.folder / f"{self.name}.json").write_text(text + "\n", encoding="utf8")
