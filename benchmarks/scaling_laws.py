@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import posable as ps
 from benchmarks import kinematics
+from benchmarks.drawing import plain_logarithmic
 from benchmarks.kinematics import exponent
 from posable.cli.problem_sets import problem_set
 
@@ -35,9 +36,9 @@ def evidence(page) -> None:
     goals(page, axes[3])
     batches(page, axes[4])
     threads(page, axes[5])
-    for axis in axes:
-        axis.grid(alpha=0.25)
-        axis.minorticks_off()
+    for axis in axes[:5]:
+        plain_logarithmic(axis)
+    axes[5].grid(alpha=0.25)
     page.plot(
         "solves", chart, "What a solve costs as each size grows, and what threads gain; the exponents are in the labels"
     )
@@ -92,8 +93,7 @@ def evaluations(page) -> None:
         page.value(f"{shape}_markers_exponent", slope)
     axes[2].set(title="gradient and exact Hessian", xlabel="markers", ylabel="[us]")
     for axis in axes:
-        axis.grid(alpha=0.25)
-        axis.minorticks_off()
+        plain_logarithmic(axis)
     page.plot("evaluations", chart, "One evaluation against joints and markers; the exponents are in the labels")
     page.table(
         "Exponents of one evaluation", ["against", "work", "us", "measured", "operations"], rows,

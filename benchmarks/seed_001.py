@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import posable as ps
+from benchmarks.drawing import plain_logarithmic
 from benchmarks.page import percent
 
 RAW = {"best": False, "max_step": np.inf}  # one bare step, unclamped
@@ -130,8 +131,7 @@ def speed(page) -> None:
         page.value(f"{name}_us", dict(zip(map(str, sizes), times, strict=True)))
         page.value(f"{name}_exponent", slope)
     axis.set(xlabel="degrees of freedom", ylabel="one iteration [us]", xticks=sizes, xticklabels=sizes)
-    axis.minorticks_off()
-    axis.grid(alpha=0.25)
+    plain_logarithmic(axis)
     axis.legend(fontsize=8)
     page.plot("speed", chart, "One iteration on a chain with a position goal at its end and another at its middle")
     page.table(
