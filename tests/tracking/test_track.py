@@ -6,7 +6,7 @@ import pytest
 import posable as ps
 from posable.tracking.results import BLIND, FAILED
 
-from .conftest import holed
+from .conftest import NAMES, holed
 
 
 def off(take, truth, human):
@@ -29,6 +29,21 @@ def test_no_joint_jumps(human, dance, markers):
     take = ps.track(human, markers)
     theirs = np.abs(np.diff(dance.poses, axis=0)).max()
     assert np.abs(np.diff(take.motion.poses, axis=0)).max() < theirs + 0.1
+
+
+def test_a_dancer_who_spins_past_the_limits_of_the_root(human, dance, monkeypatch):
+    """Seven turns, in a figure whose root is limited to two either way, in many pieces, and with a long gap."""
+    monkeypatch.setattr("posable.tracking.takes.PIECE", 60)
+    monkeypatch.setattr("posable.tracking.takes.LEAD", 20)
+    poses = dance.poses.copy()
+    poses[:, human.index("root").start + 3] += np.linspace(-7.0 * np.pi, 7.0 * np.pi, len(poses))
+    frames = ps.forward(human, poses)
+    places = np.stack([frames.position(name) for name in NAMES], axis=1)
+    places[100:130, NAMES.index("LFWT")] = np.nan
+    take = ps.track(human, ps.Markers(NAMES, places, 120.0, "y"))
+    assert np.nanmax(take.errors.mean(axis=1)) < 0.01
+    assert ((take.motion.poses >= human.lower) & (take.motion.poses <= human.upper)).all()
+    assert take.report.count(FAILED) == 0
 
 
 def test_the_same_bits_on_any_number_of_threads(human, markers, monkeypatch):

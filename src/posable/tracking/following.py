@@ -18,6 +18,7 @@ from posable.skeleton import Skeleton
 from posable.solvers.result import Result
 from posable.solvers.solver import Request
 from posable.tracking import walking
+from posable.tracking.branches import within_turns
 from posable.tracking.pacing import Pace, Walker
 from posable.tracking.smoothing import smooth_goals
 
@@ -73,6 +74,7 @@ def follow(
         iterations = _step(skeleton, problem, poses, first, solver, limits, seed)
     if smooth > 0.0 and total > 2:
         poses = smooth_goals(problem, poses, fps, smooth, limits=limits)
+    poses = within_turns(skeleton, poses) if limits else poses
     errors = {name: np.atleast_1d(values) for name, values in problem.errors(poses).items()} if total else {}
     good = np.ones(total, dtype=bool)
     for name, springs in problem.error_groups.items():

@@ -12,6 +12,7 @@ from posable.kernels.fields import ROBUST
 from posable.problem import Problem
 from posable.skeleton import Skeleton
 from posable.tracking import walking
+from posable.tracking.branches import open_box
 
 _NONE = np.zeros((0, 0, 3))
 
@@ -44,14 +45,14 @@ class Pace:
 class Walker:
     """A problem whose targets change from frame to frame.
 
-    Its springs are packed once. `lower`, `upper` (n,): the box. `pull` (n,): shares of a pace's pull, one by default.
+    Its springs are packed once. `lower`, `upper` (n,): the box, open where an angle can come round. `pull` (n,):
+    shares of a pace's pull, one by default.
     """
 
     def __init__(self, problem: Problem, *, limits: bool = True):
         self.problem = problem
         skeleton = problem.skeleton
-        self.lower = skeleton.lower if limits else np.full(skeleton.size, -np.inf)
-        self.upper = skeleton.upper if limits else np.full(skeleton.size, np.inf)
+        self.lower, self.upper = open_box(skeleton, limits)
         self.robust = problem.data[0, :, ROBUST].copy()
         self.pull = np.ones(skeleton.size)
         self.home = skeleton.rest.copy()

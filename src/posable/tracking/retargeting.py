@@ -24,7 +24,7 @@ from posable.motion import Motion
 from posable.problem import Problem
 from posable.skeleton import Skeleton, limits_of
 from posable.tracking.bodyplan import ROLES, SIDES, BodyPlan, body_plan
-from posable.tracking.branches import same_branch
+from posable.tracking.branches import same_branch, within_turns
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts, held_places
 from posable.tracking.gaps import blend_weight
@@ -135,6 +135,7 @@ def retarget(
             same_branch(figure, poses[begin - 1], piece, begin - 1 - first)
             poses[first:begin] += blend_weight(begin - first)[:, None] * (piece[: begin - first] - poses[first:begin])
         poses[begin:end] = piece[begin - first :]
+    poses = within_turns(figure, poses)
     found = job.contacts(poses, standing) if standing is not None else None
     return Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes))
 

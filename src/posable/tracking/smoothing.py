@@ -16,6 +16,7 @@ from posable.kinematics import forward
 from posable.motion import Motion, joint_transform, rotation_values
 from posable.problem import Problem
 from posable.skeleton import Site, Skeleton
+from posable.tracking.branches import open_box, within_turns
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.gaps import blend_weight
@@ -68,7 +69,7 @@ def smooth(
     poses = _smooth_clip(
         figure, names, targets.read, motion.poses, motion.fps, seconds, standing, None, limits, threads, progress, stop
     )
-    return Smoothed(skeleton, poses, motion.fps, motion.name, motion)
+    return Smoothed(skeleton, within_turns(skeleton, poses) if limits else poses, motion.fps, motion.name, motion)
 
 
 def smooth_take(
@@ -113,6 +114,8 @@ def smooth_take(
         errors[start:end] = np.linalg.norm(model - read(start, end), axis=-1)
     steps = len(standing.steps())
     notes = (f"smoothed over {seconds:g} s; {steps} foot contacts locked",)
+    if limits:
+        poses = within_turns(motion.skeleton, poses)
     return replace(take, motion=Motion(motion.skeleton, poses, motion.fps, motion.name), errors=errors), notes
 
 
@@ -197,8 +200,9 @@ def smooth_goals(
 
 def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the limits (n,), (n,) of a figure, or none; frozen joints stay as they are at rest."""
-    lower = np.where(skeleton.frozen, skeleton.rest, skeleton.lower if limits else -np.inf)
-    upper = np.where(skeleton.frozen, skeleton.rest, skeleton.upper if limits else np.inf)
+    lower, upper = open_box(skeleton, limits)
+    lower = np.where(skeleton.frozen, skeleton.rest, lower)
+    upper = np.where(skeleton.frozen, skeleton.rest, upper)
     return lower, upper
 
 

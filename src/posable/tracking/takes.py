@@ -14,7 +14,7 @@ from posable.motion import Markers, Motion
 from posable.problem import path_of
 from posable.skeleton import Skeleton
 from posable.tracking import walking
-from posable.tracking.branches import same_branch
+from posable.tracking.branches import open_box, same_branch, within_turns
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, thresholds
 from posable.tracking.pacing import Pace, Walker, marker_walker
@@ -30,6 +30,7 @@ PULL = 2e-2  # [m^2/rad^2]: to the prediction, of what no marker holds
 SWERVE = 0.1  # [rad, m]: how far a frame may be off its prediction
 LOST = 0.06  # [m]: mean error of a frame beyond which it counts as failed
 LOST_TIMES = 4.0  # or so many times the take's own
+BRIDGE = 0.02  # [m]: how much worse a frame may become by a bridge
 FEW = 3  # markers that a frame must show
 
 WALK = Pace(most=8, gain=1e-4, damping=1e-2, keep=0.7, pull=PULL, jump=8.0, swerve=SWERVE)
@@ -66,6 +67,8 @@ def track(
         poses, errors, statuses = _step_take(actor, source, solver, limits, start, stop)
     if len(poses) < len(markers):
         markers = Markers(markers.names, markers.positions[: len(poses)], markers.fps, markers.up, markers.unit)
+    if limits:
+        poses = within_turns(actor, poses)
     stopped = len(poses) < source.total
     take = Take(Motion(actor, poses, markers.fps, actor.name), errors, markers, tuple(source.sites))
     if smooth > 0.0 and len(poses) > 2:
@@ -95,7 +98,9 @@ def _walk_take(actor, source, limits, start, robust, threads, progress, stop):
     done = run_pieces(
         work, [end - begin for _, begin, end in parts], threads=threads, progress=progress, stop=stop, what="tracking"
     )
-    return _join(actor, walker, source, parts, done)
+    poses, errors, statuses = _join(actor, walker, source, parts, done)
+    statuses[(statuses != BLIND) & _lost(errors)] = FAILED  # by what the frames are in the end
+    return poses, errors, statuses
 
 
 def _known_poses(actor: Skeleton, start: Any) -> np.ndarray:
@@ -104,7 +109,16 @@ def _known_poses(actor: Skeleton, start: Any) -> np.ndarray:
     if "calibration_poses" in actor.info:
         known.append(np.asarray(actor.info["calibration_poses"], dtype=float))
     known = [poses for poses in known if poses.shape[1] == actor.size]
-    return np.clip(np.vstack([*known, actor.rest]), actor.lower, actor.upper)
+    bank = np.vstack([*known, actor.rest])
+    return np.clip(bank, *open_box(actor))
+
+
+def _lost(errors: np.ndarray) -> np.ndarray:
+    """Return (t,) bool: the frames whose markers are missed by far more than usual."""
+    mean = frame_errors(errors)
+    if not np.isfinite(mean).any():
+        return np.zeros(len(mean), dtype=bool)
+    return np.nan_to_num(mean, nan=0.0) > max(LOST, LOST_TIMES * float(np.nanmedian(mean)))
 
 
 class _Piece:
@@ -125,7 +139,7 @@ class _Piece:
         if wrong.any():
             self.places[wrong] = np.nan
             errors, notes = self.walker(WALK, self.poses, targets=self.places, last=first)
-        bad = self._failed(errors)
+        bad = _lost(errors)
         if bad.any():
             errors = self._repair(errors, notes, bad, bank, statuses)
         if self._bridge_gaps():
@@ -164,12 +178,6 @@ class _Piece:
                 best = (float(notes[0, walking.ENERGY]), pose[0])
         return best[1]
 
-    def _failed(self, errors: np.ndarray) -> np.ndarray:
-        mean = frame_errors(errors)
-        if not np.isfinite(mean).any():
-            return np.zeros(len(mean), dtype=bool)
-        return np.nan_to_num(mean, nan=0.0) > max(LOST, LOST_TIMES * float(np.nanmedian(mean)))
-
     def _repair(self, errors, notes, bad, bank, statuses) -> np.ndarray:
         """Solve failed runs again: caught anew and walked forwards, and walked backwards from the frame after them."""
         for a, b in runs(bad):
@@ -182,7 +190,7 @@ class _Piece:
                 rows = np.flatnonzero(best == k)
                 self.poses[a + rows], errors[a + rows] = poses[rows], found[rows]
                 statuses[a + rows] = REPAIRED
-        still = self._failed(errors)
+        still = _lost(errors)
         statuses[still] = FAILED
         return errors
 
@@ -210,8 +218,13 @@ class _Piece:
             crossed[a:b] = True
         for a, b in runs(crossed):
             back[a:b], _, _ = self._again(a, b, self.poses[b], backwards=True)
+        forth, worse = self.poses.copy(), frame_errors(self.measure())
         bridge(self.poses, back, gaps)
         np.clip(self.poses, self.walker.lower, self.walker.upper, out=self.poses)
+        worse = frame_errors(self.measure()) - worse
+        for a, b in runs(crossed):
+            if np.nanmax(np.append(worse[a:b], 0.0)) > BRIDGE:  # the two sides came along different ways
+                self.poses[a:b] = forth[a:b]
         return True
 
 
@@ -234,8 +247,7 @@ def _join(actor: Skeleton, walker: Walker, source: Source, parts, done) -> tuple
                 if np.nansum(other[1] ** 2) < 1.05 * np.nansum(found**2):
                     piece, found, status = other
                     same_branch(actor, poses[begin - 1], piece, lead - 1)
-            weight = blend_weight(lead)[:, None]
-            poses[first:begin] += weight * (piece[:lead] - poses[first:begin])
+            poses[first:begin] = _blend(actor, walker, source, first, poses[first:begin], piece[:lead])
         poses[begin:end], errors[begin:end], statuses[begin:end] = piece[lead:], found[lead:], status[lead:]
         if i:
             measured = _Piece(actor, walker, source.read(first, begin), source.sites)
@@ -243,6 +255,18 @@ def _join(actor: Skeleton, walker: Walker, source: Source, parts, done) -> tuple
             believed = np.isfinite(errors[first:begin])
             errors[first:begin] = np.where(believed, measured.measure(), np.nan)
     return poses, errors, statuses
+
+
+def _blend(actor: Skeleton, walker: Walker, source: Source, first: int, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return the frames (t, n) that two pieces share: from the one to the other, or cut where they do not meet."""
+    weight = blend_weight(len(old))[:, None]
+    options = [old + weight * (new - old), np.where(weight < 0.5, old, new)]
+    misses = []
+    for poses in options:
+        shared = _Piece(actor, walker, source.read(first, first + len(old)), source.sites)
+        shared.poses = poses
+        misses.append(np.nanmax(np.append(frame_errors(shared.measure()), 0.0)))
+    return options[0] if misses[0] < misses[1] + BRIDGE else options[1]
 
 
 def _angles(actor: Skeleton) -> np.ndarray:
