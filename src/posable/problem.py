@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -179,7 +180,7 @@ class Problem:
                 groups.append(tuple(sorted(apart)))
         return tuple(dict.fromkeys(groups))
 
-    @property
+    @cached_property
     def work_size(self) -> int:
         """How many numbers of scratch memory one solve needs."""
         n, b, g = self.skeleton.size, self.skeleton.figure.body.shape[0], len(self.springs)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,9 @@ PACKAGE = __name__.partition(".")[0]
 
 # Fused multiply-add is the one liberty the compiler may take: it keeps NaN, infinity and the order of sums.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "_nrt": False}
+
+# Only entries are called from Python: the code to unpack the arguments would be most of what a kernel compiles to.
+UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "no_rewrites": True}
 
 _small: set[Callable[..., Any]] = set()
 _registered: dict[Any, Any] = {}  # plain function or entry -> dispatcher (None until activated)
@@ -52,7 +55,7 @@ class entry:
         self.py_func = function
         update_wrapper(self, function)
         with _lock:
-            self._dispatcher = _compile(function) if _active else None
+            self._dispatcher = _compile(function, entered=True) if _active else None
             _registered[self] = self._dispatcher
 
     def __call__(self, *arguments: Any) -> Any:
@@ -75,7 +78,7 @@ def activate() -> None:
         if _active:
             return
         for function in list(_registered):
-            _registered[function] = _compile(plain(function))
+            _registered[function] = _compile(plain(function), entered=isinstance(function, entry))
         homes = {plain(function).__module__ for function in _registered}  # a user's own kernels live elsewhere
         for name, module in list(sys.modules.items()):
             if name in homes or name == PACKAGE or name.startswith(PACKAGE + "."):
@@ -91,17 +94,38 @@ def _rebind(module: ModuleType) -> None:
                 setattr(module, name, dispatcher)
 
 
-def _compile(function: Callable[..., Any]) -> Any:
+def _compile(function: Callable[..., Any], *, entered: bool = False) -> Any:
+    """Return the dispatcher of an entry, or of a kernel, which compiled code alone calls."""
     import numba
     from numba.core import config  # its options are made at run time: no type checker knows them
 
+    from .linking import EntryCompiler, KernelCompiler
+
     _watch()
+    options = OPTIONS | {"forceinline": function in _small}
+    if not entered:
+        return _as_kernel(numba.njit(pipeline_class=KernelCompiler, **options, **UNWRAPPED)(function))
     before = getattr(config, "CACHE_DIR")  # noqa: B009
-    setattr(config, "CACHE_DIR", str(cache_folder()))  # noqa: B010
+    setattr(config, "CACHE_DIR", str(cache_folder(function)))  # noqa: B010
     try:
-        return _once_per_type(numba.njit(cache=True, forceinline=function in _small, **OPTIONS)(function))
+        return _once_per_type(numba.njit(cache=True, pipeline_class=EntryCompiler, **options)(function))
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010
+
+
+def _as_kernel(dispatcher: Any) -> Any:
+    """Let a kernel that Python calls after all (a test, a notebook) be compiled as an entry, there and then."""
+
+    @cache
+    def entered() -> Any:
+        return _compile(dispatcher.py_func, entered=True)
+
+    def compile_for_python(*arguments: Any, **named: Any) -> Any:
+        return entered()._compile_for_args(*arguments, **named)
+
+    dispatcher._insert = lambda *compiled, **named: None  # a kernel has no machine code to remember
+    dispatcher._compile_for_args = compile_for_python
+    return _once_per_type(dispatcher)
 
 
 def _once_per_type(dispatcher: Any) -> Any:
@@ -117,29 +141,52 @@ def _once_per_type(dispatcher: Any) -> Any:
     return dispatcher
 
 
-_folder: Path | None = None
+def cache_folder(function: Callable[..., Any]) -> Path:
+    """Return the folder of an entry's compiled code, named by its source: Numba alone would not see an edited callee.
+
+    The name stands for every file with kernels in the rooms of the package that the entry's kernels come from.
+    """
+    digest = hashlib.sha256()
+    for room in sorted(_rooms(function) | {Path(__file__).parent}):
+        digest.update(_digest(room))
+    base = os.environ.get("POSABLE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / PACKAGE
+    return _writable(Path(base).expanduser() / digest.hexdigest()[:16])
 
 
-def cache_folder() -> Path:
-    """Return the folder of compiled code for exactly this source: Numba alone would not see an edited callee."""
-    global _folder  # noqa: PLW0603 - computed once
-    if _folder is None:
-        digest = hashlib.sha256()
-        root = Path(__file__).parent.parent
-        for path in sorted(root.rglob("*.py")):
-            text = path.read_bytes()
-            if path.parent.name == "kernels" or b"kernels.compiler" in text:
-                digest.update(str(path.relative_to(root)).encode() + text)
-        base = os.environ.get("POSABLE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / PACKAGE
-        folder = Path(base).expanduser() / digest.hexdigest()[:16]
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError:
-            folder = Path(tempfile.mkdtemp(prefix=PACKAGE + "-"))
-        _folder = folder
-    return _folder
+def _rooms(function: Callable[..., Any]) -> set[Path]:
+    """Return the folders of the source files of a kernel and of every kernel under it."""
+    known = {plain(registered) for registered in _registered}
+    seen, waiting = set(), [function]
+    while waiting:
+        now = waiting.pop()
+        if now not in seen:
+            seen.add(now)
+            named = (plain(now.__globals__.get(name)) for name in now.__code__.co_names)
+            waiting += [other for other in named if getattr(other, "__hash__", None) is not None and other in known]
+    return {Path(kernel.__code__.co_filename).parent for kernel in seen}
+
+
+@cache
+def _digest(room: Path) -> bytes:
+    """Return a digest of the files of a folder that hold kernels."""
+    digest = hashlib.sha256()
+    for path in sorted(room.glob("*.py")):
+        text = path.read_bytes()
+        if room == Path(__file__).parent or b"kernels.compiler" in text:
+            digest.update(path.name.encode() + text)
+    return digest.digest()
+
+
+@cache
+def _writable(folder: Path) -> Path:
+    """Return a folder, made where it is missing, or one that lasts as long as the process where it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix=PACKAGE + "-"))
+    return folder
 
 
 _watching = False

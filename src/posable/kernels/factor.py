@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from .compiler import kernel
+from .compiler import kernel, small
 from .fields import DEPTH, UP, VISIT
 
 
@@ -34,28 +34,57 @@ def damped_copy(order, hessian, fixed, damping, scale, factor, path):
 
 @kernel
 def factorise(order, factor, fixed, floor):
-    """Factor in place, H = L'L. Return -1, or the dof at which a pivot is not above `floor`."""
-    for visit in range(factor.shape[0] - 1, -1, -1):
+    """Factor in place, H = L'L. Return -1, or the dof at which a pivot is not above `floor`.
+
+    A dof and the one right above it are eliminated together where nothing stands between them: the rows above both
+    are then read and written once for the two.
+    """
+    visit = factor.shape[0] - 1
+    while visit >= 0:
         i = order.rows[visit, VISIT]
+        visit -= 1
         if fixed[i] != 0.0:
             continue
         depth = order.rows[i, DEPTH]
-        pivot = factor[i, depth]
-        if not pivot > floor:
+        if not take_root(factor, i, depth, floor):
             return i
-        root = math.sqrt(pivot)
-        inverse = 1.0 / root
-        factor[i, depth] = root
-        for k in range(depth):
-            factor[i, k] *= inverse
         j = order.rows[i, UP]
-        for above in range(depth - 1, -1, -1):
-            x = factor[i, above]
-            if x != 0.0:
-                for k in range(above + 1):
-                    factor[j, k] -= x * factor[i, k]
-            j = order.rows[j, UP]
+        if visit >= 0 and order.rows[visit, VISIT] == j and fixed[j] == 0.0:
+            visit -= 1
+            x = factor[i, depth - 1]
+            for k in range(depth):
+                factor[j, k] -= x * factor[i, k]
+            if not take_root(factor, j, depth - 1, floor):
+                return j
+            above = order.rows[j, UP]
+            for level in range(depth - 2, -1, -1):
+                x, y = factor[i, level], factor[j, level]
+                if x != 0.0 or y != 0.0:
+                    for k in range(level + 1):
+                        factor[above, k] -= x * factor[i, k] + y * factor[j, k]
+                above = order.rows[above, UP]
+        else:
+            for level in range(depth - 1, -1, -1):
+                x = factor[i, level]
+                if x != 0.0:
+                    for k in range(level + 1):
+                        factor[j, k] -= x * factor[i, k]
+                j = order.rows[j, UP]
     return -1
+
+
+@small
+def take_root(factor, i, depth, floor):
+    """Scale row i by the root of its pivot; return whether the pivot was above `floor`."""
+    pivot = factor[i, depth]
+    if not pivot > floor:
+        return False
+    root = math.sqrt(pivot)
+    inverse = 1.0 / root
+    factor[i, depth] = root
+    for k in range(depth):
+        factor[i, k] *= inverse
+    return True
 
 
 @kernel

@@ -49,12 +49,12 @@ PIECE, MOST, MOST_RESTARTS, ALPHA, FIRST_DAMPING, SOFT, COUPLED, EXACT = range(8
 NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
 
 TRIES = 14  # dampings tried for one step
-PASSES = 3  # times a step is taken again because a dof met its bound
+PASSES = 2  # times a step is computed where dofs meet their bounds on the way
 LARGEST_STEP = 1.0  # [rad] of any one dof that turns: beyond it the quadratic says nothing about rotations
 STATIONARY_GAIN = 1e-11  # predicted gain, relative to the energy, below which a pose is stationary
-SLOW_STEPS = 5.0  # steps that gain less than SLOW_GAIN before the figure starts elsewhere
+SLOW_STEPS = 3.0  # steps that gain less than SLOW_GAIN before the figure starts elsewhere
 SLOW_GAIN = 0.1
-EXACT_BEYOND = 0.1  # a step that leaves more of the energy than this calls for the exact Hessian
+EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
 KICKS = 2.0  # times a figure caught on its limits is moved off them before a restart
 MUCH_BETTER = 0.5  # of the best energy: progress that earns new kicks
 ALL_ANEW = 8.0  # every so many restarts, all of the figure starts anew
@@ -171,7 +171,8 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
             exact = False  # the exact Hessian is indefinite here: Gauss-Newton's is not
             state[WAITS] = min(2.0 * state[WAITS] + 1.0, 16.0)
             state[WAIT] = state[WAITS]
-            forward(figure, theta, ws)
+            if tries > 0:  # the figure stands at the pose that was tried last
+                forward(figure, theta, ws)
             fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 0.0)
             continue
         tries += 1
@@ -192,7 +193,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
         if after < energy and armijo(energy, after, slope, limits[ALPHA]):
             accepted = True
             gain = (energy - after) / predicted
-            damping *= 0.1 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)
+            damping *= 0.2 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)
             for i in range(n):
                 theta[i] = ws.trial[i]
             state[ENERGY] = after
@@ -411,7 +412,7 @@ class Newton(CompiledSolver):
     """
 
     alpha: float = 1e-4
-    damping: float = 1e-3
+    damping: float = 1e-2
     exact: str = "auto"
     limbs: bool = False
 

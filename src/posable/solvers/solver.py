@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -124,9 +124,7 @@ class CompiledSolver(Solver):
     def run(self, problem: Problem, request: Request) -> Outcome:
         """Solve every problem: in one entry, on several threads, or in small pieces where time or a trace is wanted."""
         t = request.starts.shape[0]
-        states = np.zeros((t, self.state_width))
-        states[:, self.seed_column] = (request.seed * 2654435761 + 12345) % 4294967296
-        states[:, self.best_column] = np.inf
+        states = self._fresh(request.seed).repeat(t, axis=0)
         outcome = Outcome(
             request.starts.copy(),
             np.zeros(t, dtype=np.int64),
@@ -142,6 +140,15 @@ class CompiledSolver(Solver):
         else:
             self._run_on_threads(problem, request, outcome, states, limits)
         return outcome
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def _fresh(cls, seed: int) -> np.ndarray:
+        """Return the state (1, w) that a problem begins with."""
+        state = np.zeros((1, cls.state_width))
+        state[0, cls.seed_column] = (seed * 2654435761 + 12345) % 4294967296
+        state[0, cls.best_column] = np.inf
+        return state
 
     def _run_on_threads(self, problem, request, outcome, states, limits) -> None:
         """Solve pieces of a batch side by side; each problem is solved as it would be alone: the bits are the same."""

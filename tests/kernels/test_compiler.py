@@ -1,0 +1,108 @@
+"""Kernels as Numba compiles them: from Python, from a function of the user's own, and again from the cache."""
+
+import os
+import subprocess
+import sys
+
+import numba
+import numpy as np
+
+from posable.kernels.compiler import OPTIONS, entry, kernel, plain
+
+HALVE_TWICE = """
+import numpy as np
+from posable.kernels.compiler import entry, kernel
+
+@kernel
+def halve(x, k):
+    x[k] *= 0.5
+
+@kernel
+def halve_all(x):
+    for k in range(x.shape[0]):
+        halve(x, k)
+
+@entry
+def halve_twice(x):
+    halve_all(x)
+    halve_all(x)
+
+x = np.array([8.0, 4.0])
+halve_twice(x)
+compiled = getattr(halve_twice, "_dispatcher", halve_twice)
+print(x.tolist(), sum(compiled.stats.cache_hits.values()), sum(compiled.stats.cache_misses.values()))
+"""
+
+
+@kernel
+def twice(x, k):
+    x[k] *= 2.0
+
+
+@kernel
+def four_times(x, k):
+    twice(x, k)
+    twice(x, k)
+
+
+@entry
+def four_times_all(x):
+    for k in range(x.shape[0]):
+        four_times(x, k)
+
+
+def test_an_entry_reaches_kernels_by_way_of_kernels():
+    x = np.arange(5.0)
+    four_times_all(x)
+    assert x.tolist() == [0.0, 4.0, 8.0, 12.0, 16.0]
+
+
+def test_a_kernel_called_from_python_does_its_work_again_and_again():
+    four_times_all(np.zeros(1))  # from here on the names stand for compiled code
+    x = np.arange(3.0)
+    for _ in range(3):
+        four_times(x, 2)
+    assert x.tolist() == [0.0, 1.0, 128.0]
+
+
+def test_a_function_compiled_by_numba_itself_may_call_kernels():
+    four_times_all(np.zeros(1))
+    called = four_times
+
+    @numba.njit(**OPTIONS)
+    def own(x):
+        called(x, 0)
+        called(x, 1)
+
+    x = np.ones(2)
+    own(x)
+    assert x.tolist() == [4.0, 4.0]
+
+
+def test_the_kernels_of_an_entry_are_private_to_it():
+    four_times_all(np.zeros(1))
+    compiled = getattr(four_times_all, "_dispatcher", four_times_all)
+    text = compiled.inspect_llvm(compiled.signatures[0])
+    defined = [line for line in text.splitlines() if line.startswith("define")]
+    assert defined
+    others = [line for line in defined if "four_times_all" not in line]
+    assert all(line.startswith("define internal") for line in others), others
+
+
+def test_the_plain_function_stays_at_hand():
+    four_times_all(np.zeros(1))
+    x = [3.0]
+    assert plain(twice) is not twice
+    plain(twice)(x, 0)
+    assert x == [6.0]
+
+
+def test_another_process_loads_what_was_compiled(tmp_path):
+    script = tmp_path / "halves.py"
+    script.write_text(HALVE_TWICE)
+    environment = os.environ | {"POSABLE_CACHE": str(tmp_path / "cache"), "POSABLE_QUIET": "1"}
+    told = [
+        subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert told == ["[2.0, 1.0] 0 1\n", "[2.0, 1.0] 1 0\n"]
