@@ -132,6 +132,7 @@ def overview(every: dict[str, np.ndarray]) -> None:
     axes.set(xscale="log", xlim=(0.8, 1.2 * MOST))
     axes.set_xlabel("iterations until the hand is within 0.1 mm", fontsize=8.5, color=INK)
     style(axes)
+    axes.set_axisbelow(True)
     axes.grid(False, axis="y")
     save(figure, OUT / "all.png")
 
