@@ -73,13 +73,6 @@ measures all of them.
 | page | measured | took |
 | --- | ---: | ---: |
 {rows}
-
-```{{toctree}}
-:hidden:
-:glob:
-
-*
-```
 """
 
 
