@@ -95,7 +95,7 @@ class Stage:
             self.glow.remove()
         self.ghosts: dict[str, Drawn] = {}
         self.drawn = self._figure(view, "figure", self.detail)
-        self.glow = Glow(self.server.scene, "/glow", self.drawn.covers, self.drawn.rigid, self.size)
+        self.glow = Glow(self.server.scene, f"/glow/{view.figure}.{self.detail}", self.drawn, self.size)
 
     def _figure(self, view: View, name: str, detail: float, **style: Any) -> Drawn:
         """Return the figure drawn, or the same one drawn before: skins are hidden and kept, never removed."""
