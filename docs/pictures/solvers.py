@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib
 import numpy as np
 from pages import DOCS
+from tutorial import keep
 
 import posable as ps
 
@@ -139,11 +140,9 @@ def overview(every: dict[str, np.ndarray]) -> None:
 
 def save(figure, target) -> None:
     """Keep a picture as a small PNG of few colours."""
-    from PIL import Image
-
     figure.savefig(target, dpi=110)
     plt.close(figure)
-    Image.open(target).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(target, optimize=True)
+    keep(target, target)
 
 
 if __name__ == "__main__":
