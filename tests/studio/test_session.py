@@ -233,6 +233,14 @@ def test_orientation_handles_turn(session):
         lambda s: s.set_pose([0.0]),
         lambda s: s.configure(solver="nwton"),
         lambda s: s.configure(stay=-1.0),
+        lambda s: s.configure(home="moon"),
+        lambda s: s.configure(iterations="many"),
+        lambda s: s.configure(solver=None),
+        lambda s: s.configure(colour="red"),
+        lambda s: s.set_time(colour="red"),
+        lambda s: s.set_key(-5),
+        lambda s: s.hold("hand.R", weight="much"),
+        lambda s: s.set_dof("root.tx", 1e300),
         lambda s: s.swivel("nobody", 0.0),
         lambda s: s.swivel("elbow.R", np.nan),
         lambda s: s.aim("elbow.R", (np.inf, 0, 0)),
@@ -460,6 +468,14 @@ def test_the_worker_solves_the_last_target(session):
         time.sleep(0.01)
     assert views
     assert threading.current_thread() is threading.main_thread()
+
+
+def test_a_take_is_not_relaxed_into_its_rest_and_the_next_figure_is(session):
+    human = session.skeleton
+    session.open(ps.Scene(skeleton=human, motion=ps.Motion(human, human.rest[None], 30.0)))
+    assert session.settings.home == "drag"
+    session.open(human)
+    assert session.settings.home == "relaxed"
 
 
 def test_a_watched_file_is_read_again(session, tmp_path):
