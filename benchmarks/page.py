@@ -113,6 +113,8 @@ class Page:
         load = f", load {host['load']:g} before the run" if "load" in host else ""
         again = f"`python -m benchmarks {self.name}{' --quick' if self.quick else ''}`"
         kind = "A quick run: too few repeats to quote. " if self.quick else ""
+        if host.get("load", 0.0) > 0.5 * host["cores"]:
+            kind += "The machine was busy with other work, so times on the wall clock are too long. "
         took = f"{seconds:.0f} s ({busy():.0f} s of processor time)"
         return (
             f"{kind}{self.date}, {took}, {host['processor']}, {host['cores']} cores{memory}, {host['system']}"

@@ -67,19 +67,12 @@ def write_index(folder: Path) -> None:
 
 INDEX = """# Results
 
-What Posable was measured at. Every page names its machine, versions and date, and how to measure again; all of them
-come from one run of `make bench`.
+What Posable was measured at. Every page names its machine, versions and date, and how to measure it again; `make bench`
+measures all of them.
 
 | page | measured | took |
 | --- | ---: | ---: |
 {rows}
-
-```{{toctree}}
-:hidden:
-:glob:
-
-*
-```
 """
 
 

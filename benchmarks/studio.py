@@ -1,11 +1,12 @@
-"""How long the studio takes from a handle's message to the new figure sent, and whether it loses or hoards anything.
+"""How long the studio takes from a handle's message to the new figure, and whether it loses or hoards anything.
 
-    python benchmarks/studio.py [--seconds 60] [--rate 200] [--clients 1]
+    python benchmarks/studio.py [--seconds 60] [--rate 200] [--drags 1000]
 
-Clients of the websocket (no browser: nothing is drawn) are connected and receive every message. Targets are handed to
-the session as a dragged handle hands them, for the human with its six handles, and the time runs until the figure's
-messages are queued and flushed; what it leaves out is viser's decoding of the incoming message and the network. Then
-drags arrive at a steady rate for a while, and the memory of the process and the last target are looked at.
+A second process connects like a page (no browser: nothing is drawn) and drags the right hand of the human with its six
+handles by the same messages that a page sends. `round_trip`: from sending a drag until the answer with the figure in it
+has arrived and is decoded; `inside`: from the session being told until the figure is handed to the network; `work`: the
+time that this kept one core busy. Then drags
+arrive at a steady rate for a while; the memory of the studio's process and the last target are looked at.
 """
 
 from __future__ import annotations
@@ -13,13 +14,130 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 import time
 
 import numpy as np
 
-from posable.studio.server import Studio
-from posable.studio.session import Session
+HANDLE = "/handles/hand.R"
+
+
+# ---------------------------------------------------------------------------------------------------- the page's side
+
+
+def drag_message(phase: str, start: np.ndarray, end: np.ndarray) -> bytes:
+    """Return what a page sends while a handle is dragged."""
+    import msgspec
+
+    return msgspec.msgpack.encode({
+        "type": "SceneNodeDragMessage", "phase": phase, "name": HANDLE, "instance_index": None,
+        "start_position": start.tolist(), "start_screen_pos": (0.5, 0.5), "end_position": end.tolist(),
+        "end_screen_pos": (0.5, 0.5), "button": "left", "modifier": None, "owner": "",
+    })  # fmt: skip
+
+
+def messages_in(data: bytes) -> list[dict]:
+    """Return the messages in what a page receives: two sizes, then MessagePack under Zstandard."""
+    import msgspec
+    import zstandard
+
+    size, packed = (int.from_bytes(data[k : k + 8], "little") for k in (0, 8))
+    return msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(data[16 : 16 + packed], size))["messages"]
+
+
+def path(k: float) -> np.ndarray:
+    """Return where the hand goes (3,) [m], from where it was."""
+    x = 0.03 * k
+    return np.array([0.15 * np.sin(x) - 0.1, 0.35 + 0.25 * np.cos(0.7 * x), 0.25 + 0.15 * np.sin(0.4 * x)])
+
+
+class Page:
+    """A page without a screen: sends drags, receives everything, and knows where the handle was last."""
+
+    def __init__(self, socket, start: np.ndarray):
+        self.socket, self.start = socket, start
+        self.place = start
+        self.moved = asyncio.Event()
+        self.frames = self.bytes = self.messages = 0
+
+    async def listen(self) -> None:
+        async for data in self.socket:
+            found = messages_in(data)
+            self.frames, self.bytes, self.messages = self.frames + 1, self.bytes + len(data), self.messages + len(found)
+            for message in found:
+                if message["type"] == "SetPositionMessage" and message["name"] == HANDLE:
+                    self.place = np.array(message["position"])
+                    self.moved.set()
+
+    async def drag(self, offset: np.ndarray, phase: str = "update") -> None:
+        await self.socket.send(drag_message(phase, self.place, self.start + offset))
+
+    async def round_trip(self, offset: np.ndarray) -> float:
+        self.moved.clear()
+        begin = time.perf_counter()
+        await self.drag(offset)
+        await asyncio.wait_for(self.moved.wait(), 5.0)
+        return time.perf_counter() - begin
+
+
+async def be_a_page(url: str, start: np.ndarray, drags: int, seconds: float, rate: float) -> dict:
+    """Drag one after another, then at a steady rate; return the round trips [ms] and what came back."""
+    import msgspec
+    import viser
+    from websockets.asyncio.client import connect
+
+    protocol = f"viser-v{viser.__version__}"
+    camera = {
+        "type": "ViewerCameraMessage", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (0.0, 1.0, 3.0), "fov": 0.7,
+        "near": 0.01, "far": 100.0, "image_height": 600, "image_width": 800, "look_at": (0.0, 1.0, 0.0),
+        "up_direction": (0.0, 1.0, 0.0),
+    }  # fmt: skip
+    async with connect(url.replace("http", "ws"), subprotocols=[protocol], max_size=None, compression=None) as socket:
+        page = Page(socket, start)
+        listening = asyncio.create_task(page.listen())
+        await socket.send(msgspec.msgpack.encode(camera))
+        await asyncio.sleep(2.0)
+        await page.drag(np.zeros(3), "start")
+        for k in range(50):
+            await page.round_trip(path(k))
+        page.frames = page.bytes = page.messages = 0
+        times = []
+        for k in range(50, 50 + drags):
+            times.append(1e3 * await page.round_trip(path(k)))
+            await asyncio.sleep(0.005)
+        out = {
+            "round_trip": summary(times),
+            "messages_per_drag": round(page.messages / drags, 1), "bytes_per_drag": round(page.bytes / drags),
+        }  # fmt: skip
+        print("storm", flush=True)  # the other side looks at its memory from here on
+        begin, count = time.perf_counter(), 0
+        while (now := time.perf_counter() - begin) < seconds:
+            await page.drag(path(60.0 * now))
+            count += 1
+            await asyncio.sleep(max(0.0, begin + count / rate - time.perf_counter()))
+        last = np.array([0.1, 0.45, 0.25])
+        await page.drag(last)
+        await asyncio.sleep(1.0)
+        out["storm"] = {
+            "drags": count, "rate": round(count / seconds, 1),
+            "last_target_missed_m": round(float(np.linalg.norm(page.place - start - last)), 5),
+        }  # fmt: skip
+        await page.drag(last, "end")
+        listening.cancel()
+    return out
+
+
+# ------------------------------------------------------------------------------------------------- the studio's side
+
+
+def summary(times: list[float]) -> dict[str, float]:
+    """Return the median, the 99th percentile and the worst [ms]."""
+    return {
+        "median_ms": round(float(np.median(times)), 3), "p99_ms": round(float(np.percentile(times, 99)), 3),
+        "worst_ms": round(float(np.max(times)), 3),
+    }  # fmt: skip
 
 
 def rss() -> float:
@@ -29,94 +147,36 @@ def rss() -> float:
 
 
 class Watch:
-    """Listens to when views are sent."""
+    """Notes how long each figure took from the session being told to its being handed to the network [ms].
 
-    def __init__(self, studio: Studio):
-        self.sent = threading.Event()
-        self.when = 0.0
-        show = studio.show
+    `work` is the time that the worker's thread was running for it: it does not depend on who else uses the machine.
+    """
 
-        def timed(view):
+    def __init__(self, studio):
+        self.inside: list[float] = []
+        self.work: list[float] = []
+        drag, show, step, told = studio.session.drag, studio.show, studio.session.step, []
+
+        def timed_drag(*args):
+            if not told:
+                told.append(time.perf_counter())
+            return drag(*args)
+
+        def timed_show(view):
+            begin = told.pop() if told else None
             show(view)
-            self.when = time.perf_counter()
-            self.sent.set()
+            if begin is not None:
+                self.inside.append(1e3 * (time.perf_counter() - begin))
 
-        studio.session._listeners[:] = [timed]
+        def timed_step():
+            begin, count = time.thread_time(), len(self.inside)
+            did = step()
+            if len(self.inside) > count:
+                self.work.append(1e3 * (time.thread_time() - begin))
+            return did
 
-
-def latencies(studio: Studio, watch: Watch, count: int) -> np.ndarray:
-    """Return the time [s] from each handle's message to the figure handed to the network, one drag after another."""
-    session = studio.session
-    start = session.frames.position("hand.R")
-    out = np.empty(count)
-    for k in range(count):
-        angle = 0.03 * k
-        target = start + np.array(
-            [
-                0.15 * np.sin(angle) - 0.1,
-                0.35 + 0.25 * np.cos(0.7 * angle),
-                0.25 + 0.15 * np.sin(0.4 * angle),
-            ]
-        )
-        watch.sent.clear()
-        begin = time.perf_counter()
-        session.drag("hand.R", target)
-        watch.sent.wait(5.0)
-        out[k] = watch.when - begin
-        time.sleep(0.005)
-    session.release()
-    return out
-
-
-def storm(studio: Studio, seconds: float, rate: float) -> dict[str, float]:
-    """Drag at a steady rate for a while; return the memory before and after, and how far off the last target is."""
-    session = studio.session
-    start = session.frames.position("hand.L")
-    before, count, begin = 0.0, 0, time.perf_counter()
-    while (now := time.perf_counter() - begin) < seconds:
-        if before == 0.0 and now > min(5.0, 0.2 * seconds):
-            before = rss()  # after buffers have found their size
-        target = start + np.array([0.1 * np.sin(now), 0.4 + 0.2 * np.sin(1.7 * now), 0.2 + 0.1 * np.cos(now)])
-        session.drag("hand.L", target)
-        count += 1
-        time.sleep(max(0.0, begin + count / rate - time.perf_counter()))
-    last = start + np.array([0.1, 0.45, 0.25])
-    session.drag("hand.L", last)
-    time.sleep(0.5)
-    missed = float(np.linalg.norm(session.view().frames.position("hand.L") - last))
-    session.release()
-    return {
-        "drags": count,
-        "rate": count / seconds,
-        "rss_before_MB": before,
-        "rss_after_MB": rss(),
-        "last_target_missed_m": missed,
-    }
-
-
-async def listen(url: str, received: list[int], stop: threading.Event) -> None:
-    """Connect like a page and take everything that is sent."""
-    import msgspec
-    import viser
-    from websockets.asyncio.client import connect
-    from websockets.exceptions import ConnectionClosed
-
-    protocol = f"viser-v{viser.__version__}"
-    async with connect(url.replace("http", "ws"), subprotocols=[protocol], max_size=None, compression=None) as socket:
-        camera = {
-            "type": "ViewerCameraMessage", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (0.0, 1.0, 3.0), "fov": 0.7,
-            "near": 0.01, "far": 100.0, "image_height": 600, "image_width": 800, "look_at": (0.0, 1.0, 0.0),
-            "up_direction": (0.0, 1.0, 0.0),
-        }  # fmt: skip
-        await socket.send(msgspec.msgpack.encode(camera))
-        while not stop.is_set():
-            try:
-                data = await asyncio.wait_for(socket.recv(), 0.2)
-            except TimeoutError:
-                continue
-            except ConnectionClosed:
-                return
-            received.append(len(data))
+        studio.session.drag, studio.session.step = timed_drag, timed_step
+        studio.session._listeners[:] = [timed_show]
 
 
 def main() -> None:
@@ -124,26 +184,33 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--drags", type=int, default=1000)
-    parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--page", nargs=4, help=argparse.SUPPRESS)  # the second process: URL and the hand's place
     args = parser.parse_args()
+    if args.page:
+        start = np.array([float(value) for value in args.page[1:]])
+        print(json.dumps(asyncio.run(be_a_page(args.page[0], start, args.drags, args.seconds, args.rate))))
+        return
+
+    from posable.studio.server import Studio
+    from posable.studio.session import Session
+
     session = Session()
     session.warm_up()
     studio = Studio(session, port=8290, detail=0.5)
-    received: list[int] = []
-    stop = threading.Event()
-    for _ in range(args.clients):
-        threading.Thread(target=lambda: asyncio.run(listen(studio.url, received, stop)), daemon=True).start()
-    time.sleep(3.0)
     watch = Watch(studio)
-    latencies(studio, watch, 50)
-    times = latencies(studio, watch, args.drags) * 1e3
-    out = {
-        "median_ms": round(float(np.median(times)), 3), "p99_ms": round(float(np.percentile(times, 99)), 3),
-        "worst_ms": round(float(times.max()), 3), "drags": args.drags, "messages_received": len(received),
-    }  # fmt: skip
-    out["storm"] = {key: round(value, 4) for key, value in storm(studio, args.seconds, args.rate).items()}
-    stop.set()
-    print(json.dumps(out, indent=2))
+    place = [f"{value:.6f}" for value in session.frames.position("hand.R")]
+    options = [f"--{key}={getattr(args, key)}" for key in ("seconds", "rate", "drags")]
+    page = subprocess.Popen(
+        [sys.executable, __file__, *options, "--page", studio.url, *place], stdout=subprocess.PIPE, text=True
+    )
+    assert page.stdout is not None
+    assert page.stdout.readline().strip() == "storm"
+    inside, work = summary(watch.inside[50:]), summary(watch.work[50:])
+    memory: list[float] = []
+    threading.Timer(min(10.0, 0.2 * args.seconds), lambda: memory.append(rss())).start()
+    out = json.loads(page.stdout.read())
+    out["storm"] |= {"rss_before_MB": round(memory[0], 1), "rss_after_MB": round(rss(), 1)}
+    print(json.dumps({"inside": inside, "work": work, **out}, indent=2))
     studio.close()
 
 

@@ -15,7 +15,6 @@ version = release = posable.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "plain_docstrings", "registers", "gallery"]
 exclude_patterns = ["_build", "pictures"]
-suppress_warnings = ["toc.empty_glob"]  # the results' pages come and go
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -38,7 +37,7 @@ html_theme_options = {
     "sidebar_hide_name": False,
     "navigation_with_keys": True,
 }
-pygments_style, pygments_dark_style = "tango", "github-dark"
+pygments_style, pygments_dark_style = "friendly", "github-dark"
 
-if os.environ.get("MATHJAX"):  # a copy of MathJax on this machine, where there is no network
-    mathjax_path = os.environ["MATHJAX"]
+# one version whatever Sphinx's default is; MATHJAX names a copy on this machine, where there is no network
+mathjax_path = os.environ.get("MATHJAX", "https://cdn.jsdelivr.net/npm/mathjax@3/es5/tex-mml-chtml.js")

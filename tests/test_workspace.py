@@ -37,6 +37,21 @@ def test_every_place_of_a_pose_inside_the_limits_is_reachable():
     assert shares[-1] == 1.0
 
 
+@pytest.mark.parametrize(("figure", "share"), [("limb", 1.0), ("panda", 0.97)])  # without a limb it is a search
+def test_no_pose_inside_the_limits_is_much_clearer_of_them(figure, share):
+    """Each point is the place of a pose of known clearance: the one found must be as good, to what is promised."""
+    skeleton = ps.figures.get(figure)
+    site, rng = skeleton.site_names[0], np.random.default_rng(2)
+    half = 0.5 * float(np.min(skeleton.upper - skeleton.lower))
+    margin = rng.uniform(0.0, 0.9 * half, (80, 1))
+    poses = rng.uniform(skeleton.lower + margin, skeleton.upper - margin)
+    known = np.minimum(poses - skeleton.lower, skeleton.upper - poses).min(axis=1)
+    reach = ps.reach(skeleton, site, ps.forward(skeleton, poses).position(site))
+    assert np.mean(reach.clearance >= known - half / 15.0) >= share
+    room = np.minimum(reach.poses - skeleton.lower, skeleton.upper - reach.poses).min(axis=1)
+    assert np.array_equal(room, reach.clearance)
+
+
 def test_dexterity_is_the_share_of_orientations():
     skeleton = ps.figures.limb().with_limits({"shoulder": None, "wrist": None, "elbow": (-3.1, 3.1)})
     reach = ps.reach(skeleton, "hand", [(0.3, 0.0, 0.0), (0.62, 0.0, 0.0), (5.0, 0.0, 0.0)], orientations=24)

@@ -32,7 +32,7 @@ def evidence(page: Page) -> None:
             _say(work.title)
             results.append((
                 work,
-                compete(work, failures, Path(name), passes=page.pick(3, 1), seconds=page.pick(10, 3), say=_say),
+                compete(work, failures, Path(name), passes=page.pick(3, 1), seconds=page.pick(6, 2), say=_say),
             ))  # fmt: skip
     report.write(page, results, failures)
 

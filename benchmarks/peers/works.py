@@ -120,7 +120,7 @@ def talos(folder: Path, count: int, data: Path, share: float) -> Work:
     root, *rest = loaded.joints
     skeleton = loaded.replace(joints=[replace(root, motion=ps.Free("zyx")), *rest])
     skeleton = skeleton.freeze([name for name in skeleton.names if name.startswith("gripper")])
-    part = "the whole" if share == 1.0 else f"{share:.0%}"
+    part = "the whole" if share == 1.0 else "half"
     name = f"talos_{share * 100:.0f}"
     figure = make_figure(skeleton, TALOS_BODIES, folder, name, free_root=True)
     chain, rng = figure.chain, np.random.default_rng(1)

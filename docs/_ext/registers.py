@@ -208,6 +208,18 @@ class GoalTable(Generated):
         return table(["goal", "what it asks"], rows)
 
 
+class Results(Generated):
+    """The pages of results that there are: they are written by benchmarks, and may be none."""
+
+    def lines(self) -> list[str]:
+        """Return a table of contents; empty where there is no page."""
+        docs = ROOT / "docs"
+        found = [*sorted(docs.glob("results/*.md")), *sorted(docs.glob("scaling*.md"))]
+        found.sort(key=lambda page: page.stem != "index")
+        names = [f"/{page.relative_to(docs).with_suffix('').as_posix()}" for page in found]
+        return ["```{toctree}", "", *names, "```"] if names else []
+
+
 class Dependencies(Generated):
     """The requirements of pyproject.toml, as they stand there."""
 
@@ -266,7 +278,7 @@ class Verbs(Generated):
 
 DIRECTIVES = {
     "solver": SolverDirective, "goal": GoalDirective, "solver-table": SolverTable, "goal-table": GoalTable,
-    "dependencies": Dependencies, "help": Help, "verbs": Verbs,
+    "results": Results, "dependencies": Dependencies, "help": Help, "verbs": Verbs,
 }  # fmt: skip
 
 

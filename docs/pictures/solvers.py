@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib
 import numpy as np
 from pages import DOCS
+from tutorial import keep
 
 import posable as ps
 
@@ -132,17 +133,16 @@ def overview(every: dict[str, np.ndarray]) -> None:
     axes.set(xscale="log", xlim=(0.8, 1.2 * MOST))
     axes.set_xlabel("iterations until the hand is within 0.1 mm", fontsize=8.5, color=INK)
     style(axes)
+    axes.set_axisbelow(True)
     axes.grid(False, axis="y")
     save(figure, OUT / "all.png")
 
 
 def save(figure, target) -> None:
     """Keep a picture as a small PNG of few colours."""
-    from PIL import Image
-
     figure.savefig(target, dpi=110)
     plt.close(figure)
-    Image.open(target).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(target, optimize=True)
+    keep(target, target)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def keep(path: Path, target: Path) -> None:
     """Keep a picture as a small PNG of few colours."""
     image = Image.open(path).convert("RGB")
     image.thumbnail((900, 900), Image.Resampling.LANCZOS)
-    image.quantize(96, dither=Image.Dither.NONE).save(target, optimize=True)
+    image.quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 def main(names: list[str]) -> None:

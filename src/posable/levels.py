@@ -27,7 +27,7 @@ from posable.solvers.solver import Outcome, Request, Solver
 
 STIFFNESS = (1e2, 1e4, 1e6, 1e8)  # of a held level against the next: each starts where the one before ended
 GROWTH = 1e-6  # [m, rad] by which the error of a held goal may grow
-LAST_GAIN = 1e-6  # part of the energy: where a Newton step would gain no more, an answer is as good as it gets
+LAST_GAIN = 1e-5  # part of the energy: where a Newton step would gain no more, an answer is as good as it gets
 ROUNDS = 60  # of models of an energy in Python
 SETTLED = 1e-10  # part of the energy: a round that gains no more is the last
 SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show: seed 000 (39)
@@ -236,13 +236,13 @@ def settle(problem: Problem, outcome: Outcome, request: Request) -> None:
     """
     for k in np.flatnonzero(outcome.codes == EXHAUSTED):
         pose = outcome.poses[k]
-        energy, gradient, hessian, _ = problem.evaluate(pose, exact=False, member=int(k))
+        energy, gradient, hessian, _ = problem.evaluate(pose, member=int(k))
         held = (pose <= request.lower + AT_BOUND) & (gradient > 0.0)
         held |= (pose >= request.upper - AT_BOUND) & (gradient < 0.0)
         free = np.flatnonzero(~held & (request.lower < request.upper))
-        matrix = hessian[np.ix_(free, free)]
-        matrix += 1e-12 * max(float(np.trace(matrix)), 1e-300) / max(free.size, 1) * np.eye(free.size)
-        gain = 0.5 * float(gradient[free] @ np.linalg.lstsq(matrix, gradient[free], rcond=None)[0])
+        values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
+        values = np.maximum(np.abs(values), 1e-14 * np.abs(values).max(initial=1e-300))
+        gain = 0.5 * float(np.sum((vectors.T @ gradient[free]) ** 2 / values))
         if gain <= LAST_GAIN * abs(energy):
             outcome.codes[k] = STATIONARY
 

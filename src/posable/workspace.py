@@ -23,10 +23,12 @@ from posable.kinematics import as_poses, forward
 from posable.limb import Limb
 from posable.limb.solver import limb_of_body
 from posable.skeleton import Skeleton
+from posable.solvers.solver import SOLVERS
 
 PIECE = 2048  # points between two reports of progress
 MOST_POINTS = 2_000_000
 RESTARTS = 3  # random starts that a point is worth before it counts as out of reach
+ROUNDS = 4  # halvings of the margin by which the limits are drawn in for the best clearance
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +36,10 @@ class Reach:
     """Which points a site can be brought to inside the limits.
 
     points (p, 3) [m]. reachable (p,) bool. dexterity (p,): the share of the orientations that can be reached there; 1
-    or 0 where none were asked for. clearance (p,) [rad, m]: of the best pose found, how far the joint nearest to its
-    limits stays inside them; NaN out of reach. volume [m^3] of the reachable points of a grid; NaN for given points.
-    spacing [m] of the grid, or None. poses (p, n): how the points were reached; NaN out of reach.
+    or 0 where none were asked for. clearance (p,) [rad, m]: how far the joint nearest to its limits can stay inside
+    them, the best found, to a sixteenth of the narrowest joint's half range; NaN out of reach. volume [m^3] of the
+    reachable points of a grid; NaN for given points. spacing [m] of the grid, or None. poses (p, n): how the points
+    were reached with that clearance; NaN out of reach.
     """
 
     points: np.ndarray
@@ -115,7 +118,7 @@ def reach(
     count, k = len(tried), 0 if turns is None else len(turns)
     found = np.full((count, skeleton.size), np.nan)
     dexterity = np.zeros(count)
-    done, total = 0, count * (1 + k)
+    done, total = 0, count * (2 + k)
     for low in range(0, count, PIECE):
         part = slice(low, min(low + PIECE, count))
         found[part] = try_targets(still, site, limb, alone, tried[part], pose)
@@ -130,10 +133,69 @@ def reach(
             done = report(progress, done + part.stop - part.start, total)
     reachable = ~np.isnan(found[:, 0]) if skeleton.size else np.zeros(count, dtype=bool)
     dexterity = dexterity / k if k else reachable.astype(float)
-    room = np.minimum(found - skeleton.lower, skeleton.upper - found)[:, chain_dofs(still, site)]
-    clearance = np.where(reachable, room.min(axis=1, initial=np.inf), np.nan)
+    clearance = clear_limits(still, site, tried, found)
+    report(progress, total, total)
     volume = float(reachable.sum() * spacing**3) if spacing else float("nan")
     return Reach(tried, reachable, dexterity, clearance, volume, spacing, found, site)
+
+
+def clear_limits(skeleton: Skeleton, site: str, points: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Take the poses (p, n) of points (p, 3) farther from the limits, in place; return their clearance (p,) [rad, m].
+
+    A point can be reached with a clearance where it can be reached inside limits drawn in by as much. That margin is
+    halved in, for all points of a margin at once; more than the narrowest joint's half is not to be had.
+    """
+    dofs = chain_dofs(skeleton, site)
+    half = float(np.min(skeleton.upper[dofs] - skeleton.lower[dofs], initial=np.inf)) / 2.0
+    best = room_of(skeleton, found, dofs)
+    if not 0.0 < half < np.inf:
+        return best
+    margins = np.full(len(points), 0.5 * half)
+    step = 0.25 * half
+    for _ in range(ROUNDS):
+        for margin in np.unique(margins):
+            rows = np.flatnonzero((margins == margin) & (best < margin))
+            if rows.size:
+                found[rows] = try_margin(skeleton, site, dofs, float(margin), points[rows], found[rows])
+                best[rows] = room_of(skeleton, found[rows], dofs)
+        margins = np.where(best >= margins, margins + step, margins - step)
+        step *= 0.5
+    return best
+
+
+def room_of(skeleton: Skeleton, poses: np.ndarray, dofs: list[int]) -> np.ndarray:
+    """Return (p,) how far the joint nearest to its limits stays inside them; NaN for a pose of NaN."""
+    room = np.minimum(poses - skeleton.lower, skeleton.upper - poses)[:, dofs]
+    return np.where(np.isnan(poses).any(axis=1), np.nan, room.min(axis=1, initial=np.inf))
+
+
+def try_margin(
+    skeleton: Skeleton, site: str, dofs: list[int], margin: float, points: np.ndarray, poses: np.ndarray
+) -> np.ndarray:
+    """Return poses (p, n) that reach points inside limits drawn in by a margin, from poses that reach them."""
+    lower, upper = skeleton.lower.copy(), skeleton.upper.copy()
+    lower[dofs] += margin
+    upper[dofs] -= margin
+    tight = skeleton.with_limits(
+        {
+            name: np.stack([lower[part], upper[part]], axis=1)
+            for name, part in zip(skeleton.names, skeleton.slices, strict=True)
+            if part.stop > part.start and not skeleton.frozen[part].any()
+        }
+    )
+    limb = limb_to(tight, site)
+    left, out = np.ones(len(points), dtype=bool), poses.copy()
+    if limb is not None:
+        solution = limb.reach_for(points, swivel=None, elbow=None, limits=True, base=poses, nearest=False)
+        clear = solution.ok & (room_of(skeleton, solution.pose, dofs) >= margin - 1e-12)  # what is above it counts too
+        out[clear], left = solution.pose[clear], ~clear
+    if left.any():
+        method = SOLVERS.get("newton")(limbs=True)
+        result = solve(tight, Position(site, points[left]), start=poses[left], solver=method, restarts=1)
+        rows = np.flatnonzero(left)[result.ok]
+        out[rows] = result.pose[result.ok]
+    better = room_of(skeleton, out, dofs) > room_of(skeleton, poses, dofs)
+    return np.where(better[:, None], out, poses)
 
 
 def report(progress: Callable[[float], None] | None, done: int, total: int) -> int:

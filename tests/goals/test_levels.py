@@ -95,10 +95,13 @@ class TestPriorities:
         assert np.linalg.norm(frames.position("head") - (-0.5, 1.2, 0.5)) < alone - 0.01
 
     def test_a_level_at_its_optimum_is_stuck_and_not_out_of_iterations(self, seated):
-        both = [HAND, g.Aim("head", "z", at=GAZE.target, priority=1)]
+        both = [g.Position("hand.R", HAND.target, priority=1), GAZE]
         result = ps.solve(seated, both)
+        more = ps.solve(seated, both, max_iterations=2000)  # which gains nothing
         assert not result.ok
-        assert result.status == "STUCK"
+        assert result.iterations < more.iterations
+        assert result.errors["hand.R"] == pytest.approx(more.errors["hand.R"], rel=1e-5)
+        assert result.status == more.status == "STUCK"
         assert ps.solve(seated, both, max_iterations=1).status == "OUT_OF_ITERATIONS"
 
     def test_weight_zero_in_an_earlier_level_holds_nothing(self, seated):

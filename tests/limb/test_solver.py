@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import posable as ps
+from posable.cli.main import main
 
 g = ps.goals
 
@@ -108,3 +109,20 @@ def test_what_is_no_limb_is_said():
         ps.solve(ps.figures.limb().freeze("elbow"), goal, solver="limb")
     with pytest.raises(ps.PosableError, match="limb: swivel: expected a finite angle"):
         ps.solvers.get("limb")(swivel=float("nan"))
+
+
+def test_the_command_line_says_what_became_of_the_swivel(capsys):
+    assert main(["solve", "limb", "--reach", "hand=0.3,0.1,0.1", "--swivel", "0.4"]) == 0
+    told = capsys.readouterr().out
+    limb = ps.Limb(ps.figures.limb(), "shoulder", "elbow", "wrist", site="hand")
+    ranges = limb.swivel_ranges((0.3, 0.1, 0.1))
+    assert ranges
+    assert not any(0.4 in r for r in ranges)
+    nearest = min((end for r in ranges for end in r), key=lambda end: abs(np.sin(0.5 * (end - 0.4))))
+    assert f"swivel {nearest:.4f} rad" in told
+    assert all(f"{r}\n" in told for r in ranges)
+    assert "from shoulder.x lower to shoulder.y lower" in told
+    assert main(["explain", "limb", "--reach", "hand=0.3,0.1,0.1"]) == 0
+    told = capsys.readouterr().out
+    assert "rad, from shoulder.x lower to shoulder.x upper" in told
+    assert main(["solve", "limb", "--reach", "hand=0.3,0.1,0.1", "--swivel", "nan"]) == 2

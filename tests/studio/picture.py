@@ -20,6 +20,7 @@ def posed() -> Session:
         ("pelvis", (0.0, -0.09, 0.06)),
         ("hand.R", (-0.02, 0.66, 0.46)),
         ("hand.L", (0.26, 0.36, 0.18)),
+        ("head", (0.0, 0.0, 0.03)),
     ):
         start = session.frames.position(name)
         for share in np.linspace(0.1, 1.0, 10):
@@ -34,12 +35,14 @@ def main(path: str) -> None:
     """Open the page, turn real shadows on, wait for the software renderer, save."""
     session = posed()
     studio = Studio(session, port=8280, detail=1.0)
+    studio.pace = lambda *_: None  # a picture may take its time
     with browser() as open_page:
         page = open_page(studio.url, 1280, 800)
         wait_for(studio.server.get_clients, "the page")
         (client,) = studio.server.get_clients().values()
         client.camera.position, client.camera.look_at = (1.75, 1.35, 3.0), (0.28, 0.92, 0.0)
-        session.drag("hand.R", session.frames.position("hand.R") + np.array([0.0, 0.01, 0.01]))
+        session.hold("hand.R", "pinned")
+        session.select("elbow.R")
         page.wait_for_timeout(8000)
         page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
         client.scene.configure_default_lights(cast_shadow=True)

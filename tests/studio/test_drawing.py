@@ -8,9 +8,11 @@ from posable.formats import Mesh
 
 viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
 
+from posable.studio.annotations import AMBER, RED  # noqa: E402
 from posable.studio.drawing import draw  # noqa: E402
+from posable.studio.glow import Glow  # noqa: E402
 from posable.studio.handles import default_handles  # noqa: E402
-from posable.studio.mover import Mover  # noqa: E402
+from posable.studio.mover import Mover, set_position, set_turn  # noqa: E402
 from posable.studio.shapes import sphere  # noqa: E402
 
 
@@ -52,6 +54,62 @@ def test_a_character_is_drawn_as_its_skin(scene, data_dir):
     (mesh, bones, _), *_ = drawn.skins
     assert set(bones) <= set(source.skeleton.names)
     assert len(mesh.vertices) == len(source.meshes[0].vertices)
+
+
+def test_places_are_sent_as_viser_itself_would(scene, monkeypatch):
+    weights = np.tile([0.5, 0.5], (4, 1))
+    mesh = scene.add_mesh_skinned(
+        "/fast", np.eye(4, 3), np.array([[0, 1, 2], [1, 2, 3]]), bone_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (2, 1)),
+        bone_positions=np.zeros((2, 3)), skin_weights=weights,
+    )  # fmt: skip
+    sent = []
+    monkeypatch.setattr(type(scene), "_queue_scene_message", lambda self, message: sent.append(message))
+    place, turn = np.array([0.1, 0.2, 0.3]), np.array([0.8, 0.6, 0.0, 0.0])
+    for node in (mesh, mesh.bones[1]):
+        set_position(node, place)
+        set_turn(node, turn)
+        assert np.array_equal(node.position, place)
+        assert np.array_equal(node.wxyz, turn)
+        ours = [sent.pop(0), sent.pop(0)]
+        node.position, node.wxyz = 2.0 * place, turn[::-1]
+        sent.clear()
+        node.position, node.wxyz = place, turn
+        assert [vars(message) for message in ours] == [vars(message) for message in sent]
+        assert [type(message) for message in ours] == [type(message) for message in sent]
+        sent.clear()
+
+
+def test_a_limb_at_its_limit_is_coloured_and_only_it(scene):
+    human = ps.figures.human()
+    drawn = draw(scene, "/lit", human, None, detail=0.3)
+    glow = Glow(scene, "/lit/glow", drawn, 1.5)
+    pose = human.pose({"elbow.R": np.radians(150.0)})
+    glow.show(ps.forward(human, pose), {"elbow.R": AMBER})
+    assert set(drawn.shells) == {"elbow.R"}
+    for mesh, bones, anchor in drawn.shells["elbow.R"].skins:
+        assert mesh.visible
+        assert mesh.color == AMBER
+        assert anchor == "elbow.R"
+        assert "elbow.L" not in bones
+        forearm = np.linalg.norm(mesh.vertices, axis=1)
+        assert forearm.max() < 0.45  # [m] from the elbow
+    glow.show(ps.forward(human, pose), {"elbow.R": RED})
+    assert {mesh.color for mesh, *_ in drawn.shells["elbow.R"].skins} == {RED}
+    glow.show(ps.forward(human, human.rest), {})
+    assert not any(mesh.visible for mesh, *_ in drawn.shells["elbow.R"].skins)
+
+
+def test_a_robots_link_takes_the_colour_and_gives_it_back(scene):
+    arm = ps.figures.panda()
+    drawn = draw(scene, "/lit_arm", arm, None)
+    glow = Glow(scene, "/lit_arm/glow", drawn, 1.0)
+    before = {joint: node.color for node, joint in drawn.rigid}
+    frames = ps.forward(arm, arm.rest)
+    lit = arm.names[3]
+    glow.show(frames, {lit: AMBER})
+    assert {joint for node, joint in drawn.rigid if node.color == AMBER} == {lit}
+    glow.show(frames, {})
+    assert {joint: node.color for node, joint in drawn.rigid} == before
 
 
 def test_only_what_moved_is_sent():

@@ -1,6 +1,7 @@
 """The real page in a real browser. Set POSABLE_SHOTS to a folder to keep the pictures."""
 
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,114 @@ def test_a_click_chooses_and_pins(bench):
     wait_for(lambda: any(h.body == "hand.R" and h.hold == "pinned" for h in bench.session.handles), "the pin")
     bench.page.wait_for_timeout(1500)
     bench.shot("pinned")
+
+
+def test_any_joint_is_picked_pinned_and_freed(bench):
+    bench.fresh()
+    place = on_screen(bench.client, bench.session.frames.position("spine3"), bench.page)
+    bench.page.keyboard.down("Shift")
+    click_mouse(bench.page, place)
+    bench.page.keyboard.up("Shift")
+    wait_for(lambda: bench.session.selected is not None, "a joint to be picked")
+    body = bench.session.selected
+    picked = on_screen(bench.client, bench.session.frames.position(body), bench.page)
+    assert np.linalg.norm(np.array(picked) - place) < 25.0  # [pixels]
+    assert all(h.body != body for h in bench.session.handles)
+    bench.tab("Pose")
+    for hold in ("pinned", "free"):
+        bench.page.get_by_role("button", name=hold).click()
+        wait_for(lambda hold=hold: any((h.body, h.hold) == (body, hold) for h in bench.session.handles), hold)
+    bench.page.get_by_role("button", name="Take the handle away").click()
+    wait_for(lambda: all(h.body != body for h in bench.session.handles), "the handle to go")
+
+
+def test_strength_and_the_rest_pose(bench):
+    bench.fresh()
+    bench.session.set_dof("elbow.R", 1.0)
+    bench.tab("Pose")
+    bench.page.get_by_role("button", name="Set", exact=True).first.click()
+    wait_for(lambda: bench.session.rest[bench.session.skeleton.dof("elbow.R")] == 1.0, "the rest pose")
+    bench.session.set_dof("elbow.R", 0.2)
+    bench.page.get_by_role("button", name="Go", exact=True).click()
+    wait_for(lambda: bench.session.pose[bench.session.skeleton.dof("elbow.R")] == 1.0, "the way back to rest")
+    bench.session.select("spine2")
+    bench.tab("Joints")
+    bench.page.get_by_text("Strength", exact=True).first.click()
+    bench.page.wait_for_timeout(500)
+    bench.type_in("10^", 1)
+    wait_for(lambda: bench.session.strength.get("spine2") == pytest.approx(10.0), "the strength")
+    bench.page.get_by_text("spine2 × 10").first.wait_for()
+    bench.shot("strength")
+
+
+def test_the_limb_panel_aims_and_points(bench):
+    bench.fresh()
+    bench.session.set_pose(bench.session.skeleton.pose({"shoulder.R": (-0.6, 0.3, 0.2), "elbow.R": 1.0}))
+    bench.session.select("elbow.R")
+    bench.tab("Limb")
+    limb = bench.session.limbs["elbow.R"]
+    bench.choose("Axis", "y")
+    box = bench.row("Point [m]").locator("input")
+    for value, number in zip((-0.3, 1.4, 1.0), box.all(), strict=False):
+        number.fill(str(value))
+        number.press("Enter")
+
+    def along():
+        return bench.session.frames.rotation_matrix(limb.site)[:, 1]
+
+    def away():
+        to = np.array([-0.3, 1.4, 1.0]) - bench.session.frames.position(limb.site)
+        return np.degrees(np.arccos(np.clip(abs(along() @ to) / np.linalg.norm(to), -1.0, 1.0)))
+
+    before = bench.session.pose
+    bench.page.get_by_role("button", name="aim at").click()
+    wait_for(lambda: not np.array_equal(bench.session.pose, before), "the hand to be aimed")
+    assert away() < 1.0
+    bench.shot("aim")
+    place, before = bench.session.frames.position(limb.site), bench.session.pose
+    direction = along() + np.array([0.1, 0.0, 0.05])
+    for value, number in zip(direction, box.all(), strict=False):
+        number.fill(f"{value:.4f}")
+        number.press("Enter")
+    bench.page.get_by_role("button", name="point along").click()
+    wait_for(lambda: not np.array_equal(bench.session.pose, before), "the hand to point")
+    assert np.linalg.norm(bench.session.frames.position(limb.site) - place) < 1e-6
+    assert along() == pytest.approx(direction / np.linalg.norm(direction), abs=1e-2)
+    assert held(bench.session)
+
+
+def test_a_picture_and_an_amc_are_downloaded(bench, tmp_path):
+    import imageio.v3 as images
+
+    bench.fresh()
+    bench.tab("Files")
+    with bench.page.expect_download() as waiting:
+        bench.page.get_by_role("button", name="Picture of the view (PNG)").click()
+    waiting.value.save_as(tmp_path / "view.png")
+    picture = images.imread(tmp_path / "view.png")
+    assert picture.shape[:2] == (1000, 1600)
+    assert picture[..., :3].std() > 10.0  # there is something on it
+    bench.choose("Format", "amc")
+    with bench.page.expect_download() as waiting:
+        bench.page.get_by_role("button", name="Download").click()
+    waiting.value.save_as(tmp_path / "take.zip")
+    with zipfile.ZipFile(tmp_path / "take.zip") as archive:
+        archive.extractall(tmp_path)
+    (amc,), (asf,) = tmp_path.glob("*.amc"), tmp_path.glob("*.asf")
+    assert len(ps.load(amc, skeleton=asf).motion) == 1
+
+
+def test_a_slow_page_gets_fewer_polygons(bench):
+    bench.fresh()
+    stage = bench.studio.stage
+    vertices = len(stage.drawn.skins[0][0].vertices)
+    bench.studio.pace(99.0, bench.client)
+    assert stage.detail <= 0.45
+    bench.studio.stage.redraw(bench.session.view(), 0.25)
+    assert 0 < len(stage.drawn.skins[0][0].vertices) < vertices
+    bench.grab("hand.R", -40, 80)
+    wait_for(lambda: bench.session.answer is not None and bench.session.active is None, "a drag after it")
+    bench.shot("coarse")
 
 
 def test_the_swivel_slider(bench):

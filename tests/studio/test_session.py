@@ -1,7 +1,9 @@
 """The session without a page: dragging, holding, undoing, solving, playing, and what nonsense does to it."""
 
+import io
 import threading
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -69,6 +71,98 @@ def test_the_newest_target_wins(session):
     assert np.linalg.norm(session.frames.position("hand.L") - (target + np.array([0.0, 0.49, 0.0]))) < 1e-3
 
 
+def test_stronger_joints_stay_longer(session):
+    target = session.frames.position("hand.R") + np.array([-0.5, 0.6, 0.3])
+    spine = [session.skeleton.dof(f"spine{k}.{axis}") for k in (1, 2, 3) for axis in "xyz"]
+    drag(session, "hand.R", target)
+    bent = np.abs(session.pose - session.rest)[spine].sum()
+    assert session.undo()
+    for joint in ("spine1", "spine2", "spine3"):
+        assert session.set_strength(joint, 30.0)
+    drag(session, "hand.R", target)
+    assert np.abs(session.pose - session.rest)[spine].sum() < 0.6 * bent
+    assert np.linalg.norm(session.frames.position("hand.R") - target) < 2e-3
+    stiff = session.pose
+    session.clear_strength()  # the drag is solved again at once
+    assert np.abs(session.pose - stiff)[spine].max() > 0.01
+    assert np.linalg.norm(session.frames.position("hand.R") - target) < 2e-3
+    assert session.undo()
+    assert session.strength == {"spine1": 30.0, "spine2": 30.0, "spine3": 30.0}
+    assert session.set_strength("clavicle.L", 2.0, below=True)
+    assert {"clavicle.L", "shoulder.L", "elbow.L", "wrist.L", "thumb3.L"} <= set(session.strength)
+    assert "clavicle.R" not in session.strength
+
+
+def test_a_rest_pose_of_ones_own(session):
+    own = session.rest
+    raised = session.skeleton.pose({"shoulder.R": np.radians([-60.0, 0.0, 0.0])})
+    session.set_pose(raised)
+    session.set_rest()
+    session.set_pose(own)
+    session.hold("hand.L", "pinned")
+    session.drop("head")
+    session.reset()
+    assert np.array_equal(session.pose, raised)
+    assert {h.body: h.hold for h in session.handles}["hand.L"] == "pinned"
+    assert any(h.body == "head" for h in session.handles)
+    drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.05, 0.05]))
+    assert session.frames.position("hand.R")[1] > ps.forward(session.skeleton, own).position("hand.R")[1] + 0.2
+    session.set_rest(own=True)
+    session.reset()
+    assert np.array_equal(session.pose, own)
+    assert session.undo()
+    assert session.undo()
+    assert np.array_equal(session.rest, raised)
+
+
+def test_weights_and_priorities_decide_who_gives_way(session):
+    session.hold("pelvis", "free")
+    session.hold("hand.L", "pinned")
+    session.drag("hand.R", session.frames.position("hand.R") + np.array([-0.9, 0.6, 0.2]))
+    session.step()
+    left = next(h for h in session.handles if h.body == "hand.L").position
+
+    def missed():
+        return np.linalg.norm(session.frames.position("hand.L") - left)
+
+    session.release()
+    session.step()
+    as_it_was = missed()
+    session.drag("hand.R", session.frames.position("hand.R") + np.array([-1.5, 0.6, 0.2]))
+    session.step()
+    assert not session.answer.ok
+    assert session.hold("hand.R", weight=10.0)
+    assert session.hold("hand.L", weight=0.1)
+    assert missed() > as_it_was + 1e-3  # the heavier hand pulls the lighter one away
+    assert session.hold("hand.L", priority=0)
+    assert session.hold("hand.R", priority=1)
+    assert missed() < 2e-3  # a level never pays for a later one
+    assert not session.hold("hand.R", priority=-1)
+
+
+def test_any_joint_or_site_is_picked_by_a_ray(session):
+    for body in ("elbow.L", "skull", "fingertip.R", "toe.L"):
+        eye = session.frames.position(body) + np.array([0.0, 0.0, 3.0])
+        picked = session.pick(eye, (0.0, 0.0, -1.0))
+        near = session.frames.position(picked) - session.frames.position(body)
+        assert np.linalg.norm(near[:2]) < 0.05
+        assert session.selected == picked
+    assert session.pick((5.0, 5.0, 5.0), (0.0, 1.0, 0.0)) is None
+    assert session.pick((np.nan, 0.0, 0.0), (0.0, 0.0, -1.0)) is None
+    assert session.pick("here", "there") is None
+
+
+def test_a_slider_moved_in_many_steps_is_undone_at_once(session):
+    rest = session.pose
+    for value in np.linspace(0.1, 1.0, 10):
+        session.set_dof("elbow.R", value)
+    session.set_dof("elbow.L", 0.7)
+    assert session.undo()
+    assert session.pose[session.skeleton.dof("elbow.R")] == pytest.approx(1.0)
+    assert session.undo()
+    assert np.array_equal(session.pose, rest)
+
+
 def test_undo_and_redo(session):
     rest = session.pose
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.3, 0.2]))
@@ -126,12 +220,27 @@ def test_orientation_handles_turn(session):
         lambda s: s.hold("hand.R", "glued"),
         lambda s: s.hold("nobody", "pinned"),
         lambda s: s.hold("hand.R", weight=-1.0),
+        lambda s: s.hold("hand.R", weight=np.nan),
+        lambda s: s.hold("hand.R", priority=77),
+        lambda s: s.set_strength("nobody", 2.0),
+        lambda s: s.set_strength("elbow.R", 0.0),
+        lambda s: s.set_strength("elbow.R", np.nan),
+        lambda s: s.aim("nobody", (0, 0, 0)),
+        lambda s: s.point_along("elbow.R", "up"),
         lambda s: s.select("nobody"),
         lambda s: s.set_dof("nobody", 0.0),
         lambda s: s.set_dof("skull.y", np.inf),
         lambda s: s.set_pose([0.0]),
         lambda s: s.configure(solver="nwton"),
         lambda s: s.configure(stay=-1.0),
+        lambda s: s.configure(home="moon"),
+        lambda s: s.configure(iterations="many"),
+        lambda s: s.configure(solver=None),
+        lambda s: s.configure(colour="red"),
+        lambda s: s.set_time(colour="red"),
+        lambda s: s.set_key(-5),
+        lambda s: s.hold("hand.R", weight="much"),
+        lambda s: s.set_dof("root.tx", 1e300),
         lambda s: s.swivel("nobody", 0.0),
         lambda s: s.swivel("elbow.R", np.nan),
         lambda s: s.aim("elbow.R", (np.inf, 0, 0)),
@@ -208,6 +317,29 @@ def test_branches_are_stepped_through(session):
     assert np.linalg.norm(session.frames.position("hand.R") - hand) < 1e-6
 
 
+def test_a_hand_is_aimed_at_a_point(session):
+    drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.3, 0.3]))
+    point = np.array([-0.4, 1.3, 1.2])
+    limb = session.limbs["elbow.R"]
+    assert session.aim("elbow.R", point, "-y")
+    along = -session.frames.rotation_matrix(limb.site)[:, 1]
+    to = point - session.frames.position(limb.site)
+    assert np.degrees(np.arccos(np.clip(along @ to / np.linalg.norm(to), -1, 1))) < 0.5
+    assert within_limits(session)
+
+
+def test_a_hand_points_along_a_direction_in_its_place(session):
+    drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.3, 0.3]))
+    limb = session.limbs["elbow.R"]
+    place = session.frames.position(limb.site)
+    along = -session.frames.rotation_matrix(limb.site)[:, 1] + np.array([0.0, 0.3, 0.0])
+    along /= np.linalg.norm(along)
+    assert session.point_along("elbow.R", along, "-y")
+    assert np.linalg.norm(session.frames.position(limb.site) - place) < 1e-6
+    assert -session.frames.rotation_matrix(limb.site)[:, 1] == pytest.approx(along, abs=1e-6)
+    assert within_limits(session)
+
+
 def test_keys_play_scrub_and_export(session, tmp_path):
     session.set_key(0)
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.5, 0.2]))
@@ -269,6 +401,23 @@ def test_an_edit_of_a_ball_joint_is_blended_by_rotation():
     session.close()
 
 
+def test_amc_comes_with_its_asf_and_can_be_read_back(session, tmp_path):
+    session.set_key(0)
+    drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.5, 0.2]))
+    session.set_key(10)
+    wrist = session.frames.position("wrist.R")
+    name, data = session.export("amc")
+    assert name.endswith(".zip")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        archive.extractall(tmp_path)
+    (amc,), (asf,) = tmp_path.glob("*.amc"), tmp_path.glob("*.asf")
+    motion = ps.load(amc, skeleton=asf).motion
+    assert len(motion) == 11
+    frames = ps.forward(motion.skeleton, motion.poses[-1])
+    away = [np.linalg.norm(frames.position(body) - wrist) for body in motion.skeleton.names]
+    assert min(away) < 1e-3  # [m] one of its bones begins where the wrist was
+
+
 @pytest.mark.parametrize("suffix", ["bvh", "glb", "csv", "npz"])
 def test_what_is_exported_can_be_opened(session, suffix):
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.5, 0.2]))
@@ -315,8 +464,18 @@ def test_the_worker_solves_the_last_target(session):
     while time.monotonic() < deadline and np.linalg.norm(session.view().frames.position("hand.R") - last) > 1e-3:
         time.sleep(0.01)
     assert np.linalg.norm(session.view().frames.position("hand.R") - last) < 1e-3
+    while time.monotonic() < deadline and not views:  # they are told just after
+        time.sleep(0.01)
     assert views
     assert threading.current_thread() is threading.main_thread()
+
+
+def test_a_take_is_not_relaxed_into_its_rest_and_the_next_figure_is(session):
+    human = session.skeleton
+    session.open(ps.Scene(skeleton=human, motion=ps.Motion(human, human.rest[None], 30.0)))
+    assert session.settings.home == "drag"
+    session.open(human)
+    assert session.settings.home == "relaxed"
 
 
 def test_a_watched_file_is_read_again(session, tmp_path):

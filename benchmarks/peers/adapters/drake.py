@@ -6,14 +6,16 @@ from pydrake.multibody.inverse_kinematics import InverseKinematics
 from pydrake.multibody.parsing import Parser
 from pydrake.multibody.plant import MultibodyPlant
 from pydrake.solvers import SnoptSolver
-from worker import ALIGNED, CLOSE, Peer
+from worker import Peer
+
+BOX, CONE = 4e-4, 6e-3  # [m], [rad]: within what counts as solved, for a constraint without an inside is hard on SNOPT
 
 
 class Adapter(Peer):
     """A program a solve, as the documentation builds it: joint limits, a box about each place, a cone of turns."""
 
     packages = ("drake",)
-    settings = "InverseKinematics with constraints of 0.05 mm and 0.0005 rad, SNOPT"
+    settings = "InverseKinematics with boxes of +-0.4 mm and cones of 0.006 rad as constraints, SNOPT"
 
     def __init__(self, task) -> None:
         super().__init__(task)
@@ -40,10 +42,10 @@ class Adapter(Peer):
         world, centre = self.plant.world_frame(), np.zeros(3)
         for frame, target in zip(self.frames, targets, strict=True):
             place = target[:3, 3]
-            ik.AddPositionConstraint(frame, centre, world, place - CLOSE / 2, place + CLOSE / 2)
+            ik.AddPositionConstraint(frame, centre, world, place - BOX, place + BOX)
             if self.task.kind == "pose":
                 ik.AddOrientationConstraint(
-                    world, RotationMatrix(target[:3, :3]), frame, RotationMatrix(), theta_bound=ALIGNED / 2
+                    world, RotationMatrix(target[:3, :3]), frame, RotationMatrix(), theta_bound=CONE
                 )
         result = self.solver.Solve(ik.prog(), start, None)
         return result.GetSolution(ik.q()), result.is_success()

@@ -17,7 +17,7 @@ class Adapter(Peer):
 
     def __init__(self, task) -> None:
         super().__init__(task)
-        self.chain = Chain.from_urdf_file(task.urdf, base_elements=["base"], symbolic=False)
+        self.chain = Chain.from_urdf_file(task.urdf, base_elements=["base"])
         self.active = [i for i, link in enumerate(self.chain.links) if link.name in task.chain.names]
         self.chain.active_links_mask = np.isin(np.arange(len(self.chain.links)), self.active)
 

@@ -22,7 +22,7 @@ class Posable(Peer):
         self.root = self.skeleton.index(self.skeleton.joints[0].name)
         self.goal = ps.goals.Position if task.kind == "position" else ps.goals.Pose
         self.restarts = 0 if task.sequence else RESTARTS
-        self.settings = f"the default solver, restarts={self.restarts}"
+        self.settings = f"the default solver, restarts={RESTARTS}; none where the goals wander"
 
     def begin(self, joints, root):
         pose = np.clip(self.skeleton.rest, self.skeleton.lower, self.skeleton.upper)

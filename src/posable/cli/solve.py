@@ -69,6 +69,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(summary(skeleton, result), indent=2))
     else:
         print(result)
+        if args.swivel is not None:  # what became of the wish, and what it could have been
+            told = ps.explain(skeleton, goals, result.pose, limits=not args.no_limits, limbs=True)
+            print("\n".join(told.limbs))
         written = [file for file in (args.plot, args.save, args.write_goals) if file]
         print(f"wrote {', '.join(written)}" if written else pose_text(skeleton, result.pose))
     return 0 if result.ok else 1

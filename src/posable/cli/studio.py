@@ -22,7 +22,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=8080, help="the next free one from here on (8080)")
     parser.add_argument("--host", default="127.0.0.1", help="who may look on: this machine alone by default")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
-    parser.add_argument("--detail", type=float, default=1.0, help="of the body: 0.5 for slow machines")
+    parser.add_argument("--detail", type=float, default=1.0, help="of the body; slow pages get less by themselves")
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)  # end by itself: for tests
     return parser
 

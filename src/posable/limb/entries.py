@@ -43,6 +43,7 @@ from .circle import (
     U,
     V,
     bend_to,
+    bring_home,
     draw_circle,
     prefer_a_side,
     reaches,
@@ -62,7 +63,11 @@ def answer_batch(limb, shape, roots, reference, targets, helds, task, limited, w
     """
     for t in range(targets.shape[0]):
         root, report = roots[t % roots.shape[0]], reports[t]
-        begin(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+        if t == 0 or helds.shape[0] > 1:
+            begin(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+        else:  # the last joint is held as before: its tip is still there
+            bring_home(limb, root, targets[t], task, w)
+            report[MOVED] = 0.0
         want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
         found = attempt(limb, shape, root, reference, task, limited, want, elbow, report, w)
         status[t] = found if found >= BLOCKED else finish(limb, shape, task, limited, found, out[t], report, w)

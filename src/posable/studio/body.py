@@ -50,10 +50,10 @@ TRUNK = (
     _egg("spine3", (0.068, 0.010, 0.100), (0.078, 0.070, 0.040), blend=0.05, both=True),
     _egg("spine3", (0.082, 0.030, 0.000), (0.075, 0.105, 0.044), blend=0.05, both=True),
     _tube("spine3", (0, 0.095, 0.030), 0.070, (0, 0.160, 0.016), 0.052, blend=0.05),
-    _tube("clavicle", (0.010, 0.020, -0.072), 0.046, (0.140, -0.002, -0.058), 0.048, blend=0.06),
+    _tube("clavicle", (0.006, 0.030, -0.072), 0.044, (0.138, -0.012, -0.058), 0.045, blend=0.06),
 )
 ARM = (
-    _egg("shoulder", (0.000, -0.028, 0), (0.053, 0.082, 0.055), blend=0.05),
+    _egg("shoulder", (-0.002, -0.032, 0), (0.049, 0.082, 0.053), blend=0.05),
     _tube("shoulder", (0, 0, 0), 0.045, (0, -0.335, 0), 0.034, blend=0.05),
     _egg("shoulder", (0.001, -0.160, 0.008), (0.042, 0.110, 0.044), blend=0.05),
     _tube("elbow", (0, 0, 0), 0.034, (0, -0.250, 0), 0.027, blend=0.03),
@@ -104,7 +104,10 @@ HAIR = (
     _egg("skull", (0, 0.050, -0.034), (0.070, 0.075, 0.062), blend=0.03),
     _egg("skull", (0.020, 0.160, 0.040), (0.055, 0.028, 0.050), blend=0.02),
 )
-EYES = (_egg("skull", (0.030, 0.051, 0.083), (0.0085, 0.0085, 0.0075), both=True, blend=0.0),)
+EYES = (
+    _egg("skull", (0.030, 0.050, 0.0865), (0.0105, 0.0075, 0.0075), both=True, blend=0.0),
+    _egg("skull", (0.031, 0.0695, 0.0900), (0.0155, 0.0035, 0.0060), both=True, blend=0.0),  # the eyebrows
+)
 # fmt: on
 
 
@@ -131,6 +134,7 @@ class Cloth(NamedTuple):
     grow: float = 0.0  # [m]
     cut: str = ""
     anchor: str | None = None
+    fine: bool = False  # so small that it keeps its grid whatever the detail
 
 
 SKIN, SHIRT, TROUSERS, LEATHER, DARK = (224, 176, 148), (66, 122, 161), (52, 62, 80), (236, 233, 226), (66, 50, 44)
@@ -143,7 +147,7 @@ CLOTHES = (
     Cloth("shoe.R", SHOE, 0.0065, LEATHER, 0.0, "under the sole", "ankle.R"),
     Cloth("head", HEAD, 0.0055, SKIN, anchor="skull"),
     Cloth("hair", HAIR, 0.006, DARK, 0.0, "the face", "skull"),
-    Cloth("eyes", EYES, 0.003, (40, 36, 38), anchor="skull"),
+    Cloth("eyes", EYES, 0.003, (40, 36, 38), anchor="skull", fine=True),
 )
 
 
@@ -167,7 +171,8 @@ def body_of(skeleton: ps.Skeleton, *, detail: float = 1.0) -> list[Skin]:
     """Return the surfaces of a human; detail 0.5 makes the triangles twice as long."""
     frames = ps.forward(skeleton, bind_pose(skeleton))
     scale = float(np.linalg.norm(skeleton.joint("knee.L").offset)) / THIGH
-    return [_sewn(skeleton, frames, cloth, scale, cloth.cell * scale / detail) for cloth in CLOTHES]
+    cells = [cloth.cell * scale / (1.0 if cloth.fine else detail) for cloth in CLOTHES]
+    return [_sewn(skeleton, frames, cloth, scale, cell) for cloth, cell in zip(CLOTHES, cells, strict=True)]
 
 
 def _sewn(skeleton: ps.Skeleton, frames, cloth: Cloth, scale: float, cell: float) -> Skin:

@@ -80,6 +80,7 @@ class Core:
         self.history: History[State] = History()
         self.settings = settings or Settings()
         self.figure = 0
+        self._tense = False  # a take was opened, and drags stay near its pose instead of relaxing
         self.open(source if source is not None else ps.figures.human())
 
     # ------------------------------------------------------------------------------------------------ what is open
@@ -99,10 +100,11 @@ class Core:
             fps = take.fps if take is not None else scene.markers.fps if scene.markers is not None else 30.0
             length = len(scene.markers) if scene.markers is not None else 120
             self.timeline = Timeline(skeleton, take, scene.markers, fps=fps, length=length)
-            if (
-                take is not None and self.settings.home == "relaxed"
-            ):  # a take's rest is its T-pose: nobody relaxes into it
-                self.settings = replace(self.settings, home="drag")
+            # a take's rest is its T-pose: nobody relaxes into it
+            if take is not None and self.settings.home == "relaxed":
+                self.settings, self._tense = replace(self.settings, home="drag"), True
+            elif take is None and self._tense:
+                self.settings, self._tense = replace(self.settings, home="relaxed"), False
             self.rest: np.ndarray = np.array(skeleton.rest)
             self.strength: dict[str, float] = {}
             self.engine = self._new_engine()

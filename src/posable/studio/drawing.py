@@ -10,11 +10,21 @@ import viser
 import posable as ps
 
 from .body import bind_pose, body_of, has_body
-from .glow import Cover
 from .mover import Mover
 from .shapes import Shape, bone, quaternions, sphere, towards
 
 BONE, JOINT, ROBOT, SKIN = (206, 212, 222), (120, 133, 153), (214, 218, 224), (196, 190, 184)
+
+
+class Cover(NamedTuple):
+    """A skin where it was bound: vertices (V, 3) [m], faces (F, 3), weights (V, B) of bones at (B, 3), (B, 3, 3)."""
+
+    vertices: np.ndarray
+    faces: np.ndarray
+    bones: tuple[str, ...]
+    weights: np.ndarray
+    positions: np.ndarray
+    turns: np.ndarray
 
 
 class Drawn:
@@ -28,6 +38,7 @@ class Drawn:
         self.skins: list[tuple[Any, tuple[str, ...], str | None]] = []
         self.rigid: list[tuple[Any, str]] = []
         self.covers: list[Cover] = []
+        self.shells: dict[str, Drawn] = {}  # over the limbs of joints that have met a limit
         self.mover = Mover()
         self._plan: Plan | None = None
 
@@ -49,6 +60,11 @@ class Drawn:
         """Show or hide everything."""
         for node, *_ in (*self.skins, *self.rigid):
             node.visible = yes
+
+    def paint(self, color: tuple[int, int, int]) -> None:
+        """Give everything one colour."""
+        for node, *_ in (*self.skins, *self.rigid):
+            node.color = color
 
     def retire(self) -> None:
         """Take everything away. Skins are only hidden: removing one ends the page of viser 1.1 with an error."""
@@ -116,24 +132,29 @@ def _dressed(
     bind = ps.forward(skeleton, bind_pose(skeleton))
     heads: dict[str, str] = {}  # the first skin on each anchor: what has no other bone hangs on it and moves with it
     for skin in body_of(skeleton, detail=detail):
-        positions, turns = bind.many(skin.bones)
-        vertices = skin.vertices
-        out.covers.append(Cover(vertices, skin.faces, skin.bones, skin.weights, positions, turns))
-        if skin.anchor is not None:
-            middle, frame = bind.position(skin.anchor), bind.rotation_matrix(skin.anchor)
-            vertices, positions, turns = (vertices - middle) @ frame, (positions - middle) @ frame, frame.T @ turns
-        if skin.bones == (skin.anchor,) and skin.anchor in heads:
-            name = f"{heads[skin.anchor]}/{skin.name}"
-            scene.add_mesh_simple(name, vertices, skin.faces, color=tint or skin.color, **style)
+        cover = Cover(skin.vertices, skin.faces, skin.bones, skin.weights, *bind.many(skin.bones))
+        out.covers.append(cover)
+        look = {**style, "color": tint or skin.color}
+        if skin.anchor is not None and skin.bones == (skin.anchor,) and skin.anchor in heads:
+            vertices = (skin.vertices - cover.positions[0]) @ cover.turns[0]
+            scene.add_mesh_simple(f"{heads[skin.anchor]}/{skin.name}", vertices, skin.faces, **look)
             continue
-        name = f"{root}/{skin.name}"
-        mesh = scene.add_mesh_skinned(
-            name, vertices, skin.faces, bone_wxyzs=quaternions(turns), bone_positions=positions,
-            skin_weights=skin.weights, color=tint or skin.color, **style,
-        )  # fmt: skip
         if skin.anchor is not None:
-            heads[skin.anchor] = name
-        out.skins.append((mesh, skin.bones, skin.anchor))
+            heads[skin.anchor] = f"{root}/{skin.name}"
+        add_skin(out, scene, f"{root}/{skin.name}", cover, skin.anchor, **look)
+
+
+def add_skin(out: Drawn, scene: viser.SceneApi, name: str, cover: Cover, anchor: str | None, **style: Any) -> None:
+    """Add a skin to what is drawn, hung on its anchor where it has one."""
+    vertices, positions, turns = cover.vertices, cover.positions, cover.turns
+    if anchor is not None:
+        middle, frame = positions[cover.bones.index(anchor)], turns[cover.bones.index(anchor)]
+        vertices, positions, turns = (vertices - middle) @ frame, (positions - middle) @ frame, frame.T @ turns
+    mesh = scene.add_mesh_skinned(
+        name, vertices, cover.faces, bone_wxyzs=quaternions(turns), bone_positions=positions,
+        skin_weights=cover.weights, **style,
+    )  # fmt: skip
+    out.skins.append((mesh, cover.bones, anchor))
 
 
 def _character(out: Drawn, scene: viser.SceneApi, name: str, mesh: Any, color: Any, style: dict) -> None:
@@ -146,13 +167,9 @@ def _character(out: Drawn, scene: viser.SceneApi, name: str, mesh: Any, color: A
     weights = np.zeros((len(mesh.vertices), len(mesh.joints)))
     for k in range(mesh.bones.shape[1]):
         np.add.at(weights, (np.arange(len(weights)), mesh.bones[:, k]), mesh.weights[:, k])
-    vertices, positions = mesh.vertices / scale, bind[:, :3, 3] / scale
-    node = scene.add_mesh_skinned(
-        name, vertices, mesh.faces, bone_wxyzs=quaternions(turns), bone_positions=positions,
-        skin_weights=weights, color=color, side="double", **style,
-    )  # fmt: skip
-    out.covers.append(Cover(vertices, mesh.faces, tuple(mesh.joints), weights, positions, turns))
-    out.skins.append((node, tuple(mesh.joints), None))
+    cover = Cover(mesh.vertices / scale, mesh.faces, tuple(mesh.joints), weights, bind[:, :3, 3] / scale, turns)
+    out.covers.append(cover)
+    add_skin(out, scene, name, cover, None, color=color, side="double", **style)
 
 
 def extent(skeleton: ps.Skeleton) -> float:

@@ -12,7 +12,7 @@ import posable as ps
 
 from .handles import Handle, effort_of, goals_of, relaxed
 
-RELAX = 0.5  # of the way to rest: so poses stay natural, drag after drag
+HOMES = {"drag": 0.0, "relaxed": 0.5, "rest": 1.0}  # of the way to rest: so poses stay natural, drag after drag
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,20 @@ class Settings:
     iterations: int = 0  # 0: the solver's own
     stay: float = 10.0**-3.5
     home: str = "relaxed"  # what to stay near: the pose when the "drag" began, that on its way to rest, or "rest"
+
+
+def are_settings(changes: Mapping[str, Any]) -> bool:
+    """Say whether changes of the settings that came from somewhere make sense."""
+    names = ps.solvers.names()
+    sound = {
+        "solver": lambda value: value in names,
+        "ghost": lambda value: value is None or value in names,
+        "limits": lambda value: isinstance(value, bool),
+        "iterations": lambda value: isinstance(value, int) and 0 <= value <= 100_000,
+        "stay": lambda value: isinstance(value, float | int) and 0.0 <= value <= 10.0,
+        "home": lambda value: value in HOMES,
+    }
+    return all(key in sound and sound[key](value) for key, value in changes.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +73,7 @@ class Engine:
     def settle(self, handles: tuple[Handle, ...], active: str | None, pose: np.ndarray) -> None:
         """Pack the goals of the handles for solves that start at `pose` (n,)."""
         s = self.settings
-        share = {"drag": 0.0, "relaxed": RELAX, "rest": 1.0}[s.home]
-        home = relaxed(self.skeleton, pose, share, self.rest)
+        home = relaxed(self.skeleton, pose, HOMES[s.home], self.rest)
         self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton, self.strength))
         self.main = self._session(s.solver, pose)
         self.ghost, self.ghost_error = None, ""

@@ -2,105 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import viser
 
-from .mover import Mover
-from .shapes import Shape, quaternions
+from .drawing import Cover, Drawn, add_skin
 
 OWN = 0.5  # of a vertex's weight: what a bone needs to count it as its own
-LIFT = 0.0025  # of the figure's size: how far over the skin the shell lies
+FELT = 0.02  # of a vertex's weight: bones with less are left out of a shell
+LIFT = 0.0015  # of the figure's size: how far over the skin the shell lies
+MOST = 10  # limbs over which shells are laid at once
 Color = tuple[int, int, int]
-Rigid = list[tuple[Any, str]]  # nodes and the joints that they move with
-
-
-class Cover(NamedTuple):
-    """A skin where it was bound: vertices (V, 3) [m], faces (F, 3), weights (V, B) of bones at (B, 3), (B, 3, 3)."""
-
-    vertices: np.ndarray
-    faces: np.ndarray
-    bones: tuple[str, ...]
-    weights: np.ndarray
-    positions: np.ndarray
-    turns: np.ndarray
 
 
 class Glow:
-    """The colours of the limbs of one figure; a shell is made when a joint first meets a limit."""
+    """The colours of the limbs of a figure; a shell is made when a joint first meets a limit, and kept."""
 
-    def __init__(self, scene: viser.SceneApi, root: str, covers: list[Cover], rigid: Rigid, size: float):
-        self.scene, self.root, self.covers, self.size = scene, root, covers, size
-        self.rigid = [(node, joint, node.color) for node, joint in rigid]
-        self.shells: dict[str, Any] = {}
+    def __init__(self, scene: viser.SceneApi, root: str, drawn: Drawn, size: float):
+        self.scene, self.root, self.drawn, self.size = scene, root, drawn, size
+        self.rigid = [(node, joint, node.color) for node, joint in drawn.rigid]
         self.colors: dict[str, Color] = {}
-        self.mover = Mover()
 
     def show(self, frames: Any, colors: dict[str, Color]) -> None:
         """Colour the limbs of the joints named, and no others."""
+        shells = self.drawn.shells
         if colors != self.colors:
-            self._paint(colors)
-        lit = [joint for joint in colors if self.shells.get(joint) is not None]
-        if lit:
-            positions, turns = frames.many(lit)
-            self.mover.move([self.shells[joint] for joint in lit], positions, quaternions(turns))
-
-    def _paint(self, colors: dict[str, Color]) -> None:
-        for node, joint, own in self.rigid:
-            if colors.get(joint) != self.colors.get(joint):
-                node.color = colors.get(joint, own)
-        for joint in colors if self.covers else ():
-            if joint not in self.shells:
-                self.shells[joint] = self._shell(joint)
-        for joint, shell in self.shells.items():
-            if shell is not None:
-                shell.visible = joint in colors
+            for node, joint, own in self.rigid:
+                if colors.get(joint) != self.colors.get(joint):
+                    node.color = colors.get(joint, own)
+            for joint in list(colors)[:MOST]:
+                if joint not in shells and self.drawn.covers:
+                    shells[joint] = self._shell(joint)
+            for joint, shell in shells.items():
+                shell.visible(joint in colors)
                 if joint in colors:
-                    shell.color = colors[joint]
-        self.colors = dict(colors)
+                    shell.paint(colors[joint])
+            self.colors = dict(colors)
+        for joint in colors:
+            if joint in shells:
+                shells[joint].show(frames)
 
-    def _shell(self, joint: str) -> Any:
-        shape = shell_of(self.covers, joint, LIFT * self.size)
-        if shape is None:
-            return None
-        return self.scene.add_mesh_simple(
-            f"{self.root}/{joint}", *shape, opacity=0.5, cast_shadow=False, receive_shadow=False
-        )
+    def _shell(self, joint: str) -> Drawn:
+        out = Drawn()
+        for k, cover in enumerate(self.drawn.covers):
+            piece = piece_of(cover, joint, LIFT * self.size)
+            if piece is not None:
+                style = {"opacity": 0.72, "cast_shadow": False, "receive_shadow": False}
+                add_skin(out, self.scene, f"{self.root}/{joint}.{k}", piece, joint, **style)
+        return out
 
     def remove(self) -> None:
-        """Take the shells away."""
-        for shell in self.shells.values():
-            if shell is not None:
-                shell.remove()
-        self.shells, self.colors = {}, {}
+        """Take the colours off."""
+        for shell in self.drawn.shells.values():
+            shell.visible(False)
 
 
-def shell_of(covers: list[Cover], joint: str, lift: float) -> Shape | None:
-    """Return what of the skins moves with a joint, `lift` [m] over them, in its frame; None where nothing does."""
-    shapes: list[Shape] = []
-    for cover in covers:
-        if joint not in cover.bones:
-            continue
-        k = cover.bones.index(joint)
-        own = cover.weights[:, k] >= OWN
-        faces = cover.faces[own[cover.faces].all(axis=1)]
-        if len(faces):
-            used, where = np.unique(faces, return_inverse=True)
-            vertices = (cover.vertices + lift * normals_of(cover.vertices, cover.faces))[used]
-            shapes.append(((vertices - cover.positions[k]) @ cover.turns[k], where.reshape(faces.shape)))
-    if not shapes:
+def piece_of(cover: Cover, joint: str, lift: float) -> Cover | None:
+    """Return what of a skin moves with a joint, `lift` [m] over it; None where nothing does."""
+    if joint not in cover.bones:
         return None
-    first = np.cumsum([0, *(len(vertices) for vertices, _ in shapes)])
-    faces = [faces + start for (_, faces), start in zip(shapes, first, strict=False)]
-    return np.concatenate([vertices for vertices, _ in shapes]), np.concatenate(faces)
+    own = cover.weights[:, cover.bones.index(joint)] >= OWN
+    faces = cover.faces[own[cover.faces].all(axis=1)]
+    if not len(faces):
+        return None
+    used, where = np.unique(faces, return_inverse=True)
+    vertices = (cover.vertices + lift * normals_of(cover.vertices, cover.faces))[used]
+    felt = np.flatnonzero(cover.weights[used].max(axis=0) > FELT)
+    weights = cover.weights[used][:, felt]
+    bones = tuple(cover.bones[k] for k in felt)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    return Cover(vertices, where.reshape(faces.shape), bones, weights, cover.positions[felt], cover.turns[felt])
 
 
 def normals_of(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """Return the outward direction (V, 3) at every vertex."""
     a, b, c = (vertices[faces[:, k]] for k in range(3))
     normal = np.cross(b - a, c - a)
-    out = np.zeros_like(vertices, dtype=float)
+    out = np.zeros((len(vertices), 3))
     for k in range(3):
         np.add.at(out, faces[:, k], normal)
     return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)

@@ -27,8 +27,11 @@ class Look(NamedTuple):
 class Grips:
     """The handles of one figure, kept in step with the session, and the session told when they are dragged."""
 
-    def __init__(self, scene: viser.SceneApi, session: Session, *, size: float, up: np.ndarray, dressed: bool):
+    def __init__(
+        self, scene: viser.SceneApi, session: Session, *, size: float, up: np.ndarray, dressed: bool, thick: float = 1.0
+    ):
         self.scene, self.session = scene, session
+        self.thick = thick  # how much larger balls are, so that they stand out of a skin
         self.size, self.up, self.dressed = size, up, dressed
         self.nodes: dict[str, Any] = {}
         self.looks: dict[str, Look] = {}
@@ -102,7 +105,8 @@ class Grips:
         elif look.shape == "elbow" and self.dressed:
             mesh = ring((0.082 if name.startswith("knee") else 0.060) * unit, 0.0065 * unit, y)
         else:
-            mesh = sphere((0.026 if look.shape == "elbow" else 0.050 if look.shape == "hand" else 0.034) * unit)
+            radius = 0.026 if look.shape == "elbow" else 0.050 if look.shape == "hand" else 0.034
+            mesh = sphere(radius * self.thick * unit)
         node = self.scene.add_mesh_simple(
             f"/handles/{name}", *mesh, color=look.color, opacity=look.opacity, cast_shadow=False, receive_shadow=False
         )

@@ -143,6 +143,11 @@ def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
     return kept
 
 
+def is_number(value: Any, low: float, high: float) -> bool:
+    """Say whether something that came over the wire is a number within bounds."""
+    return isinstance(value, float | int | np.floating | np.integer) and low <= float(value) <= high
+
+
 def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.ndarray | None] | None:
     """Return a target that came over the wire as arrays; None where it is nonsense."""
     try:

@@ -12,7 +12,8 @@ import numpy as np
 import posable as ps
 
 from .core import CALM, Core
-from .handles import HOLDS, MODES, below_of, checked_target, default_handles, handle_at
+from .engine import are_settings
+from .handles import HOLDS, MODES, below_of, checked_target, default_handles, handle_at, is_number
 from .limbs import with_elbow_near
 
 PICKED = 0.045  # of the figure's size: how near to a joint or site one has to click
@@ -125,7 +126,7 @@ class Posing(Core):
         bodies = (*self.skeleton.names, *self.skeleton.site_names)
         if body not in bodies or hold not in (None, *HOLDS) or mode not in (None, *MODES):
             return False
-        if (weight is not None and not 0.0 < weight <= 1e4) or (priority is not None and not 0 <= priority <= 9):
+        if not (weight is None or is_number(weight, 1e-4, 1e4)) or not (priority is None or is_number(priority, 0, 9)):
             return False
         changes = {"hold": hold, "mode": mode, "weight": weight, "priority": priority}
         given = {key: value for key, value in changes.items() if value is not None}
@@ -183,7 +184,7 @@ class Posing(Core):
 
     def set_dof(self, name: str, value: float) -> bool:
         """Turn one joint by its number [rad, m]: forward kinematics; within its limits while they are on."""
-        if name not in self.skeleton.dof_names or not np.isfinite(value):
+        if name not in self.skeleton.dof_names or not is_number(value, -1e6, 1e6):
             return False
         with self._lock:
             dof = self.skeleton.dof(name)
@@ -229,7 +230,7 @@ class Posing(Core):
 
     def set_strength(self, joint: str, strength: float, *, below: bool = False) -> bool:
         """Make a joint, `below` also those that hang on it, so many times as strong: stronger ones stay longer."""
-        if joint not in self.skeleton.names or not WEAKEST <= strength <= STRONGEST:
+        if joint not in self.skeleton.names or not is_number(strength, WEAKEST, STRONGEST):
             return False
         with self._lock:
             self._remember(f"strength of {joint}")
@@ -252,11 +253,7 @@ class Posing(Core):
 
     def configure(self, **changes: Any) -> bool:
         """Change the settings: solver, ghost, limits, iterations, stay, home; and solve again from here."""
-        names = ps.solvers.names()
-        for key in ("solver", "ghost"):
-            if changes.get(key) is not None and changes[key] not in names:
-                return False
-        if not changes.get("iterations", 0) >= 0 or not 0.0 <= changes.get("stay", 0.0) <= 10.0:
+        if not are_settings(changes):
             return False
         for key in ("solver", "ghost"):  # compiles it, the first time, while nothing is locked
             if changes.get(key) is not None:

@@ -21,6 +21,7 @@ from .shapes import disc
 
 GHOST, PAST, FUTURE = (90, 140, 255), (244, 162, 97), (42, 157, 143)
 GROUND, LINES = (222, 227, 234), (196, 204, 216)
+SKY, HAZE = (214, 226, 240), (252, 252, 253)
 UNSEEN = 0.6  # of the figure's detail: what its ghosts get by with
 
 
@@ -34,6 +35,7 @@ class Stage:
         self.pool: dict[Any, Drawn] = {}
         self.parts: tuple[Any, ...] = ()
         self.under = Mover()
+        server.scene.set_background_image(sky())
 
     def show(self, view: View) -> None:
         """Bring the scene to a view and send it at once."""
@@ -82,9 +84,12 @@ class Stage:
                 side="double", cast_shadow=False, receive_shadow=False,
                 position=(0.0015 + 0.0008 * k) * self.size * self.up,
             )  # fmt: skip
-        self.grips = Grips(scene, self.session, size=self.size, up=self.up, dressed=self.dressed)
         self.notes = Notes(scene, self.size)
         self._draw(view)
+        skinned = bool(self.drawn.covers) and not self.dressed
+        self.grips = Grips(
+            scene, self.session, size=self.size, up=self.up, dressed=self.dressed, thick=1.8 if skinned else 1.0
+        )
         self._aim_camera(view)
 
     def _draw(self, view: View) -> None:
@@ -95,7 +100,7 @@ class Stage:
             self.glow.remove()
         self.ghosts: dict[str, Drawn] = {}
         self.drawn = self._figure(view, "figure", self.detail)
-        self.glow = Glow(self.server.scene, "/glow", self.drawn.covers, self.drawn.rigid, self.size)
+        self.glow = Glow(self.server.scene, f"/glow/{view.figure}.{self.detail}", self.drawn, self.size)
 
     def _figure(self, view: View, name: str, detail: float, **style: Any) -> Drawn:
         """Return the figure drawn, or the same one drawn before: skins are hidden and kept, never removed."""
@@ -153,3 +158,10 @@ class Stage:
         names = view.skeleton.names
         away = np.linalg.norm(frames.many(names)[0] - view.frames.many(names)[0], axis=1)
         return bool(away.max() > 0.01 * self.size)
+
+
+def sky(rows: int = 64) -> np.ndarray:
+    """Return a picture (rows, 2, 3) of a bright sky that fades into haze below the horizon."""
+    share = np.minimum(1.6 * np.linspace(0.0, 1.0, rows), 1.0)[:, None]
+    column = np.array(SKY) + share * (np.array(HAZE) - np.array(SKY))
+    return np.repeat(column[:, None], 2, axis=1).astype(np.uint8)

@@ -30,6 +30,8 @@ PANELS = {  # a new panel is a file in panels/ and a line here
     "Files": (files,),
 }
 FAST = 0.25  # [s] within which a page with a GPU draws a small picture and sends it
+SLOW = 0.8  # [s] a page that takes longer gets fewer polygons: it draws without a GPU, or on a slow one
+COARSE = 0.45  # the detail of the body for such pages
 PACE = 0.1  # [s] between refreshes of the panels; the figure itself is sent at once
 # viser's page sends at most 20 drags a second; a screen shows 60
 SMOOTH = (
@@ -90,12 +92,20 @@ class Studio:
         self.session.pick(event.ray_origin, event.ray_direction)
 
     def _welcome(self, client: viser.ClientHandle) -> None:
-        """Turn shadows on for a page that draws fast; without a GPU they would cost it all its frames."""
-        begin = time.perf_counter()
+        """See how fast a new page draws: a fast one gets shadows, a slow one a figure of fewer polygons."""
         with contextlib.suppress(Exception):  # a page that has gone again
+            client.get_render(48, 64)  # the first picture waits for meshes and shaders
+            begin = time.perf_counter()
             client.get_render(48, 64)
-            if time.perf_counter() - begin < FAST:
-                client.scene.configure_default_lights(cast_shadow=True)
+            self.pace(time.perf_counter() - begin, client)
+
+    def pace(self, seconds: float, client: viser.ClientHandle) -> None:
+        """Take note that a page draws a picture in so many seconds. All pages see one figure: the slowest decides."""
+        if seconds < FAST:
+            client.scene.configure_default_lights(cast_shadow=True)
+        elif seconds > SLOW and self.stage.detail > COARSE:
+            with self._sending:
+                self.stage.redraw(self._view, COARSE)
 
     def show(self, view: View) -> None:
         """Send a view to every page: the figure now, the panels soon."""

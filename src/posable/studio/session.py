@@ -15,11 +15,13 @@ import numpy as np
 import posable as ps
 
 from .core import State, View
-from .handles import checked_target
+from .handles import checked_target, is_number
 from .limbs import at_swivel, branch_poses
 from .posing import Posing
 
 __all__ = ["Session", "State", "View"]
+
+LONGEST = 1_000_000  # frames
 
 
 class Session(Posing):
@@ -29,7 +31,7 @@ class Session(Posing):
 
     def swivel(self, name: str, angle: float) -> bool:
         """Turn an elbow or a knee to a swivel angle [rad] with the limb's end where it is."""
-        if name not in self.limbs or not np.isfinite(angle):
+        if name not in self.limbs or not is_number(angle, -100.0, 100.0):
             return False
         with self._lock:
             solution = at_swivel(self.limbs[name], self.pose, angle, limits=self.settings.limits)
@@ -82,7 +84,7 @@ class Session(Posing):
 
     def seek(self, frame: float) -> bool:
         """Go to a frame."""
-        if not np.isfinite(frame):
+        if not is_number(frame, -1e9, 1e9):
             return False
         with self._lock:
             self.timeline = replace(self.timeline, frame=float(np.clip(frame, 0, self.timeline.count - 1)))
@@ -102,7 +104,8 @@ class Session(Posing):
 
     def set_time(self, **changes: Any) -> bool:
         """Change fps, length, loop or onion."""
-        if not 0 < changes.get("fps", 1.0) <= 1000 or not 1 <= changes.get("length", 1) <= 1_000_000:
+        bounds = {"fps": (1e-3, 1000.0), "length": (1, LONGEST), "loop": (0, 1), "onion": (0, 1)}
+        if not all(key in bounds and is_number(value, *bounds[key]) for key, value in changes.items()):
             return False
         with self._lock:
             self.timeline = replace(self.timeline, **changes)
@@ -123,13 +126,16 @@ class Session(Posing):
             self._snap_handles()
             self.answer, self.ghost, self.start = None, None, self.pose
 
-    def set_key(self, frame: int | None = None) -> None:
+    def set_key(self, frame: int | None = None) -> bool:
         """Keep the pose on screen as a key, by default at the frame shown."""
+        if frame is not None and not is_number(frame, 0, LONGEST):
+            return False
         with self._lock:
             self._remember()
             at = round(self.timeline.frame) if frame is None else int(frame)
             self.timeline = self.timeline.with_key(at, self.pose)
         self._changed()
+        return True
 
     def drop_key(self, frame: int | None = None) -> bool:
         """Take a key away."""
@@ -144,7 +150,7 @@ class Session(Posing):
 
     def move_key(self, frame: int, to: int) -> bool:
         """Move a key to another frame."""
-        if frame not in self.timeline.keys or to < 0:
+        if frame not in self.timeline.keys or not is_number(to, 0, LONGEST):
             return False
         with self._lock:
             self._remember()
@@ -154,7 +160,7 @@ class Session(Posing):
 
     def blend(self, reach: int = 12) -> bool:
         """Write the pose on screen into the take at this frame and blend it into `reach` frames on both sides."""
-        if self.timeline.take is None or not 0 <= reach <= 100_000:
+        if self.timeline.take is None or not is_number(reach, 0, 100_000):
             return False
         with self._lock:
             self._remember()

@@ -39,6 +39,8 @@ def solver(gui: viser.GuiApi, session: Session) -> Refresh:
         put(main, view.settings.solver)
         put(ghost, view.settings.ghost or NONE)
         put(limits, view.settings.limits)
+        put(iterations, view.settings.iterations)
+        put(home, next(label for label, value in HOMES.items() if value == view.settings.home))
         write(table, table_of(view))
         write(plot, plot_of(view.curves))
 
