@@ -11,6 +11,7 @@ from .joints import ROTVEC, SLIDE, SWING, recentre
 # What a loop says of itself; the front door decides what to call it.
 RUNNING, CONVERGED, STATIONARY, EXHAUSTED = 0, 1, 2, 3
 
+BEND = 0.5  # [rad, m]: how far inside its limits a dof is moved that was caught on them
 MARGIN = 1e-10  # [rad, m]: how near a bound counts as at it
 
 # Columns of a trace
@@ -158,9 +159,30 @@ def kick(theta, lower, upper, gradient, fixed, hop):
     for i in range(theta.shape[0]):
         if fixed[i] != 0.0 and lower[i] < upper[i]:
             span = upper[i] - lower[i]
-            size = min(0.5, 0.5 * span) if hop == 0.0 or not span < math.inf else 0.5 * span
+            size = min(BEND, 0.5 * span) if hop == 0.0 or not span < math.inf else 0.5 * span
             theta[i] += size if theta[i] - lower[i] < upper[i] - theta[i] else -size
             moved = True
+    return moved
+
+
+@kernel
+def leave_bounds(theta, lower, upper, out):
+    """Write theta (n,) into out with every dof that stands on a bound moved inside; return whether there was one.
+
+    A straight knee on its limit is singular, and the first steps are wasted on it: where there is far to go anyway, it
+    is quicker to begin bent.
+    """
+    moved = False
+    for i in range(theta.shape[0]):
+        out[i] = theta[i]
+        if lower[i] < upper[i]:
+            size = min(BEND, 0.5 * (upper[i] - lower[i]))
+            if theta[i] <= lower[i] + MARGIN:
+                out[i] += size
+                moved = True
+            elif theta[i] >= upper[i] - MARGIN:
+                out[i] -= size
+                moved = True
     return moved
 
 

@@ -28,6 +28,7 @@ from posable.kernels.stepping import (
     all_reached,
     armijo,
     kick,
+    leave_bounds,
     project,
     random_pose,
     recentre_all,
@@ -55,6 +56,7 @@ STATIONARY_GAIN = 1e-11  # predicted gain, relative to the energy, below which a
 SLOW_STEPS = 3.0  # steps that gain less than SLOW_GAIN before the figure starts elsewhere
 SLOW_GAIN = 0.1
 EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
+NO_WORSE = 1.2  # of the energy at the start: what it may cost to begin off the bounds
 KICKS = 2.0  # times a figure caught on its limits is moved off them before a restart
 MUCH_BETTER = 0.5  # of the best energy: progress that earns new kicks
 ALL_ANEW = 8.0  # every so many restarts, all of the figure starts anew
@@ -219,13 +221,22 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
 
 @kernel
 def newton_begin(figure, springs, lower, upper, theta, ws, state, limits):
-    """Put a fresh problem's start into the box, place it, and set up its state."""
+    """Put a fresh problem's start into the box, off its bounds where the goals are far, and set up its state."""
     project(theta, lower, upper)
     state[PHASE] = GOING
     state[DAMPING] = limits[FIRST_DAMPING]
     state[EVALUATIONS] = 1.0
     state[WAIT] = 1.0
     state[ENERGY] = energy_at(figure, springs, theta, ws)
+    if leave_bounds(theta, lower, upper, ws.trial):
+        after = energy_at(figure, springs, ws.trial, ws)
+        state[EVALUATIONS] += 1.0
+        if after < NO_WORSE * state[ENERGY]:
+            state[ENERGY] = after
+            for i in range(theta.shape[0]):
+                theta[i] = ws.trial[i]
+        else:  # the goals are near: stay near them
+            energy_at(figure, springs, theta, ws)
 
 
 @kernel
