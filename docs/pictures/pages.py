@@ -68,7 +68,7 @@ def run(path: Path, folder: Path) -> tuple[dict[str, Any], list[tuple[Block, str
 
 def same(said: str, printed: str, skip: re.Pattern[str] = UNCOMPARED) -> bool:
     """Return whether two printed texts say the same, but for what is skipped."""
-    a, b = (skip.sub("#", text).split() for text in (said, printed))
+    a, b = (re.sub(r"[\[\]]", " ", skip.sub("#", text)).split() for text in (said, printed))
     return len(a) == len(b) and all(map(alike, a, b))
 
 
