@@ -81,12 +81,15 @@ def positions(bpy, armature, frame: int) -> dict[str, tuple[float, float, float]
 
 
 def evidence(page) -> None:
-    """Write the page of this subject; Blender's Python is this one, or that of $POSABLE_BPY."""
+    """Write the page of this subject; Blender's Python is made for it, or named by $POSABLE_BPY."""
     page.text(
         f"Files that `save` wrote, opened by Blender's own importers: joint positions over {FRAMES} frames against "
         f"forward kinematics. {TOLERANCE:g} m is allowed; more ends this run."
     )
-    words = [os.environ.get("POSABLE_BPY", sys.executable), __file__, str(page.data), f"--python={sys.executable}"]
+    from benchmarks.tracking import blender_python
+
+    python = blender_python(os.environ.get("POSABLE_BPY", ""))
+    words = [str(python), __file__, str(page.data), f"--python={sys.executable}"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     found = re.findall(r"^(\S+) +(\d+) of +(\d+) joints.*: (\S+) m$", done.stdout, re.MULTILINE)
     if done.returncode or not found:

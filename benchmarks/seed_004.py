@@ -114,8 +114,9 @@ def figure_3(page, takes: dict[str, Take], limits: bool) -> None:
             "The paper leaves Levenberg-Marquardt out here, since its toolbox's has no bounds; ours projects. The "
             "recorded poses break the skeleton file's own limits in 1 to 5% of their numbers, so f cannot reach "
             "zero inside them: every method that converges ends at the same f, and `result.blocking` names the "
-            "limits that cost it. The paper found limits to help in some frames; on ours they make quasi-Newton "
-            "slower and leave the others as they are."
+            "limits that cost it. The humps of `newton` are where it moves off the limits that it is caught on to "
+            "look for something better; the best pose is kept. The paper found limits to help in some frames; ours "
+            "show no such thing."
         )
     else:
         page.text(
@@ -144,8 +145,10 @@ def figure_5(page, takes: dict[str, Take]) -> None:
         "Frames brought below f = 0.01 cm² from zero",
         ["solver", "frames", "of"],
         [[SOLVERS[s][0], sum(good), len(good)] for s, good in met.items()],
-        note="Paper: only the trust region with the exact Hessian did so consistently; it converges linearly at first, "
-        "then quadratically, and Levenberg-Marquardt tends to stay in a local minimum. The figure has no numbers.",
+        note="Paper: only the trust region with the exact Hessian did so consistently; it converges linearly at "
+        "first, then quadratically, and Levenberg-Marquardt tends to stay in a local minimum. The figure has "
+        "no numbers. A curve of ours that goes flat above the dotted line sits in such a minimum, with a limb "
+        "turned round; no bare method is safe from it, and `restarts` and `ps.track` are there for that.",
     )
 
 
@@ -204,8 +207,8 @@ def table_3(page, takes: dict[str, Take]) -> None:
         PAPER_3,
         note="The paper's exact Hessian is dear because each of its entries is computed by algorithm 4 in MATLAB; "
         "gathered on the tree it costs no more than a Gauss-Newton step, so the exact method is also the "
-        "fastest. Our trust region is slow for its calls: it factorises a dense model each time, as the "
-        "paper's does.",
+        "fastest. Our trust region is slow for its calls: it makes the Hessian definite by a dense "
+        "eigenvalue problem, as the paper does.",
     )
 
 

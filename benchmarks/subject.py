@@ -18,8 +18,8 @@ BESIDE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 class Subject:
     """One thing measured. `module` has a function `evidence(page: Page) -> None`; it is imported when it runs.
 
-    `needs` names what must be there: "data" (the recordings), "bpy" (Blender, here or in the Python of $POSABLE_BPY),
-    or another module. Without it the subject is skipped, with the reason.
+    `needs` names what must be there: "data" (the recordings) or a module of Python. Without it the subject is skipped,
+    with the reason.
     """
 
     name: str
@@ -32,8 +32,6 @@ class Subject:
         for need in self.needs:
             if need == "data" and data_folder() is None:
                 return "no recordings: set POSABLE_DATA to their folder"
-            if need == "bpy" and "POSABLE_BPY" in os.environ:
-                continue
             if need != "data" and find_spec(need) is None:
                 return f"no module {need!r}: pip install {need}"
         return ""

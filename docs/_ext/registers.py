@@ -208,16 +208,16 @@ class GoalTable(Generated):
         return table(["goal", "what it asks"], rows)
 
 
-class Results(Generated):
-    """The pages of results that there are: they are written by benchmarks, and may be none."""
+class Present(Generated):
+    """A hidden table of contents of those pages that exist: results are written by benchmarks, and may not be there."""
+
+    has_content = True
 
     def lines(self) -> list[str]:
-        """Return a table of contents; empty where there is no page."""
-        docs = ROOT / "docs"
-        found = [*sorted(docs.glob("results/*.md")), *sorted(docs.glob("scaling*.md"))]
-        found.sort(key=lambda page: page.stem != "index")
-        names = [f"/{page.relative_to(docs).with_suffix('').as_posix()}" for page in found]
-        return ["```{toctree}", "", *names, "```"] if names else []
+        """Return a table of contents; the argument is its caption."""
+        self.env.note_reread()  # pages come without a change to the one that lists them
+        names = [name for name in self.content if (ROOT / "docs" / f"{name}.md").exists()]
+        return ["```{toctree}", f":caption: {self.argument}", ":hidden:", "", *names, "```"]
 
 
 class Dependencies(Generated):
@@ -278,7 +278,7 @@ class Verbs(Generated):
 
 DIRECTIVES = {
     "solver": SolverDirective, "goal": GoalDirective, "solver-table": SolverTable, "goal-table": GoalTable,
-    "results": Results, "dependencies": Dependencies, "help": Help, "verbs": Verbs,
+    "present": Present, "dependencies": Dependencies, "help": Help, "verbs": Verbs,
 }  # fmt: skip
 
 

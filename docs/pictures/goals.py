@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -104,10 +105,10 @@ def render(page: Path, folder: Path, out: Path) -> None:
     picture.draw(out)
 
 
-def main() -> None:
-    """Draw all of them."""
+def main(names: list[str]) -> None:
+    """Draw all of them, or those named."""
     for page in sorted((DOCS / "goals").glob("*.md")):
-        if page.stem == "index":
+        if page.stem == "index" or (names and page.stem not in names):
             continue
         with tempfile.TemporaryDirectory() as folder:
             render(page, Path(folder), DOCS / "images" / "goals" / f"{page.stem}.png")
@@ -115,4 +116,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -17,6 +17,7 @@ from typing import Any
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 UNCOMPARED = re.compile(r"\d[\d.e+-]* (?:ms|us|s|iterations?|a second)\b|(?<=reached )[\d.e+-]+(?= (?:mm|deg|m)\b)")
+TIMES = re.compile(r"\d[\d.e+-]* (?:ms|us|s|a second)\b")
 DOCS = Path(__file__).resolve().parents[1]
 
 
@@ -65,10 +66,10 @@ def run(path: Path, folder: Path) -> tuple[dict[str, Any], list[tuple[Block, str
     return names, printed
 
 
-def same(said: str, printed: str) -> bool:
-    """Return whether two printed texts say the same."""
-    said, printed = (UNCOMPARED.sub("#", text).split() for text in (said, printed))
-    return len(said) == len(printed) and all(map(alike, said, printed))
+def same(said: str, printed: str, skip: re.Pattern[str] = UNCOMPARED) -> bool:
+    """Return whether two printed texts say the same, but for what is skipped."""
+    a, b = (re.sub(r"[\[\]]", " ", skip.sub("#", text)).split() for text in (said, printed))
+    return len(a) == len(b) and all(map(alike, a, b))
 
 
 def alike(a: str, b: str) -> bool:
@@ -91,12 +92,12 @@ def wrong(path: Path, printed: list[tuple[Block, str]]) -> list[str]:
 
 
 def update(path: Path, printed: list[tuple[Block, str]]) -> bool:
-    """Write what was printed into the page, where it does not say the same already; return whether it changed."""
+    """Write what was printed into the page, unless only times differ; return whether it changed."""
     text = path.read_text(encoding="utf8")
     for block, out in reversed(printed):
         if block.said is None and out.strip():
             text = f"{text[: block.start]}\n```text\n{out.rstrip()}\n```\n{text[block.end :]}"
-        elif block.said is not None and not same(block.said, out):
+        elif block.said is not None and not same(block.said, out, TIMES):
             text = f"{text[: block.start]}{out.rstrip()}\n{text[block.end :]}"
     if text == path.read_text(encoding="utf8"):
         return False

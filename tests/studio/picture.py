@@ -40,7 +40,7 @@ def main(path: str) -> None:
         page = open_page(studio.url, 1280, 800)
         wait_for(studio.server.get_clients, "the page")
         (client,) = studio.server.get_clients().values()
-        client.camera.position, client.camera.look_at = (1.75, 1.35, 3.0), (0.28, 0.92, 0.0)
+        client.camera.position, client.camera.look_at = (1.55, 1.28, 2.75), (0.26, 0.90, 0.0)
         session.hold("hand.R", "pinned")
         session.select("elbow.R")
         page.wait_for_timeout(8000)

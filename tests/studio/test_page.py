@@ -11,6 +11,8 @@ import posable as ps
 
 from .browser import browser, chromium, click_mouse, drag_mouse, on_screen, wait_for
 
+THROTTLED = 500  # [ms] within which a page has sent what was typed, or shown what was sent
+
 
 class Bench:
     """A studio and a browser on it, shared by the tests of this file."""
@@ -49,6 +51,7 @@ class Bench:
         box = self.row(label).locator("input[type=text]").last
         box.fill(str(value))
         box.press("Enter")
+        self.page.wait_for_timeout(THROTTLED)
 
     def upload(self, path):
         self.page.locator("input[type=file]").last.set_input_files(path)
@@ -153,7 +156,7 @@ def test_strength_and_the_rest_pose(bench):
     bench.tab("Joints")
     bench.page.get_by_text("Strength", exact=True).first.click()
     bench.page.wait_for_timeout(500)
-    bench.type_in("10^", 1)
+    bench.type_in("Times 10^", 1)
     wait_for(lambda: bench.session.strength.get("spine2") == pytest.approx(10.0), "the strength")
     bench.page.get_by_text("spine2 × 10").first.wait_for()
     bench.shot("strength")
@@ -170,6 +173,7 @@ def test_the_limb_panel_aims_and_points(bench):
     for value, number in zip((-0.3, 1.4, 1.0), box.all(), strict=False):
         number.fill(str(value))
         number.press("Enter")
+    bench.page.wait_for_timeout(THROTTLED)
 
     def along():
         return bench.session.frames.rotation_matrix(limb.site)[:, 1]
@@ -188,6 +192,7 @@ def test_the_limb_panel_aims_and_points(bench):
     for value, number in zip(direction, box.all(), strict=False):
         number.fill(f"{value:.4f}")
         number.press("Enter")
+    bench.page.wait_for_timeout(THROTTLED)
     bench.page.get_by_role("button", name="point along").click()
     wait_for(lambda: not np.array_equal(bench.session.pose, before), "the hand to point")
     assert np.linalg.norm(bench.session.frames.position(limb.site) - place) < 1e-6
@@ -276,6 +281,8 @@ def test_a_take_is_loaded_played_scrubbed_keyed_and_exported(bench, tmp_path):
     wait_for(lambda: bench.session.timeline.playing and bench.session.timeline.frame > 3, "it to play")
     bench.page.get_by_role("button", name="Stop").click()
     wait_for(lambda: not bench.session.timeline.playing, "it to stop")
+    bench.page.get_by_role("button", name="Play").wait_for()
+    bench.page.wait_for_timeout(THROTTLED)  # until the page has the last frame that was played
     bench.type_in("Frame", 30)
     wait_for(lambda: round(bench.session.timeline.frame) == 30, "frame 30")
     bench.page.get_by_role("button", name="Set", exact=True).click()

@@ -29,6 +29,7 @@ from .circle import (
     BEST,
     BLOCKED,
     ELBOW,
+    EXTRA,
     GIVE,
     GOAL,
     NORMAL,
@@ -52,6 +53,8 @@ from .circle import (
 )  # fmt: skip
 from .nearest import place_error, turned
 from .ranges import find_ranges
+
+FITS = EXTRA  # (2 branches, 2 ball joints, 2 families, 4): three numbers and their slack
 
 
 @entry
@@ -94,6 +97,17 @@ def nearest_batch(
 
 
 @kernel
+def fit_branch(limb, shape, branch, balls, swivel, w):
+    """Write FITS of a branch: both families of each ball joint at a swivel angle."""
+    c, s = math.cos(swivel), math.sin(swivel)
+    for ball in range(balls):
+        spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
+        for family in range(2):
+            fit = FITS + 4 * (4 * branch + 2 * ball + family)
+            w[fit + 3] = fit_ball(limb, shape, ball, w, ROTATION, family, fit)
+
+
+@kernel
 def all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
     """Write every solution (8, 7) at a swivel angle, whatever the limits; return the outcome of the reach.
 
@@ -101,21 +115,25 @@ def all_branches(limb, shape, root, reference, target, held, task, swivel, w, ou
     """
     begin(limb, shape, root, target, held, task, reports[0], w)
     status = open_circle(limb, shape, root, reference, task, 0, w)
-    c, s = math.cos(swivel), math.sin(swivel)
-    bend0, bend1, give0, give1 = w[BEND], w[BEND + 1], w[GIVE], w[GIVE + 1]
+    balls = 2 if task == POSE else 1
+    give0, give1 = w[GIVE], w[GIVE + 1]
+    for branch in range(2):
+        if (give0 if branch == 0 else give1) > NEVER:
+            fit_branch(limb, shape, branch, balls, swivel, w)
     for row in range(8):
         branch, report = row // 4, reports[row]
         report[BRANCH], report[SWIVEL], report[SLACK] = row, swivel, NEVER
         slack = give0 if branch == 0 else give1
-        if slack <= NEVER or (task == POSITION and row % 2 == 1):
+        if slack <= NEVER or (balls == 1 and row % 2 == 1):
             continue
-        w[BEST + 3] = bend0 if branch == 0 else bend1
+        w[BEST + 3] = w[BEND + branch]
         for m in range(3):
             w[BEST + 4 + m] = held[m]
-        for ball in range(2 if task == POSE else 1):
-            spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
-            family = row // 2 % 2 if ball == 0 else row % 2
-            slack = min(slack, fit_ball(limb, shape, ball, w, ROTATION, family, BEST + 4 * ball))
+        for ball in range(balls):
+            fit = FITS + 4 * (4 * branch + 2 * ball + (row // 2 % 2 if ball == 0 else row % 2))
+            for m in range(3):
+                w[BEST + 4 * ball + m] = w[fit + m]
+            slack = min(slack, w[fit + 3])
         report[SLACK] = slack
         if slack > NEVER:
             measure(limb, shape, task, report, w)

@@ -203,7 +203,7 @@ def nearest_spin(limb, shape, root, reference, frame, place, along, held, given,
     given: the one spin to try, or NaN for all of them, ever closer about the best.
     """
     best, turn_left, psi, width = math.inf, math.inf, 0.0, math.pi
-    phi, most, rounds = math.nan, 17, 5
+    phi, most, rounds = math.nan, 12, 4
     if not math.isnan(given):
         psi, width, most, rounds = given, 0.0, 1, 1
     spun = psi
@@ -227,7 +227,7 @@ def nearest_spin(limb, shape, root, reference, frame, place, along, held, given,
             if miss < best or (miss == best and report[TURN_ERROR] < turn_left):
                 best, turn_left, spun, phi = miss, report[TURN_ERROR], trial, report[SWIVEL]
                 copy_numbers(w, BEST, FOUND)
-        psi, width, most = spun, 0.25 * width, 9
+        psi, width, most = spun, 0.3 * width, 5
     copy_numbers(w, FOUND, BEST)
     report[SPUN], report[SWIVEL] = spun, phi
 

@@ -1,13 +1,13 @@
 """Motion from one figure to another, human or robot: bones point the same way, feet stand, limits hold.
 
 Bone directions and the turns of pelvis, chest, head and feet are what two bodies of different build share; they become
-goals, and so does the scaled place of every foot. Contacts found in the source are then locked in the target, and one
-optimisation over all frames makes the result smooth.
+goals, and so does the scaled place of every foot. Contacts found in the source are then locked in the target, feet on
+the ground and hands on what they touch, and one optimisation over all frames makes the result smooth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from posable.errors import PosableError, unknown
 from posable.formats.axes import turn_up
 from posable.goals import Direction, Orientation, Position
 from posable.goals.goal import Goal
-from posable.kernels.fields import OFF, ROBUST
+from posable.kernels.fields import OFF, ROBUST, WEIGHT
 from posable.kernels.joints import SLIDE
 from posable.kinematics import Frames, forward
 from posable.motion import Motion
@@ -32,6 +32,7 @@ from posable.tracking.pacing import Pace, Walker
 from posable.tracking.reporting import retarget_page
 from posable.tracking.roots import free_joint, place_root, with_free_root
 from posable.tracking.smoothing import smooth_goals
+from posable.tracking.touching import Touch, find_touches, hand_role, nearest_on, touch_weights
 
 PIECE, LEAD = 2048, 96  # frames
 SECONDS = 0.06  # [s] of the smoothing
@@ -40,7 +41,8 @@ BONES = (
     ("hip", "knee", 0.1), ("knee", "ankle", 0.1), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
     ("wrist", "hand", 0.05),
 )  # fmt: skip
-PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT = 1.0, 3.0, 300.0
+PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 300.0, 60.0
+TOUCH_PASSES = 2  # what a hand touches moves a little when the hand goes there
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
 WALK = Pace(most=20, gain=1e-5, damping=1e-2, pull=1e-4)
@@ -48,12 +50,15 @@ WALK = Pace(most=20, gain=1e-5, damping=1e-2, pull=1e-4)
 
 @dataclass(frozen=True, eq=False)
 class Retargeted(Motion):
-    """A motion on another figure. mapping {role: (source joint, target joint)}; contacts of its feet; scale."""
+    """A motion on another figure. mapping {role: (source joint, target joint)}; contacts of its feet; touches of its
+    hands, as frames of the source; scale.
+    """
 
     mapping: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     contacts: Contacts | None = None
     scale: float = 1.0
     notes: tuple[str, ...] = ()
+    touches: tuple[Touch, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{len(self)} frames at {self.fps:g} fps, scaled by {self.scale:.3f}"]
@@ -64,6 +69,9 @@ class Retargeted(Motion):
                     f"  {len(slips)} foot contacts, slipping {slips.mean() * 1e3:.1f} mm on average, "
                     f"{slips.max() * 1e3:.1f} at most"
                 )
+        if self.touches:
+            parts = sorted({_part_name(touch.part) for touch in self.touches})
+            lines.append(f"  {len(self.touches)} touches of hands kept: {', '.join(parts)}")
         lines += [f"  {note}" for note in self.notes]
         lines += [f"  {role:11s} {source} -> {target}" for role, (source, target) in self.mapping.items()]
         return "\n".join(lines)
@@ -71,6 +79,10 @@ class Retargeted(Motion):
     def save_report(self, path: Any) -> None:
         """Write what happened as one HTML file that needs no other."""
         retarget_page(self, path)
+
+
+def _part_name(part: tuple[str, str] | str) -> str:
+    return part if isinstance(part, str) else f"{part[0]} to {part[1]}"
 
 
 def infer_mapping(
@@ -109,7 +121,8 @@ def retarget(
     """Return the motion on another figure: `print(result)` shows the mapping and how far feet slip.
 
     mapping {source joint or role: target joint}: what `infer_mapping` should see otherwise. Lengths are scaled by the
-    legs, the target's limits hold, and feet that stand in the source stand in the result, too (contacts=False: not).
+    legs, the target's limits hold, and feet that stand in the source stand in the result, too, and hands that rest on
+    each other, on the body or on a thing that does not move stay there (contacts=False: neither).
     A figure that is bolted down, as robots in files are, is let loose. smooth [s]: what is faster goes.
     """
     if not len(motion):
@@ -121,10 +134,11 @@ def retarget(
     )
     job = _Job(motion, figure, rows)
     standing = find_contacts(motion, job.source) if contacts else None
+    touches = job.touches() if contacts else []
     parts = pieces(len(motion), PIECE, LEAD)
 
     def work(i: int) -> tuple[np.ndarray, np.ndarray]:
-        return job.solve(parts[i][0], parts[i][2], standing, smooth)
+        return job.solve(parts[i][0], parts[i][2], standing, touches, smooth)
 
     sizes = [end - begin for _, begin, end in parts]
     done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="retargeting")
@@ -137,7 +151,7 @@ def retarget(
         poses[begin:end] = piece[begin - first :]
     poses = within_turns(figure, poses)
     found = job.contacts(poses, standing) if standing is not None else None
-    return Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes))
+    return Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes), tuple(touches))
 
 
 class _Job:
@@ -223,7 +237,9 @@ class _Job:
 
     # ------------------------------------------------------------------------------------------------------ solving
 
-    def solve(self, first: int, end: int, standing: Contacts | None, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+    def solve(
+        self, first: int, end: int, standing: Contacts | None, touches: list[Touch], seconds: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the poses (t, n) of frames first to end, and the places of its feet that stand."""
         goals = self.goals(first, end)
         problem = Problem(self.solvable, goals)
@@ -235,12 +251,15 @@ class _Job:
         poses = np.empty((end - first, self.figure.size))
         walker(WALK, poses, data=problem.data, last=start[0])
         places = np.zeros((end - first, 0, 3))
+        mine = [touch for touch in touches if touch.first < end and touch.end > first]
         if standing is not None and standing.points:
-            mine = Contacts(standing.points, standing.standing[first:end], standing.places[first:end])
-            locks = self.contacts(poses, mine)
-            problem, places = self._locked(goals, locks), locks.places
-            walker = Walker(problem)
-            poses = smooth_goals(problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1)
+            held = Contacts(standing.points, standing.standing[first:end], standing.places[first:end])
+            locks = self.contacts(poses, held)
+            places = locks.places
+            poses = smooth_goals(self._locked(goals, locks), poses, self.motion.fps, max(seconds, 1e-3), threads=1)
+            for _ in range(TOUCH_PASSES if mine else 0):
+                problem = self._locked(goals, locks, self._touch_goals(mine, poses, first, end))
+                poses = smooth_goals(problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1)
         elif seconds > 0.0 and len(poses) > 2:
             poses = smooth_goals(problem, poses, self.motion.fps, seconds, threads=1)
         return poses, places
@@ -270,17 +289,65 @@ class _Job:
         )
         return Contacts(points, when, held_places(paths, when))
 
-    def _locked(self, goals: list[Goal], locks: Contacts) -> Problem:
-        """Return the problem with a goal for every foot that stands, switched off where it does not."""
+    def touches(self) -> list[Touch]:
+        """Return what the source's hands touch, as far as the target has the like."""
+        both = {role for role in self.source.roles if role in self.target}
+        return [
+            touch
+            for touch in find_touches(self.motion, self.source)
+            if isinstance(touch.part, str) or both.issuperset(touch.part)
+        ]
+
+    def _touch_goals(
+        self, touches: list[Touch], poses: np.ndarray, first: int, end: int
+    ) -> list[tuple[Goal, np.ndarray]]:
+        """Return, for every touch, the goal of a hand (two for a touch of hands) and its weights (t,) over time."""
+        theirs = forward(self.motion.skeleton, self.motion.poses[first:end])
+        ours = forward(self.figure, poses)
+        out: list[tuple[Goal, np.ndarray]] = []
+        for touch in touches:
+            weights = touch_weights(touch, len(self.motion), self.motion.fps)[first:end]
+            sides = SIDES if touch.part == "hands" else (touch.side,)
+            for side in sides:
+                role = hand_role(self.source, side) or ""
+                if role not in self.target:
+                    continue
+                hand = self._places(theirs, role)
+                place = self._touched(touch, side, role, hand, theirs, ours, first)
+                goal = Position(self.target[role], place, weight=TOUCH_WEIGHT, tolerance=np.inf, label=f"hand.{side}")
+                out.append((goal, weights))
+        return out
+
+    def _touched(self, touch: Touch, side: str, role: str, hand: np.ndarray, theirs, ours, first: int) -> np.ndarray:
+        """Return where a hand that touches something goes (t, 3) [m]."""
+        if touch.part == "world":
+            rows = slice(max(touch.first - first, 0), max(touch.end - first, 0))
+            return np.broadcast_to(self.scale * np.median(hand[rows], axis=0), hand.shape)
+        if touch.part == "hands":
+            far = "R" if side == "L" else "L"
+            other = self._places(theirs, role.replace(f".{side}", f".{far}"))
+            mine, its = (ours.position(self.target[name]) for name in (role, role.replace(f".{side}", f".{far}")))
+            return 0.5 * (mine + its) + 0.5 * self.scale * (hand - other)
+        a, b = touch.part
+        share, away = nearest_on(self._places(theirs, a), self._places(theirs, b), hand)
+        start, stop = ours.position(self.target[a]), ours.position(self.target[b])
+        return start + share[:, None] * (stop - start) + self.scale * away
+
+    def _locked(self, goals: list[Goal], locks: Contacts, touched: Sequence[tuple[Goal, np.ndarray]] = ()) -> Problem:
+        """Return the problem with a goal for every foot that stands, switched off where it does not, and for hands."""
         targets = np.where(np.isfinite(locks.places), locks.places, 0.0)
         held = [
             Position(point, targets[:, k], weight=LOCK_WEIGHT, tolerance=np.inf, label=f"{point} stands")
             for k, point in enumerate(locks.points)
         ]
-        problem = Problem(self.solvable, [*goals, *held])
+        problem = Problem(self.solvable, [*goals, *held, *(goal for goal, _ in touched)])
         problem.broadcast((len(targets),))
+        feet, hands = len(goals_springs(problem, len(goals))), len(goals_springs(problem, len(goals) + len(held)))
         for k in range(len(locks.points)):
-            problem.data[~locks.standing[:, k], len(goals_springs(problem, len(goals))) + k, ROBUST] = OFF
+            problem.data[~locks.standing[:, k], feet + k, ROBUST] = OFF
+        for k, (_, weights) in enumerate(touched):
+            problem.data[:, hands + k, WEIGHT : WEIGHT + 6] *= weights[:, None]
+            problem.data[weights <= 0.0, hands + k, ROBUST] = OFF
         return problem
 
 

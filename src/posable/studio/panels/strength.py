@@ -17,7 +17,7 @@ def strength(gui: viser.GuiApi, session: Session) -> Refresh:
     """Add the joint to choose, its strength, and what was changed so far."""
     with gui.add_folder("Strength", expand_by_default=False):
         joint = gui.add_dropdown("Joint", _joints(session.view()), hint="or click a joint with Shift")
-        power = gui.add_slider("10^", -1.5, 1.5, 0.1, 0.0, hint="0: as it is; 1: ten times as strong; -1: a tenth")
+        power = gui.add_slider("Times 10^", -1.5, 1.5, 0.1, 0.0, hint="0: as it is; 1: ten times; -1: a tenth")
         below = gui.add_checkbox("All that hang on it", False)
         clear = gui.add_button("All as they were", icon=viser.Icon.ARROW_BACK_UP)
         text = gui.add_markdown("")

@@ -1,0 +1,120 @@
+"""The pages: every solver and goal has one, their tables are complete, and their code does what they say."""
+
+import ast
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+import posable as ps
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path[:0] = [str(DOCS / "_ext"), str(DOCS / "pictures")]
+
+import pages  # noqa: E402
+
+pytest.importorskip("sphinx")
+import plain_docstrings  # noqa: E402
+import registers  # noqa: E402
+
+
+@pytest.mark.parametrize("name", ps.solvers.names())
+def test_every_solver_has_a_page(name):
+    text = (DOCS / "solvers" / f"{name}.md").read_text(encoding="utf8")
+    assert f"```{{solver}} {name}\n" in text
+    assert "$$" in text
+    assert "**Where it comes from.**" in text
+    assert (DOCS / "images" / "solvers" / f"{name}.png").stat().st_size > 2000
+
+
+@pytest.mark.parametrize("name", registers.goal_names())
+def test_every_goal_has_a_page(name):
+    page = registers.page_of_goal(name)
+    text = (DOCS / "goals" / f"{page}.md").read_text(encoding="utf8")
+    assert f"```{{goal}} {name}\n" in text
+    assert "$$" in text
+    assert "**Where it comes from.**" in text
+    assert (DOCS / "images" / "goals" / f"{page}.png").stat().st_size > 2000
+
+
+def test_no_page_is_left_over():
+    assert {p.stem for p in (DOCS / "solvers").glob("*.md")} == {"index", *ps.solvers.names()}
+    assert {p.stem for p in (DOCS / "goals").glob("*.md")} == {
+        "index",
+        *map(registers.page_of_goal, registers.goal_names()),
+    }
+
+
+@pytest.mark.parametrize("name", ps.solvers.names())
+def test_every_option_of_a_solver_is_explained(name):
+    cls = ps.solvers.get(name)
+    options = [field.name for field in dataclasses.fields(cls)]
+    said = registers.said_of_all(cls, options)
+    assert [option for option in options if not said.get(option)] == []
+
+
+@pytest.mark.parametrize("name", registers.goal_names())
+def test_every_parameter_of_a_goal_is_explained(name):
+    cls = getattr(ps.goals, name)
+    options = [p.name for p in registers.parameters(cls)]
+    said = registers.said_of_all(cls, options)
+    assert [option for option in options if not said.get(option)] == []
+
+
+def test_options_are_read_from_a_docstring():
+    text = 'A method. alpha: how much, seed 000 (39). target (..., 3) [m] in the world. low, high: both "ends": of it.'
+    first, said, passing = registers.sentences_on(text, ["alpha", "target", "low", "high", "method"])
+    assert first == "A method."
+    assert said["alpha"] == "how much, seed 000 (39)."
+    assert said["target"] == "(..., 3) [m] in the world."
+    assert passing["method"] == "A method."
+    assert said["low"] == said["high"] == 'both "ends": of it.'
+
+
+def test_docstrings_are_shown_as_they_stand():
+    lines = ["Solve J* x = |r| for `name_`.", "", "    code * here"]
+    assert plain_docstrings.to_rst(lines) == [
+        r"Solve J\* x = \|r\| for ``name_``.", "", "::", "", "    code * here",
+    ]  # fmt: skip
+
+
+def test_help_is_what_the_command_prints():
+    assert registers.help_of("solve").startswith("usage: posable solve")
+    assert "exit codes" in registers.help_of("")
+
+
+def test_the_reference_names_everything_public():
+    text = "".join(page.read_text(encoding="utf8") for page in (DOCS / "api").glob("*.md"))
+    hidden = {"__version__", "errors", "figures", "goals", "plots", "solvers", "PosableError", "PosableWarning"}
+    assert [name for name in ps.__all__ if name not in hidden and f"posable.{name}\n" not in text] == []
+    assert [name for name in ps.goals.__all__ if f"posable.goals.{name}\n" not in text] == []
+
+
+@pytest.mark.parametrize("path", pages.runnable(), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_code_of_a_page(path, tmp_path):
+    pytest.importorskip("matplotlib")
+    _, printed = pages.run(path, tmp_path)
+    assert pages.wrong(path, printed) == []
+
+
+def test_pages_in_python_parse():
+    for path in (DOCS / "mathematics.md", *(DOCS / "solvers").glob("*.md")):
+        for block in pages.blocks_of(path.read_text(encoding="utf8")):
+            ast.parse(block.code)
+
+
+def test_printed_texts_are_compared():
+    assert pages.same(
+        "REACHED (newton, 4 iterations, 0.4 ms).\n  a: reached 0.001 mm",
+        "REACHED (newton, 5 iterations, 9 ms).\n a: reached 0.9 mm",
+    )
+    assert pages.same("missed by 280 mm", "missed by 281 mm")
+    assert not pages.same("missed by 280 mm", "missed by 380 mm")
+    assert not pages.same("REACHED", "STUCK")
+
+
+def test_pictures_are_small():
+    total = sum(path.stat().st_size for path in DOCS.rglob("*.png") if "_build" not in path.parts)
+    assert total < 8e6
