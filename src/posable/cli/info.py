@@ -33,16 +33,21 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 def read(args: argparse.Namespace) -> ps.Scene:
     """Load the file of a command line; what was repaired goes to stderr, one line each."""
+    scene = read_quietly(args)
+    for note in scene.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return scene
+
+
+def read_quietly(args: argparse.Namespace) -> ps.Scene:
+    """Load the file of a command line; what was repaired is in its notes."""
     unit = args.unit
     if unit is not None:
         with suppress(ValueError):  # a name: load knows them
             unit = float(unit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PosableWarning)
-        scene = ps.load(args.file, skeleton=args.skeleton, unit=unit, up=args.up, fps=args.fps)
-    for note in scene.notes:
-        print(f"note: {note}", file=sys.stderr)
-    return scene
+        return ps.load(args.file, skeleton=args.skeleton, unit=unit, up=args.up, fps=args.fps)
 
 
 def run(args: argparse.Namespace) -> int:

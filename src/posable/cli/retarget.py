@@ -1,11 +1,12 @@
-"""`posable retarget MOTION --to FIGURE -o OUT`: motion on another figure."""
+"""`posable retarget MOTION... --to FIGURE -o OUT`: motion on another figure, of one file or of many."""
 
 import argparse
 import json
 from typing import Any
 
 import posable as ps
-from posable.cli.info import add_reading, read
+from posable.cli import many
+from posable.cli.info import add_reading, read, read_quietly
 from posable.cli.track import figure_of
 
 EXAMPLE = "posable retarget take.bvh --to robot.urdf -o out.csv"
@@ -17,7 +18,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "retarget", help="motion on another figure, human or robot; feet keep their contacts"
     )
-    parser.add_argument("file", metavar="MOTION")
+    parser.add_argument("files", metavar="MOTION", nargs="+", help="a file, or many, which go into a folder")
     parser.add_argument("--to", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
     parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
     parser.add_argument(
@@ -28,22 +29,37 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
+    many.add(parser)
     return parser
 
 
-def run(args: argparse.Namespace) -> int:
-    """Retarget, save and report."""
-    scene = read(args)
-    if scene.motion is None:
-        raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
+def counterparts(words: list[str]) -> dict[str, str | None] | None:
+    """Return {from: to} from FROM=TO."""
     mapping = {}
-    for word in args.map:
+    for word in words:
         source, equals, target = word.partition("=")
         if not (source and equals):
             raise ps.PosableError(f"--map: expected FROM=TO, got {word!r}")
         mapping[source] = target or None
+    return mapping or None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Retarget one file, or many."""
+    if many.asked(args, args.files, args.out):
+        figure_of(args.to)  # what is wrong with the call is wrong before it begins
+        counterparts(args.map)
+        measure = "mean slip of feet that stand [m]"
+        return many.run(args, work, args.files, args.out, verb="retarget", measure=measure, needs=("to", "skeleton"))
+    return alone(argparse.Namespace(**vars(args), file=args.files[0]))
+
+
+def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[float], bool]:
+    """Retarget and save; return the result, the slips of feet that stand [m], and whether it is all there."""
+    if scene.motion is None:
+        raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
     result = ps.retarget(
-        scene.motion, figure_of(args.to), mapping or None, contacts=not args.no_contacts, smooth=args.smooth,
+        scene.motion, figure_of(args.to), counterparts(args.map), contacts=not args.no_contacts, smooth=args.smooth,
         threads=args.threads, progress=not args.json,
     )  # fmt: skip
     if args.out:
@@ -51,6 +67,22 @@ def run(args: argparse.Namespace) -> int:
     if args.report:
         result.save_report(args.report)
     slips = [] if result.contacts is None else [float(slip) for slip in result.contacts.slips(result)]
+    return result, slips, len(result) == len(scene.motion)
+
+
+def work(args: argparse.Namespace) -> many.Told:
+    """Retarget one of many files."""
+    scene = read_quietly(args)
+    result, slips, _ = retargeted(args, scene)
+    worst = max(slips, default=0.0)
+    why = f"a foot that stands slips {1e3 * worst:.1f} mm" if worst > WORST_SLIP else ""
+    mean = sum(slips) / len(slips) if slips else None
+    return many.Told(len(result), mean, why, (*scene.notes, *result.notes))
+
+
+def alone(args: argparse.Namespace) -> int:
+    """Retarget one file and say what became of it."""
+    result, slips, whole = retargeted(args, read(args))
     if args.json:
         rows = {role: list(pair) for role, pair in result.mapping.items()}
         print(json.dumps({
@@ -59,4 +91,4 @@ def run(args: argparse.Namespace) -> int:
         }))  # fmt: skip
     else:
         print(result)
-    return 1 if len(result) < len(scene.motion) or max(slips, default=0.0) > WORST_SLIP else 0
+    return 1 if not whole or max(slips, default=0.0) > WORST_SLIP else 0

@@ -1,4 +1,4 @@
-"""`posable smooth MOTION -o OUT`: the same motion without jitter, feet that stand locked."""
+"""`posable smooth MOTION... -o OUT`: the same motion without jitter, feet that stand locked; of one file or of many."""
 
 import argparse
 import json
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.info import add_reading, read
+from posable.cli import many
+from posable.cli.info import add_reading, read, read_quietly
 
 EXAMPLE = "posable smooth take.bvh --seconds 0.1 -o smooth.bvh --report report.html"
 
@@ -15,7 +16,7 @@ EXAMPLE = "posable smooth take.bvh --seconds 0.1 -o smooth.bvh --report report.h
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser("smooth", help="take away jitter: one optimisation over all frames, limits held")
-    parser.add_argument("file", metavar="MOTION")
+    parser.add_argument("files", metavar="MOTION", nargs="+", help="a file, or many, which go into a folder")
     parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
     parser.add_argument("--seconds", type=float, default=0.1, help="what is faster goes (0.1)")
     parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
@@ -23,6 +24,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
+    many.add(parser)
     return parser
 
 
@@ -34,8 +36,15 @@ def mean_acceleration(motion: ps.Motion) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Smooth, save and report."""
-    scene = read(args)
+    """Smooth one file, or many."""
+    if many.asked(args, args.files, args.out):
+        measure = "mean change [rad, m]"
+        return many.run(args, work, args.files, args.out, verb="smooth", measure=measure, needs=("skeleton",))
+    return alone(argparse.Namespace(**vars(args), file=args.files[0]))
+
+
+def smoothed(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Motion, ps.Motion]:
+    """Smooth and save; return the motion before and after."""
     if scene.motion is None:
         raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
     result = ps.smooth(
@@ -46,7 +55,21 @@ def run(args: argparse.Namespace) -> int:
         ps.save(args.out, result)
     if args.report:
         result.save_report(args.report)
-    before, after = mean_acceleration(scene.motion), mean_acceleration(result)
+    return scene.motion, result
+
+
+def work(args: argparse.Namespace) -> many.Told:
+    """Smooth one of many files."""
+    scene = read_quietly(args)
+    motion, result = smoothed(args, scene)
+    change = float(np.abs(result.poses - motion.poses).mean()) if len(result) else None
+    return many.Told(len(result), change, notes=tuple(scene.notes))
+
+
+def alone(args: argparse.Namespace) -> int:
+    """Smooth one file and say what became of it."""
+    motion, result = smoothed(args, read(args))
+    before, after = mean_acceleration(motion), mean_acceleration(result)
     if args.json:
         print(
             json.dumps(

@@ -1,4 +1,4 @@
-"""`posable solve FIGURE --reach hand.R=0.4,1.2,0.3 ...`: a pose for goals given on the command line or in a file."""
+"""`posable solve FIGURE --reach hand.R=0.4,1.2,0.3 ...`: a pose for goals given on the command line or in files."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from posable.cli import many
 
 EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
 
@@ -21,6 +22,9 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "after an equals sign. A goal may be given several times.",
     )
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    parser.add_argument(
+        "files", metavar="GOALS", nargs="*", help="a TOML file with goals; of many, each is a pose of its own"
+    )
     add_goals(parser)
     parser.add_argument("--write-goals", metavar="FILE", help="write all goals to a TOML file")
     work = parser.add_argument_group("the solve")
@@ -31,7 +35,15 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
     out = parser.add_argument_group("what becomes of it")
     out.add_argument("--plot", metavar="FILE", help="draw the pose: png, svg or pdf")
-    out.add_argument("--save", metavar="FILE", help="write the pose as one frame: bvh, amc, glb, csv or npz")
+    out.add_argument(
+        "-o",
+        "--out",
+        "--save",
+        dest="save",
+        metavar="FILE",
+        help="write the pose as one frame: bvh, amc, glb, csv or npz",
+    )
+    many.add(parser)
     return parser
 
 
@@ -48,17 +60,46 @@ def add_goals(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Solve, say what became of it, draw and save."""
-    skeleton = figure_of(args.figure)
-    goals = goals_of(args, skeleton)
+    """Solve for the goals of the command line, or for those of many files."""
+    if many.asked(args, args.files, args.save):
+        figure_of(args.figure)  # what is wrong with the call is wrong before it begins
+        if args.plot or args.write_goals:
+            raise ps.PosableError("--plot, --write-goals: expected goals of one file, got many files")
+        needs = ("goals",) if args.figure in ps.figures.names() else ("goals", "figure")
+        measure = "mean error of the goals [m, rad]"
+        return many.run(
+            args, work, args.files, args.save, verb="solve", measure=measure, report=".answer.json", needs=needs
+        )  # fmt: skip
+    return alone(argparse.Namespace(**vars(args), file=args.files[0] if args.files else None))
+
+
+def solved(args: argparse.Namespace, skeleton: ps.Skeleton, goals: list[ps.goals.Goal]) -> ps.Result:
+    """Solve for goals."""
     if not goals:
         raise ps.errors.GoalError("solve", expected="a goal, such as --reach hand.R=0.4,1.2,0.3", got="none")
-    if args.write_goals:
-        ps.goals.save(args.write_goals, goals)
     solver = args.solver
     if args.swivel is not None:
         solver = ps.solvers.get("limb")(swivel=args.swivel)
-    result = ps.solve(skeleton, goals, solver=solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits)
+    return ps.solve(skeleton, goals, solver=solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits)
+
+
+def work(args: argparse.Namespace) -> many.Told:
+    """Solve for the goals of one of many files."""
+    skeleton = figure_of(args.figure)
+    result = solved(args, skeleton, goals_of(args, skeleton))
+    ps.save(args.out, ps.Motion(skeleton, result.pose[None], 30.0))
+    Path(args.report).write_text(json.dumps(summary(skeleton, result), indent=2) + "\n", encoding="utf-8")
+    mean = sum(result.errors.values()) / len(result.errors) if result.errors else None
+    return many.Told(1, mean, "" if result.ok else f"{result.status}: {result.message}")
+
+
+def alone(args: argparse.Namespace) -> int:
+    """Solve for the goals of the command line, say what became of it, draw and save."""
+    skeleton = figure_of(args.figure)
+    goals = goals_of(args, skeleton)
+    if args.write_goals and goals:
+        ps.goals.save(args.write_goals, goals)
+    result = solved(args, skeleton, goals)
     if args.plot:
         ps.plots.draw(
             skeleton, result.pose, goals, ghost=skeleton.rest, path=args.plot, title=result.message.partition(":")[0]
@@ -126,7 +167,7 @@ def figure_of(name: str) -> ps.Skeleton:
 
 def goals_of(args: argparse.Namespace, skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
     """Return every goal of a command line, those of its file first."""
-    goals = list(ps.goals.load(args.goals)) if args.goals else []
+    goals = [goal for path in (args.goals, getattr(args, "file", None)) if path for goal in ps.goals.load(path)]
     for flag, form, _, make in GOALS:
         for text in getattr(args, flag.lstrip("-").replace("-", "_")):
             try:

@@ -1,4 +1,4 @@
-"""`posable track MARKERS --figure FIGURE -o OUT`: motion from markers."""
+"""`posable track MARKERS... --figure FIGURE -o OUT`: motion from markers, of one file or of many."""
 
 import argparse
 import json
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import posable as ps
-from posable.cli.info import add_reading, read
+from posable.cli import many
+from posable.cli.info import add_reading, read, read_quietly
 
 EXAMPLE = "posable track markers.c3d --figure actor.asf -o take.bvh --report report.html"
 
@@ -14,7 +15,7 @@ EXAMPLE = "posable track markers.c3d --figure actor.asf -o take.bvh --report rep
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser("track", help="motion from markers (C3D, TRC): calibrates the figure, then tracks")
-    parser.add_argument("file", metavar="MARKERS")
+    parser.add_argument("files", metavar="MARKERS", nargs="+", help="a file, or many, which go into a folder")
     parser.add_argument("--figure", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
     parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
     parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
@@ -29,6 +30,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--no-limits", action="store_true", help="let joints go past their limits")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
+    many.add(parser)
     return parser
 
 
@@ -52,8 +54,19 @@ def attachments(words: list[str]) -> dict[str, str] | None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Calibrate, track, save and report."""
-    scene = read(args)
+    """Track one file, or many."""
+    if many.asked(args, args.files, args.out):
+        figure_of(args.figure)  # what is wrong with the call is wrong before it begins
+        attachments(args.attach)
+        measure = "mean marker error [m]"
+        return many.run(
+            args, work, args.files, args.out, verb="track", measure=measure, needs=("figure", "skeleton")
+        )  # fmt: skip
+    return alone(argparse.Namespace(**vars(args), file=args.files[0]))
+
+
+def tracked(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Skeleton, Any]:
+    """Calibrate, track and save; return the actor and the take."""
     if scene.markers is None:
         raise ps.PosableError(f"{args.file}: expected a file with markers, found none in it")
     figure = figure_of(args.figure)
@@ -68,6 +81,20 @@ def run(args: argparse.Namespace) -> int:
         ps.save(args.out, take.motion)
     if args.report:
         take.report.save(args.report)
+    return figure, take
+
+
+def work(args: argparse.Namespace) -> many.Told:
+    """Track one of many files."""
+    scene = read_quietly(args)
+    report = tracked(args, scene)[1].report
+    lost = report.count(2)
+    return many.Told(report.frames, report.mean, f"{lost} frames failed" if lost else "", tuple(scene.notes))
+
+
+def alone(args: argparse.Namespace) -> int:
+    """Track one file and say what became of it."""
+    figure, take = tracked(args, read(args))
     report = take.report
     lost = report.count(2)
     if args.json:
