@@ -282,8 +282,15 @@ DIRECTIVES = {
 }  # fmt: skip
 
 
+def list_results(app: Any, name: str, source: list[str]) -> None:
+    """Give the page of results, which a benchmark writes, the table of contents that the sidebar needs."""
+    if name == "results/index" and "{toctree}" not in source[0]:
+        source[0] += "\n\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Add the directives."""
     for name, directive in DIRECTIVES.items():
         app.add_directive(name, directive)
+    app.connect("source-read", list_results)
     return {"parallel_read_safe": True}
