@@ -1,14 +1,20 @@
 """Motion, measured: seed 004's protocol, a take as a user tracks it, hidden markers, retargeting, seed 000's protocol.
 
-    python benchmarks/tracking.py [seed004 take hidden walk seed000 hour] [--data DIR] [--plot boxes.png]
+    python benchmarks/tracking.py [seed004 take unnamed hidden walk seed000 hour] [--data DIR] [--plot boxes.png]
+                                  [--blender [PYTHON]]
 
 Everything runs on one core (threads=1) unless it says otherwise. The data are the recordings of tests/conftest.py.
+--blender sets Blender's own solver beside ours in seed 000's protocol, and opens the walk's BVH in Blender: with the
+Python given, which has the package bpy, or in an environment that is made for it, outside the project, on first use.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 from dataclasses import replace
@@ -148,6 +154,42 @@ def _outside(motion: ps.Motion) -> int:
     return int(((motion.poses < figure.lower - 1e-9) | (motion.poses > figure.upper + 1e-9)).sum())
 
 
+UNNAMED = (
+    ("hdm05/HDM_dg_03-05_02_120.c3d", "hdm05/HDM_dg.asf"),
+    ("hdm05/HDM_dg_06-03_03_120.c3d", "hdm05/HDM_dg.asf"),
+    ("cmu/02_01.c3d", "cmu/02.asf"),
+    ("cmu/85_12.c3d", "cmu/02.asf"),
+    ("c3d/Gait.c3d", "human"),
+)
+
+
+def unnamed(data: Path) -> None:
+    """Print takes calibrated with their names removed and their markers shuffled, against the answer by name."""
+    for file, figure in UNNAMED:
+        skeleton = ps.figures.human() if figure == "human" else ps.load(data / figure).skeleton
+        markers = ps.load(data / file).markers
+        order = np.random.default_rng(0).permutation(len(markers.names))
+        names = [f"m{k:02d}" for k in range(len(order))]
+        nameless = ps.Markers(names, markers.positions[:, order], markers.fps, markers.up, markers.unit)
+        known, actor = ps.calibrate(skeleton, markers), ps.calibrate(skeleton, nameless)
+        theirs, ours = known.info["calibration"].markers, actor.info["calibration"].markers
+        parent = {joint.name: joint.parent for joint in skeleton.joints}
+        same = near = count = 0
+        for name, k in zip(names, order, strict=True):
+            base = markers.names[k].rsplit(":", 1)[-1]
+            if base not in theirs:
+                continue
+            a, b = ours[name][0] if name in ours else "", theirs[base][0]
+            count += 1
+            same += a == b
+            near += a == b or parent.get(a) == b or parent.get(b) == a
+        errors = [ps.track(who, what, threads=1).report.mean for who, what in ((known, markers), (actor, nameless))]
+        print(
+            f"  {file:34s} same bone as by name {same}/{count}, that or its neighbour {near}/{count}; tracked "
+            f"{errors[1] * 1e3:.1f} mm, by name {errors[0] * 1e3:.1f} mm"
+        )
+
+
 def hidden(data: Path) -> None:
     """Print how far off hidden markers are: 30% removed at random, and each hidden for half a second in turn."""
     for name, figure, file in (
@@ -191,7 +233,15 @@ def _hidden_row(name, actor, markers, source, truth, gone) -> None:
 # ------------------------------------------------------------------------------------------------ a walk, elsewhere
 
 
-def walk(data: Path) -> None:
+WALKS = {  # other walks and steps: (motion, figure)
+    "CMU 05_01, walk": ("cmu/05_01.amc", "cmu/05.asf"),
+    "CMU 16_15, walk": ("cmu/16_15.amc", "cmu/16.asf"),
+    "HDM05 bk, sneak": ("hdm05/HDM_bk_sneak2StepsLStart_006_120.AMC", "hdm05/HDM_bk.asf"),
+    "HDM05 tr, jog": ("hdm05/HDM_tr_jogLeftCircle4StepsRstart_014_120.amc", "hdm05/HDM_tr.asf"),
+}
+
+
+def walk(data: Path, blender: str | None = None) -> None:
     """Print CMU 02_01 tracked from its C3D, against its AMC, and retargeted to a human, a character and a robot."""
     asf = ps.load(data / "cmu/02.asf").skeleton
     markers = ps.load(data / "cmu/02_01.c3d").markers
@@ -200,77 +250,206 @@ def walk(data: Path) -> None:
     print("  " + str(result.report).replace("\n", "\n  "))
     amc = ps.load(data / "cmu/02_01.amc", skeleton=asf).motion
     theirs, ours = ps.forward(asf, amc.poses), ps.forward(actor, result.motion.poses)
-    turn = np.array(
-        [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]
-    )  # the AMC's floor is turned about the vertical
+    quarter = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])  # the AMC's floor is turned about y
     for angle in range(4):
-        r = np.linalg.matrix_power(turn, angle)
+        r = np.linalg.matrix_power(quarter, angle)
         gaps = {n: np.linalg.norm(ours.position(n) @ r.T - theirs.position(n), axis=-1).mean() for n in asf.names}
         if np.mean(list(gaps.values())) < 0.3:
             print(
                 "  joints against the AMC [mm]: "
                 + ", ".join(f"{n} {g * 1e3:.0f}" for n, g in gaps.items() if "toes" not in n)
             )
+    if blender:
+        print(f"  its BVH in Blender: joints off by {bvh_in_blender(result.motion, blender) * 1e3:.4f} mm at most")
     targets = {
         "human": ps.figures.human(),
         "CesiumMan": ps.load(data / "gltf/khronos_CesiumMan.glb").skeleton,
         "Talos": ps.load(data / "urdf/erd_talos_reduced.urdf").skeleton,
     }
-    for name, figure in targets.items():
-        begin = time.perf_counter()
-        other = ps.retarget(result.motion, figure, threads=1)
-        slips = other.contacts.slips(other)
-        print(
-            f"  to {name:10s} {len(slips)} contacts, slipping {slips.mean() * 1e3:.1f} mm, "
-            f"at most {slips.max() * 1e3:.1f}; "
-            f"beyond a limit: {_outside(other)}; {len(other) / (time.perf_counter() - begin):.0f} frames/s"
-        )
+    motions = {"CMU 02_01, tracked": result.motion}
+    for name, (file, figure) in WALKS.items():
+        motions[name] = ps.load(data / file, skeleton=ps.load(data / figure).skeleton).motion
+    for name, motion in motions.items():
+        for to, figure in targets.items():
+            begin = time.process_time()
+            other = ps.retarget(motion, figure, threads=1)
+            seconds = time.process_time() - begin
+            slips = other.contacts.slips(other)
+            print(
+                f"  {name:18s} to {to:10s} {len(slips)} contacts, slipping {slips.mean() * 1e3:.1f} mm, "
+                f"at most {slips.max() * 1e3:.1f}; {len(other.touches)} touches of hands; "
+                f"beyond a limit: {_outside(other)}; {len(other) / seconds:.0f} frames/s"
+            )
+
+
+_OPEN_BVH = """
+import sys
+from pathlib import Path
+import bpy, numpy as np
+sys.path.insert(0, sys.argv[1])
+from blender_formats import open_in_blender, positions
+given = np.load(sys.argv[2] + "/expected.npz")
+armature = open_in_blender(bpy, Path(sys.argv[2]) / "take.bvh")
+worst, names = 0.0, [str(name) for name in given["names"]]
+for frame, places in zip(given["frames"], given["places"]):
+    found = positions(bpy, armature, int(frame) + 1)
+    worst = max(worst, *(np.abs(np.array(found[name]) - place).max() for name, place in zip(names, places)))
+np.save(sys.argv[2] + "/worst.npy", worst)
+"""
+
+
+def bvh_in_blender(motion: ps.Motion, python: str) -> float:
+    """Return how far Blender's joints are off [m], at most, when it opens a motion saved as BVH."""
+    frames = np.linspace(0, len(motion) - 1, 12).astype(int)
+    names = [joint.name for joint in motion.skeleton.joints]
+    world = ps.forward(motion.skeleton, motion.poses[frames])
+    places = np.stack([world.position(name) for name in names], axis=1)
+    with tempfile.TemporaryDirectory() as folder:
+        ps.save(Path(folder) / "take.bvh", motion)
+        np.savez(Path(folder) / "expected.npz", names=np.array(names), frames=frames, places=places)
+        words = [python, "-c", _OPEN_BVH, str(Path(__file__).parent), folder]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        return float(np.load(Path(folder) / "worst.npy"))
 
 
 # ------------------------------------------------------------------------------------------------------ seed 000
 
 
-def seed000(data: Path, plot: str | None = None) -> None:
-    """Print, and plot as boxes, seed 000's figures 8 to 10: end-effector errors at equal time, by sampling interval."""
-    source = ps.load(data / "cmu/87_05.bvh").motion  # cartwheels
+SITES_000 = ("hand.L", "hand.R", "foot.L", "foot.R", "pelvis", "head")
+INTERVALS_000 = (0.05, 0.7, 1.0)  # [s]
+BUDGET_000 = 0.015  # [s] a frame
+UNIT_000 = 0.2  # [m]: the seed's, whose 0.05 units are 1 cm; its step of the transpose is 0.005 in them
+
+
+def protocol_000(data: Path) -> tuple[ps.Motion, dict[float, np.ndarray]]:
+    """Return the exercise on the human, and its goals (K, 6, 3) [m] by interval: cartwheels, 71 dofs, 142 limits."""
     figure = ps.figures.human()
-    reference = ps.retarget(source, figure, smooth=0.02, threads=1)
-    sites = ("hand.L", "hand.R", "foot.L", "foot.R", "pelvis", "head")
-    budget = 0.015  # [s] a frame, as in the seed
-    unit = 0.2  # [m]: the seed's, whose 0.05 units are 1 cm; its step of the transpose is 0.005 in them
+    reference = ps.retarget(ps.load(data / "cmu/87_05.bvh").motion, figure, smooth=0.02, threads=1)
+    goals = {}
+    for interval in INTERVALS_000:
+        places = ps.forward(figure, reference.at(np.arange(0.0, reference.duration, interval)))
+        goals[interval] = np.stack([places.position(site) for site in SITES_000], axis=1)
+    return reference, goals
+
+
+def iterations_000(reference: ps.Motion, rows: np.ndarray, solver) -> int:
+    """Return how many iterations of a solver the budget buys, by the processor's own time.
+
+    Other work on the machine must not count, or the box plots would show it.
+    """
+    cheapest = np.inf
+    for row in rows[:8]:
+        goals = [ps.goals.Position(site, row[k], tolerance=0.0) for k, site in enumerate(SITES_000)]
+        begin = time.process_time()
+        answer = ps.solve(reference.skeleton, goals, start=reference.at(0.0), solver=solver, max_iterations=300)
+        cheapest = min(cheapest, (time.process_time() - begin) / max(answer.iterations, 1))
+    return max(1, int(BUDGET_000 / cheapest))
+
+
+def solved_000(reference: ps.Motion, rows: np.ndarray, solver, most: int) -> np.ndarray:
+    """Return summed squared errors (K,) [cm^2] of a solver that starts each frame from its last pose."""
+    pose, values = reference.at(0.0), []
+    for row in rows:
+        goals = [ps.goals.Position(site, row[k]) for k, site in enumerate(SITES_000)]
+        answer = ps.solve(reference.skeleton, goals, start=pose, solver=solver, max_iterations=most)
+        pose = answer.pose
+        values.append(sum(error**2 for error in answer.errors.values()))
+    return np.array(values) * 1e4
+
+
+def seed000(data: Path, plot: str | None = None, blender: str | None = None) -> dict[float, dict[str, np.ndarray]]:
+    """Print, and plot as boxes, seed 000's figures 8 to 10: end-effector errors at equal time, by sampling interval."""
+    reference, goals = protocol_000(data)
     solvers = {
-        "transpose": ps.solvers.get("transpose")(step=0.005 / unit**2),
+        "transpose": ps.solvers.get("transpose")(step=0.005 / UNIT_000**2),
         "projected-gradient": "projected-gradient",
         "newton": "newton",
     }
-    boxes: dict[float, dict[str, np.ndarray]] = {}
-    for interval in (0.05, 0.7, 1.0):
-        rows = np.arange(0.0, reference.duration, interval)
-        places = ps.forward(figure, reference.at(rows))
-        targets = np.stack([places.position(site) for site in sites], axis=1)
-        boxes[interval] = {}
-        for name, solver in solvers.items():
-            pose, values = reference.at(0.0), []
-            for row in targets:
-                goals = [ps.goals.Position(site, row[k]) for k, site in enumerate(sites)]
-                answer = ps.solve(figure, goals, start=pose, solver=solver, time_limit=budget, max_iterations=100000)
-                pose = answer.pose
-                values.append(sum(error**2 for error in answer.errors.values()))
-            boxes[interval][name] = np.array(values) * 1e4
+    most = {name: iterations_000(reference, goals[INTERVALS_000[0]], solver) for name, solver in solvers.items()}
+    print("  iterations in the time of a frame: " + ", ".join(f"{name} {count}" for name, count in most.items()))
+    boxes = {
+        interval: {name: solved_000(reference, rows, solver, most[name]) for name, solver in solvers.items()}
+        for interval, rows in goals.items()
+    }
+    if blender:
+        for interval, values in blender_000(reference, goals, blender).items():
+            boxes[interval] = {"transpose": boxes[interval].pop("transpose"), "Blender": values, **boxes[interval]}
+    for interval, values in boxes.items():
         text = "; ".join(
             f"{name} median {np.median(v):.3g}, 75% {np.quantile(v, 0.75):.3g}, worst {v.max():.3g}"
-            for name, v in boxes[interval].items()
+            for name, v in values.items()
         )
-        print(f"  every {interval:4.2f} s, {budget * 1e3:g} ms a frame, summed squares [cm^2]: {text}")
+        print(f"  every {interval:4.2f} s, {BUDGET_000 * 1e3:g} ms a frame, summed squares [cm^2]: {text}")
     if plot:
-        import matplotlib.pyplot as plt
+        _boxes(boxes, plot)
+    return boxes
 
-        chart, axes = plt.subplots(1, 3, figsize=(12, 4))
-        for axis, (interval, values) in zip(axes, boxes.items(), strict=True):
-            axis.boxplot([np.maximum(v, 1e-6) for v in values.values()], tick_labels=list(values))
-            axis.set(yscale="log", title=f"goals every {interval:g} s", ylabel="sum of squared errors [cm²]")
-        chart.tight_layout()
-        chart.savefig(plot, dpi=120)
+
+def _boxes(boxes: dict[float, dict[str, np.ndarray]], plot: str) -> None:
+    import matplotlib.pyplot as plt
+
+    chart, axes = plt.subplots(1, len(boxes), figsize=(13, 4.2))
+    for axis, (interval, values) in zip(axes, boxes.items(), strict=True):
+        axis.boxplot([np.maximum(v, 1e-6) for v in values.values()], tick_labels=list(values))
+        axis.set(yscale="log", title=f"goals every {interval:g} s", ylabel="sum of squared errors [cm²]")
+        axis.tick_params(axis="x", labelrotation=15)
+    chart.tight_layout()
+    chart.savefig(plot, dpi=120)
+
+
+def blender_000(reference: ps.Motion, goals: dict[float, np.ndarray], python: str) -> dict[float, np.ndarray]:
+    """Return summed squared errors (K,) [cm^2] of Blender's solver by interval, and print its times."""
+    figure = reference.skeleton
+    nothing, start = ps.forward(figure, np.zeros(figure.size)), ps.forward(figure, reference.at(0.0))
+    turns = {name: nothing.rotation_matrix(name) for name in figure.names}
+    limits, first = np.zeros((len(figure.joints), 3, 2)), []
+    for j, joint in enumerate(figure.joints):
+        where = figure.index(joint.name)
+        for k, dof in list(zip(range(where.start, where.stop), joint.motion.dofs, strict=True))[-3:]:
+            ends = dof.sign * np.array([figure.lower[k], figure.upper[k]])
+            limits[j, dof.axis] = np.sort(ends)
+        up = np.eye(3) if joint.parent is None else turns[joint.parent].T
+        now = np.eye(3) if joint.parent is None else start.rotation_matrix(joint.parent).T
+        first.append((up @ turns[joint.name]).T @ now @ start.rotation_matrix(joint.name))
+    sites = {site.name: site.joint for site in figure.sites}
+    given = {
+        "names": np.array(figure.names), "parents": np.array([joint.parent or "" for joint in figure.joints]),
+        "places": np.array([nothing.position(name) for name in figure.names]),
+        "turns": np.array([turns[name] for name in figure.names]), "limits": limits, "start": np.array(first),
+        "sites": np.array(SITES_000), "site_joints": np.array([sites[site] for site in SITES_000]),
+        "site_places": np.array([nothing.position(site) for site in SITES_000]),
+        "pelvis": start.position("pelvis") - start.position(figure.names[0]), "budget": np.array(BUDGET_000),
+        **{f"goals {interval}": rows for interval, rows in goals.items()},
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        problem, answer = Path(folder) / "problem.npz", Path(folder) / "answer.npz"
+        np.savez(problem, **given)
+        script = Path(__file__).with_name("blender_ik.py")
+        subprocess.run([python, str(script), str(problem), str(answer)], check=True, stdout=subprocess.DEVNULL)
+        found = dict(np.load(answer))
+    for interval in goals:
+        print(
+            f"  Blender {found['version']}, every {interval:4.2f} s: {int(found[f'iterations {interval}'])} iterations "
+            f"at most, {np.median(found[f'seconds {interval}']) * 1e3:.1f} ms a frame"
+        )
+    return {interval: found[f"squares {interval}"].sum(axis=1) * 1e4 for interval in goals}
+
+
+def blender_python(wanted: str | None) -> str | None:
+    """Return a Python that has Blender (package bpy): the one given, or one in an environment made for it."""
+    if wanted is None or wanted:
+        return wanted
+    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "posable" / "blender"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if (
+        subprocess.run([python, "-c", "import bpy"], check=False, capture_output=True).returncode
+        if python.is_file()
+        else 1
+    ):
+        print(f"  making an environment with Blender in {folder} (some 350 MB) ...", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "bpy", "numpy"], check=True)
+    return str(python)
 
 
 # ---------------------------------------------------------------------------------------------------- an hour
@@ -299,7 +478,10 @@ def hour(data: Path) -> None:
     print(f"  peak memory {peak:.2f} GB, {places.nbytes / 1e9:.2f} GB of it the markers themselves")
 
 
-SECTIONS = {"seed004": seed004, "take": take, "hidden": hidden, "walk": walk, "seed000": seed000, "hour": hour}
+SECTIONS = {
+    "seed004": seed004, "take": take, "unnamed": unnamed, "hidden": hidden, "walk": walk, "seed000": seed000,
+    "hour": hour,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -308,12 +490,15 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], default=[])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("POSABLE_DATA", BESIDE)))
     parser.add_argument("--plot", help="where the box plots of seed 000 go")
+    parser.add_argument("--blender", nargs="?", const="", metavar="PYTHON", help="beside Blender's own solver")
     args = parser.parse_args()
     warnings.simplefilter("ignore", ps.PosableWarning)
     for name in args.sections or [name for name in SECTIONS if name != "hour"]:
         print(f"{name}: {SECTIONS[name].__doc__.splitlines()[0]}")
         if name == "seed000":
-            seed000(args.data, args.plot)
+            seed000(args.data, args.plot, blender_python(args.blender))
+        elif name == "walk":
+            walk(args.data, blender_python(args.blender))
         else:
             SECTIONS[name](args.data)
 
