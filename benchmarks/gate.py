@@ -1,7 +1,7 @@
 """A gate against regressions that counts and never times: problems reached, iterations, evaluations, for every solver.
 
     python -m benchmarks gate             compare with gate.json; exit code 1 where anything got worse
-    python -m benchmarks gate --store     rewrite gate.json, after a change that is meant
+    python -m benchmarks gate --store     rewrite gate.json, after a change that is meant (--solver NAME: of that alone)
 
 Counts may differ a little between processors, as the last bit of a sum does. How much is measured when they are stored:
 each set is solved again from starts moved by 1e-10, which shows what rounding can do, and that spread widens the bound.
@@ -58,10 +58,12 @@ def count(problems: ProblemSet, solver: str, method: Any = None, tremble: int = 
     }
 
 
-def store(path: Path = STORED) -> None:
-    """Count everything, several times over, and write what is expected and how much rounding moves it."""
-    out: dict[str, Any] = {}
+def store(path: Path = STORED, solvers: list[str] | None = None) -> None:
+    """Count everything, or some solvers, several times over; write what is expected and how much rounding moves it."""
+    out: dict[str, Any] = stored(path) if solvers else {}
     for figure, solver in pairs():
+        if solvers and solver not in solvers:
+            continue
         problems = problem_set(figure, COUNT)
         expected = count(problems, solver)
         trembled = [count(problems, solver, tremble=k) for k in range(1, TREMBLES + 1)]
@@ -94,11 +96,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks gate", description="Compare counts with stored ones.")
     parser.add_argument("--store", action="store_true", help="rewrite the stored expectations")
-    if parser.parse_args(arguments).store:
-        store()
+    parser.add_argument("--solver", nargs="*", choices=ps.solvers.names(), help="these alone")
+    chosen = parser.parse_args(arguments)
+    if chosen.store:
+        store(solvers=chosen.solver)
         return 0
     expectations, bad = stored(), 0
     for figure, solver in pairs():
+        if chosen.solver and solver not in chosen.solver:
+            continue
         counts = count(problem_set(figure, COUNT), solver)
         found = worse(counts, expectations[figure][solver])
         bad += bool(found)
