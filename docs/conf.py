@@ -15,6 +15,9 @@ version = release = posable.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "plain_docstrings", "registers", "gallery"]
 exclude_patterns = ["_build", "pictures"]
+# tables that other pages include have no title, and are no pages
+parts = [path for path in Path(__file__).parent.glob("results/*.md") if not path.read_text("utf8").startswith("# ")]
+exclude_patterns += [f"results/{path.name}" for path in parts]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
