@@ -33,3 +33,11 @@ def test_limits_count_only_at_the_end(lab):
 def test_it_refuses_wrong_options(lab):
     with pytest.raises(SolverError, match="threshold"):
         lab.get("svd")(threshold=1.5)
+
+
+def test_a_pose_that_is_only_put_into_the_box_at_the_end_is_not_called_stationary():
+    arm = ps.figures.planar_arm([1.0, 1.0]).with_limits({"joint2": (-0.1, 0.1)})
+    result = ps.solve(arm, Position("tip", (0.3, 1.0, 0.0)), solver="svd")
+    assert not result.ok
+    assert abs(result.problem.gradient(result.pose)[0]) > 1e-3  # joint1 could still bring it nearer
+    assert result.status == "OUT_OF_ITERATIONS"

@@ -119,11 +119,14 @@ def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, stat
 @kernel
 def finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors):
     """Put the pose into the box, write the goals' errors (g,) there, and return the outcome that holds for it."""
+    outside = False
     if code != RUNNING:
+        for i in range(theta.shape[0]):
+            outside = outside or theta[i] < lower[i] or theta[i] > upper[i]
         project(theta, lower, upper)
     energy_at(figure, springs, theta, ws)
     for k in range(errors.shape[0]):
         errors[k] = ws.error[k]
-    if code == CONVERGED and not all_reached(errors, tolerances):
-        return STATIONARY  # the method was content before its pose was put into the box
+    if outside and not all_reached(errors, tolerances):
+        return EXHAUSTED  # the method was content outside the box: nothing says that it is stationary inside
     return code

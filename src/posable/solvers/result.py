@@ -31,7 +31,7 @@ MEANINGS = {
     Status.REACHED: "every goal is within its tolerance and every limit is held",
     Status.STUCK: "no small change of the pose brings the goals nearer",
     Status.OUT_OF_REACH: "a goal is farther away than the chain is long",
-    Status.OUT_OF_ITERATIONS: "the iterations ran out before the goals were reached",
+    Status.OUT_OF_ITERATIONS: "the method ended before the goals were reached",
     Status.OUT_OF_TIME: "the time ran out before the goals were reached",
 }
 
