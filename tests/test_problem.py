@@ -187,3 +187,15 @@ class TestPacking:
             problem.energy(np.zeros(3))
         with pytest.raises(GoalError, match="squared residuals"):
             ps.Problem(arm, g.AnyOf([g.Position("hand", TARGET)])).residuals(POSE)
+
+
+def test_the_error_of_a_coupling_is_an_angle_or_a_length_as_its_follower_is():
+    skeleton = ps.Skeleton(
+        [
+            ps.Joint("turn", motion=ps.Revolute("z")),
+            ps.Joint("bend", parent="turn", motion=ps.Revolute("z")),
+            ps.Joint("slide", parent="bend", motion=ps.Prismatic("x")),
+        ]
+    )
+    problem = ps.Problem(skeleton, [ps.goals.Coupling("bend", "turn"), ps.goals.Coupling("slide", "turn")])
+    assert [problem.measures_angle(k) for k in range(2)] == [True, False]

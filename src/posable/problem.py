@@ -19,8 +19,9 @@ from posable.goals.packing import coupled_order, is_idle, joined_pulls, measured
 from posable.goals.posture import Posture
 from posable.kernels.couplings import FOLLOWER, LEADER
 from posable.kernels.direct import MOST_ROWS, direct_hessian
-from posable.kernels.fields import DEPTH, OFF, ROBUST, SPRING, WIDTH, Springs, work_size
+from posable.kernels.fields import DEPTH, KIND, OFF, ROBUST, SPRING, WIDTH, Springs, work_size
 from posable.kernels.gather import evaluate
+from posable.kernels.joints import SLIDE
 from posable.kernels.residuals import residual_rows, residuals_and_jacobian, weight_roots
 from posable.kernels.springs import (
     ANGLE_SPRINGS,
@@ -197,6 +198,8 @@ class Problem:
 
     def measures_angle(self, spring: int) -> bool:
         """Return whether a spring's error is an angle [rad] and not a length [m]."""
+        if self.kind[spring, SPRING] == COUPLING_SPRING:
+            return self.skeleton.figure.dof[int(self.data[0, spring, FOLLOWER]), KIND] != SLIDE
         return self.kind[spring, SPRING] in ANGLE_SPRINGS
 
     # ----------------------------------------------------------------------------------------- changes without packing
