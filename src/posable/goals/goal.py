@@ -71,6 +71,10 @@ class Goal:
         """Return the goal primitives that it is made of, on this skeleton."""
         raise NotImplementedError
 
+    def write_target(self, rows: np.ndarray) -> bool:
+        """Write the target into the goal's own rows (g, WIDTH) of a problem, if that is all it takes to move it."""
+        return False
+
     def in_python(self, skeleton: Skeleton) -> Any:
         """Return the VectorEnergy (energy.py) of what its springs cannot carry; None where they carry all of it."""
         return None

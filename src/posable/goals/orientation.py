@@ -80,6 +80,13 @@ class Orientation(Goal):
         out.target = rotations(target, f"Orientation({self.body!r}): rotation")
         return out
 
+    def write_target(self, rows: np.ndarray) -> bool:
+        """Write the target."""
+        if self.target.ndim > 2:
+            return False
+        rows[0, ALONG : ALONG + 9] = self.target.ravel()
+        return True
+
 
 def orientation_spring(
     skeleton: Skeleton,

@@ -20,7 +20,7 @@ from posable.goals.goal import (
     weight_matrix,
 )
 from posable.goals.orientation import orientation_spring, rotations
-from posable.kernels.fields import AT
+from posable.kernels.fields import ALONG, AT
 from posable.kernels.springs import POINT_SPRING
 from posable.skeleton import Skeleton
 
@@ -114,6 +114,14 @@ class Pose(Goal):
         else:
             out.position, out.rotation = split(target, f"Pose({self.body!r}): target")
         return out
+
+    def write_target(self, rows: np.ndarray) -> bool:
+        """Write position and rotation."""
+        if self.position.ndim > 1 or self.rotation.ndim > 2:
+            return False
+        rows[0, AT : AT + 3] = self.position
+        rows[1, ALONG : ALONG + 9] = self.rotation.ravel()
+        return True
 
 
 def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:

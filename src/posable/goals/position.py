@@ -60,3 +60,10 @@ class Position(Goal):
         out.__dict__.update(self.__dict__)
         out.target = numbers(target, (3,), f"Position({self.body!r}): target")
         return out
+
+    def write_target(self, rows: np.ndarray) -> bool:
+        """Write the target."""
+        if self.target.ndim > 1:
+            return False
+        rows[0, AT : AT + 3] = self.target
+        return True
