@@ -101,6 +101,8 @@ def test_retarget_smooth_and_solve_take_many(few, capsys):
     assert [row["frames"] for row in json.loads(capsys.readouterr().out)["rows"]] == [40, 40]
     for k, x in enumerate((-0.4, 40.0)):
         ps.goals.save(f"pose{k}.toml", [ps.goals.Position("hand.R", (x, 1.2, 0.3))])
+    assert main(["solve", "human", "pose0.toml", "--fix", "foot.L,foot.R"]) == 0  # one file: as with --goals
+    assert "hand.R: reached" in capsys.readouterr().out
     code = main(["solve", "human", "pose0.toml", "pose1.toml", "--fix", "foot.L,foot.R", "-o", "poses/", "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert code == 1

@@ -69,6 +69,7 @@ def run(
             bar(outcome)
     except KeyboardInterrupt:
         stopped = True
+        doing.close()
         done |= {job: kept for job in left if job not in done and (kept := outcomes.finished(job))}
     except ps.PosableError:
         if len(done) > len(earlier):

@@ -1,5 +1,7 @@
 """Many files on a Dask cluster. Its workers read and write the files themselves: all see one file system."""
 
+import logging
+import sys
 from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError
 from itertools import islice
@@ -43,6 +45,7 @@ def run(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job, Outcome]]:
     if not jobs:
         return
     dask = _dask()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said here, in one line
     try:
         client = dask.Client(address, timeout=ANSWERS_WITHIN)
     except (OSError, TimeoutError) as error:
@@ -50,6 +53,8 @@ def run(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job, Outcome]]:
         raise ps.PosableError(f"--scheduler: expected a Dask scheduler at {address}, nobody answers ({why})") from None
     waiting, under_way = iter(jobs), {}
     with client:
+        if not client.nthreads():
+            print(f"{address} has no workers yet: waiting for them", file=sys.stderr, flush=True)
         done = dask.as_completed()
         try:
             while True:

@@ -81,6 +81,8 @@ def run(jobs: Sequence[Job], *, workers: int, memory: float | None) -> Generator
     finally:
         for worker in crew:
             worker.process.kill()
+        for worker in crew:
+            worker.process.join()
 
 
 class _Worker:
