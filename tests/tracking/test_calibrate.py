@@ -68,6 +68,10 @@ def test_wrong_calls_say_what_is_missing(human, markers):
         ps.calibrate(human, ps.Markers(("A", "B", "C"), np.zeros((5, 3, 3)), 120.0))
     with pytest.raises(ps.PosableError, match="LKNE"):
         ps.calibrate(human, markers, {"LKNEE": "hip.L"})
+    with pytest.raises(ps.PosableError, match="millimetres"):
+        ps.calibrate(human, ps.Markers(markers.names, 1000.0 * markers.positions, 120.0, "y"))
+    with pytest.raises(ps.PosableError, match="frames"):
+        ps.calibrate(human, ps.Markers(markers.names, markers.positions[:0], 120.0, "y"))
     with pytest.raises(ps.PosableError, match="frames from 0"):
         ps.calibrate(human, markers, frames=[1000])
 

@@ -46,6 +46,11 @@ def test_a_dancer_who_spins_past_the_limits_of_the_root(human, dance, monkeypatc
     assert take.report.count(FAILED) == 0
 
 
+def test_few_frames_a_second_are_followed_too(human, markers):
+    slow = ps.Markers(markers.names, markers.positions[::24], 5.0, "y")
+    assert ps.track(human, slow).report.mean < 0.005
+
+
 def test_the_same_bits_on_any_number_of_threads(human, markers, monkeypatch):
     monkeypatch.setattr("posable.tracking.takes.PIECE", 60)
     monkeypatch.setattr("posable.tracking.takes.LEAD", 20)
@@ -89,6 +94,15 @@ def test_frames_that_show_nothing_are_marked_and_the_take_goes_on(human, markers
     assert (take.report.statuses[60:70] == BLIND).all()
     assert np.nanmean(take.errors[80:]) < 2e-3
     assert np.isfinite(take.motion.poses).all()
+
+
+def test_after_a_long_blackout_no_seen_marker_is_called_wrong(human, markers):
+    gone = np.zeros((240, 41), dtype=bool)
+    gone[60:140] = True
+    take = ps.track(human, holed(markers, gone))
+    assert (take.report.statuses == BLIND).sum() == 80
+    assert not take.report.outliers
+    assert np.nanmean(take.errors[145:]) < 2e-3
 
 
 def test_up_axis_and_subject_prefix_are_what_the_file_states(human, markers):

@@ -23,8 +23,11 @@ from posable.tracking.markersets import base_name, guess
 from posable.tracking.unnamed import infer_attachments
 
 FRAMES = 64  # chosen from a take
+MOST_SCALE = 20.0  # of an actor to the figure, or the markers' unit is another
 KNOWN = 4  # markers of known bones, or all are found from rigidity
+RESETTLINGS = 2  # of the poses, with what is fitted by then
 REGROUPINGS = 3  # after which markers found from rigidity are looked at again
+CONSIDERED = 20000  # frames of a long take that are looked at
 CANDIDATES = 400  # frames among which they are chosen
 
 
@@ -47,19 +50,34 @@ def calibrate(
     symmetric: left and right bones keep one length. lengths=False fits the offsets alone. roles {role: joint} helps
     where a figure's names say too little. `print(actor.info["calibration"])` tells how it went.
     """
-    markers = markers_with_up(markers, skeleton.up)
+    if not len(markers):
+        raise PosableError("calibrate: expected a take with frames, got none")
     names = list(dict.fromkeys(base_name(name) for name in markers.names))
     columns = [next(i for i, name in enumerate(markers.names) if base_name(name) == wanted) for wanted in names]
-    places = markers.positions[:, columns]
+    rows = np.unique(np.linspace(0, len(markers) - 1, min(CONSIDERED, len(markers))).astype(int))
+    places = _places(skeleton, markers, rows, columns)
     attached, strangers = _attach(skeleton, names, attachments, roles)
     inferred = len(attached) < KNOWN
     if inferred:
         attached, strangers = _infer(skeleton, names, places, attached, roles)
     known = [names.index(name) for name in attached]
-    chosen = _choose(places[:, known], frames)
+    if frames is None:
+        chosen = _choose(places[:, known])
+    else:
+        rows = _given(frames, len(markers))
+        places, chosen = _places(skeleton, markers, rows, columns), np.arange(len(rows))
     fit = Fit(skeleton, attached, places[np.ix_(chosen, np.array(known))], symmetric, lengths, limits)
+    if not 1.0 / MOST_SCALE < fit.scale < MOST_SCALE:
+        raise PosableError(
+            f"calibrate: expected markers in metres, got an actor {fit.scale:.3g} times the figure: "
+            "are they in millimetres or centimetres? ps.load(file, unit=...) reads a file whose unit is not stated"
+        )
     before = fit.settle()
     steps = fit.run()
+    for _ in range(RESETTLINGS):
+        if not fit.resettle():
+            break
+        steps += fit.run()
     for _ in range(REGROUPINGS if inferred else 1):
         if inferred:
             fit.believe()
@@ -76,7 +94,7 @@ def calibrate(
             left_out.append(name)
     if len(fit.names) > len(attached):
         steps += fit.run()
-    return fit.actor(before, steps, tuple(left_out), tuple(int(frame) for frame in chosen))
+    return fit.actor(before, steps, tuple(left_out), tuple(int(frame) for frame in rows[chosen]))
 
 
 def _attach(
@@ -137,14 +155,27 @@ def _infer(
     return attached, [name for name in names if name not in attached]
 
 
-def _choose(places: np.ndarray, frames: Iterable[int] | None) -> np.ndarray:
-    """Return the frames to use: as given, or half as they come and half the most different ones."""
-    total = len(places)
-    if frames is not None:
-        chosen = np.array(sorted({int(frame) for frame in frames}), dtype=int)
-        if not len(chosen) or chosen[0] < 0 or chosen[-1] >= total:
-            raise PosableError(f"calibrate: expected frames from 0 to {total - 1}, got {list(chosen[:5])}")
-        return chosen
+def _places(skeleton: Skeleton, markers: Markers, rows: np.ndarray, columns: list[int]) -> np.ndarray:
+    """Return the places (T, M, 3) [m] of some frames and markers in the figure's axes; of an hour never all of it."""
+    part = Markers(
+        tuple(markers.names[k] for k in columns),
+        markers.positions[np.ix_(rows, np.array(columns, dtype=int))],
+        markers.fps,
+        markers.up,
+    )
+    return markers_with_up(part, skeleton.up).positions
+
+
+def _given(frames: Iterable[int], total: int) -> np.ndarray:
+    """Return the frames that the caller wants used."""
+    rows = np.array(sorted({int(frame) for frame in frames}), dtype=int)
+    if not len(rows) or rows[0] < 0 or rows[-1] >= total:
+        raise PosableError(f"calibrate: expected frames from 0 to {total - 1}, got {list(rows[:5])}")
+    return rows
+
+
+def _choose(places: np.ndarray) -> np.ndarray:
+    """Return the frames to use: half as they come and half the most different ones."""
     seen = np.isfinite(places).all(axis=-1)
     enough = seen.sum(axis=1) >= max(4, np.quantile(seen.sum(axis=1), 0.5))
     candidates = np.flatnonzero(enough)

@@ -20,6 +20,7 @@ NOISE = 0.01  # [m]: how well a marker is expected to fit
 OFFSET_SPREAD = 0.10  # [m]: how far a first guess of an offset may be off
 LENGTH_SPREAD = 0.10  # how much one bone's length may differ, against the whole figure's
 POSE_PULL = 1e-4  # [m^2/rad^2]: of what no marker holds, to the rest pose
+GAINED = 0.9  # part of its energy below which a frame that is found anew is another bend
 STICKS = 0.7  # part of its scatter at which a marker counts as sitting on another bone
 LOOSE = 0.03  # [m]: scatter beyond which a marker of unknown name sits on no bone
 _SETTLE = Pace(most=100, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-1)
@@ -145,6 +146,22 @@ class Fit:
         errors, notes = self._solve(figure, _REFINE)
         self.energy = self._total(notes)
         return float(np.nanmean(errors))
+
+    def resettle(self) -> bool:
+        """Find the poses from nothing once more, with what is fitted by now, and keep those that are better.
+
+        A frame that the first guesses had sent into a wrong bend holds the whole fit back. Returns whether any gained.
+        """
+        figure = self.figure()
+        _, before = self._solve(figure, _REFINE)
+        kept, energies = self.poses.copy(), before[:, 0].copy()
+        self.settle()
+        _, after = self._solve(figure, _REFINE)
+        worse = after[:, 0] >= energies
+        self.poses[worse] = kept[worse]
+        _, notes = self._solve(figure, _REFINE)
+        self.energy = self._total(notes)
+        return bool((after[:, 0] < GAINED * energies).any())
 
     def _model(self, figure: Skeleton, pose: np.ndarray) -> np.ndarray:
         frames = forward(figure, pose)

@@ -10,6 +10,7 @@ OUTLIER = 8.0  # robust standard deviations beyond which a marker is out of plac
 OUTLIER_LEAST = 0.05  # [m]: and at least so far
 LONG = 8  # frames: shorter gaps need no bridge
 CATCH_UP = 12  # frames after a gap in which a walk finds back to the marker
+CHUNK = 1 << 15  # frames
 MAD = 1.4826  # standard deviations per median absolute deviation
 
 
@@ -51,7 +52,11 @@ def bridge(poses: np.ndarray, back: np.ndarray, gaps: list[tuple[int, int, int, 
 
 def frame_errors(errors: np.ndarray) -> np.ndarray:
     """Return the mean error (T,) [m] of each frame from errors (T, M); NaN where nothing was seen."""
-    seen = np.isfinite(errors)
-    count = seen.sum(axis=1)
-    total = np.where(seen, errors, 0.0).sum(axis=1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    out = np.full(len(errors), np.nan)
+    for start in range(0, len(errors), CHUNK):  # of an hour there should be no second copy
+        part = errors[start : start + CHUNK]
+        seen = np.isfinite(part)
+        count = seen.sum(axis=1)
+        total = np.where(seen, part, 0.0).sum(axis=1)
+        out[start : start + CHUNK] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return out

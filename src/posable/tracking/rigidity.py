@@ -53,13 +53,17 @@ class Tree:
         self.nodes = _hanging_together(found)
         self.lengths = np.full(cost.shape, np.inf)
         self.edges: list[tuple[int, int]] = []
-        inside = self.nodes[:1]
+        reached = np.isfinite(cost[np.ix_(self.nodes, self.nodes)]).sum(axis=1)
+        inside = [self.nodes[int(np.argmax(reached))]] if self.nodes else []
         for node in inside:
             self.lengths[node, node] = 0.0
         while len(inside) < len(self.nodes):
             outside = [node for node in self.nodes if node not in inside]
             block = cost[np.ix_(inside, outside)]
             a, b = np.unravel_index(int(np.argmin(block)), block.shape)
+            if not np.isfinite(block[a, b]):  # never seen with any of the others
+                self.nodes = sorted(inside)
+                break
             old, new = inside[a], outside[b]
             self.edges.append((old, new))
             self.lengths[inside, new] = self.lengths[new, inside] = self.lengths[inside, old] + found.middle[old, new]

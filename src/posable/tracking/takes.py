@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,11 @@ PIECE = 1024  # frames
 LEAD = 48  # frames that two pieces share
 ROBUST = 0.05  # [m]: beyond, a marker pulls no harder
 PULL = 2e-2  # [m^2/rad^2]: to the prediction, of what no marker holds
-SWERVE = 0.1  # [rad, m]: how far a frame may be off its prediction
+SWERVE = 0.1  # [rad, m]: how far a frame may be off its prediction at FAST frames a second; an acceleration
+FAST = 120.0  # frames a second
 LOST = 0.06  # [m]: mean error of a frame beyond which it counts as failed
 LOST_TIMES = 4.0  # or so many times the take's own
+LOST_SURELY = 0.2  # [m]: and whatever the take's own is
 BRIDGE = 0.02  # [m]: how much worse a frame may become by a bridge
 FEW = 3  # markers that a frame must show
 
@@ -91,7 +94,7 @@ def _walk_take(actor, source, limits, start, robust, threads, progress, stop):
 
     def work(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         first, _, end = parts[i]
-        return _Piece(actor, walker, source.read(first, end), source.sites).solve(
+        return _Piece(actor, walker, source.read(first, end), source.sites, source.markers.fps).solve(
             bank, None if start is None or i else start
         )
 
@@ -118,14 +121,15 @@ def _lost(errors: np.ndarray) -> np.ndarray:
     mean = frame_errors(errors)
     if not np.isfinite(mean).any():
         return np.zeros(len(mean), dtype=bool)
-    return np.nan_to_num(mean, nan=0.0) > max(LOST, LOST_TIMES * float(np.nanmedian(mean)))
+    return np.nan_to_num(mean, nan=0.0) > max(LOST, min(LOST_TIMES * float(np.nanmedian(mean)), LOST_SURELY))
 
 
 class _Piece:
     """One piece of a take: walked, cleaned of outliers, bridged over gaps, repaired."""
 
-    def __init__(self, actor: Skeleton, walker: Walker, places: np.ndarray, sites: list[str]):
+    def __init__(self, actor: Skeleton, walker: Walker, places: np.ndarray, sites: list[str], fps: float):
         self.actor, self.walker, self.sites = actor, walker, sites
+        self.pace = replace(WALK, swerve=min(SWERVE * max(1.0, FAST / fps) ** 2, np.pi))
         self.places = places.copy()
         self.poses = np.empty((len(places), actor.size))
 
@@ -133,12 +137,15 @@ class _Piece:
         """Return poses (t, n), errors (t, M) and statuses (t,)."""
         first = self.catch(0, bank) if start is None else np.asarray(start, dtype=float)
         statuses = np.zeros(len(self.poses), dtype=np.int8)
-        errors, notes = self.walker(WALK, self.poses, targets=self.places, last=first)
+        errors, notes = self._walk(first, bank)
         limit = thresholds(errors)
         wrong = errors > limit
+        wrong[2 * wrong.sum(axis=1) > np.isfinite(errors).sum(axis=1)] = (
+            False  # the figure is lost there, not the markers
+        )
         if wrong.any():
             self.places[wrong] = np.nan
-            errors, notes = self.walker(WALK, self.poses, targets=self.places, last=first)
+            errors, notes = self._walk(first, bank)
         bad = _lost(errors)
         if bad.any():
             errors = self._repair(errors, notes, bad, bank, statuses)
@@ -146,6 +153,22 @@ class _Piece:
             errors = self.measure()
         statuses[np.isfinite(errors).sum(axis=1) < FEW] = BLIND
         return self.poses, errors, statuses
+
+    def _walk(self, first: np.ndarray, bank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Walk over the piece from a pose (n,), caught anew after each time in which nothing was seen."""
+        errors, notes = self.walker(self.pace, self.poses, targets=self.places, last=first)
+        for a, b in runs(notes[:, walking.SEEN] < FEW):
+            end = min(b + CATCH_UP, len(self.poses))
+            if b - a < LONG or b >= end:
+                continue
+            poses, found, energies = self._again(b, end, self.catch(b, bank))
+            rows = np.flatnonzero(energies < notes[b:end, walking.ENERGY])
+            self.poses[b + rows], errors[b + rows], notes[b + rows, walking.ENERGY] = (
+                poses[rows],
+                found[rows],
+                energies[rows],
+            )
+        return errors, notes
 
     def measure(self) -> np.ndarray:
         """Return the errors (t, M) [m] of the poses as they are."""
@@ -197,7 +220,7 @@ class _Piece:
     def _again(self, a: int, b: int, start: np.ndarray, *, backwards: bool = False):
         step = -1 if backwards else 1
         poses = np.empty((b - a, self.actor.size))
-        errors, notes = self.walker(WALK, poses, targets=self.places[a:b][::step], last=start)
+        errors, notes = self.walker(self.pace, poses, targets=self.places[a:b][::step], last=start)
         return poses[::step], errors[::step], notes[::step, walking.ENERGY]
 
     def _bridge_gaps(self) -> bool:
@@ -242,7 +265,7 @@ def _join(actor: Skeleton, walker: Walker, source: Source, parts, done) -> tuple
             same_branch(actor, poses[begin - 1], piece, lead - 1)
             gap = np.abs(poses[first:begin] - piece[:lead]).max(axis=0)
             if gap[_angles(actor)].max(initial=0.0) > 0.3:
-                again = _Piece(actor, walker, source.read(first, end), source.sites)
+                again = _Piece(actor, walker, source.read(first, end), source.sites, source.markers.fps)
                 other = again.solve(poses[first : first + 1], poses[first])
                 if np.nansum(other[1] ** 2) < 1.05 * np.nansum(found**2):
                     piece, found, status = other
@@ -250,7 +273,7 @@ def _join(actor: Skeleton, walker: Walker, source: Source, parts, done) -> tuple
             poses[first:begin] = _blend(actor, walker, source, first, poses[first:begin], piece[:lead])
         poses[begin:end], errors[begin:end], statuses[begin:end] = piece[lead:], found[lead:], status[lead:]
         if i:
-            measured = _Piece(actor, walker, source.read(first, begin), source.sites)
+            measured = _Piece(actor, walker, source.read(first, begin), source.sites, source.markers.fps)
             measured.poses = poses[first:begin]
             believed = np.isfinite(errors[first:begin])
             errors[first:begin] = np.where(believed, measured.measure(), np.nan)
@@ -263,7 +286,7 @@ def _blend(actor: Skeleton, walker: Walker, source: Source, first: int, old: np.
     options = [old + weight * (new - old), np.where(weight < 0.5, old, new)]
     misses = []
     for poses in options:
-        shared = _Piece(actor, walker, source.read(first, first + len(old)), source.sites)
+        shared = _Piece(actor, walker, source.read(first, first + len(old)), source.sites, source.markers.fps)
         shared.poses = poses
         misses.append(np.nanmax(np.append(frame_errors(shared.measure()), 0.0)))
     return options[0] if misses[0] < misses[1] + BRIDGE else options[1]
@@ -281,7 +304,7 @@ def _step_take(actor, source, solver, limits, start, stop):
     session = Session(actor, [Position(site, (0.0, 0.0, 0.0)) for site in source.sites], solver=solver, limits=limits)
     walker = marker_walker(actor, source.sites, limits=limits)
     poses, errors = np.empty((source.total, actor.size)), np.full((source.total, len(source.sites)), np.nan)
-    piece = _Piece(actor, walker, source.read(0, min(64, source.total)), source.sites)
+    piece = _Piece(actor, walker, source.read(0, min(64, source.total)), source.sites, source.markers.fps)
     session.pose = piece.catch(0, _known_poses(actor, start)) if start is None else np.asarray(start, dtype=float)
     done = 0
     for t in range(source.total):

@@ -16,6 +16,7 @@ from posable.errors import PosableError
 from posable.tracking.bodyplan import SIDES, BodyPlan
 from posable.tracking.rigidity import Rigidity, Segment, Tree, cut_limb, name_tips, rigidity
 
+MOVING = 0.002  # [m]: spread of most distances below which nothing moves
 FEWEST = 6  # markers that a body needs
 LIMBS = {"foot": ("ankle", "knee", "hip"), "hand": ("wrist", "elbow", "shoulder")}
 PLACE = 0.08  # leg lengths: how far off its segment a marker may be
@@ -36,6 +37,8 @@ def infer_attachments(plan: BodyPlan, places: np.ndarray) -> dict[int, tuple[str
     tree = Tree(found)
     if len(tree.nodes) < FEWEST:
         raise PosableError(f"expected at least {FEWEST} markers that keep their distances, got {len(tree.nodes)}")
+    if np.median(found.spread[np.ix_(tree.nodes, tree.nodes)]) < MOVING:
+        raise PosableError("expected a take in which the actor moves, got one in which all markers are rigid together")
     return _Inference(plan, places, found, tree).attachments()
 
 

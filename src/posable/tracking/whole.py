@@ -18,8 +18,8 @@ from posable.kernels.kinematics import workspace
 from posable.problem import Problem
 from posable.tracking.walking import set_targets
 
-STEPS = 8
-GAIN = 1e-4  # part of the energy that a step must gain, or it is the last
+STEPS = 12
+GAIN = 1e-5  # part of the energy that a step must gain, or it is the last
 
 
 @entry
