@@ -213,10 +213,10 @@ class Problem:
 
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
-        if len(self.data) == 1 and moved.write_target(self.data[0, self.owners.index(goal) :]):
+        rows = [k for k, owner in enumerate(self.owners) if owner == goal]
+        if rows and len(self.data) == 1 and moved.write_target(self.data[0, rows[0] : rows[-1] + 1]):
             self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
             return
-        rows = [k for k, owner in enumerate(self.owners) if owner == goal]
         energy = moved.in_python(self.skeleton)
         springs = moved.springs(self.skeleton) if energy is None else energy.springs()
         if len(springs) != len(rows):
