@@ -44,7 +44,7 @@ class Problem:
     Targets with leading axes make a batch of that shape.
     """
 
-    def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal]):
+    def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal], *, on_gpu: bool = False):
         if not isinstance(skeleton, Skeleton):
             raise SkeletonError(f"expected a Skeleton, such as posable.figures.human(), got {skeleton!r}")
         if not isinstance(goals, (Goal, Iterable)):
@@ -65,6 +65,8 @@ class Problem:
         for k, goal in enumerate(self.goals):
             if not isinstance(goal, Goal):
                 raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
+            if goal.remote is not None and not on_gpu:
+                raise GoalError(f"{goal}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
             try:
                 members = self._take(goal)
             except UnknownName as error:
