@@ -66,7 +66,9 @@ class Problem:
             if not isinstance(goal, Goal):
                 raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
             if goal.remote is not None and not on_gpu:
-                raise GoalError(f"{goal}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
+                raise GoalError(
+                    f"{goal}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory"
+                )
             try:
                 members = self._take(goal)
             except UnknownName as error:

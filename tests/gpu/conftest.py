@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 _spec = importlib.util.spec_from_file_location("posable_host_gpu", Path(__file__).with_name("host.py"))
-assert _spec is not None and _spec.loader is not None
+assert _spec is not None
+assert _spec.loader is not None
 host = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(host)
 

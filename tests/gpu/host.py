@@ -17,7 +17,7 @@ SHIM = r"""
 using namespace std;
 #define __global__
 #define __device__
-#define __constant__ static const
+#define __constant__ const
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 struct Three { unsigned x, y, z; };
@@ -25,6 +25,9 @@ static Three blockIdx, blockDim, threadIdx;
 static inline float __int_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 template <class T, class V> static inline T atomicAdd(T* p, V v) { T old = *p; *p = old + v; return old; }
 template <class T, class V> static inline T atomicMin(T* p, V v) { T old = *p; if (v < old) *p = v; return old; }
+static inline unsigned __activemask() { return 1; }
+static inline unsigned __ballot_sync(unsigned, bool x) { return x; }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 extern "C" void place(unsigned block, unsigned thread, unsigned threads) {
     blockIdx.x = block; threadIdx.x = thread; blockDim.x = threads;
 }

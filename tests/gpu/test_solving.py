@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.errors import GoalError, PosableWarning, SolverError
 
 g = ps.goals
 
@@ -37,3 +36,21 @@ def test_a_batch_of_poses(on_host, precision):
     assert np.allclose(result.errors["hand"], far, atol=1e-12)
     again = ps.solve(panda, g.Pose("hand", targets), device="cuda", restarts=30, precision=precision)
     assert np.array_equal(result.pose, again.pose)
+
+
+def test_a_large_figure_with_goals_on_some_limbs(on_host):
+    human = ps.figures.human()
+    bodies = ("hand.L", "hand.R", "foot.L", "pelvis")
+    poses = reachable(human, 12, 2, 0.3)
+    places = {b: ps.forward(human, poses).position(b) for b in bodies}
+    start = np.clip(human.rest + 0.01, human.lower, human.upper)
+    result = ps.solve(human, [g.Position(b, places[b]) for b in bodies], device="cuda", start=start, restarts=3)
+    at = ps.forward(human, result.pose)
+    far = np.max([np.linalg.norm(at.position(b) - places[b], axis=1) for b in bodies], axis=0)
+    assert np.array_equal(result.ok, far <= 1e-4)
+    assert result.ok.mean() > 0.8
+    assert (result.pose >= human.lower).all()
+    assert (result.pose <= human.upper).all()
+    idle = [i for i, name in enumerate(human.dof_names) if ".R" in name and ("toe" in name or "foot" in name)]
+    assert idle
+    assert np.array_equal(result.pose[:, idle], np.broadcast_to(start[idle], (12, len(idle))))

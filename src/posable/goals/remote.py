@@ -1,4 +1,4 @@
-"""Targets that already live on a GPU: CuPy, PyTorch, JAX and Numba arrays, by their common protocols, without a copy."""
+"""Targets that already live on a GPU: arrays of CuPy, PyTorch, JAX, Numba, by their protocols, without a copy."""
 
 from __future__ import annotations
 

@@ -20,9 +20,11 @@ from posable.gpu.source import BLOCK, Plan, source_of
 from posable.kernels.stepping import EXHAUSTED
 from posable.problem import Problem
 
-ROOM = 1 << 17  # attempts that are made side by side where fewer problems are left
+ROOM = 1 << 18  # attempts that are made side by side where fewer problems are left
 MOST_AT_ONCE = 64  # attempts at one problem side by side
-TURNS = 200  # of an attempt, where nobody says otherwise
+TURNS = 50  # of an attempt, where others may follow
+LAST_TURNS = 200  # of the only attempt
+FINISHING_TURNS = 60
 SOURCE = np.dtype([("base", np.uint64), ("step", np.int64), ("at", np.int64), ("wide", np.int32), ("pad", np.int32)])
 
 
@@ -41,7 +43,7 @@ class Given(NamedTuple):
 
 
 def sources(givens: list[Given], order: list[int], stream: Stream) -> Buffer:
-    """Return the table from which a kernel reads a problem's numbers: entry k is element order[k] of all that is given."""
+    """Return the table from which a kernel reads a problem's numbers: entry k is element order[k] of all given."""
     rows = np.zeros(sum(len(g.at) for g in givens), dtype=SOURCE)
     k = 0
     for g in givens:
@@ -119,17 +121,18 @@ class Lanes:
         most: turns of each problem, all of its attempts together; those side by side count once. Without it each
         attempt has TURNS.
         """
-        single, soft = self.plan.single, self.problem.soft
-        work = Work(self, out, data, starts, seed, TURNS if most is None else most, most is not None)
+        usual = TURNS if restarts > 0 else LAST_TURNS
+        work = Work(self, out, data, starts, seed, usual if most is None else most, most is not None)
         many, made = 1, 0
         while True:
-            work.attempt(self.main, many, made, single)
+            work.attempt(self.main, many, made, self.plan.single)
             made += many
             if made > restarts or work.left == 0:
                 break
             many = min(max(1, ROOM // work.left), MOST_AT_ONCE, restarts + 1 - made)
-        if work.left > 0 or (soft and single):
-            work.attempt(self.finish, 1, made, False, everything=soft and single)
+        if work.left > 0:
+            work.most = min(work.most, FINISHING_TURNS) if most is None else work.most
+            work.attempt(self.finish, 1, made, False)
 
 
 class Work:
@@ -157,10 +160,10 @@ class Work:
     def _ints(self, size: int, value: int) -> Buffer:
         return Buffer(self.stream, (size,), np.int32).fill(value)
 
-    def attempt(self, module: Module, many: int, first: int, single: bool, everything: bool = False) -> None:
-        """Make `many` attempts, numbered from `first`, at every problem that is left, or at all, and judge them."""
+    def attempt(self, module: Module, many: int, first: int, single: bool) -> None:
+        """Make `many` attempts, numbered from `first`, at every problem that is left, and judge them."""
         stream, out = self.stream, self.out
-        count, places = (self.total, None) if everything else (self.left, self.list)
+        count, places = self.left, self.list
         units = count * many
         if units > self.units or self.wide == single:
             self.poses = Buffer(stream, (units, self.n), np.float32 if single else np.float64)
@@ -179,8 +182,8 @@ class Work:
         left = self.counter.fill(0)
         module.launch(
             "judge", -(-count // BLOCK), BLOCK, stream,
-            self.data, places, integer(count), integer(many), self.poses, self.energies, self.results, self.turns,
-            self.winner, self.lowest, out.pose, out.errors, out.code, out.iterations, after, left,
+            self.data, self.starts, places, integer(count), integer(many), self.poses, self.energies, self.results,
+            self.turns, self.winner, self.lowest, out.pose, out.errors, out.code, out.iterations, after, left,
         )  # fmt: skip
         self.list = after
         left.give(self._count)

@@ -277,7 +277,7 @@ class Pinned:
             self._pointer = int(checked(self.gpu.driver.cuMemHostAlloc(needed, 0)))
             self.size = needed
         assert self._pointer is not None
-        raw = (ctypes.c_char * needed).from_address(self._pointer)
+        raw: Any = (ctypes.c_char * needed).from_address(self._pointer)
         return np.frombuffer(raw, dtype=dtype, count=int(np.prod(shape))).reshape(shape)
 
     def _free(self) -> None:

@@ -3,16 +3,14 @@
 A GPU runs many problems side by side and is fast as long as they all do the same thing. So every turn is the same: the
 derivatives where the pose is new, one damped Newton step on the free dofs, the energy there, and a verdict. What
 newton.py does in loops within an iteration (more damping after a refused step, a kick off the limits) is here the next
-turn; and a restart is another attempt, which another lane makes at the same time (solvers/cuda.py). Kinematics,
+turn; and a restart is another attempt, which another lane makes at the same time (batches.py). Kinematics,
 springs, gathering, factorisation and the rules of the box are the kernels that the CPU runs.
 """
 
 from __future__ import annotations
 
-from posable.kernels.compiler import entry, kernel
-from posable.kernels.fields import Springs
+from posable.kernels.compiler import kernel
 from posable.kernels.gather import clear_hessian, derivatives, energy_at
-from posable.kernels.kinematics import workspace
 from posable.kernels.stepping import (
     CONVERGED,
     EXHAUSTED,
@@ -30,7 +28,7 @@ from posable.solvers.newton import (
     ALL_ANEW,
     DAMPING_CEILING,
     EXACT_BEYOND,
-        damped_step,
+    damped_step,
     damping_scale,
     hold_bounds,
 )
@@ -50,7 +48,7 @@ LOWEST_DAMPING = 1e-4  # less lets Gauss-Newton leap out of the basin it is in
 MOST_TRIES = 8.0  # dampings tried for one step
 PATIENCE = 3.0  # steps that gain less than LITTLE before the attempt is given up
 LITTLE = 0.15
-NEARBY = 0.6  # of the way from the start to a random pose, where a later attempt starts
+NEARBY = 0.8  # of the way from the start to a random pose, where a later attempt starts
 SMALLEST_GAIN = 1e-11  # predicted, relative to the energy, below which a pose is stationary
 
 
@@ -186,27 +184,3 @@ def lane_end(theta, ws, state):
         state[ENERGY] = state[BEST]
         for i in range(theta.shape[0]):
             theta[i] = ws.best[i]
-
-
-@entry
-def lanes_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, seeds, limits, states,
-    attempts, codes,
-):  # fmt: skip
-    """Make one attempt at every problem, one after another: what the lanes of a device do side by side."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
-    scale = work[work.shape[0] - n :]
-    for t in range(poses.shape[0]):
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta, start, state = poses[t], starts[t], states[t]
-        state[RANDOM] = seeds[t]
-        lane_begin(figure, lower, upper, theta, start, ws, state, limits, attempts[t])
-        code = RUNNING
-        while code == RUNNING:
-            code = lane_turn(
-                figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits
-            )
-        lane_end(theta, ws, state)
-        codes[t] = code

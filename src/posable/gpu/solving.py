@@ -18,13 +18,14 @@ from posable.goals.remote import Remote
 from posable.gpu.batches import Answers, Given, Lanes, sources
 from posable.gpu.driver import Buffer, CudaError, Gpu, Pinned, Stream, gpu, missing
 from posable.gpu.source import Plan, moving_elements
-from posable.gpu.specialise import Refused
+from posable.gpu.values import Refused
 from posable.kernels.fields import ALONG, AT, WIDTH
 from posable.problem import Problem
 from posable.solvers.newton import Newton
 from posable.solvers.solver import Outcome, Request, Solver
 
 PIECE = 1 << 19  # problems that are sent at a time
+LARGEST = 1 << 24  # problems in one go where nothing is sent
 STREAMS = 2  # pieces on the GPU at a time: one is computed while another is copied
 SHARE = 0.8  # of the free memory that a batch may take
 CROSSING = 4096  # problems from which on "auto" takes the GPU
@@ -128,7 +129,7 @@ def solve_on(
     problem: Problem, solver: Solver, request: Request, shape: tuple[int, ...], device: str, precision: str,
     start: Remote | None,
 ) -> tuple[Problem, Outcome, tuple[int, ...]] | None:  # fmt: skip
-    """Solve on the GPU what device "cuda" or "auto" puts there: (problem, outcome, shape); None: the CPU is to do it."""
+    """Solve on the GPU what device "cuda" or "auto" puts there: (problem, outcome, shape); None: it is the CPU's."""
     remotes = [goal.remote for goal in problem.goals if goal.remote is not None]
     leads = [r.shape[: len(r.shape) - ELEMENTS[type(g)][0]] for g in problem.goals if (r := g.remote) is not None]
     leads += [start.shape[:-1]] if start is not None else []
@@ -171,15 +172,15 @@ def footprint(problem: Problem, lanes: Lanes) -> int:
     return 8 * n + 8 * g + 4 * n * 3 + 48 + 8 * (len(lanes.plan.moving) + n)
 
 
-def piece_size(on: Gpu, problem: Problem, lanes: Lanes, at_a_time: int) -> int:
+def piece_size(on: Gpu, problem: Problem, lanes: Lanes, at_a_time: int, most: int) -> int:
     """Return how many problems fit on the GPU beside one another."""
     room = int(SHARE * on.free_memory()) // (footprint(problem, lanes) * at_a_time)
     if room < 1:
         raise CudaError(f"{on.free_memory() / 2**20:.0f} MiB of free memory are too little")
-    return min(PIECE, room)
+    return min(most, room)
 
 
-# ------------------------------------------------------------------------------------------- numbers that come from here
+# ------------------------------------------------------------------------------------------ numbers that come from here
 
 
 def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: Request, total: int) -> Outcome:
@@ -188,7 +189,7 @@ def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: Request, t
     out = Outcome(
         np.empty((total, n)), np.empty(total, dtype=np.int64), np.empty((total, g)), np.empty(total), np.empty(total)
     )
-    size = piece_size(on, problem, lanes, STREAMS)
+    size = piece_size(on, problem, lanes, STREAMS, PIECE)
     pieces = [(first, min(first + size, total)) for first in range(0, total, size)]
     own = threading.local()
 
@@ -247,7 +248,7 @@ class Sender:
         out.evaluations[piece] = here[3]
 
 
-# ------------------------------------------------------------------------------------- numbers that are on the GPU already
+# ---------------------------------------------------------------------------------- numbers that are on the GPU already
 
 
 def solve_in_place(
@@ -260,7 +261,7 @@ def solve_in_place(
     n = problem.skeleton.size
     begin = from_remote(start, 1, total) if start is not None else sent(request.starts, stream)
     answers = Answers.empty(stream, total, n, len(problem.springs))
-    size = piece_size(on, problem, lanes, 1)
+    size = piece_size(on, problem, lanes, 1, LARGEST)
     for first in range(0, total, size):
         last = min(first + size, total)
         lanes.solve(

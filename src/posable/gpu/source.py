@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posable.gpu import lanes
+from posable.gpu.reduction import reduced
+from posable.gpu.specialise import Specialiser
+from posable.gpu.values import Code, table
 from posable.kernels.fields import ALONG, AT, WIDTH, Figure, Order, Springs, Workspace
 from posable.kernels.gather import energy_at
-from posable.gpu.specialise import Code, Specialiser, table
 from posable.kernels.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
 from posable.problem import Problem
-from posable.gpu import lanes
 
 SMALL_FIGURE = 12  # dofs up to which every loop over the figure is unrolled and the work stays in registers
 LARGEST_STEP = 2.0  # [rad]
@@ -65,26 +67,34 @@ class Parts:
     """A problem as the specialiser sees it: tables that are known, arrays of the thread."""
 
     def __init__(self, problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray, **options: Any):
-        skeleton = problem.skeleton
-        self.n, b, self.g = skeleton.size, skeleton.figure.body.shape[0], len(problem.springs)
+        self.part = part = reduced(problem, lower, upper)
+        self.n, b, self.g = len(part.kept), part.figure.body.shape[0], len(problem.springs)
         self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, **options)
-        self.figure = Figure(*(table("figure_" + k, a) for k, a in zip(Figure._fields, skeleton.figure, strict=True)))
-        self.order = Order(table("order_rows", problem.order.rows))
+        figure: Any = (table("figure_" + k, a) for k, a in zip(Figure._fields, part.figure, strict=True))
+        self.figure = Figure(*figure)
+        rows: Any = table("order_rows", part.order.rows)
+        self.order = Order(rows)
         self.tolerances = table("tolerances", problem.tolerances)
-        self.lower, self.upper = table("lower", lower), table("upper", upper)
+        self.lower, self.upper = table("lower", part.lower), table("upper", part.upper)
         self.data = to.array("data", max(self.g, 1), WIDTH)
         moving = set(plan.moving)
         for k, value in enumerate(problem.data[0].ravel().tolist()):
             if k not in moving:
                 to.store(self.data.storage, k, value)
-        self.springs = Springs(
-            table("kind", problem.kind), self.data, table("pull", problem.pull), table("home", problem.home)
-        )
-        shapes = field_shapes(self.n, b, max(self.g, 1), problem.depth)
-        self.ws = Workspace(*(to.array("w_" + name, *shapes[name]) for name in Workspace._fields))
+        springs: Any = (table("kind", part.kind), self.data, table("pull", part.pull), table("home", part.home))
+        self.springs = Springs(*springs)
+        shapes = field_shapes(self.n, b, max(self.g, 1), part.depth)
+        arrays: Any = (to.array("w_" + name, *shapes[name]) for name in Workspace._fields)  # Views in arrays' places
+        self.ws = Workspace(*arrays)
         self.theta, self.start = to.array("theta", self.n), to.array("start", self.n)
         self.prepare, to.code = to.code, []
         self._known = dict(to.known)
+
+    def tables(self) -> str:
+        """Return the C++ of the tables that the code reads, and of where its dofs are in the whole pose."""
+        kept = ", ".join(str(i) for i in self.part.kept)
+        lines = [*self.to.tables.values(), f"__constant__ int kept[] = {{{kept}}};"]
+        return "\n".join(lines).replace("__constant__", "__constant__ static")
 
     def piece(self, write: Any) -> tuple[str, Any]:
         """Return the C++ that a call writes, with nothing known but the tables, and what the call returns."""
@@ -111,22 +121,20 @@ def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.n
     constants: dict[str, Any] = {"LARGEST_STEP": LARGEST_STEP, **(SINGLE if plan.single else {})}
     if not plan.alone:
         constants["KICKS"] = 0.0
-    if plan.finish:
-        constants |= {"PATIENCE": 1e9, "MOST_TRIES": 14.0}
+    constants |= {"PATIENCE": 1e9, "MOST_TRIES": 14.0} if plan.finish else {"PASSES": 1}
     parts = Parts(problem, plan, lower, upper, constants=constants)
     to = parts.to
     fixed, scale = to.array("fixed", parts.n), to.array("scale", parts.n)
     state = to.array("state", lanes.STATE_WIDTH, types={lanes.RANDOM: "d"})
     curved = float(plan.finish or problem.soft)
     limits = (
-        Code("most", "f"), 1e-4, plan.damping, float(problem.soft), float(problem.coupled), curved, float(limbs(problem))
+        Code("most", "f"), 1e-4, plan.damping, float(problem.soft), float(problem.coupled), curved,
+        float(limbs(problem)),
     )  # fmt: skip
     f, ws, theta, start = parts.figure, parts.ws, parts.theta, parts.start
     low, up = parts.lower, parts.upper
     which = 0 if plan.finish else Code("attempt", "i")
-    begin, _ = parts.piece(
-        lambda: to.call(lanes.lane_begin, f, low, up, theta, start, ws, state, limits, which)
-    )
+    begin, _ = parts.piece(lambda: to.call(lanes.lane_begin, f, low, up, theta, start, ws, state, limits, which))
     turn, code = parts.piece(
         lambda: to.call(
             lanes.lane_turn, f, parts.order, parts.springs, parts.tolerances, low, up, theta, start, ws, fixed, scale,
@@ -135,7 +143,7 @@ def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.n
     )  # fmt: skip
     end, _ = parts.piece(lambda: to.call(lanes.lane_end, theta, ws, state))
     return ATTEMPTS % {
-        "tables": "\n".join(to.tables.values()).replace("__constant__", "__constant__ static"),
+        "tables": parts.tables(),
         "declarations": to.declarations(),
         "prepare": to.source(parts.prepare),
         "loads": loads(plan),
@@ -144,11 +152,13 @@ def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.n
         "code": to.text(code, "i"),
         "end": end,
         "n": parts.n,
+        "whole": problem.skeleton.size,
         "random": f"state_{lanes.RANDOM}",
         "energy": f"state_{lanes.ENERGY}",
         "turns": f"state_{lanes.TURNS}",
         "block": BLOCK,
-        "blocks": 6 if parts.n <= SMALL_FIGURE and plan.single else 4,
+        "refill": REFILL,
+        "blocks": (6 if parts.n <= SMALL_FIGURE else 8) if plan.single else 4,
     }
 
 
@@ -157,19 +167,23 @@ def judge_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndar
     parts = Parts(problem, plan, lower, upper)
     to = parts.to
     place, _ = parts.piece(lambda: to.call(energy_at, parts.figure, parts.springs, parts.theta, parts.ws))
-    bounds = "".join(
-        f"theta[{i}] = fmin(fmax(theta[{i}], {_double(low)}), {_double(up)});\n"
-        for i, (low, up) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True))
+    whole = problem.skeleton.size
+    bounds = "".join(bounded(f"theta[{k}]", float(lower[i]), float(upper[i])) for k, i in enumerate(parts.part.kept))
+    idle = "".join(
+        f"x = read(starts[{i}], problem);\n{bounded('x', float(lower[i]), float(upper[i]))}answers[at + {i}] = x;\n"
+        for i in sorted(set(range(whole)) - set(parts.part.kept.tolist()))
     )
-    good = " && ".join(f"w_error[{k}] <= {_double(x)}" for k, x in enumerate(problem.tolerances.tolist())) or "true"
+    good = " && ".join(f"w_error[{k}] <= {x!r}" for k, x in enumerate(problem.tolerances.tolist()) if np.isfinite(x))
     return JUDGE % {
-        "tables": "\n".join(to.tables.values()).replace("__constant__", "__constant__ static"),
+        "tables": parts.tables(),
+        "whole": whole,
+        "idle": idle,
         "declarations": to.declarations(),
         "prepare": to.source(parts.prepare),
         "loads": loads(plan),
         "bounds": bounds,
         "place": place,
-        "good": good,
+        "good": f"({good or 'true'})",
         "n": parts.n,
         "g": parts.g,
         "given": "float" if plan.single else "double",
@@ -177,8 +191,10 @@ def judge_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndar
     }
 
 
-def _double(x: float) -> str:
-    return repr(x) if np.isfinite(x) else ("infinity" if x > 0.0 else "(-infinity)")
+def bounded(name: str, low: float, up: float) -> str:
+    """Return the C++ that brings a double into its bounds."""
+    text = f"{name} = fmax({name}, {low!r});\n" if np.isfinite(low) else ""
+    return text + (f"{name} = fmin({name}, {up!r});\n" if np.isfinite(up) else "")
 
 
 def loads(plan: Plan) -> str:
@@ -192,10 +208,11 @@ def limbs(problem: Problem) -> bool:
 
 
 BLOCK = 64  # threads a block
+REFILL = 8  # lanes of a warp that wait before they are given new problems together
 
 PROLOGUE = """
 typedef unsigned int uint32;
-#define infinity __int_as_float(0x7f800000)
+#define infinity (1.0f / 0.0f)
 #define number %(number)s
 struct Source { const void* base; long long step; long long at; int wide; int pad; };  // one number of each problem
 __device__ __forceinline__ double read(const Source& s, long long t) {
@@ -216,45 +233,58 @@ using namespace lane;
 number most = 0;
 %(prepare)s
 const long long total = (long long)count * many;
-long long unit = atomicAdd(counter, 1u);
-bool fresh = true;
+const uint32 everyone = __activemask();
+long long unit = 0;
+bool busy = false;
+bool more = true;
 int attempt = 0;
 int problem = 0;
-while (unit < total) {
-    if (fresh) {
-        fresh = false;
-        const int place = (int)(unit / many);
-        problem = list ? list[place] : place;
-        attempt = first + (int)(unit %% many);
-        %(loads)s
-        for (int i = 0; i < %(n)d; i++) {
-            start[i] = (number)read(starts[i], problem);
-            theta[i] = first > 0 ? (number)best[(long long)problem * %(n)d + i] : start[i];
+while (true) {
+    // what every lane votes on is the same for all of them, so they fall into step here, turn by turn
+    const bool idle = __ballot_sync(everyone, busy) == 0;
+    const uint32 asking = __ballot_sync(everyone, !busy && more);
+    if (asking != 0 && (idle || __popc(asking) >= %(refill)d)) {
+        if (!busy && more) {
+            unit = atomicAdd(counter, 1u);
+            more = busy = unit < total;
+            if (busy) {
+                const int place = (int)(unit / many);
+                problem = list ? list[place] : place;
+                attempt = first + (int)(unit %% many);
+                %(loads)s
+                for (int i = 0; i < %(n)d; i++) {
+                    start[i] = (number)read(starts[kept[i]], problem);
+                    theta[i] = first > 0 ? (number)best[(long long)problem * %(whole)d + kept[i]] : start[i];
+                }
+                most = (number)(most_turns - (float)spent[problem]);
+                %(random)s = (double)((uint32)seed + 2654435761u * (uint32)attempt);
+                {
+                %(begin)s
+                }
+            }
         }
-        most = (number)(most_turns - (float)spent[problem]);
-        %(random)s = (double)((uint32)seed + 2654435761u * (uint32)attempt);
-        {
-        %(begin)s
-        }
+    } else if (idle) {
+        break;  // nobody works and nobody asks
     }
-    int code;
-    if (winner[problem] < attempt) {
-        code = -2;  // an earlier attempt has reached it: this one cannot change the answer
-    } else {
-        %(turn)s
-        code = %(code)s;
-    }
-    if (code != 0) {
-        if (code == 1) atomicMin(winner + problem, attempt);
-        {
-        %(end)s
+    if (busy) {
+        int code;
+        if (many > 1 && winner[problem] < attempt) {
+            code = -2;  // an earlier attempt has reached it: this one cannot change the answer
+        } else {
+            %(turn)s
+            code = %(code)s;
         }
-        for (int i = 0; i < %(n)d; i++) poses[unit * %(n)d + i] = theta[i];
-        energies[unit] = code == -2 ? infinity : (float)%(energy)s;
-        codes[unit] = code;
-        turns[unit] = (int)%(turns)s;
-        unit = atomicAdd(counter, 1u);
-        fresh = true;
+        if (code != 0) {
+            busy = false;
+            if (code == 1 && many > 1) atomicMin(winner + problem, attempt);
+            {
+            %(end)s
+            }
+            for (int i = 0; i < %(n)d; i++) poses[unit * %(n)d + i] = theta[i];
+            energies[unit] = code == -2 ? infinity : (float)%(energy)s;
+            codes[unit] = code;
+            turns[unit] = (int)%(turns)s;
+        }
     }
 }
 }
@@ -265,9 +295,9 @@ namespace judging {
 %(tables)s
 }
 extern "C" __global__ void __launch_bounds__(64) judge(
-    const Source* sources, const int* list, int count, int many, const %(given)s* poses, const float* energies,
-    const int* codes, const int* turns, int* winner, float* lowest, double* answers, double* errors,
-    int* states, int* spent, int* left, int* left_count) {
+    const Source* sources, const Source* starts, const int* list, int count, int many, const %(given)s* poses,
+    const float* energies, const int* codes, const int* turns, int* winner, float* lowest, double* answers,
+    double* errors, int* states, int* spent, int* left, int* left_count) {
 using namespace judging;
 %(declarations)s
 const long long place_ = (long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -293,7 +323,10 @@ for (int k = 0; k < many && !reached; k++) {
     if (reached || energies[unit] <= low) {
         low = energies[unit];
         states[problem] = reached ? 1 : code == 1 ? 2 : code;
-        for (int i = 0; i < %(n)d; i++) answers[(long long)problem * %(n)d + i] = theta[i];
+        const long long at = (long long)problem * %(whole)d;
+        double x;
+        for (int i = 0; i < %(n)d; i++) answers[at + kept[i]] = theta[i];
+        %(idle)s
         for (int i = 0; i < %(g)d; i++) errors[(long long)problem * %(g)d + i] = w_error[i];
     }
 }
