@@ -1,4 +1,5 @@
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 _spec = importlib.util.spec_from_file_location("posable_host_gpu", Path(__file__).with_name("host.py"))
 assert _spec is not None
 assert _spec.loader is not None
-host = importlib.util.module_from_spec(_spec)
+host = sys.modules["posable_host_gpu"] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(host)
 
 

@@ -65,7 +65,7 @@ class Gpu:
             path.write_text(SHIM + text)
             library = path.with_suffix(".so")
             subprocess.run(
-                [compiler(), "-O1", "-shared", "-fPIC", "-w", str(path), "-o", str(library)],
+                [compiler(), "-O0", "-shared", "-fPIC", "-w", str(path), "-o", str(library)],
                 check=True,
                 capture_output=True,
                 text=True,

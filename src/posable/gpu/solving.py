@@ -28,7 +28,7 @@ PIECE = 1 << 19  # problems that are sent at a time
 LARGEST = 1 << 24  # problems in one go where nothing is sent
 STREAMS = 2  # pieces on the GPU at a time: one is computed while another is copied
 SHARE = 0.8  # of the free memory that a batch may take
-CROSSING = 4096  # problems from which on "auto" takes the GPU
+CROSSING = 1000  # problems from which on "auto" takes the GPU: it overtakes 16 cores at about 100 (docs/scaling.md)
 
 # Of each goal that takes a target on the GPU: its axes, and for each spring (column of its data, element of the target)
 ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {

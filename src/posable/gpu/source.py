@@ -268,8 +268,8 @@ while (true) {
     }
     if (busy) {
         int code;
-        if (many > 1 && winner[problem] < attempt) {
-            code = -2;  // an earlier attempt has reached it: this one cannot change the answer
+        if ((many > 1 && winner[problem] < attempt) || (first > 0 && !(most > 0))) {
+            code = -2;  // an earlier attempt has reached it, or no turn is left: this one cannot change the answer
         } else {
             %(turn)s
             code = %(code)s;
