@@ -57,7 +57,8 @@ class Gpu:
         ctypes.memmove(out.ctypes.data, pointer, out.nbytes)
         return out
 
-    def module(self, name, source):
+    def module(self, name, source, folder):
+        assert folder.is_dir()
         if name not in self.modules:
             text = source()
             self.sources.append(text)

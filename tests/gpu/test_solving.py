@@ -163,3 +163,47 @@ def test_unknown_devices_and_precisions():
         ps.solve(ps.figures.panda(), g.Position("hand", (0.4, 0.1, 0.5)), device="gpu")
     with pytest.raises(SolverError, match="'double'"):
         ps.solve(ps.figures.panda(), g.Position("hand", (0.4, 0.1, 0.5)), precision="half")
+
+
+def chain_of_balls():
+    joints = [
+        ps.Joint("a", ps.Ball("rotvec")),
+        ps.Joint("b", ps.Ball("swing-twist"), "a", offset=(0.0, 0.3, 0.0)),
+        ps.Joint("c", ps.Revolute("x"), "b", offset=(0.0, 0.3, 0.0)),
+    ]
+    return ps.Skeleton(joints, [ps.Site("tip", "c", (0.0, 0.3, 0.0))])
+
+
+PLACES = np.array([(0.4, 0.1, 0.5), (0.45, 0.15, 0.55), (0.5, 0.2, 0.6)])
+KINDS = {
+    "aim": lambda panda: [g.Aim("hand", "z", PLACES)],
+    "direction": lambda panda: [g.Direction("hand", "z", (1.0, 0.0, 0.0)), g.Position("hand", PLACES)],
+    "plane": lambda panda: [g.Plane("hand", PLACES, (0.0, 0.0, 1.0))],
+    "robust": lambda panda: [g.Position("hand", PLACES, robust=0.1)],
+    "coupling": lambda panda: [g.Coupling(*panda.dof_names[:2], ratio=1.0), g.Position("hand", PLACES)],
+    "avoid": lambda panda: [g.Avoid("hand", g.Sphere((0.5, 0.0, 0.5), 0.1)), g.Position("hand", PLACES)],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_goal_ends_as_on_the_cpu(on_host, kind):
+    panda = ps.figures.panda()
+    goals = KINDS[kind](panda)
+    there, here = ps.solve(panda, goals, device="cuda"), ps.solve(panda, goals)
+    assert np.array_equal(there.ok, here.ok)
+    for name, errors in ps.Problem(panda, goals).errors(there.pose).items():
+        assert np.allclose(there.errors[name], errors, atol=1e-9)
+        assert np.allclose(errors[~here.ok], here.errors[name][~here.ok], atol=1e-4)
+
+
+def test_rotation_vectors_and_the_centre_of_mass(on_host):
+    balls = chain_of_balls()
+    result = ps.solve(balls, g.Position("tip", PLACES - (0.2, -0.1, 0.3)), device="cuda")
+    far = np.linalg.norm(ps.forward(balls, result.pose).position("tip") - PLACES + (0.2, -0.1, 0.3), axis=1)
+    assert (far <= 1e-4).all()
+    human = ps.figures.human()
+    hand = np.tile((0.3, 1.2, 0.3), (2, 1))
+    result = ps.solve(human, [g.CenterOfMass((0.0, 0.95, 0.02)), g.Position("hand.L", hand)], device="cuda")
+    frames = ps.forward(human, result.pose)
+    assert np.linalg.norm(frames.center_of_mass() - (0.0, 0.95, 0.02), axis=1).max() <= 1e-4
+    assert np.linalg.norm(frames.position("hand.L") - hand, axis=1).max() <= 1e-4

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posable.gpu.driver import Buffer, Gpu, Module, Stream
+from posable.gpu.lanes import lane_turn
 from posable.gpu.source import BLOCK, Plan, source_of
+from posable.kernels import compiler
 from posable.kernels.stepping import EXHAUSTED
 from posable.problem import Problem
 
@@ -106,7 +108,8 @@ class Lanes:
 
     def _module(self, plan: Plan) -> Module:
         name = identity(self.problem, plan, self.box)
-        return self.gpu.module(name, lambda: source_of(self.problem, plan, *self.box))
+        folder = compiler.cache_folder(compiler.plain(lane_turn))
+        return self.gpu.module(name, lambda: source_of(self.problem, plan, *self.box), folder)
 
     @property
     def finish(self) -> Module:

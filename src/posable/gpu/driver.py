@@ -12,11 +12,10 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from posable.kernels import compiler
 
 POINTER = ctypes.c_void_p
 
@@ -103,11 +102,11 @@ class Gpu:
         """Return how many bytes are free."""
         return int(checked(self.driver.cuMemGetInfo())[0])
 
-    def module(self, name: str, source: Callable[[], str]) -> Module:
-        """Return the kernels of a C++ source, which is made and compiled once and kept on disk under its name."""
+    def module(self, name: str, source: Callable[[], str], folder: Path) -> Module:
+        """Return the kernels of a C++ source, which is made and compiled once and kept in a folder under its name."""
         with self._lock:
             if name not in self._modules:
-                path = compiler.cache_folder() / f"{name}.{self.architecture}.cubin"
+                path = folder / f"{name}.{self.architecture}.cubin"
                 try:
                     image = path.read_bytes()
                 except OSError:
