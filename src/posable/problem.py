@@ -217,6 +217,8 @@ class Problem:
 
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
+        if moved.remote is not None:
+            raise GoalError(f"{moved}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
         if len(self.data) == 1 and moved.write_target(self.data[0, self.owners.index(goal) :]):
             self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from posable.goals.goal import (
     POSITION_TOLERANCE,
     Goal,
