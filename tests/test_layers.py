@@ -26,6 +26,7 @@ ORDER = (
     "goals",
     "problem",
     "solvers",
+    "gpu",
     "limb",
     "levels",
     "front",

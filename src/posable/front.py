@@ -10,13 +10,15 @@ import numpy as np
 
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.goal import Goal
+from posable.goals.remote import checked_remote
 from posable.levels import answer, stand_in
 from posable.problem import Problem
 from posable.skeleton import Skeleton
 from posable.solvers.result import Result
 from posable.solvers.solver import SOLVERS, Outcome, Request, Solver
 
-DEVICES = ("cpu",)
+DEVICES = ("cpu", "cuda", "auto")
+PRECISIONS = ("single", "double")
 
 
 def solve(
@@ -32,6 +34,7 @@ def solve(
     time_limit: float | None = None,
     record: bool = False,
     device: str = "cpu",
+    precision: str = "single",
     threads: int | None = None,
 ) -> Result:
     """Return the pose that does what the goals ask, or comes nearest; `result.ok` says which.
@@ -39,21 +42,32 @@ def solve(
     start: a pose (..., n), projected into the limits; the skeleton's rest by default. solver: a name from
     `posable.solvers.names()` or an object with options. limits: whether joint limits hold. restarts: fresh random
     starts, drawn from `seed`, where it is stuck. time_limit [s]. record: keep a trace of every iteration.
-    Targets or starts with leading axes are a batch, solved on every core (or `threads` of them).
+    Targets or starts with leading axes are a batch, solved on every core (or `threads` of them). device: "cpu"; "cuda",
+    an NVIDIA GPU, which also takes targets and starts that are there already; "auto": whichever is quicker for a batch
+    of this size. precision: "single" or "double", of the steps on a GPU; answers are judged in double either way.
     """
     if device not in DEVICES:
         raise SolverError("device", expected=" or ".join(map(repr, DEVICES)), got=repr(device))
+    if precision not in PRECISIONS:
+        raise SolverError("precision", expected=" or ".join(map(repr, PRECISIONS)), got=repr(precision))
     begin = time.perf_counter()
-    problem = Problem(skeleton, goals)
+    problem = Problem(skeleton, goals, on_gpu=device != "cpu")
     method = as_solver(solver)
     method.check(problem if problem.plain else stand_in(problem))
-    starts, shape = starts_of(problem, start)
+    start_there = None if device == "cpu" else checked_remote(start, (skeleton.size,), "start")
+    starts, shape = starts_of(problem, None if start_there is not None else start)
     lower, upper = box_of(skeleton, starts, limits)
     request = Request(
         np.minimum(np.maximum(starts, lower), upper), lower, upper,
         count(max_iterations, "max_iterations"), count(restarts, "restarts") or 0, whole(seed, "seed"),
         seconds(time_limit), bool(record), threads,
     )  # fmt: skip
+    if device != "cpu":
+        from posable.gpu.solving import solve_on
+
+        there = solve_on(problem, method, request, shape, device, precision, start_there)
+        if there is not None:
+            return Result(*there[:2], request, method.name, time.perf_counter() - begin, there[2])
     if problem.plain:
         outcome = method.run(problem, request)
         return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)

@@ -44,7 +44,7 @@ class Problem:
     Targets with leading axes make a batch of that shape.
     """
 
-    def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal]):
+    def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal], *, on_gpu: bool = False):
         if not isinstance(skeleton, Skeleton):
             raise SkeletonError(f"expected a Skeleton, such as posable.figures.human(), got {skeleton!r}")
         if not isinstance(goals, (Goal, Iterable)):
@@ -65,6 +65,10 @@ class Problem:
         for k, goal in enumerate(self.goals):
             if not isinstance(goal, Goal):
                 raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
+            if goal.remote is not None and not on_gpu:
+                raise GoalError(
+                    f"{goal}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory"
+                )
             try:
                 members = self._take(goal)
             except UnknownName as error:
@@ -213,6 +217,8 @@ class Problem:
 
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
+        if moved.remote is not None:
+            raise GoalError(f"{moved}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
         if rows and len(self.data) == 1 and moved.write_target(self.data[0, rows[0] : rows[-1] + 1]):
             self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])

@@ -49,6 +49,7 @@ class Goal:
     beyond which it pulls no harder; None: none.
     """
 
+    remote: Any = None  # a target on a GPU (remote.py); what the goal holds then only stands for it
     plain: ClassVar[bool] = True  # springs on bodies and nothing else: what the front door serves without detours
     rows: int = 0  # of its residual (rows.py); 0: it has none that could share a weight matrix with others
     weight: Any

@@ -8,6 +8,7 @@ import numpy as np
 
 from posable.errors import GoalError
 from posable.goals.goal import ANGLE_TOLERANCE, Goal, Spring, numbers, positive, set_weight, weight_matrix
+from posable.goals.remote import remote_target
 from posable.kernels.fields import ALONG, AXES, WIDTH
 from posable.kernels.springs import ORIENTATION_SPRING
 from posable.skeleton import Skeleton
@@ -66,7 +67,7 @@ class Orientation(Goal):
     ):
         self.body = body
         super().__init__(label, positive(tolerance, f"Orientation({body!r}): tolerance"), priority, robust)
-        self.target = rotations(rotation, f"Orientation({body!r}): rotation")
+        self._take(rotation)
         self.weight = weight_matrix(weight, f"Orientation({body!r}): weight")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
@@ -77,7 +78,7 @@ class Orientation(Goal):
         """Return the same goal at another rotation."""
         out = object.__new__(Orientation)
         out.__dict__.update(self.__dict__)
-        out.target = rotations(target, f"Orientation({self.body!r}): rotation")
+        out._take(target)
         return out
 
     def write_target(self, rows: np.ndarray) -> bool:
@@ -86,6 +87,11 @@ class Orientation(Goal):
             return False
         rows[0, ALONG : ALONG + 9] = self.target.ravel()
         return True
+
+    def _take(self, rotation: Any) -> None:
+        what = f"Orientation({self.body!r}): rotation"
+        self.remote, rotation = remote_target(rotation, (3, 3), what)
+        self.target = rotations(rotation, what)
 
 
 def orientation_spring(

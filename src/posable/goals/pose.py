@@ -20,6 +20,7 @@ from posable.goals.goal import (
     weight_matrix,
 )
 from posable.goals.orientation import orientation_spring, rotations
+from posable.goals.remote import remote_target
 from posable.kernels.fields import ALONG, AT
 from posable.kernels.springs import POINT_SPRING
 from posable.skeleton import Skeleton
@@ -93,7 +94,7 @@ class Pose(Goal):
         p_weight, r_weight = both_weights(weight, what + ": weight")
         self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
         self.point = None if point is None else numbers(point, (3,), what + ": point")
-        self.position, self.rotation = split(target, what + ": target")
+        self._take(target)
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT and one ORIENTATION spring."""
@@ -109,10 +110,10 @@ class Pose(Goal):
         """Return the same goal at another transform; three numbers move only the position."""
         out = object.__new__(Pose)
         out.__dict__.update(self.__dict__)
-        if not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,):
+        if self.remote is None and isinstance(target, (tuple, list, np.ndarray)) and np.shape(target)[-1:] == (3,):
             out.position = numbers(target, (3,), f"Pose({self.body!r}): target")
         else:
-            out.position, out.rotation = split(target, f"Pose({self.body!r}): target")
+            out._take(target)
         return out
 
     def write_target(self, rows: np.ndarray) -> bool:
@@ -122,6 +123,11 @@ class Pose(Goal):
         rows[0, AT : AT + 3] = self.position
         rows[1, ALONG : ALONG + 9] = self.rotation.ravel()
         return True
+
+    def _take(self, target: Any) -> None:
+        what = f"Pose({self.body!r}): target"
+        self.remote, target = remote_target(target, (4, 4), what)
+        self.position, self.rotation = split(target, what)
 
 
 def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from posable.goals.goal import (
     set_weight,
     weight_matrix,
 )
+from posable.goals.remote import remote_target
 from posable.kernels.fields import AT
 from posable.kernels.springs import POINT_SPRING
 from posable.skeleton import Skeleton
@@ -45,7 +46,7 @@ class Position(Goal):
     ):
         self.body = body
         super().__init__(label, positive(tolerance, f"Position({body!r}): tolerance"), priority, robust)
-        self.target = numbers(target, (3,), f"Position({body!r}): target")
+        self._take(target)
         self.weight = weight_matrix(weight, f"Position({body!r}): weight")
         self.point = None if point is None else numbers(point, (3,), f"Position({body!r}): point")
 
@@ -60,7 +61,7 @@ class Position(Goal):
         """Return the same goal at another target (..., 3)."""
         out = object.__new__(Position)
         out.__dict__.update(self.__dict__)
-        out.target = numbers(target, (3,), f"Position({self.body!r}): target")
+        out._take(target)
         return out
 
     def write_target(self, rows: np.ndarray) -> bool:
@@ -69,3 +70,8 @@ class Position(Goal):
             return False
         rows[0, AT : AT + 3] = self.target
         return True
+
+    def _take(self, target: Any) -> None:
+        what = f"Position({self.body!r}): target"
+        self.remote, target = remote_target(target, (3,), what)
+        self.target = numbers(target, (3,), what)

@@ -63,6 +63,11 @@ class Result:
         poses = self.outcome.poses
         return poses.reshape(*self.shape, poses.shape[1])
 
+    @property
+    def on_gpu(self) -> Any:
+        """Where targets or starts were on a GPU: pose, errors, code and iterations there, to be read without a copy."""
+        return getattr(self.outcome, "answers", None)
+
     @cached_property
     def _good(self) -> np.ndarray:
         """(t,) bool, the independent verdict on each problem."""

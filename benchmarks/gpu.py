@@ -1,0 +1,257 @@
+"""Batches on an NVIDIA GPU beside the CPU: checked, timed, one table.
+
+    python benchmarks/gpu.py [--data ../shared/data] [--count 1000000] [sections ...]
+
+Every answer is checked by forward kinematics, apart from the solver. "on the GPU" times calls whose targets are there
+already and whose answers stay there; "from the host" times the same call with NumPy arrays. The CPU solves as many of
+the same problems as a few seconds allow, on all cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import posable as ps
+from posable.formats.axes import markers_with_up
+from posable.gpu.driver import Buffer, Stream, gpu, missing
+from posable.tracking.markersets import base_name
+
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+g = ps.goals
+
+
+def there(values: np.ndarray) -> Buffer:
+    """Put an array on the GPU, as CuPy or PyTorch would."""
+    stream = Stream(gpu())
+    out = Buffer(stream, values.shape, values.dtype).take(np.ascontiguousarray(values))
+    stream.wait()
+    return out
+
+
+def fastest(call, passes: int = 5):
+    """Return the shortest time of a call [s] and what it returned last."""
+    best, out = np.inf, None
+    for _ in range(passes):
+        begin = time.perf_counter()
+        out = call()
+        gpu().settle()
+        best = min(best, time.perf_counter() - begin)
+    return best, out
+
+
+def frame_misses(skeleton, poses, body, targets) -> tuple[np.ndarray, np.ndarray]:
+    """Return distance [m] and angle [rad] between a body's frames and its targets (t, 4, 4)."""
+    far, turned = [], []
+    for k in range(0, len(poses), 50_000):
+        frames, wanted = ps.forward(skeleton, poses[k : k + 50_000]).matrix(body), targets[k : k + 50_000]
+        turn = np.swapaxes(frames[:, :3, :3], 1, 2) @ wanted[:, :3, :3]
+        axis = np.stack(
+            [turn[:, 2, 1] - turn[:, 1, 2], turn[:, 0, 2] - turn[:, 2, 0], turn[:, 1, 0] - turn[:, 0, 1]], 1
+        )
+        turned.append(np.arctan2(np.linalg.norm(axis, axis=1), np.trace(turn, axis1=1, axis2=2) - 1.0))
+        far.append(np.linalg.norm(frames[:, :3, 3] - wanted[:, :3, 3], axis=1))
+    return np.concatenate(far), np.concatenate(turned)
+
+
+def held(skeleton, poses) -> bool:
+    """Return whether every limit is held exactly."""
+    return bool(((poses >= skeleton.lower) & (poses <= skeleton.upper)).all())
+
+
+def row(work, device, count, seconds, share, note="") -> None:
+    """Print a line of the table."""
+    print(
+        f"| {work} | {device} | {count} | {seconds * 1e3:.2f} | {count / seconds:.3g} | {share * 100:.4f} | {note} |",
+        flush=True,
+    )
+
+
+def forward_matrices(skeleton, poses, body) -> np.ndarray:
+    """Return the frames (t, 4, 4) of a body at many poses."""
+    parts = [ps.forward(skeleton, poses[k : k + 50_000]).matrix(body) for k in range(0, len(poses), 50_000)]
+    return np.concatenate(parts)
+
+
+# ------------------------------------------------------------------------------------------------------------- Panda
+
+
+def panda_problem(count: int):
+    """Return the Panda and random reachable poses of its hand (t, 4, 4)."""
+    skeleton = ps.figures.panda()
+    rng = np.random.default_rng(11)
+    return skeleton, forward_matrices(skeleton, rng.uniform(skeleton.lower, skeleton.upper, (count, 7)), "hand")
+
+
+def panda(args) -> None:
+    """A million random reachable poses of the Panda's hand, 1e-4 m and 1e-3 rad, with limits."""
+    skeleton, targets = panda_problem(args.count)
+    on_gpu = there(targets.astype(np.float32))
+    for precision in ("single", "double"):
+        for restarts in (0, 20, 40, 100):
+            goal = g.Pose("hand", on_gpu)
+            seconds, result = fastest(
+                lambda: ps.solve(skeleton, goal, device="cuda", restarts=restarts, precision=precision)
+            )
+            far, turned = frame_misses(skeleton, result.pose, "hand", targets)
+            good = (far <= 1e-4 + 1e-6) & (turned <= 1e-3 + 1e-6)  # targets in single precision are off by 1e-7
+            note = f"agrees with its word: {(good == result.ok).mean():.6f}, limits held: {held(skeleton, result.pose)}"
+            note += f", turns {result.outcome.iterations.mean():.1f}"
+            row(f"Panda, {precision}, {restarts} restarts", "on the GPU", args.count, seconds, good.mean(), note)
+    again = ps.solve(skeleton, goal, device="cuda", restarts=restarts, precision=precision)
+    print(f"the same bits again: {np.array_equal(result.pose, again.pose)}")
+    seconds, result = fastest(lambda: ps.solve(skeleton, g.Pose("hand", targets), device="cuda", restarts=20), 2)
+    row("Panda, single, 20 restarts", "from the host", args.count, seconds, result.ok.mean())
+    few = targets[: args.few]
+    for restarts in (20, 100):
+        seconds, result = fastest(lambda: ps.solve(skeleton, g.Pose("hand", few), restarts=restarts), 3)
+        row(f"Panda, {restarts} restarts", f"{os.cpu_count()} cores", len(few), seconds, result.ok.mean())
+
+
+# ------------------------------------------------------------------------------------------------------------- human
+
+
+SIX = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
+
+
+def human(args) -> None:
+    """The human, six position goals at reachable places, 71 degrees of freedom, all with limits, from rest."""
+    skeleton = ps.figures.human()
+    count = args.count
+    rng = np.random.default_rng(5)
+    low, high = np.maximum(skeleton.lower, skeleton.rest - 2.0), np.minimum(skeleton.upper, skeleton.rest + 2.0)
+    low[:3], high[:3] = skeleton.rest[:3] - 0.5, skeleton.rest[:3] + 0.5
+    base = min(count, 50_000)  # poses drawn; the rest repeats them with another start
+    poses = skeleton.rest + 0.5 * (rng.uniform(low, high, (base, skeleton.size)) - skeleton.rest)
+    frames = ps.forward(skeleton, poses)
+    places = {b: frames.position(b) for b in SIX}
+    many = {b: np.tile(p, (-(-count // base), 1))[:count] for b, p in places.items()}
+    on_gpu = {b: there(p.astype(np.float32)) for b, p in many.items()}
+    for restarts in (0, 10):
+        goals = [g.Position(b, on_gpu[b]) for b in SIX]
+        seconds, result = fastest(lambda: ps.solve(skeleton, goals, device="cuda", restarts=restarts), 3)
+        some = result.pose[:base]
+        frames = ps.forward(skeleton, some)
+        good = np.all(
+            [np.linalg.norm(frames.position(b) - places[b][: len(some)], axis=1) <= 1.01e-4 for b in SIX], axis=0
+        )
+        note = f"agrees with its word: {(good == result.ok[:base]).mean():.6f}, limits held: {held(skeleton, some)}"
+        row(
+            f"human, six goals, {restarts} restarts",
+            "on the GPU",
+            count,
+            seconds,
+            good.mean(),
+            note + f", turns {result.outcome.iterations.mean():.1f}",
+        )
+    few = {b: p[: args.few // 5] for b, p in places.items()}
+    seconds, result = fastest(lambda: ps.solve(skeleton, [g.Position(b, few[b]) for b in SIX], restarts=10), 2)
+    row("human, six goals, 10 restarts", f"{os.cpu_count()} cores", args.few // 5, seconds, result.ok.mean())
+
+
+# ------------------------------------------------------------------------------------------------------------- HDM05
+
+
+def frames(args) -> None:
+    """Frames of HDM05, each solved on its own from the frame before it, at most ten iterations as seed 004 allows."""
+    work, actor, names, places, poses = load_take(args.data)
+    n = min(len(poses) - 1, args.count)
+    repeat = -(-args.count // n)
+    goals = [
+        g.Position(name, there(np.tile(places[1 : n + 1, k], (repeat, 1))[: args.count]), tolerance=np.inf)
+        for k, name in enumerate(names)
+    ]
+    begin = there(np.tile(poses[:n], (repeat, 1))[: args.count])
+    seconds, result = fastest(lambda: ps.solve(actor, goals, start=begin, device="cuda", max_iterations=MOST), 3)
+    off = marker_misses(actor, result.pose[:n], names, places[1 : n + 1])
+    here = [g.Position(name, places[1 : n + 1, k], tolerance=np.inf) for k, name in enumerate(names)]
+    cpu, reference = fastest(lambda: ps.solve(actor, here, start=poses[:n], max_iterations=MOST), 2)
+    same = marker_misses(actor, reference.pose, names, places[1 : n + 1])
+    note = f"markers off {off.mean() * 1e3:.2f} mm, limits held: {held(actor, result.pose[:n])}"
+    share = (off <= same + 1e-3).mean()  # frames whose markers are within a millimetre of the CPU's answer, or nearer
+    row(work, "on the GPU", args.count, seconds, share, f"{note}, turns {result.outcome.iterations.mean():.1f}")
+    note = f"markers off {same.mean() * 1e3:.2f} mm, iterations {reference.iterations.mean():.1f}"
+    row(work, f"{os.cpu_count()} cores", n, cpu, 1.0, note)
+
+
+MOST = 10
+
+
+def marker_misses(figure, poses, names, places) -> np.ndarray:
+    """Return how far the markers are from their places (t, m, 3), the mean of each frame [m]."""
+    at = ps.forward(figure, poses)
+    return np.mean([np.linalg.norm(at.position(name) - places[:, k], axis=1) for k, name in enumerate(names)], axis=0)
+
+
+def load_take(data: Path):
+    """Return a name, the figure, its markers, their places (t, m, 3) [m] and poses (t, n): HDM05, or made up."""
+    asf = data / "hdm05/HDM_dg.asf"
+    if asf.exists():
+        skeleton = ps.load(asf).skeleton
+        markers = markers_with_up(ps.load(data / "hdm05/HDM_dg_03-05_02_120.c3d").markers, skeleton.up)
+        actor = ps.calibrate(skeleton, markers)
+        tracked = ps.track(actor, markers)
+        sites = {site.name for site in actor.sites}
+        kept = [k for k, name in enumerate(markers.names) if base_name(name) in sites]
+        names = [base_name(markers.names[k]) for k in kept]
+        return f"HDM05 frame, {len(kept)} markers", actor, names, markers.positions[:, kept], tracked.motion.poses
+    skeleton = ps.figures.human()
+    names = [site.name for site in skeleton.sites][:41]
+    t = np.linspace(0.0, 40.0, 2000)[:, None]
+    rng = np.random.default_rng(3)
+    swing = 0.2 * (skeleton.upper - skeleton.lower).clip(max=2.0) * np.sin(t * rng.uniform(0.3, 2.0, skeleton.size))
+    poses = np.clip(skeleton.rest + swing, skeleton.lower, skeleton.upper)
+    at = ps.forward(skeleton, poses)
+    places = np.stack([at.position(name) for name in names], axis=1)
+    return "made-up take, human, 41 markers", skeleton, names, places, poses
+
+
+# ------------------------------------------------------------------------------------------------------- batch sizes
+
+
+def sizes(args) -> None:
+    """Time against batch size, Panda, 20 restarts: where the GPU overtakes the CPU."""
+    skeleton, targets = panda_problem(args.count)
+    print("| batch | CPU ms | GPU, from the host, ms | GPU, targets there, ms |")
+    print("| --- | --- | --- | --- |")
+    count = 1
+    while count <= args.count:
+        some = targets[:count]
+        cpu = np.nan
+        if count <= args.few * 5:
+            cpu, _ = fastest(lambda: ps.solve(skeleton, g.Pose("hand", some), restarts=20), 3)
+        host, _ = fastest(lambda: ps.solve(skeleton, g.Pose("hand", some), restarts=20, device="cuda"), 3)
+        array = there(some.astype(np.float32))
+        here, _ = fastest(lambda: ps.solve(skeleton, g.Pose("hand", array), restarts=20, device="cuda"), 5)
+        print(f"| {count} | {cpu * 1e3:.3g} | {host * 1e3:.3g} | {here * 1e3:.3g} |", flush=True)
+        count *= 10
+
+
+SECTIONS = {"panda": panda, "human": human, "frames": frames, "sizes": sizes}
+
+
+def main() -> None:
+    """Run the sections named on the command line, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], default=[])
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("POSABLE_DATA", BESIDE)))
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--few", type=int, default=20_000, help="problems that the CPU solves")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", ps.PosableWarning)
+    reason = missing()
+    if reason is not None:
+        raise SystemExit(f"no GPU: {reason}")
+    print(f"{gpu().name}; NumPy {np.__version__}; {os.cpu_count()} cores\n")
+    print("| work | where | problems | ms | a second | reached % | |\n| --- | --- | --- | --- | --- | --- | --- |")
+    for name in args.sections or SECTIONS:
+        SECTIONS[name](args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Batches of problems on a GPU."""

@@ -1,0 +1,289 @@
+"""An NVIDIA GPU as plain functions: compile C++ for it, keep numbers on it, start kernels.
+
+Everything goes through the driver's own interface (package cuda-bindings, which numba-cuda brings along), imported when
+a GPU is first asked for. Compiled code is kept beside that of the CPU, under a name made from its source.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+POINTER = ctypes.c_void_p
+
+
+class CudaError(RuntimeError):
+    """The driver or the compiler said no."""
+
+
+def missing() -> str | None:
+    """Return why there is no GPU to compute on, or None where there is one."""
+    try:
+        gpu()
+    except CudaError as error:
+        return str(error)
+    return None
+
+
+def checked(answer: tuple[Any, ...]) -> Any:
+    """Return what the driver returned beside its verdict; raises CudaError where that is an error."""
+    code, *rest = answer
+    if int(code) != 0:
+        raise CudaError(f"CUDA: {getattr(code, 'name', code)}")
+    return rest[0] if len(rest) == 1 else tuple(rest) or None
+
+
+@lru_cache(maxsize=1)
+def gpu() -> Gpu:
+    """Return the first GPU; raises CudaError with the reason where there is none."""
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        raise CudaError("the package cuda-bindings is not installed: pip install 'posable[gpu]'") from None
+    try:
+        checked(driver.cuInit(0))
+        count = checked(driver.cuDeviceGetCount())
+    except Exception as error:  # no library of the driver: its bindings raise errors of their own
+        raise CudaError(f"no driver for an NVIDIA GPU answers ({error})") from None
+    if count == 0:
+        raise CudaError("the driver finds no NVIDIA GPU")
+    return Gpu(driver)
+
+
+class Gpu:
+    """The first GPU of the machine, in its primary context, which CuPy, PyTorch and JAX use too."""
+
+    def __init__(self, driver: Any):
+        self.driver = driver
+        device = checked(driver.cuDeviceGet(0))
+        self.context = checked(driver.cuDevicePrimaryCtxRetain(device))
+        self.enter()
+        of = driver.CUdevice_attribute
+
+        def ask(what: Any) -> int:
+            return int(checked(driver.cuDeviceGetAttribute(what, device)))
+
+        self.processors = ask(of.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        major, minor = (
+            ask(of.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+            ask(of.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+        )
+        self.architecture = f"sm_{major}{minor}"
+        self.name = checked(driver.cuDeviceGetName(100, device)).split(b"\0")[0].decode()
+        pool = checked(driver.cuDeviceGetDefaultMemPool(device))  # memory that is given back is kept for the next call
+        keep = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        checked(driver.cuMemPoolSetAttribute(pool, keep, driver.cuuint64_t(1 << 34)))
+        self._modules: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        """Make this thread use the GPU."""
+        checked(self.driver.cuCtxSetCurrent(self.context))
+
+    def settle(self) -> None:
+        """Wait until all work on the GPU is done, whoever started it."""
+        checked(self.driver.cuCtxSynchronize())
+
+    def fetch(self, pointer: int, out: np.ndarray) -> np.ndarray:
+        """Copy memory of the GPU to the host."""
+        self.enter()
+        checked(self.driver.cuMemcpyDtoH(out.ctypes.data, pointer, out.nbytes))
+        return out
+
+    def free_memory(self) -> int:
+        """Return how many bytes are free."""
+        return int(checked(self.driver.cuMemGetInfo())[0])
+
+    def module(self, name: str, source: Callable[[], str], folder: Path) -> Module:
+        """Return the kernels of a C++ source, which is made and compiled once and kept in a folder under its name."""
+        with self._lock:
+            if name not in self._modules:
+                path = folder / f"{name}.{self.architecture}.cubin"
+                try:
+                    image = path.read_bytes()
+                except OSError:
+                    image = compiled(source(), self.architecture)
+                    scratch = path.with_suffix(f".{os.getpid()}.part")
+                    scratch.write_bytes(image)
+                    scratch.replace(path)
+                self._modules[name] = Module(self, image)
+            return self._modules[name]
+
+
+def compiled(source: str, architecture: str) -> bytes:
+    """Return the machine code of a CUDA C++ source."""
+    try:
+        from cuda.bindings import nvrtc
+
+        program = checked(nvrtc.nvrtcCreateProgram(source.encode(), b"posable.cu", 0, [], []))
+    except Exception as error:
+        raise CudaError(f"the CUDA compiler (NVRTC) does not answer: {error}") from None
+    options = [f"--gpu-architecture={architecture}".encode(), b"--fmad=true", b"-w"]
+    (code,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    if int(code) != 0:
+        log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
+        checked(nvrtc.nvrtcGetProgramLog(program, log))
+        raise CudaError(f"the CUDA compiler refuses the source: {log.decode()[:2000]}")
+    image = b" " * checked(nvrtc.nvrtcGetCUBINSize(program))
+    checked(nvrtc.nvrtcGetCUBIN(program, image))
+    checked(nvrtc.nvrtcDestroyProgram(program))
+    return image
+
+
+class Module:
+    """Compiled kernels."""
+
+    def __init__(self, on: Gpu, image: bytes):
+        self.gpu = on
+        self._image = np.frombuffer(image, dtype=np.uint8).copy()
+        self._module = checked(on.driver.cuModuleLoadData(self._image.ctypes.data))
+        self._kernels: dict[str, Any] = {}
+
+    def kernel(self, name: str) -> Any:
+        """Return a kernel by its name."""
+        if name not in self._kernels:
+            self._kernels[name] = checked(self.gpu.driver.cuModuleGetFunction(self._module, name.encode()))
+        return self._kernels[name]
+
+    def blocks(self, name: str, threads: int) -> int:
+        """Return how many blocks of a kernel the whole GPU holds at once."""
+        ask = self.gpu.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return max(1, int(checked(ask(self.kernel(name), threads, 0)))) * self.gpu.processors
+
+    def launch(self, name: str, blocks: int, threads: int, stream: Stream, *arguments: Any) -> None:
+        """Start a kernel; arguments are ctypes numbers, Buffers, or None for no pointer."""
+        values = [
+            POINTER(a.pointer if isinstance(a, Buffer) else 0) if a is None or isinstance(a, Buffer) else a
+            for a in arguments
+        ]
+        pointers = (POINTER * len(values))(*(ctypes.addressof(v) for v in values))
+        checked(
+            self.gpu.driver.cuLaunchKernel(
+                self.kernel(name), blocks, 1, 1, threads, 1, 1, 0, stream.handle, ctypes.addressof(pointers), 0
+            )
+        )
+
+
+class Stream:
+    """A line of work on the GPU: what is put on it runs in order, beside that of other streams."""
+
+    def __init__(self, on: Gpu):
+        self.gpu = on
+        self.handle = checked(on.driver.cuStreamCreate(1))
+
+    def wait(self) -> None:
+        """Wait until all of its work is done."""
+        checked(self.gpu.driver.cuStreamSynchronize(self.handle))
+
+    def event(self) -> Any:
+        """Return a mark of this moment in the line."""
+        out = checked(self.gpu.driver.cuEventCreate(0))
+        checked(self.gpu.driver.cuEventRecord(out, self.handle))
+        return out
+
+    def seconds_between(self, first: Any, last: Any) -> float:
+        """Return the GPU's own time between two marks [s]."""
+        checked(self.gpu.driver.cuEventSynchronize(last))
+        return float(checked(self.gpu.driver.cuEventElapsedTime(first, last))) * 1e-3
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.gpu.driver.cuStreamDestroy(self.handle)
+
+
+class Buffer:
+    """An array in the memory of the GPU. CuPy, PyTorch, JAX and Numba read it where it is."""
+
+    def __init__(self, stream: Stream, shape: tuple[int, ...], dtype: Any):
+        self.stream, self.shape, self.dtype = stream, tuple(int(s) for s in shape), np.dtype(dtype)
+        self.bytes = max(int(np.prod(self.shape)) * self.dtype.itemsize, 4)
+        self.owner: Buffer | None = self  # until there is something to free
+        try:
+            self.pointer = int(checked(stream.gpu.driver.cuMemAllocAsync(self.bytes, stream.handle)))
+        except CudaError as error:
+            raise CudaError(f"{error}: {self.bytes / 2**20:.0f} MiB do not fit on the GPU") from None
+        self.owner = None
+
+    def fill(self, word: int) -> Buffer:
+        """Set every 32 bits of it."""
+        driver = self.stream.gpu.driver
+        checked(driver.cuMemsetD32Async(self.pointer, word, self.bytes // 4, self.stream.handle))
+        return self
+
+    def take(self, values: np.ndarray) -> Buffer:
+        """Copy from the host, without waiting where the host's memory is pinned."""
+        copy = self.stream.gpu.driver.cuMemcpyHtoDAsync
+        checked(copy(self.pointer, values.ctypes.data, values.nbytes, self.stream.handle))
+        return self
+
+    def give(self, out: np.ndarray) -> np.ndarray:
+        """Copy to the host; it is there when the stream has been waited for."""
+        copy = self.stream.gpu.driver.cuMemcpyDtoHAsync
+        checked(copy(out.ctypes.data, self.pointer, out.nbytes, self.stream.handle))
+        return out
+
+    def numpy(self) -> np.ndarray:
+        """Return its numbers on the host."""
+        out = np.empty(self.shape, self.dtype)
+        self.stream.gpu.enter()
+        self.give(out)
+        self.stream.wait()
+        return out
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "version": 3,
+            "strides": None,
+            "stream": int(self.stream.handle) or None,
+        }
+
+    def part(self, first: int, last: int) -> Buffer:
+        """Return some of its rows, in the same memory."""
+        out = object.__new__(Buffer)
+        out.stream, out.shape, out.dtype = self.stream, (last - first, *self.shape[1:]), self.dtype
+        row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
+        out.bytes, out.pointer, out.owner = (last - first) * row, self.pointer + first * row, self
+        return out
+
+    def __del__(self) -> None:
+        if self.owner is None and not sys.is_finalizing():  # while Python ends, so does all that is on the GPU
+            self.stream.gpu.driver.cuMemFreeAsync(self.pointer, self.stream.handle)
+
+
+class Pinned:
+    """Memory of the host that the GPU copies from and to while both work; grows as needed, used again and again."""
+
+    def __init__(self, on: Gpu):
+        self.gpu, self.size, self._pointer = on, 0, None
+
+    def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return the memory as an array; what it held is lost."""
+        needed = max(int(np.prod(shape)) * np.dtype(dtype).itemsize, 4)
+        if needed > self.size:
+            self._free()
+            self._pointer = int(checked(self.gpu.driver.cuMemHostAlloc(needed, 0)))
+            self.size = needed
+        assert self._pointer is not None
+        raw: Any = (ctypes.c_char * needed).from_address(self._pointer)
+        return np.frombuffer(raw, dtype=dtype, count=int(np.prod(shape))).reshape(shape)
+
+    def _free(self) -> None:
+        if self._pointer is not None:
+            self.gpu.driver.cuMemFreeHost(self._pointer)
+            self._pointer = None
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self._free()
