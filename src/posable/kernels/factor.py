@@ -13,6 +13,8 @@ import math
 from .compiler import kernel, small
 from .fields import DEPTH, UP, VISIT
 
+ALONE = 6  # a dof with no more than these above it is eliminated by itself: its rows are too short to gain from more
+
 
 @kernel
 def damped_copy(order, hessian, fixed, damping, scale, factor, path):
@@ -36,8 +38,8 @@ def damped_copy(order, hessian, fixed, damping, scale, factor, path):
 def factorise(order, factor, fixed, floor):
     """Factor in place, H = L'L. Return -1, or the dof at which a pivot is not above `floor`.
 
-    A dof and the one right above it are eliminated together where nothing stands between them: the rows above both
-    are then read and written once for the two.
+    A dof deep in the tree and the one right above it are eliminated together where nothing stands between them: the
+    rows above both are then read and written once for the two.
     """
     visit = factor.shape[0] - 1
     while visit >= 0:
@@ -49,7 +51,7 @@ def factorise(order, factor, fixed, floor):
         if not take_root(factor, i, depth, floor):
             return i
         j = order.rows[i, UP]
-        if visit >= 0 and order.rows[visit, VISIT] == j and fixed[j] == 0.0:
+        if depth > ALONE and visit >= 0 and order.rows[visit, VISIT] == j and fixed[j] == 0.0:
             visit -= 1
             x = factor[i, depth - 1]
             for k in range(depth):
