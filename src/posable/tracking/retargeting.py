@@ -41,7 +41,7 @@ BONES = (
     ("hip", "knee", 0.1), ("knee", "ankle", 0.1), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
     ("wrist", "hand", 0.05),
 )  # fmt: skip
-PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 300.0, 60.0
+PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 600.0, 60.0
 TOUCH_PASSES = 2  # what a hand touches moves a little when the hand goes there
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)

@@ -18,14 +18,14 @@ from posable.tracking.gaps import blend_weight, runs
 NEAR = {  # leg lengths within which a hand touches a bone
     ("hip.L", "hip.R"): 0.24, ("shoulder.L", "shoulder.R"): 0.17, ("pelvis", "chest"): 0.22, ("neck", "head"): 0.24,
 }  # fmt: skip
-LIMB_BONES = {("hip", "knee"): 0.16, ("knee", "ankle"): 0.16}
+LIMB_BONES = {("hip", "knee"): 0.14, ("knee", "ankle"): 0.14}
 ARM_BONES = {("shoulder", "elbow"): 0.14, ("elbow", "wrist"): 0.14}
 HANDS = 0.17  # leg lengths between hands that touch
 SLIDING = 0.25  # leg lengths a second, along a bone and away from it, below which a hand rests on it
 STILL = 0.08  # leg lengths a second below which a hand is still in the world
 BODY_MOVES = 0.04  # leg lengths that a shoulder moves while its hand is held by a thing
 LOW = 0.2  # leg lengths above the lowest foot within which a still hand is on the ground
-WINDOW, SHORTEST, LONG, BREAK, RAMP = 0.05, 0.10, 0.25, 0.06, 0.15  # [s]: of speeds, touches, rests, breaks, their ends
+WINDOW, SHORTEST, LONG, BREAK, RAMP = 0.05, 0.20, 0.25, 0.06, 0.15  # [s]: of speeds, touches, rests, breaks, their ends
 
 
 class Touch(NamedTuple):
