@@ -42,6 +42,8 @@ BONES = (
     ("wrist", "hand", 0.05),
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 600.0, 60.0
+STEPS, GAIN = 8, 1e-4  # of the optimisation over all frames: its targets are no finer
+TOUCH_STEPS = 4  # of those in which hands go where they touch
 TOUCH_PASSES = 2  # what a hand touches moves a little when the hand goes there
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
@@ -256,13 +258,17 @@ class _Job:
             held = Contacts(standing.points, standing.standing[first:end], standing.places[first:end])
             locks = self.contacts(poses, held)
             places = locks.places
-            poses = smooth_goals(self._locked(goals, locks), poses, self.motion.fps, max(seconds, 1e-3), threads=1)
+            poses = self._smooth(self._locked(goals, locks), poses, seconds)
             for _ in range(TOUCH_PASSES if mine else 0):
                 problem = self._locked(goals, locks, self._touch_goals(mine, poses, first, end))
-                poses = smooth_goals(problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1)
+                poses = self._smooth(problem, poses, seconds, TOUCH_STEPS)
         elif seconds > 0.0 and len(poses) > 2:
-            poses = smooth_goals(problem, poses, self.motion.fps, seconds, threads=1)
+            poses = self._smooth(problem, poses, seconds)
         return poses, places
+
+    def _smooth(self, problem: Problem, poses: np.ndarray, seconds: float, steps: int = STEPS) -> np.ndarray:
+        seconds = max(seconds, 1e-3)
+        return smooth_goals(problem, poses, self.motion.fps, seconds, threads=1, steps=steps, gain=GAIN)
 
     def _start(self, goals: list[Goal]) -> np.ndarray:
         """Return the rest pose (1, n) with its root where the first frame wants it."""

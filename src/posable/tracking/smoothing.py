@@ -21,7 +21,7 @@ from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.gaps import blend_weight
 from posable.tracking.reporting import smooth_page
-from posable.tracking.whole import Whole
+from posable.tracking.whole import GAIN, STEPS, Whole
 
 WINDOW = 256  # frames whose answer is kept
 MARGIN = 32  # frames beyond it on either side, at least
@@ -182,7 +182,15 @@ def _smooth_clip(
 
 
 def smooth_goals(
-    problem: Problem, poses: np.ndarray, fps: float, seconds: float, *, limits: bool = True, threads: int | None = None
+    problem: Problem,
+    poses: np.ndarray,
+    fps: float,
+    seconds: float,
+    *,
+    limits: bool = True,
+    threads: int | None = None,
+    steps: int = STEPS,
+    gain: float = GAIN,
 ) -> np.ndarray:
     """Return poses (T, n) smoothed against a problem whose targets (T, ...) are one frame's each."""
     skeleton = problem.skeleton
@@ -195,7 +203,7 @@ def smooth_goals(
         data = problem.data if problem.data.shape[0] == 1 else problem.data[first:last]
         return Whole(problem, data, scales, _NONE, _NONE, pull, poses[first:last], stiffness, *box_of(skeleton, limits))
 
-    return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None)
+    return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, steps, gain)
 
 
 def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -206,7 +214,9 @@ def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-def smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progress, stop) -> np.ndarray:
+def smooth_windows(
+    skeleton, poses, window, fps, seconds, limits, threads, progress, stop, steps=STEPS, gain=GAIN
+) -> np.ndarray:
     """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them."""
     total = len(poses)
     margin = max(MARGIN, int(np.ceil(2.0 * seconds * fps)))
@@ -214,7 +224,7 @@ def smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progr
 
     def work(i: int) -> np.ndarray:
         first, _, _, last = parts[i]
-        return window(first, last).solve(poses[first:last])
+        return window(first, last).solve(poses[first:last], steps, gain)
 
     sizes = [end - begin for _, begin, end, _ in parts]
     done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="smoothing")

@@ -9,13 +9,13 @@ as its frames are many. Bounds at which the gradient pushes outward are held, an
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from posable.kernels.compiler import entry
 from posable.kernels.fields import DEPTH, UP, Springs
 from posable.kernels.gather import clear_hessian, derivatives, energy_at
 from posable.kernels.kinematics import workspace
 from posable.problem import Problem
+from posable.tracking.banded import solve_banded
 from posable.tracking.walking import set_targets
 
 STEPS = 12
@@ -76,8 +76,8 @@ class Whole:
         bends = np.diff(poses, n=2, axis=0)
         return float(energies.sum() + 0.5 * (bends**2 @ self.stiffness).sum())
 
-    def solve(self, poses: np.ndarray, steps: int = STEPS) -> np.ndarray:
-        """Return the poses (T, n) of the least energy, starting from `poses`."""
+    def solve(self, poses: np.ndarray, steps: int = STEPS, gain: float = GAIN) -> np.ndarray:
+        """Return the poses (T, n) of the least energy from `poses`; a step that gains less than `gain` is the last."""
         t, n = poses.shape
         poses = np.clip(poses, self.lower, self.upper)
         slopes = np.empty((t, n))
@@ -108,7 +108,7 @@ class Whole:
             if not after < energy:
                 break
             poses = trial
-            if energy - after < GAIN * energy:
+            if energy - after < gain * energy:
                 break
         return poses
 
@@ -146,8 +146,4 @@ class Whole:
             matrix[before, k] = 0.0
         matrix[held, 0] = 1.0
         right = np.where(free, -gradient, 0.0)
-        try:
-            factor = cholesky_banded(matrix.T, overwrite_ab=True, lower=True, check_finite=False)
-        except LinAlgError:
-            return None
-        return cho_solve_banded((factor, True), right, overwrite_b=True, check_finite=False)
+        return right if solve_banded(matrix, right) else None
