@@ -290,6 +290,8 @@ def test_a_take_is_loaded_played_scrubbed_keyed_and_exported(bench, tmp_path):
     bench.page.wait_for_timeout(1500)
     bench.shot("time")
     bench.tab("Files")
+    bench.choose("Format", "bvh")
+    bench.page.wait_for_timeout(THROTTLED)
     with bench.page.expect_download() as waiting:
         bench.page.get_by_role("button", name="Download").click()
     waiting.value.save_as(tmp_path / "back.bvh")
