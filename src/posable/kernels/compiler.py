@@ -102,7 +102,7 @@ def _compile(function: Callable[..., Any], *, entered: bool = False) -> Any:
     from .linking import EntryCompiler, KernelCompiler
 
     _watch()
-    options = OPTIONS | {"forceinline": function in _small}
+    options: dict[str, Any] = OPTIONS | {"forceinline": function in _small}
     if not entered:
         return _as_kernel(numba.njit(pipeline_class=KernelCompiler, **options, **UNWRAPPED)(function))
     before = getattr(config, "CACHE_DIR")  # noqa: B009
@@ -207,7 +207,7 @@ def _watch() -> None:
             source = event.data["dispatcher"].py_func.__module__ or ""
             if not self.told and source.startswith(PACKAGE + ".") and not os.environ.get("POSABLE_QUIET"):
                 self.told = True
-                print("posable: compiling the engine for this machine, once (about a minute) ...", file=sys.stderr)
+                print("posable: compiling the engine for this machine, once (less than a minute) ...", file=sys.stderr)
 
         def on_end(self, event: Any) -> None:
             pass
