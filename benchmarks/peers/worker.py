@@ -13,6 +13,8 @@ import os
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -53,12 +55,17 @@ class Task:
                 path, chain=read_urdf(told["urdf"]), targets=kept["targets"], start=kept["start"], root=root, **told
             )
 
+    def met(self, errors: Iterable[np.ndarray]) -> bool:
+        """Return whether the errors (6,) of the frames, position before rotation, are where iterations stop."""
+        turned = ALIGNED if self.kind == "pose" else np.inf
+        return all(np.linalg.norm(e[:3]) <= CLOSE and np.linalg.norm(e[3:]) <= turned for e in errors)
+
     def random_joints(self, rng: np.random.Generator) -> np.ndarray:
         """Return joint values (n,) inside the limits, within two turns where they are wider."""
         return rng.uniform(np.maximum(self.chain.lower, -2 * np.pi), np.minimum(self.chain.upper, 2 * np.pi))
 
 
-class Peer:
+class Peer(ABC):
     """What an adapter derives from. Its `solve` is timed, and `begin` for a restart."""
 
     packages: tuple[str, ...] = ()  # whose versions are told
@@ -67,17 +74,17 @@ class Peer:
     def __init__(self, task: Task) -> None:
         self.task = task
 
+    @abstractmethod
     def begin(self, joints: np.ndarray, root: np.ndarray | None):
         """Return a pose of the peer's own for joints (n,) and root (4, 4)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def solve(self, targets: np.ndarray, start):
         """Return a pose of the peer's own for targets (F, 4, 4), and whether the peer thinks that it is there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, pose) -> tuple[np.ndarray, np.ndarray | None]:
         """Return joints (n,) and root (4, 4) or None of a pose of the peer's own."""
-        raise NotImplementedError
 
 
 def load_peer(name: str) -> type[Peer]:

@@ -3,7 +3,7 @@
 import mink
 import mujoco
 import numpy as np
-from worker import ALIGNED, CLOSE, Peer
+from worker import Peer
 
 
 class Adapter(Peer):
@@ -51,13 +51,7 @@ class Adapter(Peer):
         return configuration.q.copy(), self.there(configuration)
 
     def there(self, configuration) -> bool:
-        for task in self.tasks:
-            error = task.compute_error(configuration)
-            if np.linalg.norm(error[:3]) > CLOSE:
-                return False
-            if self.task.kind == "pose" and np.linalg.norm(error[3:]) > ALIGNED:
-                return False
-        return True
+        return self.task.met(task.compute_error(configuration) for task in self.tasks)
 
     def answer(self, pose):
         root = None

@@ -5,7 +5,7 @@ import pink
 import pinocchio as pin
 from pink.limits import ConfigurationLimit
 from pink.tasks import FrameTask
-from worker import ALIGNED, CLOSE, Peer
+from worker import Peer
 
 
 class Adapter(Peer):
@@ -51,13 +51,7 @@ class Adapter(Peer):
         return configuration.q, self.there(configuration)
 
     def there(self, configuration) -> bool:
-        for task in self.tasks:
-            error = task.compute_error(configuration)
-            if np.linalg.norm(error[:3]) > CLOSE:
-                return False
-            if self.task.kind == "pose" and np.linalg.norm(error[3:]) > ALIGNED:
-                return False
-        return True
+        return self.task.met(task.compute_error(configuration) for task in self.tasks)
 
     def answer(self, pose):
         root = None if self.task.root is None else pin.XYZQUATToSE3(pose[:7]).homogeneous

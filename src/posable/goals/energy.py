@@ -6,6 +6,7 @@ weight matrix over residuals of different kinds (stacked.py).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from posable.kernels.springs import CROSS_SPRING, MODEL_SPRING
 STEP = 1e-4  # [m, 1] of a difference: its square times a curvature of 1 is far above the rounding of energies near 1
 
 
-class VectorEnergy:
+class VectorEnergy(ABC):
     """An energy of k vectors of a figure: (body, vector in the body's axes [m, 1], 1 for a point, 0 for a direction).
 
     `rows` are the data of the springs that measure it, where it has any: they hold its targets, also those of a batch.
@@ -50,13 +51,13 @@ class VectorEnergy:
                 out.append(Spring(CROSS_SPRING, out[i].body, data, self.tolerance, name, out[j].body))
         return [*self.measured, *out]
 
+    @abstractmethod
     def value(self, vectors: np.ndarray, rows: np.ndarray) -> float:
         """Return the energy of vectors (k, 3) in the world."""
-        raise NotImplementedError
 
+    @abstractmethod
     def model(self, vectors: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3)."""
-        raise NotImplementedError
 
     def error(self, vectors: np.ndarray) -> float | None:
         """Return how far it is from its goal; None where springs of their own measure that."""

@@ -45,7 +45,7 @@ ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
 
 
 class GpuOutcome(Outcome):
-    """An outcome whose numbers stay on the GPU until somebody asks for them."""
+    """An outcome whose numbers stay on the GPU until somebody asks for them: properties where an Outcome has arrays."""
 
     __slots__ = ("__dict__", "answers")
 

@@ -313,19 +313,25 @@ def put_range(w, count, low, high, tag_low, tag_high):
 @kernel
 def pick_swivel(w, count, wanted):
     """Return the swivel angle of the ranges nearest to the wanted one; for NaN, the middle of the widest range."""
+    return nearest_in_ranges(w, SPANS, 4, count, wanted)
+
+
+@kernel
+def nearest_in_ranges(w, first, stride, count, wanted):
+    """Return the angle of ranges, (low, high) at w[first + stride r], nearest to a wanted one; for NaN as above."""
     best, choice = -math.inf, 0.0
     for r in range(count):
-        low, high = w[SPANS + 4 * r], w[SPANS + 4 * r + 1]
+        low, high = w[first + stride * r], w[first + stride * r + 1]
         if math.isnan(wanted):
-            score, phi = high - low, 0.5 * (low + high)
+            score, angle = high - low, 0.5 * (low + high)
         else:
             after = wanted - low - 2.0 * math.pi * math.floor((wanted - low) / (2.0 * math.pi))
             if after <= high - low:
-                score, phi = 0.0, wanted
+                score, angle = 0.0, wanted
             elif after - (high - low) < 2.0 * math.pi - after:
-                score, phi = (high - low) - after, high
+                score, angle = (high - low) - after, high
             else:
-                score, phi = after - 2.0 * math.pi, low
+                score, angle = after - 2.0 * math.pi, low
         if score > best:
-            best, choice = score, phi
+            best, choice = score, angle
     return choice

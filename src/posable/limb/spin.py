@@ -12,6 +12,7 @@ import math
 from posable.kernels.compiler import entry, kernel
 
 from .circle import EXTRA, TOO_FAR, TOO_NEAR
+from .ranges import nearest_in_ranges
 
 HEIGHTS, POINTS = 1, 2  # what is wanted of the last joint: to be far along a direction, or near to a point
 
@@ -127,21 +128,7 @@ def spin_at(count, share, w):
 @kernel
 def spin_near(count, wanted, w):
     """Return the spin within reach nearest to a wanted one; for NaN, the middle of the widest range."""
-    best, choice = -math.inf, 0.0
-    for r in range(count):
-        low, high = w[OPEN + 2 * r], w[OPEN + 2 * r + 1]
-        if math.isnan(wanted):
-            score, psi = high - low, 0.5 * (low + high)
-        else:
-            after = wanted - low - 2.0 * math.pi * math.floor((wanted - low) / (2.0 * math.pi))
-            if after <= high - low:
-                return wanted
-            before = after - (high - low) < 2.0 * math.pi - after
-            score = (high - low) - after if before else after - 2.0 * math.pi
-            psi = high if before else low
-        if score > best:
-            best, choice = score, psi
-    return choice
+    return nearest_in_ranges(w, OPEN, 2, count, wanted)
 
 
 @kernel

@@ -61,8 +61,8 @@ def run(jobs: Sequence[Job], *, workers: int, memory: float | None) -> Generator
                 if worker.job is None and waiting:
                     worker.begin(waiting.popleft())
             busy = {worker.pipe: worker for worker in crew if worker.job}
-            for pipe in connection.wait(list(busy)):
-                worker = busy[pipe]  # type: ignore[index]
+            ready = connection.wait(list(busy))
+            for worker in [worker for pipe, worker in busy.items() if pipe in ready]:
                 job: Any = worker.job
                 try:
                     outcome = worker.answer()
