@@ -125,6 +125,8 @@ def interpolate(skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, seconds:
     before = np.clip(np.searchsorted(times, seconds, side="right") - 1, 0, len(times) - 2)
     share = np.clip((seconds - times[before]) / (times[before + 1] - times[before]), 0.0, 1.0)[:, None]
     start, end = poses[before], poses[before + 1]
+    if not np.any((share > 0.0) & (share < 1.0)):  # given poses alone: nothing lies between
+        return np.where(share == 1.0, end, start)
     result = start + share * (end - start)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
         if turns_freely(joint.motion) and len(seconds):

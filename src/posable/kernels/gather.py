@@ -133,6 +133,24 @@ def derivatives(figure, order, springs, theta, ws, exact):
         add_couplings(figure, order, springs, theta, ws, exact)
 
 
+@kernel
+def gradient_at(figure, order, springs, theta, ws):
+    """Write the gradient alone at a pose whose bodies are placed: for methods that never look at the Hessian."""
+    clear_bodies(ws)
+    if add_springs(figure, springs, ws, 0.0):
+        gather(figure, order, springs, theta, ws, 0.0)
+        add_couplings(figure, order, springs, theta, ws, 0.0)
+        return
+    for b in range(figure.body.shape[0] - 1, 0, -1):
+        parent = figure.body[b, PARENT]
+        for k in range(6):
+            ws.wrench[parent, k] += ws.wrench[b, k]
+    for i in range(theta.shape[0]):
+        g, t = ws.wrench[figure.dof[i, BODY]], ws.twist[i]
+        carried = t[0] * g[0] + t[1] * g[1] + t[2] * g[2] + t[3] * g[3] + t[4] * g[4] + t[5] * g[5]
+        ws.gradient[i] = carried + springs.pull[i] * (theta[i] - springs.home[i])
+
+
 @entry
 def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, errors):
     """Return the energy at theta (n,); write gradient (n,), dense symmetric Hessian (n, n) and errors (g,)."""

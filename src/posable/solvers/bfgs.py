@@ -15,7 +15,7 @@ from posable.solvers.descent import (
     TAU,
     DescentSolver,
     accept,
-    differentiate,
+    first_derivatives,
     line_search,
     started_elsewhere,
     write_trace,
@@ -104,7 +104,7 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, li
     model, factor, vectors = memory[:n], memory[n : 2 * n], memory[2 * n :]
     fixed, direction, old_pose, old_gradient, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
     before = state[ENERGY]
-    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
     if started_elsewhere(state):
         state[TAU] = -1.0
     if state[TAU] >= 0.0:

@@ -9,7 +9,7 @@ import numpy as np
 
 from posable.errors import SolverError
 from posable.kernels.compiler import kernel
-from posable.kernels.gather import clear_hessian, derivatives, energy_at
+from posable.kernels.gather import clear_hessian, derivatives, energy_at, gradient_at
 from posable.kernels.kinematics import forward
 from posable.kernels.stepping import active_bounds, armijo, recentre_all, record
 from posable.problem import Problem
@@ -42,6 +42,15 @@ def differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits
     if limits[COUPLED] != 0.0:
         clear_hessian(ws)
     derivatives(figure, order, springs, theta, ws, exact)
+    return active_bounds(theta, ws.gradient, lower, upper, fixed)
+
+
+@kernel
+def first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits):
+    """Write gradient and active bounds at a placed pose, and no Hessian; return the largest free gradient."""
+    if limits[COUPLED] != 0.0:
+        clear_hessian(ws)
+    gradient_at(figure, order, springs, theta, ws)
     return active_bounds(theta, ws.gradient, lower, upper, fixed)
 
 

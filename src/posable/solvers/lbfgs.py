@@ -16,7 +16,7 @@ from posable.solvers.descent import (
     TAU,
     DescentSolver,
     accept,
-    differentiate,
+    first_derivatives,
     line_search,
     started_elsewhere,
     write_trace,
@@ -86,7 +86,7 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, l
     pairs, vectors = memory[: 2 * most], memory[2 * most : 2 * most + 4]
     fixed, direction, old_pose, old_gradient = vectors[0, :n], vectors[1, :n], vectors[2, :n], vectors[3, :n]
     before = state[ENERGY]
-    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
     if started_elsewhere(state):
         state[TAU] = -1.0
     if state[TAU] >= 0.0:

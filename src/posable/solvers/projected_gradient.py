@@ -17,7 +17,7 @@ from posable.solvers.descent import (
     TAU,
     DescentSolver,
     accept,
-    differentiate,
+    first_derivatives,
     line_search,
     started_elsewhere,
     write_trace,
@@ -59,7 +59,7 @@ def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vec
     n = theta.shape[0]
     fixed, direction = vectors[0], vectors[1]
     before = state[ENERGY]
-    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
     square = 0.0
     for i in range(n):
         direction[i] = -ws.gradient[i]
@@ -128,11 +128,11 @@ def projected_gradient_batch(
 class ProjectedGradient(DescentSolver):
     """The projected gradient: theta <- P(theta - tau grad E), tau by projected back-tracking; seed 000 (27), (34)-(40).
 
-    first_step: where the search for tau starts: "one", as in seed 000; "previous", from the last one; "spectral",
-    from the curvature along the last step (Barzilai and Borwein), which is much faster.
+    first_step: where the search for tau starts: "spectral", from the curvature along the last step (Barzilai and
+    Borwein), much the fastest; "previous", from the last tau; "one", as seed 000 prints it.
     """
 
-    first_step: str = "one"
+    first_step: str = "spectral"
 
     name: ClassVar[str] = "projected-gradient"
     summary: ClassVar[str] = "projected gradient with projected Armijo back-tracking"
