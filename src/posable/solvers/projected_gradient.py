@@ -35,6 +35,8 @@ from posable.solvers.looping import (
 from posable.solvers.solver import register
 
 ONE, PREVIOUS, SPECTRAL = 0.0, 1.0, 2.0
+AGREEMENT = 0.5  # of the two inverse curvatures, shorter over longer: below it the shorter one is taken
+LONGEST = 1e6
 FIRST_STEPS = {"one": ONE, "previous": PREVIOUS, "spectral": SPECTRAL}
 
 
@@ -45,12 +47,17 @@ def first_length(theta, ws, vectors, state, limits):
         return 1.0
     if limits[OWN_OPTIONS] == PREVIOUS:
         return state[TAU] / limits[BETA]
-    ss, sy = 0.0, 0.0  # Barzilai and Borwein: the inverse curvature along the last step
+    ss, sy, yy = 0.0, 0.0, 0.0
     for i in range(theta.shape[0]):
         s, y = theta[i] - vectors[2, i], ws.gradient[i] - vectors[3, i]
         ss += s * s
         sy += s * y
-    return min(ss / sy, 1e6) if sy > 1e-300 else 1.0
+        yy += y * y
+    if not sy > 1e-300:
+        return 1.0
+    # Barzilai and Borwein's two inverse curvatures along the last step. Where they disagree the step mixed stiff and
+    # soft directions, and the longer one would be refused (Zhou, Gao and Dai).
+    return sy / yy if sy * sy < AGREEMENT * ss * yy else min(ss / sy, LONGEST)
 
 
 @kernel
