@@ -365,7 +365,7 @@ def seed000(data: Path, plot: str | None = None, blender: str | None = None) -> 
     reference, goals = protocol_000(data)
     solvers = {
         "transpose": ps.solvers.get("transpose")(step=0.005 / UNIT_000**2),
-        "as printed": ps.solvers.get("projected-gradient")(first_step="one"),
+        "as printed": ps.solvers.get("projected-gradient")(first_step="one", kicks=0),
         "projected-gradient": "projected-gradient",
         "newton": "newton",
     }

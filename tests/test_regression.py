@@ -42,7 +42,7 @@ WORSENED = [
     ("trust-region", "human", {"radius": 0.02}),
     ("bfgs", "limb", {"alpha": 0.49}),
     ("lbfgs", "tree", {"memory_size": 2}),
-    ("projected-gradient", "planar_arm", {"beta": 0.9}),
+    ("projected-gradient", "planar_arm", {"first_step": "one"}),
     ("projected-cg", "spider", {"curvature": False}),
     ("transpose", "limb", {"step": 0.02}),
     ("pseudoinverse", "human", {"max_step": 0.05}),

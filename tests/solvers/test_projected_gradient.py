@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import posable as ps
 from posable.errors import SolverError
 from posable.problem import Problem
 
@@ -23,6 +24,25 @@ def test_one_step_is_the_seeds(lab):
     np.testing.assert_allclose(pose, trial, atol=1e-12)
 
 
+def test_one_step_with_every_kind_of_force(lab):
+    """The gradient that it takes without a Hessian is the problem's: on bodies, between them, on the centre of mass."""
+    human = ps.figures.human()
+    goals = [
+        ps.goals.Position("hand.L", (0.4, 0.3, 1.5)),
+        ps.goals.CenterOfMass((0.05, 0.0, 0.9)),
+        ps.goals.Distance("hand.L", "hand.R", 0.2),
+        ps.goals.Posture(human.rest, weight=0.1),
+    ]
+    for kept in (goals[:1], goals[:1] + goals[3:], goals):
+        problem = Problem(human, kept)
+        start = np.clip(human.rest + 0.1, human.lower, human.upper)
+        pose = lab.solve(human, kept, start=start, solver="projected-gradient", max_iterations=1).pose
+        moved = (pose != start) & (pose != human.lower) & (pose != human.upper)
+        tau = (start - pose)[moved] / problem.gradient(start)[moved]
+        assert moved.sum() > 10
+        np.testing.assert_allclose(tau, tau[0], rtol=1e-9)
+
+
 def test_the_spectral_step_is_faster(lab):
     skeleton, goals = lab.reachable("limb", 20, seed=2)
     counts = {}
@@ -34,7 +54,19 @@ def test_the_spectral_step_is_faster(lab):
     assert counts["spectral"] < 0.5 * counts["one"]
 
 
-@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"beta": 1.0}, {"alpha": 0.6}, {"first_step": "two"}])
+def test_a_kick_frees_a_straight_arm_from_its_limit(lab):
+    arm = ps.figures.planar_arm((0.3, 0.3, 0.3), limits=[(-3.0, 3.0), (0.0, 2.5), (0.0, 2.5)])
+    goal = ps.goals.Position("tip", (0.5, 0.0, 0.0))
+    caught, freed = (
+        ps.solve(arm, goal, start=np.zeros(3), solver=lab.get("projected-gradient")(kicks=kicks)) for kicks in (0, 1)
+    )
+    assert caught.errors["tip"] > 0.3
+    assert np.linalg.norm(ps.forward(arm, freed.pose).position("tip") - goal.target) < 1e-4
+
+
+@pytest.mark.parametrize(
+    "options", [{"alpha": 0.0}, {"beta": 1.0}, {"alpha": 0.6}, {"first_step": "two"}, {"kicks": -1}]
+)
 def test_it_refuses_wrong_options(lab, options):
-    with pytest.raises(SolverError, match=r"alpha|beta|first_step"):
+    with pytest.raises(SolverError, match=r"alpha|beta|first_step|kicks"):
         lab.get("projected-gradient")(**options)

@@ -1,19 +1,22 @@
-"""Projected gradient with the projected Armijo search of seed 000: slow, simple, and it never fails to improve."""
+"""Projected gradient with the projected Armijo search of seed 000: simple, and it never makes things worse."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from posable.errors import SolverError
 from posable.kernels.compiler import entry, kernel
 from posable.kernels.fields import Springs
 from posable.kernels.gather import energy_at
 from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING
+from posable.kernels.stepping import RUNNING, leave_bounds
 from posable.solvers.descent import (
     BETA,
     OWN_OPTIONS,
+    OWN_STATE,
     TAU,
     DescentSolver,
     accept,
@@ -24,7 +27,9 @@ from posable.solvers.descent import (
 )
 from posable.solvers.looping import (
     ENERGY,
+    EVALUATIONS,
     GO_ON,
+    ITERATIONS,
     PIECE,
     STATIONARY_GAIN,
     after_step,
@@ -34,6 +39,12 @@ from posable.solvers.looping import (
 )
 from posable.solvers.solver import register
 
+# A column of the limits and two of the state, after those of descent.py
+KICKS = OWN_OPTIONS + 1
+SEEN_ENERGY, KICKED = OWN_STATE, OWN_STATE + 1
+
+WINDOW = 200.0  # steps between two looks at what they won
+LITTLE = 0.9  # of the energy then: where more is left, the figure is caught
 ONE, PREVIOUS, SPECTRAL = 0.0, 1.0, 2.0
 AGREEMENT = 0.5  # of the two inverse curvatures, shorter over longer: below it the shorter one is taken
 LONGEST = 1e6
@@ -90,12 +101,34 @@ def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vec
 
 
 @kernel
+def leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved):
+    """Bend a figure that is caught on its limits away from them, in place; return whether it was caught.
+
+    It is caught where no step is left, or where the steps since the last look, WINDOW of them, won next to nothing.
+    """
+    if moved and state[ITERATIONS] % WINDOW != 0.0:
+        return False
+    caught = not moved or state[ENERGY] > LITTLE * state[SEEN_ENERGY]
+    state[SEEN_ENERGY] = state[ENERGY]
+    if not caught or state[KICKED] >= limits[KICKS]:
+        return False
+    if not leave_bounds(theta, lower, upper, theta):
+        return False
+    state[KICKED] += 1.0
+    state[EVALUATIONS] += 1.0
+    state[TAU] = 0.0
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    state[SEEN_ENERGY] = state[ENERGY]
+    return True
+
+
+@kernel
 def projected_gradient_loop(
     figure, order, springs, tolerances, lower, upper, theta, start, ws, vectors, state, limits, trace
 ):
     """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
     if begin(figure, springs, lower, upper, theta, ws, state):
-        state[TAU] = 0.0
+        state[TAU], state[KICKED], state[SEEN_ENERGY] = 0.0, 0.0, np.inf
     left = limits[PIECE]
     while True:
         code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
@@ -103,7 +136,9 @@ def projected_gradient_loop(
             return code
         left -= 1.0
         moved = projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace)
-        if not moved:
+        if leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved):
+            moved = True
+        elif not moved:
             energy_at(figure, springs, theta, ws)
         code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
         if code != GO_ON:
@@ -136,10 +171,12 @@ class ProjectedGradient(DescentSolver):
     """The projected gradient: theta <- P(theta - tau grad E), tau by projected back-tracking; seed 000 (27), (34)-(40).
 
     first_step: where the search for tau starts: "spectral", from the curvature along the last step (Barzilai and
-    Borwein), much the fastest; "previous", from the last tau; "one", as seed 000 prints it.
+    Borwein), much the fastest; "previous", from the last tau; "one", as seed 000 prints it. kicks: how often a figure
+    that is caught on its limits (a straight knee) is bent away from them; the best pose is kept. 0: as in seed 000.
     """
 
     first_step: str = "spectral"
+    kicks: int = 2
 
     name: ClassVar[str] = "projected-gradient"
     summary: ClassVar[str] = "projected gradient with projected Armijo back-tracking"
@@ -151,7 +188,9 @@ class ProjectedGradient(DescentSolver):
         if self.first_step not in FIRST_STEPS:
             expected = ", ".join(map(repr, FIRST_STEPS))
             raise SolverError("projected-gradient: first_step", expected=expected, got=repr(self.first_step))
+        if not self.kicks >= 0:
+            raise SolverError("projected-gradient: kicks", expected="zero or more", got=repr(self.kicks))
 
     def options(self) -> tuple[float, ...]:
-        """Return where the search starts."""
-        return (FIRST_STEPS[self.first_step],)
+        """Return where the search starts, and how many kicks there are."""
+        return (FIRST_STEPS[self.first_step], self.kicks)
