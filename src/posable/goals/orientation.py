@@ -18,7 +18,11 @@ def rotations(value: Any, what: str) -> np.ndarray:
     """Return rotations given by SciPy (one or a stack) or as matrices (..., 3, 3), checked."""
     if hasattr(value, "as_matrix"):
         value = value.as_matrix()
-    out = numbers(value, (3, 3), what)
+    return checked_rotations(numbers(value, (3, 3), what), what)
+
+
+def checked_rotations(out: np.ndarray, what: str) -> np.ndarray:
+    """Return finite matrices (..., 3, 3) where they are rotations; raises GoalError."""
     if out.ndim == 2 and _is_rotation(*out.ravel().tolist()):  # the common case, without array machinery
         return out
     gap = np.abs(np.swapaxes(out, -1, -2) @ out - np.eye(3)).max(initial=0.0)

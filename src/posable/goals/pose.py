@@ -19,7 +19,7 @@ from posable.goals.goal import (
     set_weight,
     weight_matrix,
 )
-from posable.goals.orientation import orientation_spring, rotations
+from posable.goals.orientation import checked_rotations, orientation_spring
 from posable.goals.remote import remote_target
 from posable.kernels.fields import ALONG, AT
 from posable.kernels.springs import POINT_SPRING
@@ -135,4 +135,4 @@ def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     if hasattr(target, "as_matrix"):
         target = target.as_matrix()
     matrices = numbers(target, (4, 4), what)
-    return matrices[..., :3, 3].copy(), rotations(matrices[..., :3, :3], what)
+    return matrices[..., :3, 3], checked_rotations(matrices[..., :3, :3], what)
