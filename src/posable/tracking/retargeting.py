@@ -20,7 +20,7 @@ from posable.goals.goal import Goal
 from posable.kernels.fields import OFF, ROBUST, WEIGHT
 from posable.kernels.joints import SLIDE
 from posable.kinematics import Frames, forward
-from posable.motion import Motion
+from posable.motion import Floats, Motion
 from posable.problem import Problem
 from posable.skeleton import Skeleton, limits_of
 from posable.tracking.bodyplan import ROLES, SIDES, BodyPlan, body_plan
@@ -33,6 +33,7 @@ from posable.tracking.reporting import retarget_page
 from posable.tracking.roots import free_joint, place_root, with_free_root
 from posable.tracking.smoothing import smooth_goals
 from posable.tracking.touching import Touch, find_touches, hand_role, nearest_on, touch_weights
+from posable.tracking.whole import Effort
 
 PIECE, LEAD = 2048, 96  # frames
 SECONDS = 0.06  # [s] of the smoothing
@@ -42,8 +43,10 @@ BONES = (
     ("wrist", "hand", 0.05),
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 600.0, 60.0
-STEPS, GAIN = 8, 1e-4  # of the optimisation over all frames: its targets are no finer
-TOUCH_STEPS = 4  # of those in which hands go where they touch
+EFFORT = Effort(8, 1e-4)  # of the optimisation over all frames: its targets are no finer
+TOUCHING = Effort(4, 1e-4)  # of those in which hands go where they touch
+CAREFUL = 3  # passes of a step, where limits keep feet from standing
+STANDS = 4e-3  # [m]: a foot that slips further in a step does not stand
 TOUCH_PASSES = 2  # what a hand touches moves a little when the hand goes there
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
@@ -258,17 +261,23 @@ class _Job:
             held = Contacts(standing.points, standing.standing[first:end], standing.places[first:end])
             locks = self.contacts(poses, held)
             places = locks.places
-            poses = self._smooth(self._locked(goals, locks), poses, seconds)
+            poses = self._stand(self._locked(goals, locks), locks, poses, seconds, EFFORT)
             for _ in range(TOUCH_PASSES if mine else 0):
                 problem = self._locked(goals, locks, self._touch_goals(mine, poses, first, end))
-                poses = self._smooth(problem, poses, seconds, TOUCH_STEPS)
+                poses = self._stand(problem, locks, poses, seconds, TOUCHING)
         elif seconds > 0.0 and len(poses) > 2:
             poses = self._smooth(problem, poses, seconds)
         return poses, places
 
-    def _smooth(self, problem: Problem, poses: np.ndarray, seconds: float, steps: int = STEPS) -> np.ndarray:
-        seconds = max(seconds, 1e-3)
-        return smooth_goals(problem, poses, self.motion.fps, seconds, threads=1, steps=steps, gain=GAIN)
+    def _smooth(self, problem: Problem, poses: np.ndarray, seconds: float, effort: Effort = EFFORT) -> np.ndarray:
+        return smooth_goals(problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort)
+
+    def _stand(self, problem: Problem, locks: Contacts, poses: np.ndarray, seconds: float, effort: Effort) -> Floats:
+        """Return poses with the feet locked; with more care where limits make a foot slip."""
+        stood = self._smooth(problem, poses, seconds, effort)
+        if locks.slips(Motion(self.figure, stood, self.motion.fps)).max(initial=0.0) < STANDS:
+            return stood
+        return self._smooth(problem, poses, seconds, effort._replace(passes=CAREFUL))
 
     def _start(self, goals: list[Goal]) -> np.ndarray:
         """Return the rest pose (1, n) with its root where the first frame wants it."""

@@ -21,7 +21,7 @@ from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.gaps import blend_weight
 from posable.tracking.reporting import smooth_page
-from posable.tracking.whole import GAIN, STEPS, Whole
+from posable.tracking.whole import USUAL, Effort, Whole
 
 WINDOW = 256  # frames whose answer is kept
 MARGIN = 32  # frames beyond it on either side, at least
@@ -189,8 +189,7 @@ def smooth_goals(
     *,
     limits: bool = True,
     threads: int | None = None,
-    steps: int = STEPS,
-    gain: float = GAIN,
+    effort: Effort = USUAL,
 ) -> np.ndarray:
     """Return poses (T, n) smoothed against a problem whose targets (T, ...) are one frame's each."""
     skeleton = problem.skeleton
@@ -203,7 +202,7 @@ def smooth_goals(
         data = problem.data if problem.data.shape[0] == 1 else problem.data[first:last]
         return Whole(problem, data, scales, _NONE, _NONE, pull, poses[first:last], stiffness, *box_of(skeleton, limits))
 
-    return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, steps, gain)
+    return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)
 
 
 def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -214,9 +213,7 @@ def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-def smooth_windows(
-    skeleton, poses, window, fps, seconds, limits, threads, progress, stop, steps=STEPS, gain=GAIN
-) -> np.ndarray:
+def smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort=USUAL) -> np.ndarray:
     """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them."""
     total = len(poses)
     margin = max(MARGIN, int(np.ceil(2.0 * seconds * fps)))
@@ -224,7 +221,7 @@ def smooth_windows(
 
     def work(i: int) -> np.ndarray:
         first, _, _, last = parts[i]
-        return window(first, last).solve(poses[first:last], steps, gain)
+        return window(first, last).solve(poses[first:last], effort)
 
     sizes = [end - begin for _, begin, end, _ in parts]
     done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="smoothing")

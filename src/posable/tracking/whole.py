@@ -8,6 +8,8 @@ as its frames are many. Bounds at which the gradient pushes outward are held, an
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from posable.kernels.compiler import entry
@@ -15,11 +17,24 @@ from posable.kernels.fields import DEPTH, UP, Springs
 from posable.kernels.gather import clear_hessian, derivatives, energy_at
 from posable.kernels.kinematics import workspace
 from posable.problem import Problem
-from posable.tracking.banded import solve_banded
+from posable.tracking.banded import multiply_banded, solve_banded
 from posable.tracking.walking import set_targets
 
-STEPS = 12
-GAIN = 1e-5  # part of the energy that a step must gain, or it is the last
+ENOUGH = 0.5  # of what a step promises: it need not be asked again
+
+
+class Effort(NamedTuple):
+    """How long to go on: `steps` at most, the last where one gains less than `gain` of the energy.
+
+    passes: how often a step that the limits cut off is asked again with what they hold; dear, and seldom needed.
+    """
+
+    steps: int = 12
+    gain: float = 1e-5
+    passes: int = 1
+
+
+USUAL = Effort()
 
 
 @entry
@@ -48,7 +63,7 @@ def frame_terms(figure, order, kind, data, robust, pull, home, targets, points, 
                 j = order.rows[j, UP]
 
 
-_NO_BAND = np.zeros((0, 1))
+_NO_BAND, _NO_SLOPES = np.zeros((0, 1)), np.zeros((0, 1))
 
 
 class Whole:
@@ -76,14 +91,13 @@ class Whole:
         bends = np.diff(poses, n=2, axis=0)
         return float(energies.sum() + 0.5 * (bends**2 @ self.stiffness).sum())
 
-    def solve(self, poses: np.ndarray, steps: int = STEPS, gain: float = GAIN) -> np.ndarray:
-        """Return the poses (T, n) of the least energy from `poses`; a step that gains less than `gain` is the last."""
+    def solve(self, poses: np.ndarray, effort: Effort) -> np.ndarray:
+        """Return the poses (T, n) of the least energy from `poses`."""
         t, n = poses.shape
         poses = np.clip(poses, self.lower, self.upper)
         slopes = np.empty((t, n))
-        none = np.empty((0, n))
         damping = 1e-6
-        for _ in range(steps):
+        for _ in range(effort.steps):
             band = np.zeros((t * n, 2 * n + 1))
             energy = self.terms(poses, slopes, band)
             gradient = slopes + self._bend_slopes(poses)
@@ -95,12 +109,7 @@ class Whole:
             ).ravel()
             after, trial = energy, poses
             for _ in range(6):
-                step = self._step(band, gradient.ravel(), free, damping)
-                if step is None:
-                    damping = max(damping, 1e-7) * 100.0
-                    continue
-                trial = np.clip(poses + step.reshape(t, n), self.lower, self.upper)
-                after = self.terms(trial, none, _NO_BAND)
+                after, trial = self._try(poses, energy, band, gradient, free, damping, effort.passes)
                 if after < energy:
                     damping *= 0.1
                     break
@@ -108,7 +117,7 @@ class Whole:
             if not after < energy:
                 break
             poses = trial
-            if energy - after < gain * energy:
+            if energy - after < effort.gain * energy:
                 break
         return poses
 
@@ -133,11 +142,39 @@ class Whole:
         blocks[1:-1, :, n] -= 2.0 * s
         blocks[:-2, :, 2 * n] += s
 
-    def _step(self, band: np.ndarray, gradient: np.ndarray, free: np.ndarray, damping: float) -> np.ndarray | None:
-        """Return the damped step (T n,), zero where held; None where the matrix is not positive definite."""
+    def _try(self, poses, energy, band, gradient, free, damping, passes) -> tuple[float, np.ndarray]:
+        """Return the energy after a damped step into the box, and the poses there.
+
+        Cut off at the box, a step leaves the rest where it counted on what is cut: where that costs the gain, what
+        would go past a bound goes to it, and the rest is asked again.
+        """
+        below, above = (self.lower - poses).ravel(), (self.upper - poses).ravel()
+        moved, slope = np.zeros(len(free)), gradient.ravel()
+        best, there = np.inf, poses
+        for _ in range(passes):
+            step = self._step(band, slope, free, moved, damping)
+            if step is None:
+                break
+            inside = np.clip(step, below, above)
+            trial = np.clip(poses + inside.reshape(poses.shape), self.lower, self.upper)
+            after = self.terms(trial, _NO_SLOPES, _NO_BAND)
+            if after < best:
+                best, there = after, trial
+            beyond = free & (inside != step)
+            if not beyond.any() or energy - after > ENOUGH * -0.5 * (slope @ step):
+                break
+            moved[beyond] = inside[beyond]
+            free = free & ~beyond
+        return best, there
+
+    def _step(self, band, gradient, free, moved, damping) -> np.ndarray | None:
+        """Return the damped step (T n,), as `moved` (T n,) where not free; None without a positive definite matrix."""
         matrix = band.copy()
         matrix[:, 0] += damping * np.mean(band[:, 0])
         held = np.flatnonzero(~free)
+        right = -gradient
+        if moved.any():
+            right -= multiply_banded(matrix, moved)
         width = band.shape[1]
         matrix[held] = 0.0
         for k in range(1, width):  # the entries of the columns before, in the rows that are held
@@ -145,5 +182,5 @@ class Whole:
             before = before[before >= 0]
             matrix[before, k] = 0.0
         matrix[held, 0] = 1.0
-        right = np.where(free, -gradient, 0.0)
+        right[held] = moved[held]
         return right if solve_banded(matrix, right) else None
