@@ -17,12 +17,12 @@ import tempfile
 import time
 import warnings
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-try:
-    import atheris
-except ImportError:
-    atheris = None
+atheris: Any = import_module("atheris") if find_spec("atheris") else None
 
 if atheris is not None:
     with atheris.instrument_imports(include=["posable.formats", "posable.motion", "posable.skeleton"]):
@@ -31,9 +31,9 @@ if atheris is not None:
 else:
     from posable import formats
 
-from posable.errors import FormatError
-from posable.formats.format import FORMATS, Options
-from posable.formats.source import Source
+from posable.errors import FormatError  # noqa: E402  (after the readers that are instrumented)
+from posable.formats.format import FORMATS, Options  # noqa: E402
+from posable.formats.source import Source  # noqa: E402
 
 SECONDS = 1.0
 WORDS = {
@@ -198,7 +198,7 @@ def evidence(page) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("format", choices=FORMATS.names())
     parser.add_argument("--runs", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=1)

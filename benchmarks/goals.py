@@ -1,6 +1,6 @@
 """Random problems of random goal mixes on every embedded figure, and what a hundred goals cost against ten.
 
-    python benchmarks/goals.py [--problems 10000] [--restarts 20] [--json goals.json]
+    python -m benchmarks.goals [--problems 10000] [--restarts 20] [--json goals.json]
 
 Every problem is made from a real pose within the limits: the goals are what that pose does, so it can be reached. The
 solve starts at the rest pose. An answer is checked apart from the solver, by NumPy and SciPy on the skeleton's own
@@ -259,7 +259,7 @@ def evidence(page):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--problems", type=int, default=10000, help="over all figures")
     parser.add_argument("--restarts", type=int, default=20)
     parser.add_argument("--figures", nargs="*", default=list(ps.figures.names()))

@@ -1,6 +1,6 @@
 """Batches on an NVIDIA GPU beside the CPU: checked, timed, one table.
 
-    python benchmarks/gpu.py [--data ../shared/data] [--count 1000000] [sections ...]
+    python -m benchmarks.gpu [--data ../shared/data] [--count 1000000] [sections ...]
 
 Every answer is checked by forward kinematics, apart from the solver. "on the GPU" times calls whose targets are there
 already and whose answers stay there; "from the host" times the same call with NumPy arrays. The CPU solves as many of
@@ -13,11 +13,14 @@ import argparse
 import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import posable as ps
+from benchmarks.recordings import read_markers, read_skeleton
 from posable.formats.axes import markers_with_up
 from posable.gpu.driver import Buffer, Stream, gpu, missing
 from posable.tracking.markersets import base_name
@@ -34,9 +37,9 @@ def there(values: np.ndarray) -> Buffer:
     return out
 
 
-def fastest(call, passes: int = 5):
+def fastest(call: Callable[[], Any], passes: int = 5) -> tuple[float, Any]:
     """Return the shortest time of a call [s] and what it returned last."""
-    best, out = np.inf, None
+    best, out = np.inf, call()  # the first call compiles
     for _ in range(passes):
         begin = time.perf_counter()
         out = call()
@@ -192,8 +195,8 @@ def load_take(data: Path):
     """Return a name, the figure, its markers, their places (t, m, 3) [m] and poses (t, n): HDM05, or made up."""
     asf = data / "hdm05/HDM_dg.asf"
     if asf.exists():
-        skeleton = ps.load(asf).skeleton
-        markers = markers_with_up(ps.load(data / "hdm05/HDM_dg_03-05_02_120.c3d").markers, skeleton.up)
+        skeleton = read_skeleton(asf)
+        markers = markers_with_up(read_markers(data / "hdm05/HDM_dg_03-05_02_120.c3d"), skeleton.up)
         actor = ps.calibrate(skeleton, markers)
         tracked = ps.track(actor, markers)
         sites = {site.name for site in actor.sites}

@@ -1,6 +1,6 @@
 """Hostile problems over all solvers: nothing but documented errors, no NaN, no limit broken, no false success.
 
-    python benchmarks/hostile.py [--problems 100000] [--seed 0] [--solver NAME ...]
+    python -m benchmarks.hostile [--problems 100000] [--seed 0] [--solver NAME ...]
 
 Figures with infinite limits, equal limits, frozen joints and no degree of freedom at all; goals with zero weights, none
 at all, targets at 1e12; starts outside the limits and starts that are not numbers. Prints what became of each.
@@ -77,9 +77,9 @@ def goals_for(skeleton, rng, positions_only):
     if kind == "twice":  # at odds with one another
         return [Position(body, target), Position(body, target + 0.5, label="other")], kind
     if kind == "turn" and not positions_only:
-        return [Orientation(body, Rotation.random(SIZE, random_state=rng))], kind
+        return [Orientation(body, Rotation.random(SIZE, rng=rng))], kind
     if kind == "mixed" and not positions_only:
-        rotation = Rotation.random(SIZE, random_state=rng)
+        rotation = Rotation.random(SIZE, rng=rng)
         return [Position(body, target, weight=1e6), Orientation(body, rotation, weight=1e-6)], kind
     if kind == "zero":
         return [Position(body, np.zeros((SIZE, 3)))], kind

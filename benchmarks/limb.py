@@ -1,10 +1,10 @@
 """Seed 003's tables 4 to 7 on this machine: the limb in closed form beside `newton`, `sqp` and `rate`.
 
-    python benchmarks/limb.py                     the tables, about two minutes
-    python benchmarks/limb.py --check 100000      random limbs and goals: every answer meets its goal and its limits
-    python benchmarks/limb.py --ranges 1000       swivel ranges against brute force over 3,600 angles
-    python benchmarks/limb.py --eaik PYTHON       beside EAIK (pip install EAIK) in the Python given, per solution
-    python benchmarks/limb.py --drift drift.png   seed 003's figures 12 and 13: a circle traced three times
+    python -m benchmarks.limb                     the tables, about two minutes
+    python -m benchmarks.limb --check 100000      random limbs and goals: every answer meets its goal and its limits
+    python -m benchmarks.limb --ranges 1000       swivel ranges against brute force over 3,600 angles
+    python -m benchmarks.limb --eaik PYTHON       beside EAIK (pip install EAIK) in the Python given, per solution
+    python -m benchmarks.limb --drift drift.png   seed 003's figures 12 and 13: a circle traced three times
 
 Times are of one thread's own clock, so that other work on the machine does not count. A failure is a goal that a pose
 inside the limits meets and the answer does not, by more than 1e-4 m or 1e-3 rad. The compared solvers start at rest,
@@ -18,7 +18,9 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -29,9 +31,9 @@ g = ps.goals
 RIVALS = ("newton", "sqp", "rate")
 
 
-def timed(call, count, repeat=3):
+def timed(call: Callable[[], Any], count: int, repeat: int = 3) -> tuple[float, Any]:
     """Return (best seconds a goal, answer); one call before it compiles."""
-    best = np.inf
+    best, answer = np.inf, None
     for _ in range(repeat):
         begin = time.thread_time()
         answer = call()
@@ -90,7 +92,7 @@ def tables(count, few):
     missed = 100 * np.mean(~answer.ok)
     print(f"\nAny place, the wrist moving where it must: {1e6 * seconds:.2f} us, {missed:.2f}% failures")
     wrong = matrices[:1000].copy()
-    wrong[:, :3, :3] = Rotation.random(len(wrong), random_state=1).as_matrix()
+    wrong[:, :3, :3] = Rotation.random(len(wrong), rng=np.random.default_rng(1)).as_matrix()
     limb.solve(wrong[:10])
     seconds, answer = timed(lambda: limb.solve(wrong), len(wrong))
     missed = 100 * np.mean(~answer.ok)
@@ -135,7 +137,7 @@ def partial_and_aim(skeleton, limb, poses, matrices, few):
 
 def unreachable(skeleton, limb, frames, few):
     """The tables' last rows: goals that the limb says are out of reach; a failure is an answer that claims them."""
-    along = Rotation.random(len(frames), random_state=3).as_matrix()[:, 0]
+    along = Rotation.random(len(frames), rng=np.random.default_rng(3)).as_matrix()[:, 0]
     points = 0.3 * np.random.default_rng(4).normal(size=(len(frames), 3)) - np.array([0.3, 0.0, 0.0])
     still = skeleton.freeze("wrist")
     for title, ours, goals, figure, rivals in (
@@ -267,7 +269,7 @@ def drift(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--few", type=int, default=1000, help="goals for the slower solvers")
     parser.add_argument("--check", type=int)

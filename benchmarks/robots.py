@@ -1,6 +1,6 @@
 """Random reachable poses of a Panda, a Talos and the human: success by an independent check, and time.
 
-    python benchmarks/robots.py [--data ../shared/data] [--passes 3]
+    python -m benchmarks.robots [--data ../shared/data] [--passes 3]
 
 Panda: 500 poses inside the limits, from the middle of the range. Talos (URDF, free root): 200 poses with six pose
 goals, from neutral, where its knees and elbows are straight and on their limits; joints drawn from the whole of their
@@ -21,6 +21,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import posable as ps
+from benchmarks.recordings import read_skeleton
 
 g = ps.goals
 NEAR, TURNED = 1e-3, 1e-2  # [m], [rad]: what counts as solved
@@ -72,11 +73,9 @@ def measure(name: str, skeleton, targets, start, *, restarts: int, passes: int) 
     taken = []
     for _ in range(passes):
         begin = time.process_time()  # one core's own time
-        result = ps.solve(skeleton, goals, start=start, restarts=restarts, threads=1)
+        poses = ps.solve(skeleton, goals, start=start, restarts=restarts, threads=1).pose
         taken.append(time.process_time() - begin)
-    lines.append(
-        row(f"{name}, batch, one core", solved(skeleton, result.pose, targets), np.full(count, min(taken) / count))
-    )
+    lines.append(row(f"{name}, batch, one core", solved(skeleton, poses, targets), np.array([min(taken) / count])))
     return lines
 
 
@@ -93,7 +92,7 @@ def talos(data: Path, passes: int) -> list[str]:
     path = data / "urdf" / "erd_talos_reduced.urdf"
     if not path.exists():
         return ["| Talos | skipped: no recordings | | | |"]
-    loaded = ps.load(path).skeleton
+    loaded = read_skeleton(path)
     root, *rest = loaded.joints
     skeleton = loaded.replace(joints=[replace(root, motion=ps.Free("zyx")), *rest])
     skeleton = skeleton.freeze([n for n in skeleton.names if n.startswith("gripper")])

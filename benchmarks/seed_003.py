@@ -153,7 +153,7 @@ def gap_after(skeleton, limb, solver: str, places: np.ndarray) -> float:
         first, last = answers[0], answers[-1]
         return float(np.abs(first.pose - last.pose).max()) if first.ok and last.ok else np.nan
     session = ps.Session(skeleton, ps.goals.Position("foot.L", places[0]), solver=solver)
-    first = session.solve()
+    first = last = session.solve()
     for place in (*places[1:], places[0]):
         session.move("foot.L", place)
         last = session.solve()

@@ -265,7 +265,7 @@ def walked(take: Take, total: int) -> tuple[float, float]:
     poses = np.empty((total, take.size))
     pace = Pace(most=10, enough=ENOUGH / CM2, gain=1e-9, damping=1e-2, jump=4.0)
     walker = Walker(take.problem, limits=False)
-    best = np.inf
+    best, errors = np.inf, np.empty((total, 0))
     for _ in range(2):
         begin = time.thread_time()
         errors, _ = walker(
