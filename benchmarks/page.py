@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
@@ -169,9 +170,13 @@ def percent(share: float) -> str:
 
 
 def _numeric(cells: Sequence[Any]) -> bool:
-    """Return whether a column holds numbers, or text that begins with one, and nothing else."""
+    """Return whether a column holds numbers, with their units or remarks, and nothing else; words stand left."""
     shown_cells = [shown(cell) for cell in cells if cell not in (None, "")]
-    return bool(shown_cells) and all(text[:1].isdigit() or text[:2].lstrip("-").isdigit() for text in shown_cells)
+    begins = all(text[:1].isdigit() or text[:2].lstrip("-").isdigit() for text in shown_cells)
+    return bool(shown_cells) and begins and not any(_WORDS.search(text) for text in shown_cells)
+
+
+_WORDS = re.compile(r"[^\W\d_]{4,}")  # a unit is shorter
 
 
 def _line(cells: Sequence[Any]) -> str:

@@ -26,9 +26,9 @@ def evidence(page: Page) -> None:
     """Write the page, section by section; a quick run has the walk alone."""
     assert page.data is not None  # it is among this subject's needs
     page.text(
-        "Recordings of HDM05 and CMU, tracked with nothing but their marker file and skeleton file, limits on, on one "
-        "core unless it says otherwise. Errors are distances of markers from where they were recorded; a foot's slip "
-        "is how far it moves while it stands."
+        "Recordings of HDM05 and CMU, tracked with nothing but their marker file and skeleton file, limits on, on "
+        "one core unless it says otherwise. Errors are distances of markers from where they were recorded; a foot's "
+        "slip is how far it moves while it stands."
     )
     if not page.quick:
         take(page, page.data)
@@ -89,8 +89,8 @@ def take(page: Page, data: Path) -> None:
         ["", "recorded angles (AMC)", "tracked", "tracked, smooth=0.05"],
         rows,
         note=f"Calibrating takes {seconds:.1f} s of one core. On two threads the motion has "
-        f"{'the same bits' if np.array_equal(one.motion.poses, two.motion.poses) else 'OTHER BITS'}. The limits in the "
-        "skeleton file are narrower than the actor's own recorded angles, mostly at shoulders, wrists and feet: "
+        f"{'the same bits' if np.array_equal(one.motion.poses, two.motion.poses) else 'OTHER BITS'}. The limits in "
+        "the skeleton file are narrower than the actor's own recorded angles, mostly at shoulders, wrists and feet: "
         "that is where the error that is left sits. What `print(take.report)` says of it:",
     )
     page.text(f"```text\n{one.report}\n```")
@@ -227,8 +227,9 @@ def walk(page: Page, data: Path) -> None:
     page.text(
         f"CMU 02_01, {report.frames} frames: tracked with a mean marker error of {MM * report.mean:.1f} mm at "
         f"{report.frames / report.seconds:.0f} frames a second. Its joints are "
-        f"{MM * np.median(list(gaps.values())):.0f} mm from those of the recorded AMC (median over the joints of the mean over the frames): the AMC is on the "
-        "skeleton file's own bone lengths, ours is on lengths fitted to the markers."
+        f"{MM * np.median(list(gaps.values())):.0f} mm from those of the recorded AMC (median over the joints of the "
+        "mean over the frames): the AMC is on the skeleton file's own bone lengths, ours is on lengths fitted to the "
+        "markers."
     )
     page.value("walk_joints_mm", {name: MM * gap for name, gap in gaps.items()})
     targets = {
