@@ -62,7 +62,8 @@ class Page:
             if len(row) != len(columns):
                 raise ValueError(f"table {title!r}: expected {len(columns)} cells, got {len(row)}: {row}")
         rules = ["---:" if _numeric([row[k] for row in kept]) else "---" for k in range(len(columns))]
-        lines = [f"**{title}**", "", _line(columns), _line(rules)]
+        told = [] if self.parts[-1:] == [f"## {title}"] else [f"**{title}**", ""]  # its heading says it already
+        lines = [*told, _line(columns), _line(rules)]
         lines += [_line([shown(cell) for cell in row]) for row in kept]
         self.parts.append("\n".join(lines + (["", note.strip()] if note else [])))
         self.tables[title] = {"columns": list(columns), "rows": kept}
