@@ -244,18 +244,18 @@ def evidence(page: Page) -> None:
     """Write the page of this subject."""
     page.text(
         f"On one {gpu().name}, beside the {os.cpu_count()} cores of its machine, which solve a part of the same "
-        "problems with the same call. *On the GPU*: targets and answers stay there; *from the host*: NumPy arrays. The time is "
-        "that of the whole call, the best of a few. *Reached* is judged by forward kinematics, apart from the solver; "
+        "problems with the same call. *On the GPU*: targets and answers stay there; *from the host*: NumPy arrays. The "
+        "time is that of the whole call, the best of a few. *Reached* is judged by forward kinematics, apart from the solver; "
         "for the frames, where nothing can be reached, it is the share whose markers are as near as the CPU brings "
         "them, to a millimetre."
     )
     asked = argparse.Namespace(data=page.data or BESIDE, count=page.pick(1_000_000, 10_000), few=page.pick(20_000, 500))
-    rows = []
+    rows, said = [], []
     for section in (panda, human, frames):
         _, printed = page.captured(section, asked)
         rows += [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.splitlines() if line[:1] == "|"]
-        page.text("\n".join(line for line in printed.splitlines() if line[:1] != "|"))
-    page.table("A million problems", COLUMNS, rows)
+        said += [line for line in printed.splitlines() if line[:1] != "|"]
+    page.table(f"{asked.count} problems at once", COLUMNS, rows, note=", ".join(said))
     _, printed = page.captured(sizes, asked)
     for _, columns, found in read_tables(printed):
         page.table("Batch sizes, Panda, 20 restarts", columns, found)
