@@ -245,9 +245,9 @@ def evidence(page: Page) -> None:
     page.text(
         f"On one {gpu().name}, beside the {os.cpu_count()} cores of its machine, which solve a part of the same "
         "problems with the same call. *On the GPU*: targets and answers stay there; *from the host*: NumPy arrays. The "
-        "time is that of the whole call, the best of a few. *Reached* is judged by forward kinematics, apart from the solver; "
-        "for the frames, where nothing can be reached, it is the share whose markers are as near as the CPU brings "
-        "them, to a millimetre."
+        "time is that of the whole call, the best of a few. *Reached* is judged by forward kinematics, apart from the "
+        "solver; for the frames, where nothing can be reached, it is the share whose markers are as near as the CPU "
+        "brings them, to a millimetre."
     )
     asked = argparse.Namespace(data=page.data or BESIDE, count=page.pick(1_000_000, 10_000), few=page.pick(20_000, 500))
     rows, said = [], []
