@@ -1,6 +1,6 @@
 """Our readers against independent ones, in one run: agreement of positions, and seconds.
 
-    python benchmarks/formats.py ../shared/data     needs pip install bvhio pin ezc3d c3d
+    python -m benchmarks.formats ../shared/data     needs pip install bvhio pin ezc3d c3d
 
 A peer that is missing is skipped and said so. `bvhio` computes in single precision and PyGLM's double-precision
 quaternions have a wrong `rotate`; `double_precision_bvhio` gives it exact arithmetic, so that the comparison is of
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.recordings import read_markers, read_motion, read_skeleton
 from posable.formats import load
 from posable.kinematics import forward
 
@@ -52,9 +53,9 @@ def compare_bvh(bvhio, path: Path) -> float:
     import glm
 
     container = bvhio.readAsBvh(str(path))
-    scene = load(path, unit=1.0)
-    frames = forward(scene.skeleton, scene.motion.poses)
-    count = min(len(scene.motion), container.FrameCount)
+    motion = read_motion(path, unit=1.0)
+    frames = forward(motion.skeleton, motion.poses)
+    count = min(len(motion), container.FrameCount)
     worst = 0.0
     for frame in range(0, count, max(1, count // BVH_FRAMES)):
         stack = [(container.Root, glm.dvec3(0, 0, 0), glm.dquat(1, 0, 0, 0))]
@@ -71,7 +72,7 @@ def compare_urdf(pin, path: Path, poses: int = 20) -> float:
     """Return the largest difference [m, and of rotation entries] of link frames between our reading and Pinocchio's."""
     model = pin.buildModelFromUrdf(str(path))
     data = model.createData()
-    skeleton = load(path).skeleton
+    skeleton = read_skeleton(path)
     generator = np.random.default_rng(0)
     worst = 0.0
     for _ in range(poses):
@@ -96,7 +97,7 @@ def compare_ezc3d(ezc3d, path: Path) -> float:
     """Return the largest difference [m] of marker positions between our reading and ezc3d's; gaps have to agree."""
     theirs = ezc3d.c3d(str(path))
     points = theirs["data"]["points"][:3].transpose(2, 1, 0) * 1e-3
-    markers = load(path).markers
+    markers = read_markers(path)
     if not np.array_equal(np.isnan(points).any(axis=-1), ~markers.seen):
         return np.inf
     return float(np.nanmax(np.abs(points - markers.positions)))
@@ -106,7 +107,7 @@ def compare_c3d(c3d, path: Path) -> float:
     """Return the largest difference [m] of the positions that we and the package c3d both take for seen."""
     with path.open("rb") as file:
         points = np.array([frame[:, :4] for _, frame, _ in c3d.Reader(file).read_frames()])
-    markers = load(path).markers
+    markers = read_markers(path)
     seen = (points[..., 3] >= 0) & markers.seen
     return float(np.abs(points[..., :3] * 1e-3 - markers.positions)[seen].max())
 

@@ -1,6 +1,6 @@
 """How long kinematics and derivatives take, inside a compiled loop; against seed 004's algorithm 4 and Pinocchio.
 
-    python benchmarks/kinematics.py [--pinocchio PYTHON] [--quick]
+    python -m benchmarks.kinematics [--pinocchio PYTHON] [--quick]
 
 PYTHON is an interpreter that has the package `pin`; this file then runs itself there, on the same joints. Every time is
 the least of many short runs, on one thread: what the work takes when nothing else disturbs it.

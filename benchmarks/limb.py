@@ -1,14 +1,14 @@
 """Seed 003's tables 4 to 7 on this machine: the limb in closed form beside `newton`, `sqp` and `rate`.
 
-    python benchmarks/limb.py                     the tables, about two minutes
-    python benchmarks/limb.py --check 100000      random limbs and goals: every answer meets its goal and its limits
-    python benchmarks/limb.py --ranges 1000       swivel ranges against brute force over 3,600 angles
-    python benchmarks/limb.py --eaik PYTHON       beside EAIK (pip install EAIK) in the Python given, per solution
-    python benchmarks/limb.py --drift drift.png   seed 003's figures 12 and 13: a circle traced three times
+    python -m benchmarks.limb                     the tables, about two minutes
+    python -m benchmarks.limb --check 100000      random limbs and goals: every answer meets its goal and its limits
+    python -m benchmarks.limb --ranges 1000       swivel ranges against brute force over 3,600 angles
+    python -m benchmarks.limb --eaik PYTHON       beside EAIK (pip install EAIK) in the Python given, per solution
+    python -m benchmarks.limb --drift drift.png   seed 003's figures 12 and 13: a circle traced three times
 
 Times are of one thread's own clock, so that other work on the machine does not count. A failure is a goal that a pose
-inside the limits meets and the answer does not, by more than 1e-4 m or 1e-3 rad. The compared solvers start at rest,
-with no restarts.
+inside the limits meets and the answer does not, by more than 1e-4 m or 1e-3 rad; out of reach, an answer that claims to
+be there. The compared solvers start at rest, with no restarts; their mean errors are of the goals that they meet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -29,9 +31,9 @@ g = ps.goals
 RIVALS = ("newton", "sqp", "rate")
 
 
-def timed(call, count, repeat=3):
+def timed(call: Callable[[], Any], count: int, repeat: int = 3) -> tuple[float, Any]:
     """Return (best seconds a goal, answer); one call before it compiles."""
-    best = np.inf
+    best, answer = np.inf, None
     for _ in range(repeat):
         begin = time.thread_time()
         answer = call()
@@ -39,24 +41,31 @@ def timed(call, count, repeat=3):
     return best / count, answer
 
 
-def rival(skeleton, goals_of, targets, solver, limits, count):
-    """Return seconds a goal, failures and mean errors of another solver on the first `count` targets."""
-    ps.solve(skeleton, goals_of(targets[:2]), solver=solver, limits=limits, threads=1)
-    seconds, result = timed(
-        lambda: ps.solve(skeleton, goals_of(targets[:count]), solver=solver, limits=limits, threads=1), count, 1
-    )
-    errors = [float(np.mean(value[result.ok])) if result.ok.any() else np.nan for value in result.errors.values()]
+def rival(skeleton, goals, solver, limits, count, reachable=True):
+    """Return seconds a goal, failures and mean errors of another solver; of the goals met, where they can be."""
+    ps.solve(skeleton, goals, solver=solver, limits=limits, threads=1)
+    seconds, result = timed(lambda: ps.solve(skeleton, goals, solver=solver, limits=limits, threads=1), count, 1)
+    kept = result.ok if reachable else np.ones(count, dtype=bool)
+    errors = [float(np.mean(value[kept])) if kept.any() else np.nan for value in result.errors.values()]
     return seconds, 1.0 - float(np.mean(result.ok)), errors
 
 
-def row(name, seconds, ours, failures, errors):
-    shown = " ".join(f"{error:.1e}" for error in errors)
-    print(f"| {name} | {1e6 * seconds:.2f} us | {seconds / ours:.0f} | {100 * failures:.2f}% | {shown} |")
+def row(name, goals, seconds, ours, failures, errors):
+    """Print a line; errors are of the place [m] and of the turn [rad], one of them None where it is no part of it."""
+    shown = " | ".join("" if error is None else f"{error:.1e}" for error in errors)
+    print(
+        f"| {name} | {goals} | {figures(1e6 * seconds)} | {figures(seconds / ours)} | {100 * failures:.2f}% | {shown} |"
+    )
+
+
+def figures(number):
+    """Return a number with three figures, and no more than that of large ones."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def head(title):
-    print(f"\n## {title}\n\n| | time a goal | relative | failures | mean errors [m, rad] |")
-    print("| --- | --- | --- | --- | --- |")
+    columns = ("", "goals", "us a goal", "relative", "failures", "mean position error [m]", "mean rotation error [rad]")
+    print(f"\n## {title}\n\n| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
 
 
 def tables(count, few):
@@ -81,27 +90,30 @@ def tables(count, few):
             limb.solve(targets[:8], limits=limits)
             ours, answer = timed(lambda t=targets, on=limits: limb.solve(t, limits=on), count)
             errors = [np.mean(answer.position_error), np.mean(answer.rotation_error)]
-            row("limb", ours, ours, 1.0 - np.mean(answer.ok), errors)
+            row(
+                "limb",
+                count,
+                ours,
+                ours,
+                1.0 - np.mean(answer.ok),
+                errors if targets is matrices else [errors[0], None],
+            )
             for solver in RIVALS:
                 number = few if solver == "newton" else max(few // 10, 10)
-                row(solver, *_place(rival(skeleton, goal, targets, solver, limits, number), ours))
+                seconds, missed, errors = rival(skeleton, goal(targets[:number]), solver, limits, number)
+                row(solver, number, seconds, ours, missed, errors if len(errors) == 2 else [*errors, None])
     limb.solve(places[:100])
     seconds, answer = timed(lambda: limb.solve(places), count)
     missed = 100 * np.mean(~answer.ok)
     print(f"\nAny place, the wrist moving where it must: {1e6 * seconds:.2f} us, {missed:.2f}% failures")
     wrong = matrices[:1000].copy()
-    wrong[:, :3, :3] = Rotation.random(len(wrong), random_state=1).as_matrix()
+    wrong[:, :3, :3] = Rotation.random(len(wrong), rng=np.random.default_rng(1)).as_matrix()
     limb.solve(wrong[:10])
     seconds, answer = timed(lambda: limb.solve(wrong), len(wrong))
     missed = 100 * np.mean(~answer.ok)
     print(f"Any orientation, reachable or not: {1e6 * seconds:.1f} us, {missed:.0f}% out of reach")
     partial_and_aim(skeleton, limb, poses, matrices, few)
     unreachable(skeleton, limb, wrong, few)
-
-
-def _place(answer, ours):
-    seconds, failures, errors = answer
-    return seconds, ours, failures, errors
 
 
 def partial_and_aim(skeleton, limb, poses, matrices, few):
@@ -118,24 +130,26 @@ def partial_and_aim(skeleton, limb, poses, matrices, few):
         head(f"Table 6: partial orientation, limits {word}")
         limb.solve_partial(places[:8], "x", axes[:8], limits=limits)
         ours, answer = timed(lambda on=limits: limb.solve_partial(places, "x", axes, limits=on), count)
-        _report_task(ours, answer)
+        errors = [np.mean(answer.position_error), np.mean(answer.rotation_error)]
+        row("limb", count, ours, ours, 1.0 - np.mean(answer.ok), errors)
         for solver in ("newton", "sqp"):
-            number = min(few, count) if solver == "newton" else 20
+            number = min(few, count) if solver == "newton" else max(few // 10, 10)
             goals = [g.Position("hand", places[:number]), g.Direction("hand", axis="x", along=axes[:number])]
-            row(solver, *_place(_solve_all(skeleton, goals, solver, limits, number), ours))
+            seconds, missed, errors = rival(skeleton, goals, solver, limits, number)
+            row(solver, number, seconds, ours, missed, errors)
         head(f"Table 7: aiming, limits {word}")
         limb.aim(points[:8], "x", limits=limits)
         ours, answer = timed(lambda on=limits: limb.aim(points, "x", limits=on), count)
-        _report_task(ours, answer)
+        row("limb", count, ours, ours, 1.0 - np.mean(answer.ok), [None, np.mean(answer.rotation_error)])
         for solver in ("newton", "sqp"):
-            number = min(few, count) if solver == "newton" else 20
-            goal = g.Aim("hand", axis="x", at=points[:number])
-            row(solver, *_place(_solve_all(still, goal, solver, limits, number), ours))
+            number = min(few, count) if solver == "newton" else max(few // 10, 10)
+            seconds, missed, errors = rival(still, g.Aim("hand", axis="x", at=points[:number]), solver, limits, number)
+            row(solver, number, seconds, ours, missed, [None, *errors])
 
 
 def unreachable(skeleton, limb, frames, few):
     """The tables' last rows: goals that the limb says are out of reach; a failure is an answer that claims them."""
-    along = Rotation.random(len(frames), random_state=3).as_matrix()[:, 0]
+    along = Rotation.random(len(frames), rng=np.random.default_rng(3)).as_matrix()[:, 0]
     points = 0.3 * np.random.default_rng(4).normal(size=(len(frames), 3)) - np.array([0.3, 0.0, 0.0])
     still = skeleton.freeze("wrist")
     for title, ours, goals, figure, rivals in (
@@ -151,24 +165,12 @@ def unreachable(skeleton, limb, frames, few):
         missed = np.flatnonzero((answer.position_error > 1e-3) | (answer.rotation_error > 1e-2))[:few]
         head(f"{title}, goal unreachable")
         seconds, answer = timed(lambda call=ours, k=missed: call(k), len(missed))
-        errors = [np.mean(answer.position_error), np.mean(answer.rotation_error)]
-        row("limb", seconds, seconds, np.mean(answer.ok), errors)
+        place = None if figure is still else np.mean(answer.position_error)
+        row("limb", len(missed), seconds, seconds, np.mean(answer.ok), [place, np.mean(answer.rotation_error)])
         for solver in rivals:
-            some = missed if solver == "newton" else missed[:20]
-            found = _solve_all(figure, goals(some), solver, True, len(some))
-            row(solver, found[0], seconds, 1.0 - found[1], found[2])
-
-
-def _solve_all(skeleton, goals, solver, limits, number):
-    """Return seconds a goal, failures and mean errors of another solver."""
-    ps.solve(skeleton, goals, solver=solver, limits=limits, threads=1)
-    seconds, result = timed(lambda: ps.solve(skeleton, goals, solver=solver, limits=limits, threads=1), number, 1)
-    return seconds, 1.0 - float(np.mean(result.ok)), [float(np.mean(error)) for error in result.errors.values()]
-
-
-def _report_task(seconds, answer):
-    errors = [np.mean(answer.position_error), np.mean(answer.rotation_error)]
-    row("limb", seconds, seconds, 1.0 - np.mean(answer.ok), errors)
+            some = missed if solver == "newton" else missed[: 20 if solver == "rate" else max(few // 10, 10)]
+            taken, untrue, errors = rival(figure, goals(some), solver, True, len(some), reachable=False)
+            row(solver, len(some), taken, seconds, 1.0 - untrue, errors if len(errors) == 2 else [None, *errors])
 
 
 EAIK = """
@@ -267,7 +269,7 @@ def drift(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--few", type=int, default=1000, help="goals for the slower solvers")
     parser.add_argument("--check", type=int)

@@ -31,7 +31,7 @@ def random_limb(rng):
         return np.stack([low, low + rng.uniform(0.5, 3.5, count)], axis=1)
 
     def place():
-        return {"offset": 0.3 * rng.normal(size=3), "rotation": Rotation.random(random_state=rng)}
+        return {"offset": 0.3 * rng.normal(size=3), "rotation": Rotation.random(rng=rng)}
 
     joints = [
         ps.Joint("root", ps.Free("zyx"), **place()),

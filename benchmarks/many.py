@@ -20,6 +20,7 @@ import numpy as np
 
 import posable as ps
 from benchmarks.page import busy
+from benchmarks.recordings import read_markers, read_skeleton
 from posable.cli.main import main
 
 TAKE, FIGURE = "hdm05/HDM_dg_03-05_02_120.c3d", "hdm05/HDM_dg.asf"
@@ -60,8 +61,8 @@ def evidence(page) -> None:
 
 def cut(data: Path, folder: Path, count: int) -> list[Path]:
     """Write clips of the take, and the actor calibrated on all of it; return the clips."""
-    take = ps.load(data / TAKE).markers
-    ps.save(folder / "actor.npz", ps.calibrate(ps.load(data / FIGURE).skeleton, take))
+    take = read_markers(data / TAKE)
+    ps.save(folder / "actor.npz", ps.calibrate(read_skeleton(data / FIGURE), take))
     (folder / "figure.asf").write_bytes((data / FIGURE).read_bytes())
     starts = np.linspace(0, len(take) - CLIP, count).astype(int)
     paths = [folder / f"clip{k:03d}.c3d" for k in range(count)]
@@ -134,10 +135,11 @@ def costs(page, folder: Path, clips: list[Path]) -> tuple[float, float]:
         few, many = (
             track(folder, clips[:n], f"cost{calibrate}{n}", "--workers", "1", calibrate=calibrate) for n in (1, count)
         )
-        found.append((many.processor - few.processor) / (many.files - few.files))
+        spent = (many.processor or 0.0) - (few.processor or 0.0)
+        found.append(spent / (many.files - few.files))
         kind = "calibrated" if calibrate else "given"
         page.value(f"processor_seconds_{kind}", found[-1])
-        page.value(f"worker_start_{kind}", few.processor - found[-1])
+        page.value(f"worker_start_{kind}", (few.processor or 0.0) - found[-1])
     rows = [["actor given", found[0], CLIP / found[0]], ["calibrated each", found[1], CLIP / found[1]]]
     start = page.values["worker_start_given"]
     note = f"The start of a worker, {start:.1f} s where the engine has been compiled before, is not in it."
@@ -147,10 +149,10 @@ def costs(page, folder: Path, clips: list[Path]) -> tuple[float, float]:
 
 def markers(page) -> float:
     """Return by how much tracking alone slows down from the recorded markers to 67: the first ones are there twice."""
-    take = ps.load(page.data / TAKE).markers
+    take = read_markers(page.data / TAKE)
     names = [name.rpartition(":")[2] for name in take.names]  # without the actor's
-    take = ps.Markers(names, take.positions[:CLIP], take.fps, take.up, take.unit)
-    actor = ps.calibrate(ps.load(page.data / FIGURE).skeleton, take)
+    take = ps.Markers(tuple(names), take.positions[:CLIP], take.fps, take.up, take.unit)
+    actor = ps.calibrate(read_skeleton(page.data / FIGURE), take)
     sites = {site.name: site for site in actor.sites}
     known = [name for name in names if name in sites]
     twice = known[: max(0, MOST_MARKERS - len(known))]
@@ -158,7 +160,7 @@ def markers(page) -> float:
     doubled = actor.replace(sites=[*actor.sites, *copies])
     places = take.positions[:, [names.index(name) for name in (*known, *twice)]]
     fewer = take.select(known)
-    more = ps.Markers([*known, *(site.name for site in copies)], places, take.fps, take.up, take.unit)
+    more = ps.Markers((*known, *(site.name for site in copies)), places, take.fps, take.up, take.unit)
     times = []
     for figure, given in ((actor, fewer), (doubled, more)):
         ps.track(figure, given, threads=1)

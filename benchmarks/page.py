@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
@@ -61,7 +62,8 @@ class Page:
             if len(row) != len(columns):
                 raise ValueError(f"table {title!r}: expected {len(columns)} cells, got {len(row)}: {row}")
         rules = ["---:" if _numeric([row[k] for row in kept]) else "---" for k in range(len(columns))]
-        lines = [f"**{title}**", "", _line(columns), _line(rules)]
+        told = [] if self.parts[-1:] == [f"## {title}"] else [f"**{title}**", ""]  # its heading says it already
+        lines = [*told, _line(columns), _line(rules)]
         lines += [_line([shown(cell) for cell in row]) for row in kept]
         self.parts.append("\n".join(lines + (["", note.strip()] if note else [])))
         self.tables[title] = {"columns": list(columns), "rows": kept}
@@ -169,9 +171,13 @@ def percent(share: float) -> str:
 
 
 def _numeric(cells: Sequence[Any]) -> bool:
-    """Return whether a column holds numbers, or text that begins with one, and nothing else."""
+    """Return whether a column holds numbers, with their units or remarks, and nothing else; words stand left."""
     shown_cells = [shown(cell) for cell in cells if cell not in (None, "")]
-    return bool(shown_cells) and all(text[:1].isdigit() or text[:2].lstrip("-").isdigit() for text in shown_cells)
+    begins = all(text[:1].isdigit() or text[:2].lstrip("-").isdigit() for text in shown_cells)
+    return bool(shown_cells) and begins and not any(_WORDS.search(text) for text in shown_cells)
+
+
+_WORDS = re.compile(r"[^\W\d_]{4,}")  # a unit is shorter
 
 
 def _line(cells: Sequence[Any]) -> str:

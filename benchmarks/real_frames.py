@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from benchmarks.recordings import read_markers, read_motion, read_skeleton
 from posable.kernels.fields import AT, POINT
 from posable.problem import Problem
 from posable.solvers.solver import SOLVERS, Outcome, Request
@@ -60,8 +61,8 @@ class Take:
 
 def named_motion(folder: Path, asf: str, amc: str):
     """Return the figure without thumbs, its limits, and the poses of a recording on it."""
-    skeleton = ps.load(folder / asf).skeleton
-    motion = ps.load(folder / amc, skeleton=skeleton).motion
+    skeleton = read_skeleton(folder / asf)
+    motion = read_motion(folder / amc, skeleton=skeleton)
     kept = [i for i, name in enumerate(skeleton.dof_names) if "thumb" not in name]
     still = [
         replace(j, motion=ps.Fixed(), limits=None) if "thumb" in j.name else replace(j, limits=None)
@@ -90,7 +91,7 @@ def load_takes(data: Path, only: tuple[str, ...] = ()) -> dict[str, Take]:
     out = {}
     for name, stem in (("workout", TAKE[1]), ("short", MARKERS)):
         take, frames = make(name, *named_motion(folder, TAKE[0], f"{stem}.amc"), sites)
-        markers = ps.load(folder / f"{stem}.c3d").markers.select([f"Daniel:{marker}" for marker in names])
+        markers = read_markers(folder / f"{stem}.c3d").select([f"Daniel:{marker}" for marker in names])
         take.targets[:] = markers.positions[..., [1, 2, 0]]
         for k, marker in enumerate(names):
             row = take.problem.skeleton.frame(marker)

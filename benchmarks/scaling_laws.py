@@ -244,12 +244,12 @@ def threads(page, axis) -> None:
         wanted = problems.goals()
         answers, times = [], []
         for count in counts:
-            best = np.inf
+            best, poses = np.inf, np.empty(0)
             for _ in range(7):
                 begin = time.perf_counter()
-                result = ps.solve(problems.skeleton, wanted, threads=count)
+                poses = ps.solve(problems.skeleton, wanted, threads=count).pose
                 best = min(best, time.perf_counter() - begin)
-            answers.append(result.pose)
+            answers.append(poses)
             times.append(best)
         same = all(np.array_equal(answers[0], other) for other in answers)
         gains = times[0] / np.array(times)

@@ -1,6 +1,6 @@
 """How long the studio takes from a handle's message to the new figure, and whether it loses or hoards anything.
 
-    python benchmarks/studio.py [--seconds 60] [--rate 200] [--drags 1000]
+    python -m benchmarks.studio [--seconds 60] [--rate 200] [--drags 1000]
 
 A second process connects like a page (no browser: nothing is drawn) and drags the right hand of the human with its six
 handles by the same messages that a page sends. `round_trip`: from sending a drag until the answer with the figure in it

@@ -18,8 +18,8 @@ BESIDE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 class Subject:
     """One thing measured. `module` has a function `evidence(page: Page) -> None`; it is imported when it runs.
 
-    `needs` names what must be there: "data" (the recordings) or a module of Python. Without it the subject is skipped,
-    with the reason.
+    `needs` names what must be there: "data" (the recordings), "gpu" (one of NVIDIA's) or a module of Python. Without it
+    the subject is skipped, with the reason.
     """
 
     name: str
@@ -32,13 +32,23 @@ class Subject:
         for need in self.needs:
             if need == "data" and data_folder() is None:
                 return "no recordings: set POSABLE_DATA to their folder"
-            if need != "data" and find_spec(need) is None:
+            if need == "gpu" and (reason := no_gpu()):
+                return reason
+            if need not in ("data", "gpu") and find_spec(need) is None:
                 return f"no module {need!r}: pip install {need}"
         return ""
 
     def load(self) -> Callable[[Page], None]:
         """Return the function that measures."""
         return import_module(self.module).evidence
+
+
+def no_gpu() -> str:
+    """Return why there is no GPU to measure, or nothing."""
+    from posable.gpu.driver import missing
+
+    reason = missing()
+    return f"no GPU: {reason}" if reason else ""
 
 
 def data_folder() -> Path | None:

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from chain import Chain, read_urdf  # the folder of this script is on the path of its process
@@ -75,11 +76,11 @@ class Peer(ABC):
         self.task = task
 
     @abstractmethod
-    def begin(self, joints: np.ndarray, root: np.ndarray | None):
+    def begin(self, joints: np.ndarray, root: np.ndarray | None) -> Any:
         """Return a pose of the peer's own for joints (n,) and root (4, 4)."""
 
     @abstractmethod
-    def solve(self, targets: np.ndarray, start):
+    def solve(self, targets: np.ndarray, start: Any) -> tuple[Any, bool]:
         """Return a pose of the peer's own for targets (F, 4, 4), and whether the peer thinks that it is there."""
 
     @abstractmethod

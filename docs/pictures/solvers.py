@@ -99,7 +99,9 @@ def path(axes, poses: np.ndarray) -> None:
     axes.plot(*way.T, color=GOAL, lw=1.0, alpha=0.8)
     axes.plot(*arms[-1].T, "o", color=INK, ms=4)
     axes.plot(*flat(TARGET), "x", color=GOAL, ms=9, mew=2)
-    axes.set(aspect="equal", xlim=(-0.08, 0.56), ylim=(-0.60, 0.36))
+    low, high = arms.min(axis=(0, 1)), arms.max(axis=(0, 1))
+    box = np.array([np.minimum(low - 0.05, (-0.08, -0.60)), np.maximum(high + 0.05, (0.56, 0.36))])
+    axes.set(aspect="equal", xlim=box[:, 0], ylim=box[:, 1])
     axes.axis("off")
 
 

@@ -151,9 +151,10 @@ def levenberg_marquardt_batch(
 @register("levenberg-marquardt")
 @dataclass(frozen=True, kw_only=True)
 class LevenbergMarquardt(DescentSolver):
-    """Levenberg-Marquardt: (J'WJ + damping D) step = -grad E with the gathered stiffness; seed 000 (15), seed 004 (6).
+    """Levenberg-Marquardt: (J'WJ + damping D) step = -grad E with the gathered stiffness; seed 000 (15).
 
-    Bounds at which the gradient pushes outward are held, the step is projected, and seed 000's test (39) accepts it.
+    The matrix is seed 004's (14) without its second term. Bounds at which the gradient pushes outward are held, the
+    step is projected, and seed 000's test (39) accepts it.
     damping: of the first step, relative to D. scale: "marquardt", D is the stiffness's diagonal; "levenberg", its mean.
     """
 

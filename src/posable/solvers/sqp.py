@@ -22,7 +22,7 @@ class _Stop(Exception):
 @register("sqp")
 @dataclass(frozen=True, kw_only=True)
 class Sqp(Solver):
-    """Sequential quadratic programming: minimise the energy within the limits with SciPy's SLSQP; seed 003 section 5.
+    """Sequential quadratic programming: minimise the energy within the limits with SciPy's SLSQP; seed 003 section 3.5.
 
     Seed 003 compares its closed form with CFSQP on the potential (2) of its section 2.2, the squared distance to the
     goal; this is the same problem with the solver that everybody has. tolerance: SLSQP's own, on the energy.
