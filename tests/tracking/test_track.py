@@ -46,6 +46,29 @@ def test_a_dancer_who_spins_past_the_limits_of_the_root(human, dance, monkeypatc
     assert take.report.count(FAILED) == 0
 
 
+def test_a_ball_joint_that_passes_half_a_turn_goes_on_as_it_was():
+    """Its rotation vector comes back the other way round there; the joint does not."""
+    joints = [
+        ps.Joint("body", ps.Free("rotvec")),
+        ps.Joint("arm", ps.Ball("rotvec"), parent="body", offset=(0.0, 0.3, 0.0)),
+    ]
+    body = [ps.Site(f"b{k}", "body", 0.2 * axis) for k, axis in enumerate(np.eye(3))]
+    arm = [ps.Site(f"a{k}", "arm", 0.1 * axis) for k, axis in enumerate(np.eye(3))]
+    figure = ps.Skeleton(joints, [*body, *arm[:2]], up="y")  # of the arm's turn about its length little is seen
+    angle = np.linspace(0.0, 4.0 * np.pi, 400)
+    poses = np.zeros((len(angle), figure.size))
+    poses[:, 3:6] = np.outer(angle - 2.0 * np.pi * np.round(angle / (2.0 * np.pi)), [0.48, 0.36, 0.8])
+    frames = ps.forward(figure, poses)
+    names = [site.name for site in figure.sites]
+    places = np.stack([frames.position(name) for name in names], axis=1)
+    places[:, names.index("b0")] = np.nan
+    motion = ps.track(figure, ps.Markers(names, places, 120.0, "y")).motion
+    ours = ps.forward(figure, motion.poses)
+    for joint in ("body", "arm"):
+        turns = ours.rotation(joint)
+        assert (turns[:-1].inv() * turns[1:]).magnitude().max() < 2.0 * (angle[1] - angle[0])
+
+
 def test_few_frames_a_second_are_followed_too(human, markers):
     slow = ps.Markers(markers.names, markers.positions[::24], 5.0, "y")
     assert ps.track(human, slow).report.mean < 0.005
