@@ -1,5 +1,7 @@
 """Markers to motion on a take that is known exactly."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,23 @@ def test_the_same_bits_on_any_number_of_threads(human, markers, monkeypatch):
     assert np.array_equal(takes[0].motion.poses, takes[1].motion.poses)
     assert np.array_equal(takes[0].motion.poses, takes[2].motion.poses)
     assert takes[0].errors.mean() < 1e-3
+
+
+def test_threads_that_take_turns_all_the_time_change_nothing(human, markers, monkeypatch):
+    """The pieces share one walker: what one piece tells it is not heard by another."""
+    monkeypatch.setattr("posable.tracking.takes.PIECE", 12)
+    monkeypatch.setattr("posable.tracking.takes.LEAD", 4)
+    monkeypatch.setattr("posable.tracking.takes.FEW", 1)
+    seen = np.arange(len(markers.names)) % 6 == 0  # few: what is not seen stays where a piece was caught
+    few = holed(markers, np.tile(~seen, (len(markers), 1)))
+    alone = ps.track(human, few, threads=1).motion.poses
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(8):
+            assert np.array_equal(ps.track(human, few, threads=8).motion.poses, alone)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_marker_hidden_for_half_a_second_comes_back_without_a_jump(human, markers):
