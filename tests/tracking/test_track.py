@@ -173,6 +173,22 @@ def test_it_can_be_stopped_and_keeps_what_was_done(human, markers, monkeypatch):
     assert take.report.stopped
 
 
+def test_control_c_says_at_once_that_what_was_done_is_kept(capsys, monkeypatch):
+    from posable.tracking import chunks
+
+    monkeypatch.setattr(chunks, "BAR_AFTER", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+
+    def work(i):
+        if i == 2:
+            raise KeyboardInterrupt
+        return i
+
+    done = chunks.run_pieces(work, [1, 1, 1, 1], threads=1, progress=True, stop=None, what="tracking")
+    assert done == [0, 1]
+    assert chunks.STOPPED in capsys.readouterr().err
+
+
 def test_markers_without_sites_are_a_wrong_call(human):
     with pytest.raises(ps.PosableError, match="calibrate"):
         ps.track(human, ps.Markers(("A", "B"), np.zeros((3, 2, 3)), 120.0))
