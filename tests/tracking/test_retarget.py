@@ -61,6 +61,14 @@ def test_the_mapping_is_shown_and_can_be_changed(human):
         infer_mapping(human, human, {"tail": "neck"})
 
 
+def test_wrong_calls_say_what_is_expected(walk):
+    with pytest.raises(ps.PosableError, match="expected mapping="):
+        ps.retarget(walk, walk.skeleton, ["neck"])
+    for seconds in (-1.0, np.nan):
+        with pytest.raises(ps.PosableError, match="expected smooth of 0 seconds or more"):
+            ps.retarget(walk, walk.skeleton, smooth=seconds)
+
+
 def test_a_report_of_retargeting(walk, tmp_path):
     result = ps.retarget(walk, ps.figures.human(height=1.5))
     result.save_report(tmp_path / "r.html")

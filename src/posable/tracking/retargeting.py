@@ -94,6 +94,8 @@ def infer_mapping(
 
     mapping {source joint or role: target joint} puts rows right; None instead of a joint leaves the row out.
     """
+    if not isinstance(mapping, Mapping | None):
+        raise PosableError(f"retarget: expected mapping={{source joint or role: target joint}}, got {mapping!r}")
     plan, given, dropped = body_plan(source), {}, set()
     for key, value in (mapping or {}).items():
         role = key if key in ROLES else next((role for role, joint in plan.roles.items() if joint == key), None)
@@ -129,6 +131,8 @@ def retarget(
     """
     if not len(motion):
         raise PosableError("retarget: expected a motion with frames, got none")
+    if not 0.0 <= smooth < np.inf:
+        raise PosableError(f"retarget: expected smooth of 0 seconds or more, got {smooth!r}")
     figure = with_free_root(skeleton)
     rows = infer_mapping(motion.skeleton, figure, mapping)
     notes = (
