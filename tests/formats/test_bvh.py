@@ -7,8 +7,10 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError, PosableWarning
+from posable.figures import human
 from posable.formats import load, save
 from posable.kinematics import forward
+from posable.motion import Motion
 from posable.skeleton import Ball, Fixed, Free, Prismatic, Revolute, Universal
 
 from .conftest import difference, positions
@@ -262,3 +264,15 @@ def test_real_files_agree_with_the_slow_reader(data_dir):
         frames = forward(scene.skeleton, scene.motion.poses)
         for joint, track in plain_positions(path).items():
             np.testing.assert_allclose(frames.position(joint), track, atol=1e-9)
+
+
+def test_a_long_motion_is_written_part_by_part(tmp_path, monkeypatch):
+    figure = human()
+    poses = figure.rest + 0.01 * np.arange(20)[:, None]
+    files = tmp_path / "whole.bvh", tmp_path / "parts.bvh"
+    save(files[0], Motion(figure, poses, 60.0))
+    monkeypatch.setattr("posable.formats.bvh_write._PART", 7)
+    save(files[1], Motion(figure, poses, 60.0))
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert files[0].read_text(encoding="utf-8").count("\n") == len(files[0].read_text(encoding="utf-8").splitlines())
+    assert len(load(files[1]).motion) == 20

@@ -61,6 +61,14 @@ def test_the_mapping_is_shown_and_can_be_changed(human):
         infer_mapping(human, human, {"tail": "neck"})
 
 
+def test_wrong_calls_say_what_is_expected(walk):
+    with pytest.raises(ps.PosableError, match="expected mapping="):
+        ps.retarget(walk, walk.skeleton, ["neck"])
+    for seconds in (-1.0, np.nan):
+        with pytest.raises(ps.PosableError, match="expected smooth of 0 seconds or more"):
+            ps.retarget(walk, walk.skeleton, smooth=seconds)
+
+
 def test_a_report_of_retargeting(walk, tmp_path):
     result = ps.retarget(walk, ps.figures.human(height=1.5))
     result.save_report(tmp_path / "r.html")
@@ -79,6 +87,23 @@ def test_smoothing_takes_jitter_away_and_locks_feet(walk, tmp_path):
     assert ((smooth.poses >= figure.lower - 1e-9) & (smooth.poses <= figure.upper + 1e-9)).all()
     smooth.save_report(tmp_path / "s.html")
     assert "before" in (tmp_path / "s.html").read_text(encoding="utf-8")
+
+
+def test_smoothing_does_not_care_how_angles_are_written():
+    """Files hold angles from -180 to 180 degrees, and either of two triples; the smoothed figure is the same."""
+    figure = ps.Skeleton([ps.Joint("body", ps.Free("zyx")), ps.Joint("arm", ps.Ball("zxy"), parent="body")])
+    time = np.arange(200) / 60.0
+    rates = np.array([1.0, 0.3, 0.2, 6.0, 0.4, 0.5, 5.0, -0.6, 0.3])
+    poses = np.sin(time[:, None] * rates) + np.where(np.abs(rates) > 2.0, time[:, None] * rates, 0.0)
+    poses += np.random.default_rng(1).normal(0.0, 0.01, poses.shape)
+    written = poses.copy()
+    written[50:90, 6:] = written[50:90, 6:] * [1.0, -1.0, 1.0] + np.pi
+    written[:, 3:] -= 2.0 * np.pi * np.round(written[:, 3:] / (2.0 * np.pi))
+    ours, theirs = (
+        ps.forward(figure, ps.smooth(ps.Motion(figure, p, 60.0), 0.1, contacts=False).poses) for p in (poses, written)
+    )
+    for joint in figure.names:
+        assert (ours.rotation(joint).inv() * theirs.rotation(joint)).magnitude().max() < 1e-3
 
 
 def test_windows_give_what_one_window_gives(walk, monkeypatch):

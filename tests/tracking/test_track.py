@@ -1,5 +1,7 @@
 """Markers to motion on a take that is known exactly."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,29 @@ def test_a_dancer_who_spins_past_the_limits_of_the_root(human, dance, monkeypatc
     assert take.report.count(FAILED) == 0
 
 
+def test_a_ball_joint_that_passes_half_a_turn_goes_on_as_it_was():
+    """Its rotation vector comes back the other way round there; the joint does not."""
+    joints = [
+        ps.Joint("body", ps.Free("rotvec")),
+        ps.Joint("arm", ps.Ball("rotvec"), parent="body", offset=(0.0, 0.3, 0.0)),
+    ]
+    body = [ps.Site(f"b{k}", "body", 0.2 * axis) for k, axis in enumerate(np.eye(3))]
+    arm = [ps.Site(f"a{k}", "arm", 0.1 * axis) for k, axis in enumerate(np.eye(3))]
+    figure = ps.Skeleton(joints, [*body, *arm[:2]], up="y")  # of the arm's turn about its length little is seen
+    angle = np.linspace(0.0, 4.0 * np.pi, 400)
+    poses = np.zeros((len(angle), figure.size))
+    poses[:, 3:6] = np.outer(angle - 2.0 * np.pi * np.round(angle / (2.0 * np.pi)), [0.48, 0.36, 0.8])
+    frames = ps.forward(figure, poses)
+    names = [site.name for site in figure.sites]
+    places = np.stack([frames.position(name) for name in names], axis=1)
+    places[:, names.index("b0")] = np.nan
+    motion = ps.track(figure, ps.Markers(names, places, 120.0, "y")).motion
+    ours = ps.forward(figure, motion.poses)
+    for joint in ("body", "arm"):
+        turns = ours.rotation(joint)
+        assert (turns[:-1].inv() * turns[1:]).magnitude().max() < 2.0 * (angle[1] - angle[0])
+
+
 def test_few_frames_a_second_are_followed_too(human, markers):
     slow = ps.Markers(markers.names, markers.positions[::24], 5.0, "y")
     assert ps.track(human, slow).report.mean < 0.005
@@ -58,6 +83,23 @@ def test_the_same_bits_on_any_number_of_threads(human, markers, monkeypatch):
     assert np.array_equal(takes[0].motion.poses, takes[1].motion.poses)
     assert np.array_equal(takes[0].motion.poses, takes[2].motion.poses)
     assert takes[0].errors.mean() < 1e-3
+
+
+def test_threads_that_take_turns_all_the_time_change_nothing(human, markers, monkeypatch):
+    """The pieces share one walker: what one piece tells it is not heard by another."""
+    monkeypatch.setattr("posable.tracking.takes.PIECE", 12)
+    monkeypatch.setattr("posable.tracking.takes.LEAD", 4)
+    monkeypatch.setattr("posable.tracking.takes.FEW", 1)
+    seen = np.arange(len(markers.names)) % 6 == 0  # few: what is not seen stays where a piece was caught
+    few = holed(markers, np.tile(~seen, (len(markers), 1)))
+    alone = ps.track(human, few, threads=1).motion.poses
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(8):
+            assert np.array_equal(ps.track(human, few, threads=8).motion.poses, alone)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_marker_hidden_for_half_a_second_comes_back_without_a_jump(human, markers):
@@ -129,6 +171,22 @@ def test_it_can_be_stopped_and_keeps_what_was_done(human, markers, monkeypatch):
     assert seen == [(60, 240), (120, 240)]
     assert len(take.motion) == 120
     assert take.report.stopped
+
+
+def test_control_c_says_at_once_that_what_was_done_is_kept(capsys, monkeypatch):
+    from posable.tracking import chunks
+
+    monkeypatch.setattr(chunks, "BAR_AFTER", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+
+    def work(i):
+        if i == 2:
+            raise KeyboardInterrupt
+        return i
+
+    done = chunks.run_pieces(work, [1, 1, 1, 1], threads=1, progress=True, stop=None, what="tracking")
+    assert done == [0, 1]
+    assert chunks.STOPPED in capsys.readouterr().err
 
 
 def test_markers_without_sites_are_a_wrong_call(human):

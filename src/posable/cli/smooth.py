@@ -28,13 +28,6 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def mean_acceleration(motion: ps.Motion) -> float:
-    """Return the mean absolute acceleration of the joints [rad/s^2]."""
-    if len(motion) < 3:
-        return 0.0
-    return float(np.abs(np.diff(motion.poses, n=2, axis=0)).mean() * motion.fps**2)
-
-
 def run(args: argparse.Namespace) -> int:
     """Smooth one file, or many."""
     if many.asked(args, args.files, args.out):
@@ -43,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     return alone(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
-def smoothed(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Motion, ps.Motion]:
+def smoothed(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Motion, Any]:
     """Smooth and save; return the motion before and after."""
     if scene.motion is None:
         raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
@@ -68,8 +61,8 @@ def work(args: argparse.Namespace) -> many.Told:
 
 def alone(args: argparse.Namespace) -> int:
     """Smooth one file and say what became of it."""
-    motion, result = smoothed(args, read(args))
-    before, after = mean_acceleration(motion), mean_acceleration(result)
+    _, result = smoothed(args, read(args))
+    before, after = result.accelerations
     if args.json:
         print(
             json.dumps(

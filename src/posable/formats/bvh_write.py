@@ -8,6 +8,7 @@ everything that came from a BVH, the angles are written as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from posable.skeleton import Joint, Skeleton
 
 _ORDER = "ZXY"  # for joints that are no Euler joints with the world's axes
 _DIGITS = "%.12g"
+_PART = 1 << 14  # frames put into words at a time
 
 
 @dataclass
@@ -49,10 +51,13 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     lines = ["HIERARCHY", *_hierarchy(skeleton, chains, written, world, unit), "MOTION", f"Frames: {len(motion)}"]
     lines.append(f"Frame Time: {1 / motion.fps:.10g}")
     columns = [column for name in _depth_first(chains) for column in written[name].columns]
-    if columns:
-        row = " ".join([_DIGITS] * sum(column.shape[1] for column in columns))
-        lines += [row % tuple(values) for values in np.concatenate(columns, axis=1)]
-    return {suffix: ("\n".join(lines) + "\n").encode("utf-8")}
+    row = " ".join([_DIGITS] * sum(column.shape[1] for column in columns)) + "\n"
+    out = BytesIO()
+    out.write(("\n".join(lines) + "\n").encode("utf-8"))
+    for start in range(0, len(motion.poses) if columns else 0, _PART):  # of an hour there should be no second copy
+        part = np.concatenate([column[start : start + _PART] for column in columns], axis=1)
+        out.write("".join(row % tuple(values) for values in part).encode("utf-8"))
+    return {suffix: out.getvalue()}
 
 
 def _bake(skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, unit: float) -> _Written:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from posable.kernels.joints import TURN
-from posable.motion import turns_freely
+from posable.kernels.joints import ROTVEC, TURN
+from posable.motion import joint_transform, rotation_values, turns_freely
 from posable.skeleton import Skeleton
 
 WHOLE_TURN = 2.0 * np.pi
+JUMP = 2.0  # [rad]: a change between frames that another way to write the angles may explain
 
 
 def turns_around(skeleton: Skeleton) -> np.ndarray:
@@ -73,3 +76,29 @@ def same_branch(skeleton: Skeleton, reference: np.ndarray, poses: np.ndarray, ro
 def _turns_apart(a: np.ndarray, b: np.ndarray) -> float:
     gap = a - b
     return float(np.linalg.norm(gap - WHOLE_TURN * np.round(gap / WHOLE_TURN)))
+
+
+def continuous(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
+    """Return poses (T, n) whose numbers do not jump between frames where the figure does not.
+
+    Angles that can come round go on beyond a whole turn, Euler angles stay on one of their two triples, and rotation
+    vectors grow longer than pi.
+    """
+    out = np.array(poses)
+    angles = turns_around(skeleton)
+    jumps = np.flatnonzero((np.abs(np.diff(poses[:, angles], axis=0)) > JUMP).any(axis=1)) + 1
+    for start, end in pairwise([*jumps, len(poses)]):
+        same_branch(skeleton, out[start - 1], out[start:end], 0)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        if not any(dof.kind == ROTVEC for dof in joint.motion.dofs):
+            continue
+        part = slice(where.stop - 3, where.stop)
+        for t in np.flatnonzero(np.linalg.norm(np.diff(poses[:, part], axis=0), axis=-1) > JUMP) + 1:
+            turned = joint_transform(joint.motion, poses[t:, where])[1]
+            near = out[t - 1, part]
+            values = np.empty((len(poses) - t, 3))
+            for k in range(len(values)):
+                near = values[k] = rotation_values(joint.motion, turned[k : k + 1], near[None])[0]
+            out[t:, part] = values
+            break
+    return out

@@ -14,6 +14,7 @@ Progress = bool | Callable[[int, int], Any] | None
 Stop = Callable[[], bool] | None
 
 BAR_AFTER = 1.0  # [s]: work that is shorter shows no bar
+STOPPED = "stopped: what was done is kept, and is put together now"
 
 
 def pieces(total: int, size: int, lead: int = 0) -> list[tuple[int, int, int]]:
@@ -51,6 +52,11 @@ class Bar:
         """End the line of a bar that was shown."""
         if self.shown:
             print(file=sys.stderr)
+
+    def say(self, words: str) -> None:
+        """Say something below a bar that is shown."""
+        if self.shown:
+            print(f"\n{words}", end="", file=sys.stderr, flush=True)
 
 
 def run_pieces(
@@ -92,11 +98,12 @@ def run_pieces(
                             done += sizes[futures[future]]
                         bar(done)
                 except KeyboardInterrupt:
+                    bar.say(STOPPED)
                     halted.set()
                     for future, i in futures.items():
                         results[i] = None if future.cancel() else future.result()
     except KeyboardInterrupt:
-        pass
+        bar.say(STOPPED)
     finally:
         bar.close()
     kept: list[Any] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 OUTLIER = 8.0  # robust standard deviations beyond which a marker is out of place
@@ -16,12 +14,12 @@ MAD = 1.4826  # standard deviations per median absolute deviation
 
 def thresholds(errors: np.ndarray) -> np.ndarray:
     """Return (M,) [m]: the error beyond which a marker is an outlier, from errors (T, M), by robust scale."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a marker that is never seen has no median
-        middle = np.nanmedian(errors, axis=0)
-        spread = MAD * np.nanmedian(np.abs(errors - middle), axis=0)
-    limit = np.maximum(middle + OUTLIER * spread, OUTLIER_LEAST)
-    return np.where(np.isfinite(limit), limit, np.inf)
+    out = np.full(errors.shape[1], np.inf)
+    seen = np.isfinite(errors).any(axis=0)  # a marker that is never seen has no median
+    middle = np.nanmedian(errors[:, seen], axis=0)
+    spread = MAD * np.nanmedian(np.abs(errors[:, seen] - middle), axis=0)
+    out[seen] = np.maximum(middle + OUTLIER * spread, OUTLIER_LEAST)
+    return out
 
 
 def runs(mask: np.ndarray) -> list[tuple[int, int]]:

@@ -55,7 +55,6 @@ class Walker:
         self.lower, self.upper = open_box(skeleton, limits)
         self.robust = problem.data[0, :, ROBUST].copy()
         self.pull = np.ones(skeleton.size)
-        self.home = skeleton.rest.copy()
 
     def __call__(
         self,
@@ -67,16 +66,21 @@ class Walker:
         data: np.ndarray | None = None,
         last: np.ndarray | None = None,
         before: np.ndarray | None = None,
+        home: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Walk over poses (T, n), in place; return errors (T, g) [m, rad] and notes (T, NOTES)."""
+        """Walk over poses (T, n), in place; return errors (T, g) [m, rad] and notes (T, NOTES).
+
+        home (n,): what frames that start from their own rows are pulled to; at rest by default.
+        """
         problem = self.problem
         t, n, g = len(poses), problem.skeleton.size, len(problem.springs)
         errors, notes = np.empty((t, g)), np.empty((t, walking.NOTES))
         last = problem.skeleton.rest.copy() if last is None else last.copy()
         before = last.copy() if before is None else before.copy()
+        home = (problem.skeleton.rest if home is None else home).copy()  # the walk writes into it
         walking.walk(
             problem.skeleton.figure, problem.order, problem.kind, (problem.data if data is None else data).copy(),
-            self.robust, self.pull * pace.pull, self.home.copy(), self.lower, self.upper,
+            self.robust, self.pull * pace.pull, home, self.lower, self.upper,
             np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), poses, last, before,
             np.empty(problem.work_size), problem.depth, pace.options(problem.coupled), errors, notes,
         )  # fmt: skip

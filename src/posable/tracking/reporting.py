@@ -12,6 +12,7 @@ import numpy as np
 
 from posable.errors import PosableError
 from posable.motion import Motion
+from posable.tracking.branches import continuous
 from posable.tracking.contacts import find_contacts
 from posable.tracking.drawing import BLUE, GREEN, GREY, RED, bars, curves, figure_picture
 from posable.tracking.gaps import frame_errors
@@ -65,7 +66,8 @@ def accelerations(motion: Motion) -> np.ndarray:
     """Return the mean absolute acceleration of the degrees of freedom (T,) [rad/s^2, m/s^2]; zero at both ends."""
     out = np.zeros(len(motion))
     if len(motion) > 2:
-        out[1:-1] = np.abs(np.diff(motion.poses, n=2, axis=0)).mean(axis=1) * motion.fps**2
+        poses = continuous(motion.skeleton, motion.poses)
+        out[1:-1] = np.abs(np.diff(poses, n=2, axis=0)).mean(axis=1) * motion.fps**2
     return out
 
 

@@ -97,6 +97,8 @@ def infer_mapping(
 
     mapping {source joint or role: target joint} puts rows right; None instead of a joint leaves the row out.
     """
+    if not isinstance(mapping, Mapping | None):
+        raise PosableError(f"retarget: expected mapping={{source joint or role: target joint}}, got {mapping!r}")
     plan, given, dropped = body_plan(source), {}, set()
     for key, value in (mapping or {}).items():
         role = key if key in ROLES else next((role for role, joint in plan.roles.items() if joint == key), None)
@@ -132,6 +134,8 @@ def retarget(
     """
     if not len(motion):
         raise PosableError("retarget: expected a motion with frames, got none")
+    if not 0.0 <= smooth < np.inf:
+        raise PosableError(f"retarget: expected smooth of 0 seconds or more, got {smooth!r}")
     figure = with_free_root(skeleton)
     rows = infer_mapping(motion.skeleton, figure, mapping)
     notes = (
@@ -251,8 +255,7 @@ class _Job:
         problem.broadcast((end - first,))
         walker = Walker(problem)
         start = self._start(goals)
-        walker.home = start[0].copy()
-        walker(SETTLE, start, data=problem.data[:1])
+        walker(SETTLE, start, data=problem.data[:1], home=start[0])
         poses = np.empty((end - first, self.figure.size))
         walker(WALK, poses, data=problem.data, last=start[0])
         places = np.zeros((end - first, 0, 3))

@@ -11,16 +11,15 @@ import numpy as np
 from posable.errors import PosableError
 from posable.goals import Position
 from posable.kernels.fields import ROBUST
-from posable.kernels.joints import ROTVEC
 from posable.kinematics import forward
-from posable.motion import Motion, joint_transform, rotation_values
+from posable.motion import Motion
 from posable.problem import Problem
 from posable.skeleton import Site, Skeleton
-from posable.tracking.branches import open_box, within_turns
+from posable.tracking.branches import continuous, open_box, within_turns
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.gaps import blend_weight
-from posable.tracking.reporting import smooth_page
+from posable.tracking.reporting import accelerations, smooth_page
 from posable.tracking.whole import USUAL, Effort, Whole
 
 WINDOW = 256  # frames whose answer is kept
@@ -38,6 +37,14 @@ class Smoothed(Motion):
     """A smoothed motion; before: what it was."""
 
     before: Motion | None = field(default=None, repr=False)
+
+    @property
+    def accelerations(self) -> tuple[float, float]:
+        """Mean absolute acceleration of the joints, before and after [rad/s^2]."""
+        if len(self) < 3:
+            return 0.0, 0.0
+        before, after = (float(accelerations(motion)[1:-1].mean()) for motion in (self.before or self, self))
+        return before, after
 
     def save_report(self, path: Any) -> None:
         """Write what changed as one HTML file that needs no other."""
@@ -247,21 +254,3 @@ def _stiffness(problem: Problem, poses: np.ndarray, pull: np.ndarray) -> np.ndar
     mean = total / len(rows) + pull
     # between each one's own and the same for all: with its own alone, jitter would move to what is held weakly
     return np.sqrt(np.maximum(mean, WEAK * mean.mean()) * mean.mean())
-
-
-def continuous(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
-    """Return poses (T, n) in which rotation vectors do not jump by whole turns between frames."""
-    out = np.array(poses)
-    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
-        if not any(dof.kind == ROTVEC for dof in joint.motion.dofs):
-            continue
-        part = slice(where.stop - 3, where.stop)
-        for t in np.flatnonzero(np.linalg.norm(np.diff(poses[:, part], axis=0), axis=-1) > 2.0) + 1:
-            turned = joint_transform(joint.motion, poses[t:, where])[1]
-            near = out[t - 1, part]
-            values = np.empty((len(poses) - t, 3))
-            for k in range(len(values)):
-                near = values[k] = rotation_values(joint.motion, turned[k : k + 1], near[None])[0]
-            out[t:, part] = values
-            break
-    return out

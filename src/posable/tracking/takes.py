@@ -195,8 +195,7 @@ class _Piece:
         best: tuple[float, np.ndarray] = (np.inf, bank[0])
         for k in np.argsort(misses)[:3]:
             pose = np.clip(move_figure(self.actor, *starts[k]), self.walker.lower, self.walker.upper)[None].copy()
-            self.walker.home = pose[0].copy()
-            _, notes = self.walker(SETTLE, pose, targets=targets[None])
+            _, notes = self.walker(SETTLE, pose, targets=targets[None], home=pose[0])
             if notes[0, walking.ENERGY] < best[0]:
                 best = (float(notes[0, walking.ENERGY]), pose[0])
         return best[1]

@@ -13,7 +13,7 @@ from posable.kernels.compiler import entry, kernel
 from posable.kernels.couplings import total_energy
 from posable.kernels.fields import AT, AXIS, BODY, KIND, OFF, PARENT, POINT, ROBUST, Springs
 from posable.kernels.gather import clear_hessian, derivatives, energy_at
-from posable.kernels.joints import TURN
+from posable.kernels.joints import ROTVEC, SWING, TURN, parameters_of
 from posable.kernels.kinematics import forward, workspace
 from posable.kernels.stepping import armijo, project, recentre_all
 from posable.solvers.newton import damped_step, damping_scale, hold_bounds
@@ -180,6 +180,28 @@ def narrow(theta, lower, upper, low, high, swerve):
         high[i] = min(upper[i], theta[i] + swerve)
 
 
+@kernel
+def come_round(figure, theta, last):
+    """Write rotation vectors of last (n,) the other way round where that is nearer to theta (n,).
+
+    A vector that passed pi was brought back by a whole turn: the change since the last frame, which the prediction of
+    the next one repeats, is then that of the motion, not of the numbers.
+    """
+    for i in range(theta.shape[0]):
+        kind = figure.dof[i, KIND]
+        if kind != ROTVEC and kind != SWING:
+            continue
+        m = parameters_of(kind)
+        square, along = 0.0, 0.0
+        for k in range(m):
+            square += last[i + k] * last[i + k]
+            along += last[i + k] * theta[i + k]
+        length = math.sqrt(square)
+        if along < length * (length - math.pi):  # then theta is nearer to the vector that is 2 pi shorter
+            for k in range(m):
+                last[i + k] *= (length - 2.0 * math.pi) / length
+
+
 @entry
 def walk(
     figure, order, kind, data, robust, pull, home, lower, upper, low, high,
@@ -226,7 +248,8 @@ def walk(
         damping = descend(figure, order, springs, low, high, theta, ws, fixed, scale, options, damping, notes[t])
         for k in range(g):
             errors[t, k] = ws.error[k] if row[k, ROBUST] >= 0.0 else math.nan
-        recentre_all(figure, theta, lower, upper)
+        if recentre_all(figure, theta, lower, upper):
+            come_round(figure, theta, last)
         for i in range(n):
             before[i] = last[i]
             last[i] = theta[i]
