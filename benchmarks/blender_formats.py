@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -82,15 +81,14 @@ def positions(bpy, armature, frame: int) -> dict[str, tuple[float, float, float]
 
 
 def evidence(page) -> None:
-    """Write the page of this subject; Blender's Python is made for it, or named by $POSABLE_BPY."""
+    """Write the page of this subject; Blender is the one among the peers."""
     page.text(
         f"Files that `save` wrote, opened by Blender's own importers: joint positions over {FRAMES} frames against "
         f"forward kinematics. {TOLERANCE:g} m is allowed; more, or a joint that is not there, ends this run."
     )
-    from benchmarks.tracking import blender_python
+    from benchmarks.peers.environments import ready
 
-    python = blender_python(os.environ.get("POSABLE_BPY", ""))
-    words = [str(python), __file__, str(page.data), f"--python={sys.executable}"]
+    words = [str(ready("bpy")), __file__, str(page.data), f"--python={sys.executable}"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     found = re.findall(r"^(\S+) +(\d+) of +(\d+) joints.*: (\S+) m$", done.stdout, re.MULTILINE)
     if done.returncode or not found:

@@ -1,4 +1,4 @@
-"""Blender's own inverse kinematics on seed 000's protocol; run by `tracking.py seed000 --blender` in Blender's Python.
+"""Blender's own inverse kinematics on seed 000's protocol; run by equal_time.py in Blender's Python.
 
     python blender_ik.py problem.npz answer.npz         (a Python with the package bpy)
 
@@ -121,14 +121,14 @@ def main() -> None:
 
     given = dict(np.load(sys.argv[1]))
     budget = float(given["budget"])
-    answer = {"version": np.array(bpy.app.version_string)}
     keys = [key for key in given if key.startswith("goals ")]
     iterations = fitting_iterations(bpy, mathutils, given, max((given[key] for key in keys), key=len), budget)
+    answer = {"version": np.array(bpy.app.version_string), "iterations": np.array(iterations)}
     for key in keys:
         squares, seconds = run(bpy, mathutils, given, given[key], iterations)
         name = key.removeprefix("goals ")
-        answer |= {f"squares {name}": squares, f"seconds {name}": seconds, f"iterations {name}": np.array(iterations)}
-    np.savez(sys.argv[2], **answer)
+        answer |= {f"squares {name}": squares, f"seconds {name}": seconds}
+    np.savez(sys.argv[2], **answer)  # pyright: ignore[reportArgumentType]
 
 
 if __name__ == "__main__":

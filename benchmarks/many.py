@@ -105,10 +105,9 @@ def throughput(page, folder: Path, clips: list[Path]) -> None:
     if find_spec("distributed"):
         from distributed import LocalCluster
 
-        with LocalCluster(n_workers=cores, threads_per_worker=1, dashboard_address=None, silence_logs=50) as local:
-            rows.append(
-                _row(f"Dask, {cores} workers", track(folder, clips, "dask", "--scheduler", local.scheduler_address))
-            )
+        with LocalCluster(n_workers=cores, threads_per_worker=1, dashboard_address=None, silence_logs=50) as local:  # pyright: ignore
+            where: str = local.scheduler_address  # pyright: ignore
+            rows.append(_row(f"Dask, {cores} workers", track(folder, clips, "dask", "--scheduler", where)))
     few = clips[: max(2, len(clips) // 4)]
     own = track(folder, few, "calibrated", "--workers", str(cores), calibrate=True)
     rows.append(_row(f"{cores} workers, each clip calibrated", own))

@@ -94,7 +94,8 @@ async def be_a_page(url: str, start: np.ndarray, drags: int, seconds: float, rat
         "near": 0.01, "far": 100.0, "image_height": 600, "image_width": 800, "look_at": (0.0, 1.0, 0.0),
         "up_direction": (0.0, 1.0, 0.0),
     }  # fmt: skip
-    async with connect(url.replace("http", "ws"), subprotocols=[protocol], max_size=None, compression=None) as socket:
+    spoken: list = [protocol]
+    async with connect(url.replace("http", "ws"), subprotocols=spoken, max_size=None, compression=None) as socket:
         page = Page(socket, start)
         listening = asyncio.create_task(page.listen())
         await socket.send(msgspec.msgpack.encode(camera))

@@ -104,6 +104,15 @@ def install(environment: Environment) -> str:
     return failed
 
 
+def ready(name: str) -> Path:
+    """Return the interpreter of an environment, made first where it is not there; RuntimeError says why it is not."""
+    FOLDER.mkdir(exist_ok=True)
+    failed = install(next(environment for environment in ENVIRONMENTS if environment.name == name))
+    if failed:
+        raise RuntimeError(f"{name} could not be installed: {failed}")
+    return python_of(name)
+
+
 def interpreter(version: str) -> str | None:
     """Return the path of a Python of a version such as 3.12, or of this one; None where there is none."""
     if version in ("", f"{sys.version_info.major}.{sys.version_info.minor}"):

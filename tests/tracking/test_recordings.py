@@ -1,6 +1,8 @@
 """Recorded takes: what the benchmark measures, held to its figures with some room."""
 
+import importlib
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,24 +45,17 @@ def test_the_walk_goes_to_other_figures_and_feet_do_not_slip(walk, data_dir, fil
     assert ((result.poses >= box.lower - 1e-9) & (result.poses <= box.upper + 1e-9)).all()
 
 
-def test_seed_004s_protocol(data_dir):
+def test_seed_004s_protocol(data_dir, monkeypatch):
     """f < 1e-2 cm^2 in 99% of the frames and half a centimetre of summed error, ten iterations a frame."""
-    import importlib.util
-    from pathlib import Path
-
     from posable.tracking.pacing import Pace, Walker
 
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "tracking.py"
-    if not path.is_file():
-        pytest.skip("no benchmarks folder")
-    spec = importlib.util.spec_from_file_location("tracking_benchmark", path)
-    bench = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bench)
-    figure, problem, targets, points = bench.protocol_004(data_dir)
-    assert figure.size == 58
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2])
+    take = importlib.import_module("benchmarks.real_frames").load_takes(data_dir, only=("none",))["workout"]
+    targets, points = take.targets, take.points
+    assert take.size == 58
     poses = np.empty((len(targets), 58))
     pace = Pace(most=10, enough=0.5e-6, gain=1e-9, damping=1e-2, jump=4.0)
-    errors, notes = Walker(problem, limits=False)(pace, poses, targets=targets, points=points, last=np.zeros(58))
+    errors, notes = Walker(take.problem, limits=False)(pace, poses, targets=targets, points=points, last=np.zeros(58))
     assert 100 * errors.sum(axis=1).mean() < 0.5
     assert np.mean(np.square(100 * errors).sum(axis=1) < 1e-2) > 0.99
     assert notes[:, 1].max() <= 10
