@@ -8,7 +8,9 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("posable", "numpy", "scipy", "numba")
+import posable
+
+PACKAGES = ("numpy", "scipy", "numba")
 
 
 def machine() -> dict[str, str | int | float]:
@@ -28,7 +30,7 @@ def machine() -> dict[str, str | int | float]:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of what does the work, and the commit."""
-    out = {"python": platform.python_version()}
+    out = {"python": platform.python_version(), "posable": posable.__version__}
     for name in PACKAGES:
         try:
             out[name] = version(name)
