@@ -7,7 +7,34 @@ import sys
 import numba
 import numpy as np
 
-from posable.kernels.compiler import OPTIONS, entry, kernel, plain
+from posable.kernels.compiler import OPTIONS, entry, kernel, plain, with_names
+
+ONE_LOOP_FOR_TWO = """
+import numpy as np
+from posable.kernels.compiler import entry, kernel, with_names
+
+step = None
+
+def over_all(x):
+    for k in range(x.shape[0]):
+        step(x, k)
+
+@kernel
+def halve(x, k):
+    x[k] *= 0.5
+
+@kernel
+def clear(x, k):
+    x[k] = 0.0
+
+halve_all = entry(with_names(over_all, "halve_all", step=halve))
+clear_all = entry(with_names(over_all, "clear_all", step=clear))
+x, y = np.array([8.0, 4.0]), np.array([8.0, 4.0])
+halve_all(x), clear_all(y)
+both = (getattr(one, "_dispatcher", one) for one in (halve_all, clear_all))
+hits = sum(sum(one.stats.cache_hits.values()) for one in both)
+print(x.tolist(), y.tolist(), hits)
+"""
 
 HALVE_TWICE = """
 import numpy as np
@@ -98,11 +125,27 @@ def test_the_plain_function_stays_at_hand():
 
 
 def test_another_process_loads_what_was_compiled(tmp_path):
-    script = tmp_path / "halves.py"
-    script.write_text(HALVE_TWICE)
-    environment = os.environ | {"POSABLE_CACHE": str(tmp_path / "cache"), "POSABLE_QUIET": "1"}
-    told = [
+    told = run_twice(tmp_path, HALVE_TWICE)
+    assert told == ["[2.0, 1.0] 0 1\n", "[2.0, 1.0] 1 0\n"]
+
+
+def test_one_loop_serves_two_kernels_and_both_come_from_the_cache(tmp_path):
+    told = run_twice(tmp_path, ONE_LOOP_FOR_TWO)
+    assert told == ["[4.0, 2.0] [0.0, 0.0] 0\n", "[4.0, 2.0] [0.0, 0.0] 2\n"]
+
+
+def run_twice(folder, source):
+    script = folder / "script.py"
+    script.write_text(source)
+    environment = os.environ | {"POSABLE_CACHE": str(folder / "cache"), "POSABLE_QUIET": "1"}
+    return [
         subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True).stdout
         for _ in range(2)
     ]
-    assert told == ["[2.0, 1.0] 0 1\n", "[2.0, 1.0] 1 0\n"]
+
+
+def test_a_copy_under_other_names_leaves_the_function_as_it_was():
+    copy = with_names(plain(four_times), "four_halves", twice=None)
+    assert copy.__name__ == "four_halves"
+    assert copy.__globals__["twice"] is None
+    assert plain(four_times).__globals__["twice"] is not None

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from functools import cache, update_wrapper
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType
 from typing import Any
 
 PACKAGE = __name__.partition(".")[0]
@@ -28,6 +28,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"
 UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "no_rewrites": True}
 
 _small: set[Callable[..., Any]] = set()
+_copies: list[dict[str, Any]] = []  # the names that copies of functions see
 _registered: dict[Any, Any] = {}  # plain function or entry -> dispatcher (None until activated)
 _lock = threading.RLock()
 _active = False
@@ -46,6 +47,19 @@ def small(function: Callable[..., Any]) -> Any:
     """Mark a kernel whose call would cost more than its work (an array is ten arguments): it goes into its callers."""
     _small.add(function)
     return kernel(function)
+
+
+def with_names(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
+    """Return a copy of a plain function, under a name of its own, in which other names stand for other kernels.
+
+    One loop then serves many methods. Were their kernels its arguments, Numba would not keep its machine code.
+    """
+    seen = {**function.__globals__, **names}
+    with _lock:
+        _copies.append(seen)
+    copy = FunctionType(function.__code__, seen, name)
+    copy.__qualname__, copy.__doc__ = name, function.__doc__
+    return copy
 
 
 class entry:
@@ -82,16 +96,18 @@ def activate() -> None:
         homes = {plain(function).__module__ for function in _registered}  # a user's own kernels live elsewhere
         for name, module in list(sys.modules.items()):
             if name in homes or name == PACKAGE or name.startswith(PACKAGE + "."):
-                _rebind(module)
+                _rebind(vars(module))
+        for names in _copies:
+            _rebind(names)
         _active = True
 
 
-def _rebind(module: ModuleType) -> None:
-    for name, value in list(vars(module).items()):
+def _rebind(names: dict[str, Any]) -> None:
+    for name, value in list(names.items()):
         if callable(value) and getattr(value, "__hash__", None) is not None:
             dispatcher = _registered.get(value)
             if dispatcher is not None:
-                setattr(module, name, dispatcher)
+                names[name] = dispatcher
 
 
 def _compile(function: Callable[..., Any], *, entered: bool = False) -> Any:

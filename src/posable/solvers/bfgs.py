@@ -5,30 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from posable.kernels.compiler import entry, kernel
+from posable.kernels.compiler import kernel
 from posable.kernels.dense import cholesky, cholesky_solve
-from posable.kernels.fields import Springs
-from posable.kernels.gather import energy_at
-from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING
 from posable.solvers.descent import (
     TAU,
     DescentSolver,
     accept,
     first_derivatives,
     line_search,
-    started_elsewhere,
     write_trace,
 )
 from posable.solvers.looping import (
     ENERGY,
-    GO_ON,
-    PIECE,
     STATIONARY_GAIN,
-    after_step,
-    before_step,
-    begin,
-    finish,
+    batch_of,
+    started_elsewhere,
 )
 from posable.solvers.solver import register
 
@@ -98,6 +89,12 @@ def update(model, step, change, spare, first):
 
 
 @kernel
+def carve_bfgs(work, lower, upper, limits, n, b, g):
+    """Return two matrices and five vectors (2 n + 5, n) from the end of the scratch memory, and the box."""
+    return work[work.shape[0] - (2 * n + 5) * n :].reshape(2 * n + 5, n), lower, upper
+
+
+@kernel
 def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace):
     """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: steps learnt from."""
     n = theta.shape[0]
@@ -141,45 +138,6 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, li
     return tau > 0.0
 
 
-@kernel
-def bfgs_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    if begin(figure, springs, lower, upper, theta, ws, state):
-        state[TAU] = -1.0
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        moved = bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace)
-        if not moved:
-            energy_at(figure, springs, theta, ws)
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def bfgs_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    memory = work[work.shape[0] - (2 * n + 5) * n :].reshape(2 * n + 5, n)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = bfgs_loop(
-            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, memory, states[t], limits, trace
-        )
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
-
-
 @register("bfgs")
 @dataclass(frozen=True, kw_only=True)
 class Bfgs(DescentSolver):
@@ -192,7 +150,7 @@ class Bfgs(DescentSolver):
     name: ClassVar[str] = "bfgs"
     summary: ClassVar[str] = "box-constrained BFGS"
     iterations: ClassVar[int] = 500
-    loop: ClassVar = staticmethod(bfgs_batch)
+    loop: ClassVar = staticmethod(batch_of("bfgs", bfgs_step, carve_bfgs))
 
     def memory(self, problem) -> int:
         """Return the scratch memory of the engine, the model and its factor."""

@@ -9,27 +9,21 @@ from typing import ClassVar
 import numpy as np
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
-from posable.kernels.fields import DEPTH, KIND, Springs
+from posable.kernels.compiler import kernel
+from posable.kernels.fields import DEPTH, KIND
 from posable.kernels.gather import energy_at
 from posable.kernels.joints import SLIDE, TURN
-from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING, recentre_all
+from posable.kernels.stepping import recentre_all
 from posable.problem import Problem
 from posable.solvers.descent import differentiate, write_trace
 from posable.solvers.looping import (
     ENERGY,
     EVALUATIONS,
-    GO_ON,
     OPTIONS,
-    PIECE,
     STATE_WIDTH,
     STATIONARY_GAIN,
-    after_step,
-    before_step,
-    begin,
+    batch_of,
     common_limits,
-    finish,
 )
 from posable.solvers.solver import CompiledSolver, Request, register
 
@@ -102,6 +96,12 @@ def change_dof(figure, springs, lower, upper, theta, ws, state, i, x):
 
 
 @kernel
+def carve_ccd(work, lower, upper, limits, n, b, g):
+    """Return two vectors (2, n) from the end of the scratch memory, and the box."""
+    return work[work.shape[0] - 2 * n :].reshape(2, n), lower, upper
+
+
+@kernel
 def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
     """Change n degrees of freedom, one after another, in place; return whether that gained anything.
 
@@ -142,42 +142,6 @@ def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, li
     return length > 0.0 and before - state[ENERGY] > STATIONARY_GAIN * before
 
 
-@kernel
-def ccd_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, vectors, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] sweeps from its state; return what became of it."""
-    begin(figure, springs, lower, upper, theta, ws, state)
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        moved = ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace)
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def ccd_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    vectors = work[work.shape[0] - 2 * n :].reshape(2, n)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = ccd_loop(
-            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, vectors, states[t], limits, trace
-        )
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
-
-
 @register("ccd")
 @dataclass(frozen=True, kw_only=True)
 class Ccd(CompiledSolver):
@@ -197,7 +161,7 @@ class Ccd(CompiledSolver):
     summary: ClassVar[str] = "cyclic coordinate descent, from the tip or ranked"
     iterations: ClassVar[int] = 300
     state_width: ClassVar[int] = STATE_WIDTH
-    loop: ClassVar = staticmethod(ccd_batch)
+    loop: ClassVar = staticmethod(batch_of("ccd", ccd_step, carve_ccd))
 
     def __post_init__(self):
         if self.order not in ("tip", "ranked"):

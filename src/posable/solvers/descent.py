@@ -20,7 +20,6 @@ from posable.solvers.looping import (
     ITERATIONS,
     OPTIONS,
     OWN,
-    RESTARTS,
     STATE_WIDTH,
     common_limits,
 )
@@ -29,11 +28,17 @@ from posable.solvers.solver import CompiledSolver, Request
 # Columns of the limits, after those of looping.py; a method's own follow
 ALPHA, BETA, OWN_OPTIONS = OPTIONS, OPTIONS + 1, OPTIONS + 2
 # Columns of the state, after those of looping.py; a method's own follow
-SEEN, TAU, OWN_STATE = OWN, OWN + 1, OWN + 2
+TAU, OWN_STATE = OWN, OWN + 1
 
 SEARCHES = 60  # step lengths tried for one step
 LARGEST_STEP = 1.0  # [rad, m] of any one degree of freedom: beyond it a model of rotations says nothing
 RESOLUTION = 1e-16  # of the energy: a predicted gain below it cannot be seen
+
+
+@kernel
+def four_vectors(work, lower, upper, limits, n, b, g):
+    """Return four vectors (4, n) from the end of the scratch memory, and the box."""
+    return work[work.shape[0] - 4 * n :].reshape(4, n), lower, upper
 
 
 @kernel
@@ -52,15 +57,6 @@ def first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, li
         clear_hessian(ws)
     gradient_at(figure, order, springs, theta, ws)
     return active_bounds(theta, ws.gradient, lower, upper, fixed)
-
-
-@kernel
-def started_elsewhere(state):
-    """Return whether a restart has moved the figure since the method last looked: what it has learnt is void."""
-    if state[SEEN] == state[RESTARTS]:
-        return False
-    state[SEEN] = state[RESTARTS]
-    return True
 
 
 @kernel

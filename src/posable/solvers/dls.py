@@ -6,25 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
+from posable.kernels.compiler import kernel
 from posable.kernels.dense import cholesky, cholesky_solve, lu_factor, lu_solve
-from posable.kernels.fields import Springs
-from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING
 from posable.solvers.linear import (
     FIRST_OPTION,
-    PASSES,
     ROWS,
     SECOND_OPTION,
     LinearSolver,
-    complete,
-    linear,
-    linearise,
-    prepare,
-    take_step,
-    working_box,
+    linear_batch_of,
 )
-from posable.solvers.looping import DAMPING, GO_ON, PIECE, after_step, before_step, begin, finish
+from posable.solvers.looping import DAMPING
 from posable.solvers.solver import register
 
 
@@ -71,49 +62,14 @@ def solve_columns(lin, square):
 
 
 @kernel
-def dls_loop(figure, springs, tolerances, lower, upper, theta, start, ws, lin, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    working_box(lower, upper, limits, lin)
-    begin(figure, springs, lin.low, lin.high, theta, ws, state)
-    state[DAMPING] = limits[FIRST_OPTION]
+def solve_dls(springs, lin, state, limits):
+    """Write lin.step in the smaller of the two forms."""
+    state[DAMPING] = limits[FIRST_OPTION]  # for the trace
     square = limits[FIRST_OPTION] * limits[FIRST_OPTION]
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        linearise(figure, springs, theta, ws, limits, lin)
-        for _ in range(PASSES):
-            prepare(lin)
-            if limits[SECOND_OPTION] != 0.0:
-                solve_columns(lin, square)
-            else:
-                solve_rows(lin, square)
-            if not complete(theta, limits, lin):
-                break
-        moved = take_step(figure, springs, theta, ws, lin, state, limits, trace)
-        code = after_step(figure, springs, tolerances, lin.low, lin.high, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def dls_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    lin = linear(work, limits, n, g)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = dls_loop(figure, springs, tolerances, lower, upper, theta, starts[t], ws, lin, states[t], limits, trace)
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+    if limits[SECOND_OPTION] != 0.0:
+        solve_columns(lin, square)
+    else:
+        solve_rows(lin, square)
 
 
 @register("dls")
@@ -131,7 +87,7 @@ class Dls(LinearSolver):
 
     name: ClassVar[str] = "dls"
     summary: ClassVar[str] = "damped least squares"
-    loop: ClassVar = staticmethod(dls_batch)
+    loop: ClassVar = staticmethod(linear_batch_of("dls", solve_dls))
 
     def __post_init__(self):
         super().__post_init__()
@@ -141,7 +97,7 @@ class Dls(LinearSolver):
             raise SolverError("dls: form", expected="'auto', 'rows' or 'columns'", got=repr(self.form))
 
     def limits(self, problem, request):
-        """Return what `dls_loop` reads, with the smaller form chosen."""
+        """Return what `solve_dls` reads, with the smaller form chosen."""
         out = super().limits(problem, request)
         out[SECOND_OPTION] = self.form == "columns" or (self.form == "auto" and out[ROWS] > problem.skeleton.size)
         return out

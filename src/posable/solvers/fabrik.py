@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
-from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING, Springs
+from posable.kernels.compiler import kernel
+from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
 from posable.kernels.gather import energy_at
 from posable.kernels.joints import SLIDE
-from posable.kernels.kinematics import forward, workspace
+from posable.kernels.kinematics import forward
 from posable.kernels.springs import POINT_SPRING
-from posable.kernels.stepping import RUNNING, recentre_all
+from posable.kernels.stepping import recentre_all
 from posable.kernels.wrenches import rotated
 from posable.problem import Problem
 from posable.solvers.ccd import best_turn
@@ -23,15 +23,10 @@ from posable.solvers.descent import write_trace
 from posable.solvers.looping import (
     ENERGY,
     EVALUATIONS,
-    GO_ON,
     OPTIONS,
-    PIECE,
     STATE_WIDTH,
-    after_step,
-    before_step,
-    begin,
+    batch_of,
     common_limits,
-    finish,
 )
 from posable.solvers.solver import CompiledSolver, Request, register
 
@@ -176,10 +171,30 @@ def turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i):
     forward(figure, theta, ws)
 
 
+class Memory(NamedTuple):
+    """What a step needs beside the figure."""
+
+    wanted: np.ndarray  # (b, 3) [m]: where the chains want the joints
+    votes: np.ndarray  # (b,): how many of them
+    fixed: np.ndarray  # (n,)
+    guides: np.ndarray  # (k, 4): rows of `guides_of`
+
+
 @kernel
-def fabrik_step(figure, springs, lower, upper, theta, ws, wanted, votes, guides, fixed, state, limits, trace):
+def carve_fabrik(work, lower, upper, limits, n, b, g):
+    """Return the memory of a step, from the end of the scratch memory and of the limits, and the box."""
+    i = work.shape[0] - 4 * b - n
+    count = int(limits[GUIDES])
+    guides = limits[ROWS : ROWS + 4 * count].reshape(count, 4)
+    memory = Memory(work[i : i + 3 * b].reshape(b, 3), work[i + 3 * b : i + 4 * b], work[i + 4 * b :], guides)
+    return memory, lower, upper
+
+
+@kernel
+def fabrik_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace):
     """Reach inward and outward once, then fit the figure to the chains; return whether it moved."""
     n = theta.shape[0]
+    wanted, votes, fixed, guides = memory.wanted, memory.votes, memory.fixed, memory.guides
     before = state[ENERGY]
     for i in range(n):
         ws.trial[i] = theta[i]
@@ -201,50 +216,6 @@ def fabrik_step(figure, springs, lower, upper, theta, ws, wanted, votes, guides,
     state[EVALUATIONS] += 1.0
     write_trace(trace, state, 0.0, length, 0.0, fixed, state[ENERGY] - before, before)
     return length > 1e-12
-
-
-@kernel
-def fabrik_loop(
-    figure, springs, tolerances, lower, upper, theta, start, ws, wanted, votes, guides, fixed, state, limits, trace
-):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    begin(figure, springs, lower, upper, theta, ws, state)
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        moved = fabrik_step(
-            figure, springs, lower, upper, theta, ws, wanted, votes, guides, fixed, state, limits, trace
-        )
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def fabrik_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    i = work.shape[0] - 4 * b - n
-    wanted, votes, fixed = work[i : i + 3 * b].reshape(b, 3), work[i + 3 * b : i + 4 * b], work[i + 4 * b :]
-    count = int(limits[GUIDES])
-    guides = limits[ROWS : ROWS + 4 * count].reshape(count, 4)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = fabrik_loop(
-            figure, springs, tolerances, lower, upper, theta, starts[t], ws, wanted, votes, guides, fixed, states[t],
-            limits, trace,
-        )  # fmt: skip
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
 
 
 def guides_of(problem: Problem) -> np.ndarray:
@@ -292,7 +263,7 @@ class Fabrik(CompiledSolver):
     summary: ClassVar[str] = "forward and backward reaching, for positions"
     iterations: ClassVar[int] = 500
     state_width: ClassVar[int] = STATE_WIDTH
-    loop: ClassVar = staticmethod(fabrik_batch)
+    loop: ClassVar = staticmethod(batch_of("fabrik", fabrik_step, carve_fabrik))
 
     def __post_init__(self):
         if not isinstance(self.fits, int) or self.fits < 1:

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
-from posable.kernels.fields import Springs
-from posable.kernels.gather import energy_at
-from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING
+from posable.kernels.compiler import kernel
 from posable.solvers.descent import (
     OWN_OPTIONS,
     TAU,
@@ -18,18 +14,13 @@ from posable.solvers.descent import (
     accept,
     first_derivatives,
     line_search,
-    started_elsewhere,
     write_trace,
 )
 from posable.solvers.looping import (
     ENERGY,
-    GO_ON,
-    PIECE,
     STATIONARY_GAIN,
-    after_step,
-    before_step,
-    begin,
-    finish,
+    batch_of,
+    started_elsewhere,
 )
 from posable.solvers.solver import register
 
@@ -79,6 +70,13 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors):
 
 
 @kernel
+def carve_lbfgs(work, lower, upper, limits, n, b, g):
+    """Return the pairs and five vectors from the end of the scratch memory, and the box."""
+    rows, wide = 2 * int(limits[OWN_OPTIONS]) + 5, max(n, int(limits[OWN_OPTIONS]))
+    return work[work.shape[0] - rows * wide :].reshape(rows, wide), lower, upper
+
+
+@kernel
 def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace):
     """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: pairs seen, or -1."""
     n = theta.shape[0]
@@ -122,47 +120,6 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, l
     return tau > 0.0
 
 
-@kernel
-def lbfgs_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    if begin(figure, springs, lower, upper, theta, ws, state):
-        state[TAU] = -1.0
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        moved = lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace)
-        if not moved:
-            energy_at(figure, springs, theta, ws)
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def lbfgs_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    rows = 2 * int(limits[OWN_OPTIONS]) + 5
-    wide = max(n, int(limits[OWN_OPTIONS]))
-    memory = work[work.shape[0] - rows * wide :].reshape(rows, wide)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = lbfgs_loop(
-            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, memory, states[t], limits, trace
-        )
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
-
-
 @register("lbfgs")
 @dataclass(frozen=True, kw_only=True)
 class Lbfgs(DescentSolver):
@@ -175,7 +132,7 @@ class Lbfgs(DescentSolver):
 
     name: ClassVar[str] = "lbfgs"
     summary: ClassVar[str] = "box-constrained BFGS with limited memory"
-    loop: ClassVar = staticmethod(lbfgs_batch)
+    loop: ClassVar = staticmethod(batch_of("lbfgs", lbfgs_step, carve_lbfgs))
 
     def __post_init__(self):
         super().__post_init__()

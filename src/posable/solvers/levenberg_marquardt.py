@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
+from posable.kernels.compiler import kernel
 from posable.kernels.factor import damped_copy, factorise, multiply, substitute
-from posable.kernels.fields import DEPTH, Springs
+from posable.kernels.fields import DEPTH
 from posable.kernels.gather import energy_at
-from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING, armijo
+from posable.kernels.stepping import armijo
 from posable.solvers.descent import (
     ALPHA,
     LARGEST_STEP,
@@ -20,7 +19,7 @@ from posable.solvers.descent import (
     DescentSolver,
     accept,
     differentiate,
-    started_elsewhere,
+    four_vectors,
     trial_step,
     write_trace,
 )
@@ -29,13 +28,9 @@ from posable.solvers.looping import (
     DAMPING,
     ENERGY,
     EVALUATIONS,
-    GO_ON,
-    PIECE,
     STATIONARY_GAIN,
-    after_step,
-    before_step,
-    begin,
-    finish,
+    batch_of,
+    started_elsewhere,
 )
 from posable.solvers.solver import register
 
@@ -107,47 +102,6 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
     return moved
 
 
-@kernel
-def levenberg_marquardt_loop(
-    figure, order, springs, tolerances, lower, upper, theta, start, ws, vectors, state, limits, trace
-):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    if begin(figure, springs, lower, upper, theta, ws, state):
-        state[DAMPING], state[GROWTH] = limits[OWN_OPTIONS], 2.0
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        moved = levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace)
-        if not moved:
-            energy_at(figure, springs, theta, ws)
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def levenberg_marquardt_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    vectors = work[work.shape[0] - 4 * n :].reshape(4, n)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = levenberg_marquardt_loop(
-            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, vectors, states[t], limits, trace
-        )
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
-
-
 @register("levenberg-marquardt")
 @dataclass(frozen=True, kw_only=True)
 class LevenbergMarquardt(DescentSolver):
@@ -164,7 +118,7 @@ class LevenbergMarquardt(DescentSolver):
     name: ClassVar[str] = "levenberg-marquardt"
     summary: ClassVar[str] = "damped Gauss-Newton with the gain ratio"
     iterations: ClassVar[int] = 300
-    loop: ClassVar = staticmethod(levenberg_marquardt_batch)
+    loop: ClassVar = staticmethod(batch_of("levenberg_marquardt", levenberg_marquardt_step, four_vectors))
 
     def __post_init__(self):
         super().__post_init__()

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.errors import SolverError
-from posable.kernels.compiler import kernel
+from posable.kernels.compiler import kernel, with_names
 from posable.kernels.direct import vector_columns
 from posable.kernels.fields import AT, AXES, ON, OTHER, ROBUST, SPRING, Springs
 from posable.kernels.gather import energy_at
@@ -31,6 +31,7 @@ from posable.solvers.looping import (
     OPTIONS,
     STATE_WIDTH,
     STATIONARY_GAIN,
+    batch_of,
     common_limits,
 )
 from posable.solvers.solver import CompiledSolver, Request
@@ -75,8 +76,8 @@ def linear_size(m: int, n: int) -> int:
 
 
 @kernel
-def linear(work, limits, n, g):
-    """Carve a `Linear` from the end of the scratch memory, and its constant vectors from the limits."""
+def linear(work, lower, upper, limits, n, b, g):
+    """Carve a `Linear` from the ends of the scratch memory and of the limits; return it and the box of the solve."""
     m = int(limits[ROWS])
     k = max(m, n)
     i = work.shape[0] - (3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k)
@@ -96,11 +97,13 @@ def linear(work, limits, n, g):
     i += k * k
     vectors = work[i : i + 4 * k].reshape(4, k)
     v = VECTORS
-    return Linear(
+    lin = Linear(
         residual, jacobian, active, right, wanted, step, control, stopped, moved, low, high, first, second, vectors,
         limits[v : v + n], limits[v + n : v + 2 * n], limits[v + 2 * n : v + 3 * n],
         limits[v + 3 * n : v + 3 * n + 9 * g].reshape(g, 9),
     )  # fmt: skip
+    working_box(lower, upper, limits, lin)
+    return lin, low, high
 
 
 @kernel
@@ -249,6 +252,25 @@ def take_step(figure, springs, theta, ws, lin, state, limits, trace):
         )
     controlled = limits[CONTROL] != 0.0
     return length > (1e-9 if controlled else 1e-13) and (controlled or abs(slope) > STATIONARY_GAIN * before)
+
+
+solve: Any = None  # what a method brings: lin.step from lin.active and lin.right, of which it may make what it likes
+
+
+def linear_step(figure, order, springs, lower, upper, theta, ws, lin, state, limits, trace):
+    """Make one step of a linear method, in place; return whether it moved."""
+    linearise(figure, springs, theta, ws, limits, lin)
+    for _ in range(PASSES):
+        prepare(lin)
+        solve(springs, lin, state, limits)
+        if not complete(theta, limits, lin):
+            break
+    return take_step(figure, springs, theta, ws, lin, state, limits, trace)
+
+
+def linear_batch_of(name: str, solve: Any) -> Any:
+    """Return the entry that solves a batch by a linear method; solve(springs, lin, state, limits) writes lin.step."""
+    return batch_of(name, kernel(with_names(linear_step, f"{name}_step", solve=solve)), linear)
 
 
 # ----------------------------------------------------------------------------------------------------- the options

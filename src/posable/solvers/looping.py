@@ -1,20 +1,25 @@
-"""What the compiled loops of the classic solvers share: their memory of one problem, when they stop, restarts, the end.
+"""The compiled loop of the classic solvers: their memory of one problem, when they stop, restarts, the end.
 
-A loop is: `begin`; then, while `before_step` says GO_ON: one step of the method, and `after_step`; then `finish`.
+The loop is: `begin`; then, while `before_step` says GO_ON: one step of the method, and `after_step`; then `finish`. A
+method brings its step and its memory, and `batch_of` makes a loop of them.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from posable.kernels.compiler import kernel
+from posable.kernels.compiler import entry, kernel, with_names
+from posable.kernels.fields import Springs
 from posable.kernels.gather import energy_at
+from posable.kernels.kinematics import workspace
 from posable.kernels.stepping import CONVERGED, EXHAUSTED, RUNNING, STATIONARY, all_reached, project, random_pose
 from posable.problem import Problem
 from posable.solvers.solver import Request
 
 # What a loop remembers between two entries: columns of its state. A method's own begin at OWN.
-RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, OWN = range(10)
+RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, SEEN, OWN = range(11)
 STATE_WIDTH = 16
 FRESH, GOING = 0.0, 1.0
 
@@ -45,10 +50,20 @@ def begin(figure, springs, lower, upper, theta, ws, state):
         project(theta, lower, upper)
         state[PHASE] = GOING
         state[EVALUATIONS] = 1.0
+        state[SEEN] = -1.0
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     if fresh:
         keep_best(theta, ws, state)
     return fresh
+
+
+@kernel
+def started_elsewhere(state):
+    """Return whether the figure was put somewhere since the method last looked: what it has learnt is void."""
+    if state[SEEN] == state[RESTARTS]:
+        return False
+    state[SEEN] = state[RESTARTS]
+    return True
 
 
 @kernel
@@ -130,3 +145,57 @@ def finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors):
     if outside and not all_reached(errors, tolerances):
         return EXHAUSTED  # the method was content outside the box: nothing says that it is stationary inside
     return code
+
+
+# ----------------------------------------------------------------------------------------------------- one loop for all
+
+# What a method brings; `batch_of` puts its own kernels in the place of these names.
+carve: Any = None
+step: Any = None
+
+
+def advance(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, limits, trace):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    begin(figure, springs, lower, upper, theta, ws, state)
+    left = limits[PIECE]
+    while True:
+        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        if code != GO_ON:
+            return code
+        left -= 1.0
+        moved = step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace)
+        if not moved:
+            energy_at(figure, springs, theta, ws)
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        if code != GO_ON:
+            return code
+
+
+def solve_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    memory, low, high = carve(work, lower, upper, limits, n, b, g)
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        theta = poses[t]
+        code = advance(
+            figure, order, springs, tolerances, low, high, theta, starts[t], ws, memory, states[t], limits, trace
+        )
+        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+
+
+def batch_of(name: str, step: Any, carve: Any) -> Any:
+    """Return the entry that solves a batch by the steps of a method.
+
+    step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace) moves theta and says whether it
+    did. carve(work, lower, upper, limits, n, b, g) returns the method's memory, from the end of the scratch memory, and
+    the box that it moves in.
+    """
+    one = kernel(with_names(advance, f"{name}_loop", step=step))
+    return entry(with_names(solve_batch, f"{name}_batch", carve=carve, advance=one))

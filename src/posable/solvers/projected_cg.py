@@ -5,31 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from posable.kernels.compiler import entry, kernel
+from posable.kernels.compiler import kernel
 from posable.kernels.factor import multiply
-from posable.kernels.fields import Springs
-from posable.kernels.gather import energy_at
-from posable.kernels.kinematics import forward, workspace
-from posable.kernels.stepping import RUNNING
+from posable.kernels.kinematics import forward
 from posable.solvers.descent import (
     OWN_OPTIONS,
     TAU,
     DescentSolver,
     accept,
     differentiate,
+    four_vectors,
     line_search,
-    started_elsewhere,
     write_trace,
 )
 from posable.solvers.looping import (
     ENERGY,
-    GO_ON,
-    PIECE,
     STATIONARY_GAIN,
-    after_step,
-    before_step,
-    begin,
-    finish,
+    batch_of,
+    started_elsewhere,
 )
 from posable.solvers.solver import register
 
@@ -94,47 +87,6 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     return tau > 0.0
 
 
-@kernel
-def projected_cg_loop(
-    figure, order, springs, tolerances, lower, upper, theta, start, ws, vectors, state, limits, trace
-):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    if begin(figure, springs, lower, upper, theta, ws, state):
-        state[TAU] = 0.0
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        moved = projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace)
-        if not moved:
-            energy_at(figure, springs, theta, ws)
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def projected_cg_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    vectors = work[work.shape[0] - 4 * n :].reshape(4, n)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = projected_cg_loop(
-            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, vectors, states[t], limits, trace
-        )
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
-
-
 @register("projected-cg")
 @dataclass(frozen=True, kw_only=True)
 class ProjectedCg(DescentSolver):
@@ -148,7 +100,7 @@ class ProjectedCg(DescentSolver):
 
     name: ClassVar[str] = "projected-cg"
     summary: ClassVar[str] = "projected conjugate gradients"
-    loop: ClassVar = staticmethod(projected_cg_batch)
+    loop: ClassVar = staticmethod(batch_of("projected_cg", projected_cg_step, four_vectors))
 
     def options(self) -> tuple[float, ...]:
         """Return whether the curvature sets the first step."""

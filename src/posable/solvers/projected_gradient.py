@@ -8,11 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
-from posable.kernels.fields import Springs
+from posable.kernels.compiler import kernel
 from posable.kernels.gather import energy_at
-from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING, leave_bounds
+from posable.kernels.stepping import leave_bounds
 from posable.solvers.descent import (
     BETA,
     OWN_OPTIONS,
@@ -21,21 +19,17 @@ from posable.solvers.descent import (
     DescentSolver,
     accept,
     first_derivatives,
+    four_vectors,
     line_search,
-    started_elsewhere,
     write_trace,
 )
 from posable.solvers.looping import (
     ENERGY,
     EVALUATIONS,
-    GO_ON,
     ITERATIONS,
-    PIECE,
     STATIONARY_GAIN,
-    after_step,
-    before_step,
-    begin,
-    finish,
+    batch_of,
+    started_elsewhere,
 )
 from posable.solvers.solver import register
 
@@ -72,35 +66,6 @@ def first_length(theta, ws, vectors, state, limits):
 
 
 @kernel
-def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
-    """Make one step down the gradient, in place; return whether there was one to make."""
-    n = theta.shape[0]
-    fixed, direction = vectors[0], vectors[1]
-    before = state[ENERGY]
-    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
-    square = 0.0
-    for i in range(n):
-        direction[i] = -ws.gradient[i]
-        square += 0.0 if fixed[i] != 0.0 else direction[i] * direction[i]
-    if started_elsewhere(state):
-        state[TAU] = 0.0
-    if not square > STATIONARY_GAIN * before:
-        write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
-        return False
-    tau = first_length(theta, ws, vectors, state, limits)
-    for i in range(n):
-        vectors[2, i] = theta[i]
-        vectors[3, i] = ws.gradient[i]
-    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits)
-    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
-        state[TAU] = 0.0
-    else:
-        state[TAU] = tau
-    write_trace(trace, state, largest, length, tau, fixed, slope, before)
-    return tau > 0.0
-
-
-@kernel
 def leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved):
     """Bend a figure that is caught on its limits away from them, in place; return whether it was caught.
 
@@ -123,46 +88,33 @@ def leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved)
 
 
 @kernel
-def projected_gradient_loop(
-    figure, order, springs, tolerances, lower, upper, theta, start, ws, vectors, state, limits, trace
-):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    if begin(figure, springs, lower, upper, theta, ws, state):
+def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+    """Make one step down the gradient, in place; return whether there was one to make."""
+    n = theta.shape[0]
+    fixed, direction = vectors[0], vectors[1]
+    before = state[ENERGY]
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
+    square = 0.0
+    for i in range(n):
+        direction[i] = -ws.gradient[i]
+        square += 0.0 if fixed[i] != 0.0 else direction[i] * direction[i]
+    if started_elsewhere(state):
         state[TAU], state[KICKED], state[SEEN_ENERGY] = 0.0, 0.0, np.inf
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        moved = projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace)
-        if leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved):
-            moved = True
-        elif not moved:
-            energy_at(figure, springs, theta, ws)
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def projected_gradient_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    vectors = work[work.shape[0] - 4 * n :].reshape(4, n)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = projected_gradient_loop(
-            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, vectors, states[t], limits, trace
-        )
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+    if not square > STATIONARY_GAIN * before:
+        write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
+        return leave_limits(figure, springs, lower, upper, theta, ws, state, limits, False)
+    tau = first_length(theta, ws, vectors, state, limits)
+    for i in range(n):
+        vectors[2, i] = theta[i]
+        vectors[3, i] = ws.gradient[i]
+    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits)
+    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
+        state[TAU] = 0.0
+    else:
+        state[TAU] = tau
+    write_trace(trace, state, largest, length, tau, fixed, slope, before)
+    freed = leave_limits(figure, springs, lower, upper, theta, ws, state, limits, tau > 0.0)
+    return freed or tau > 0.0
 
 
 @register("projected-gradient")
@@ -181,7 +133,7 @@ class ProjectedGradient(DescentSolver):
     name: ClassVar[str] = "projected-gradient"
     summary: ClassVar[str] = "projected gradient with projected Armijo back-tracking"
     iterations: ClassVar[int] = 2000
-    loop: ClassVar = staticmethod(projected_gradient_batch)
+    loop: ClassVar = staticmethod(batch_of("projected_gradient", projected_gradient_step, four_vectors))
 
     def __post_init__(self):
         super().__post_init__()

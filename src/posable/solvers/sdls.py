@@ -7,24 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
+from posable.kernels.compiler import kernel
 from posable.kernels.dense import svd_rows
-from posable.kernels.fields import SPRING, Springs
-from posable.kernels.kinematics import workspace
+from posable.kernels.fields import SPRING
 from posable.kernels.residuals import rows_of
-from posable.kernels.stepping import RUNNING
 from posable.solvers.linear import (
     FIRST_OPTION,
-    PASSES,
     LinearSolver,
-    complete,
-    linear,
-    linearise,
-    prepare,
-    take_step,
-    working_box,
+    linear_batch_of,
 )
-from posable.solvers.looping import GO_ON, PIECE, after_step, before_step, begin, finish
 from posable.solvers.solver import register
 
 
@@ -64,8 +55,9 @@ def effector_share(springs, u, column, m):
 
 
 @kernel
-def solve_sdls(springs, lin, most):
+def solve_sdls(springs, lin, state, limits):
     """Write lin.step: the sum over the singular vectors, each clamped to its own largest angle, then clamped whole."""
+    most = limits[FIRST_OPTION]
     m, n = lin.active.shape
     u, speeds = lin.first, lin.vectors[0]
     effector_speeds(springs, lin, speeds)
@@ -106,47 +98,6 @@ def solve_sdls(springs, lin, most):
             lin.step[i] *= most / peak
 
 
-@kernel
-def sdls_loop(figure, springs, tolerances, lower, upper, theta, start, ws, lin, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    working_box(lower, upper, limits, lin)
-    begin(figure, springs, lin.low, lin.high, theta, ws, state)
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        linearise(figure, springs, theta, ws, limits, lin)
-        for _ in range(PASSES):
-            prepare(lin)
-            solve_sdls(springs, lin, limits[FIRST_OPTION])
-            if not complete(theta, limits, lin):
-                break
-        moved = take_step(figure, springs, theta, ws, lin, state, limits, trace)
-        code = after_step(figure, springs, tolerances, lin.low, lin.high, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def sdls_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    lin = linear(work, limits, n, g)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = sdls_loop(figure, springs, tolerances, lower, upper, theta, starts[t], ws, lin, states[t], limits, trace)
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
-
-
 @register("sdls")
 @dataclass(frozen=True, kw_only=True)
 class Sdls(LinearSolver):
@@ -162,7 +113,7 @@ class Sdls(LinearSolver):
 
     name: ClassVar[str] = "sdls"
     summary: ClassVar[str] = "selectively damped least squares (Buss and Kim)"
-    loop: ClassVar = staticmethod(sdls_batch)
+    loop: ClassVar = staticmethod(linear_batch_of("sdls", solve_sdls))
 
     def __post_init__(self):
         super().__post_init__()

@@ -6,29 +6,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
-from posable.kernels.fields import Springs
-from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING
+from posable.kernels.compiler import kernel
 from posable.solvers.linear import (
     FIRST_OPTION,
-    PASSES,
     LinearSolver,
-    complete,
-    linear,
-    linearise,
+    linear_batch_of,
     per_dof,
-    prepare,
-    take_step,
-    working_box,
 )
-from posable.solvers.looping import GO_ON, PIECE, after_step, before_step, begin, finish
 from posable.solvers.solver import register
 
 
 @kernel
-def solve_transpose(lin, length):
+def solve_transpose(springs, lin, state, limits):
     """Write lin.step = tau J' V; tau is `length`, or, where that is zero, Buss's best one for a linear world (28)."""
+    length = limits[FIRST_OPTION]
     m, n = lin.active.shape
     for i in range(n):
         total = 0.0
@@ -48,49 +39,6 @@ def solve_transpose(lin, length):
         lin.step[i] *= length
 
 
-@kernel
-def transpose_loop(figure, springs, tolerances, lower, upper, theta, start, ws, lin, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    working_box(lower, upper, limits, lin)
-    begin(figure, springs, lin.low, lin.high, theta, ws, state)
-    left = limits[PIECE]
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        linearise(figure, springs, theta, ws, limits, lin)
-        for _ in range(PASSES):
-            prepare(lin)
-            solve_transpose(lin, limits[FIRST_OPTION])
-            if not complete(theta, limits, lin):
-                break
-        moved = take_step(figure, springs, theta, ws, lin, state, limits, trace)
-        code = after_step(figure, springs, tolerances, lin.low, lin.high, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def transpose_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    lin = linear(work, limits, n, g)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = transpose_loop(
-            figure, springs, tolerances, lower, upper, theta, starts[t], ws, lin, states[t], limits, trace
-        )
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
-
-
 @register("transpose")
 @dataclass(frozen=True, kw_only=True)
 class Transpose(LinearSolver):
@@ -106,7 +54,7 @@ class Transpose(LinearSolver):
     name: ClassVar[str] = "transpose"
     summary: ClassVar[str] = "Jacobian transpose, with a fixed step or Buss's"
     iterations: ClassVar[int] = 2000
-    loop: ClassVar = staticmethod(transpose_batch)
+    loop: ClassVar = staticmethod(linear_batch_of("transpose", solve_transpose))
 
     def __post_init__(self):
         super().__post_init__()

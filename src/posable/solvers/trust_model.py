@@ -35,14 +35,15 @@ VECTORS = 9
 
 
 @kernel
-def carve(work, n):
-    """Carve a `Model` from the end of the scratch memory."""
+def carve(work, lower, upper, limits, n, b, g):
+    """Carve a `Model` from the end of the scratch memory; return it and the box."""
     i = work.shape[0] - (2 * n + VECTORS) * n
     m = work[i:].reshape(2 * n + VECTORS, n)
-    return Model(
+    model = Model(
         m[:n], m[n : 2 * n], m[2 * n], m[2 * n + 1], m[2 * n + 2], m[2 * n + 3], m[2 * n + 4], m[2 * n + 5],
         m[2 * n + 6], m[2 * n + 7], m[2 * n + 8],
     )  # fmt: skip
+    return model, lower, upper
 
 
 @kernel

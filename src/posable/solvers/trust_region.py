@@ -12,27 +12,20 @@ from typing import ClassVar
 import numpy as np
 
 from posable.errors import SolverError
-from posable.kernels.compiler import entry, kernel
-from posable.kernels.fields import Springs
+from posable.kernels.compiler import kernel
 from posable.kernels.gather import energy_at
-from posable.kernels.kinematics import workspace
-from posable.kernels.stepping import RUNNING
 from posable.problem import Problem
-from posable.solvers.descent import accept, differentiate, started_elsewhere, write_trace
+from posable.solvers.descent import accept, differentiate, write_trace
 from posable.solvers.looping import (
     ENERGY,
     EVALUATIONS,
-    GO_ON,
     OPTIONS,
     OWN,
-    PIECE,
     STATE_WIDTH,
     STATIONARY_GAIN,
-    after_step,
-    before_step,
-    begin,
+    batch_of,
     common_limits,
-    finish,
+    started_elsewhere,
 )
 from posable.solvers.solver import CompiledSolver, Request, register
 from posable.solvers.trust_model import (
@@ -47,7 +40,7 @@ from posable.solvers.trust_model import (
     nearest_definite,
 )
 
-RADIUS = OWN + 1  # column of the state: the trust region's, in the scaled variables
+RADIUS = OWN  # column of the state: the trust region's, in the scaled variables
 FIRST_RADIUS, PCG_TOLERANCE, PCG_MOST, BANDWIDTH, NEAREST = range(OPTIONS, OPTIONS + 5)  # columns of the limits
 
 TRIES = 30
@@ -107,50 +100,6 @@ def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, st
     return moved
 
 
-@kernel
-def trust_region_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, model, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
-    if begin(figure, springs, lower, upper, theta, ws, state):
-        state[RADIUS] = limits[FIRST_RADIUS]
-    left = limits[PIECE]
-    inside = False
-    while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
-        if code != GO_ON:
-            return code
-        left -= 1.0
-        if not inside:
-            move_inside(lower, upper, theta)
-            state[ENERGY] = energy_at(figure, springs, theta, ws)
-            inside = True
-        moved = trust_region_step(figure, order, springs, lower, upper, theta, ws, model, state, limits, trace)
-        if not moved:
-            energy_at(figure, springs, theta, ws)
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
-        if code != GO_ON:
-            return code
-
-
-@entry
-def trust_region_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
-):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    model = carve(work, n)
-    for t in range(poses.shape[0]):
-        if outcome[t] != RUNNING:
-            continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
-        theta = poses[t]
-        code = trust_region_loop(
-            figure, order, springs, tolerances, lower, upper, theta, starts[t], ws, model, states[t], limits, trace
-        )
-        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
-
-
 @register("trust-region")
 @dataclass(frozen=True, kw_only=True)
 class TrustRegion(CompiledSolver):
@@ -174,7 +123,7 @@ class TrustRegion(CompiledSolver):
     summary: ClassVar[str] = "trust-region Newton with the exact Hessian and interior reflection"
     iterations: ClassVar[int] = 200
     state_width: ClassVar[int] = STATE_WIDTH
-    loop: ClassVar = staticmethod(trust_region_batch)
+    loop: ClassVar = staticmethod(batch_of("trust_region", trust_region_step, carve))
 
     def __post_init__(self):
         good = {
