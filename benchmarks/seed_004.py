@@ -317,15 +317,7 @@ def whole_take(page, take: Take) -> None:
     page.table(
         f"{total} frames, 58 degrees of freedom, 41 markers, at most 10 iterations, one core",
         ["mean summed error [cm]", "squares < 0.01 cm²", "frames a second", "iterations a frame", "half turns undone"],
-        [
-            [
-                values["summed_cm"],
-                percent(values["met"]),
-                round(1.0 / seconds),
-                values["iterations"],
-                values["half_turns"],
-            ]
-        ],
+        [list(values.values())],
         note="The recorded angles themselves turn a thigh by 180 degrees at some frames; where the walk meets such a "
         "jump it takes the other numbers of the same pose.",
     )
