@@ -29,7 +29,12 @@ PASSES = 3  # the best of them counts: other work on the machine only ever adds
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("bench", help="measure this machine in about a minute")
+    parser = subparsers.add_parser(
+        "bench",
+        help="measure this machine in about a minute",
+        description="Measure this machine in about a minute: forward kinematics, the default solver on every embedded "
+        "figure, and every solver on the limb.",
+    )
     parser.add_argument("--count", type=int, default=200, metavar="N", help="problems of each figure (default 200)")
     return parser
 
