@@ -50,6 +50,8 @@ PAPER = {  # a line for each method; the errors are given with limits on alone
 }
 WHERE_WE_DIFFER = """Where we differ, and why.
 
+- *Figure.* The lengths and joint limits of the arm and of the human's leg, and the poses drawn from them, are our own
+  and not the paper's, which prints none: its failures and errors are of other problems than ours.
 - *Time.* The paper's machine is of its time, so its seconds are not compared; its ratios are. Our `newton` is compiled
   and uses exact second derivatives, and stands nearer to the closed form than CFSQP did; SciPy's SLSQP, driven from
   Python, stands farther, and the inverse Jacobian too, which integrates in Python.

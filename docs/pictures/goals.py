@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from pages import DOCS, run, update
+from pages import DOCS, settled, update
 from render import AMBER, GREY, RED, TEAL, VIOLET, Picture
 
 import posable as ps
@@ -88,10 +88,7 @@ def show_mass(picture: Picture, goal: g.Goal, skeleton, pose) -> None:
 
 def render(page: Path, folder: Path, out: Path) -> None:
     """Run a page and draw its last result: what `figure`, `goals` and `result` are at its end."""
-    run(
-        page, folder
-    )  # once for what has to be compiled or read from disk, so that the times shown are those of solving
-    names, printed = run(page, folder)
+    names, printed = settled(page, folder)
     update(page, printed)
     azimuth, elevation = VIEWS.get(page.stem, (-28.0, 8.0))
     picture = Picture(azimuth, elevation, size=(400, 500))

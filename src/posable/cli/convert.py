@@ -14,10 +14,12 @@ EXAMPLE = "posable convert walk.bvh walk.glb"
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
-        "convert", help="write a file in another format: bvh, amc, asf, glb, gltf, csv, npz, c3d"
+        "convert",
+        help="write a file in another format: bvh, amc, asf, glb, gltf, csv, npz, c3d",
+        description="Write a figure, a motion or markers in another format. With --fps, a motion is resampled.",
     )
-    parser.add_argument("file", metavar="IN")
-    parser.add_argument("out", metavar="OUT")
+    parser.add_argument("file", metavar="IN", help="what is read")
+    parser.add_argument("out", metavar="OUT", help="what is written; the suffix says in which format")
     add_reading(parser)
     return parser
 

@@ -17,8 +17,12 @@ _SLIDES = ("tx", "ty", "tz", "t1", "t2")
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("info", help="what a file holds: the skeleton's tree, limits, frames, markers, gaps")
-    parser.add_argument("file", metavar="FILE")
+    parser = subparsers.add_parser(
+        "info",
+        help="what a file holds: the skeleton's tree, limits, frames, markers, gaps",
+        description="Say what a file holds: the skeleton's tree, its limits, frames, markers and their gaps.",
+    )
+    parser.add_argument("file", metavar="FILE", help="any file that Posable reads")
     add_reading(parser)
     return parser
 

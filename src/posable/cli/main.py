@@ -9,6 +9,7 @@ A verb is a module of this package, named in `VERBS`, with
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -67,6 +68,9 @@ def _parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
         verb_parser = module.add(subparsers)
         verb_parser.add_argument("--json", action="store_true", help="print the outcome as JSON, for machines")
         verb_parser.set_defaults(run=module.run)
+        verb_parser.formatter_class = argparse.RawDescriptionHelpFormatter  # an example is one line, to be copied
+        verb_parser.description = textwrap.fill(verb_parser.description or "", 78)
+        verb_parser.epilog = f"example:\n  {module.EXAMPLE}"
         examples.append(f"  {module.EXAMPLE}")
     exit_codes = "exit codes: 0 reached, 1 not reached, 2 wrong call or bad file"
     parser.epilog = "\n".join((["examples:", *examples, ""] if examples else []) + [exit_codes])

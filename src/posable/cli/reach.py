@@ -14,8 +14,12 @@ EXAMPLE = "posable reach human --site hand.R --plot reach.png"
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("reach", help="map what a figure can reach inside its limits")
-    parser.add_argument("figure", help=f"a file, or one of {', '.join(ps.figures.names())}")
+    parser = subparsers.add_parser(
+        "reach",
+        help="map what a figure can reach inside its limits",
+        description="Map what a figure can reach inside its limits, on a grid of points or at those given.",
+    )
+    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
     parser.add_argument("--site", required=True, help="the site or joint that reaches")
     parser.add_argument("--grid", type=float, default=0.1, metavar="METRES", help="spacing of the points (default 0.1)")
     parser.add_argument("--at", action="append", metavar="X,Y,Z", help="a point to try instead of a grid; repeatable")

@@ -16,7 +16,9 @@ WORST_SLIP = 0.005  # [m] of a foot that stands
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
-        "retarget", help="motion on another figure, human or robot; feet keep their contacts"
+        "retarget",
+        help="motion on another figure, human or robot; feet keep their contacts",
+        description="Put a motion on another figure, human or robot. Feet keep their contacts, limits are held.",
     )
     parser.add_argument("files", metavar="MOTION", nargs="+", help="a file, or many, which go into a folder")
     parser.add_argument("--to", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
@@ -25,7 +27,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--map", action="append", default=[], metavar="FROM=TO", help="a joint's counterpart; FROM= leaves it out"
     )
     parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
-    parser.add_argument("--smooth", type=float, default=0.06, metavar="SECONDS", help="take away what is faster")
+    parser.add_argument("--smooth", type=float, default=0.06, metavar="SECONDS", help="take away what is faster (0.06)")
     parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)

@@ -15,7 +15,11 @@ EXAMPLE = "posable smooth take.bvh --seconds 0.1 -o smooth.bvh --report report.h
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("smooth", help="take away jitter: one optimisation over all frames, limits held")
+    parser = subparsers.add_parser(
+        "smooth",
+        help="take away jitter: one optimisation over all frames, limits held",
+        description="Take away jitter by one optimisation over all frames. Limits are held, feet that stand stay.",
+    )
     parser.add_argument("files", metavar="MOTION", nargs="+", help="a file, or many, which go into a folder")
     parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
     parser.add_argument("--seconds", type=float, default=0.1, help="what is faster goes (0.1)")

@@ -15,14 +15,20 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("studio", help="pose a figure in the browser")
+    parser = subparsers.add_parser(
+        "studio",
+        help="pose a figure in the browser",
+        description="Pose a figure in the browser: drag a handle and the figure follows. Without a file, a human.",
+    )
     parser.add_argument(
         "file", metavar="FILE", nargs="?", help="a figure or a take, read again when it changes; or a figure's name"
     )
     parser.add_argument("--port", type=int, default=8080, help="the next free one from here on (8080)")
     parser.add_argument("--host", default="127.0.0.1", help="who may look on: this machine alone by default")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
-    parser.add_argument("--detail", type=float, default=1.0, help="of the body; slow pages get less by themselves")
+    parser.add_argument(
+        "--detail", type=float, default=1.0, help="of the body, 0.2 to 2 (1); slow pages get less by themselves"
+    )
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)  # end by itself: for tests
     return parser
 

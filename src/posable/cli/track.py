@@ -14,7 +14,11 @@ EXAMPLE = "posable track markers.c3d --figure actor.asf -o take.bvh --report rep
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("track", help="motion from markers (C3D, TRC): calibrates the figure, then tracks")
+    parser = subparsers.add_parser(
+        "track",
+        help="motion from markers (C3D, TRC): calibrates the figure, then tracks",
+        description="Make motion of markers: fit the figure to the actor, then follow every frame.",
+    )
     parser.add_argument("files", metavar="MARKERS", nargs="+", help="a file, or many, which go into a folder")
     parser.add_argument("--figure", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
     parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")

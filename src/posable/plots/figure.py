@@ -128,4 +128,4 @@ def _frame(axes: Any, points: np.ndarray, turn: list[int]) -> None:
         axis._axinfo["grid"].update(color="#e3e6ea", linewidth=0.6)
     axes.tick_params(labelsize=7)
     axes.locator_params(nbins=5)
-    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=1.05)
+    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=0.97)  # its labels inside the picture

@@ -69,7 +69,7 @@ class Summary:
         counts = ", ".join(
             f"{self.counts[name]} {name}" for name in (OK, NOT_REACHED, FAILED, NOT_DONE) if self.counts[name]
         )
-        lines = [f"{data['files']} files: {counts}"]
+        lines = [f"{data['files']} file{'' if data['files'] == 1 else 's'}: {counts}"]
         if self.skipped:
             lines.append(f"{data['skipped']} of them were finished before and skipped; --again does them anew")
         lines.append(
