@@ -18,6 +18,7 @@ from posable.tracking.drawing import BLUE, GREEN, GREY, RED, bars, curves, figur
 from posable.tracking.gaps import frame_errors
 from posable.tracking.sources import Source
 
+PART = 1 << 14  # frames worked on at a time
 STYLE = """
 body { font: 14px/1.5 sans-serif; color: #1a202c; max-width: 960px; margin: 2em auto; padding: 0 1em }
 table { border-collapse: collapse; margin: .5em 0 }
@@ -67,7 +68,9 @@ def accelerations(motion: Motion) -> np.ndarray:
     out = np.zeros(len(motion))
     if len(motion) > 2:
         poses = continuous(motion.skeleton, motion.poses)
-        out[1:-1] = np.abs(np.diff(poses, n=2, axis=0)).mean(axis=1) * motion.fps**2
+        for start in range(0, len(poses) - 2, PART):  # of an hour there should be no copy of differences
+            bends = np.diff(poses[start : start + PART + 2], n=2, axis=0)
+            out[start + 1 : start + 1 + len(bends)] = np.abs(bends).mean(axis=1) * motion.fps**2
     return out
 
 
