@@ -5,7 +5,9 @@ import pytest
 
 import posable as ps
 from posable.tracking import find_contacts, infer_mapping
-from posable.tracking.whole import Whole
+from posable.tracking.contacts import without_noise
+from posable.tracking.roots import free_joint, with_free_root
+from posable.tracking.whole import Effort, Whole
 
 
 def walking(human, steps=4):
@@ -89,6 +91,25 @@ def test_smoothing_takes_jitter_away_and_locks_feet(walk, tmp_path):
     assert "before" in (tmp_path / "s.html").read_text(encoding="utf-8")
 
 
+def test_contacts_are_found_under_noise_and_then_stand(walk):
+    clean = find_contacts(walk)
+    rng = np.random.default_rng(2)
+    noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.005, walk.poses.shape), walk.fps)
+    found = find_contacts(noisy)
+    assert (found.standing == clean.standing).mean() > 0.9
+    smooth = ps.smooth(noisy)
+    assert found.slips(smooth).max() < 0.005 < found.slips(noisy).max()
+
+
+def test_clean_paths_are_not_smoothed(walk):
+    frames = ps.forward(walk.skeleton, walk.poses)
+    paths = np.stack([frames.position(name) for name in ("foot.L", "foot.R")], axis=1)
+    assert without_noise(paths, 0.9, walk.fps) is paths
+    noisy = paths + np.random.default_rng(0).normal(0.0, 0.02, paths.shape)
+    off = np.abs(without_noise(noisy, 0.9, walk.fps) - paths)
+    assert off.mean() < 0.5 * np.abs(noisy - paths).mean()
+
+
 def test_smoothing_does_not_care_how_angles_are_written():
     """Files hold angles from -180 to 180 degrees, and either of two triples; the smoothed figure is the same."""
     figure = ps.Skeleton([ps.Joint("body", ps.Free("zyx")), ps.Joint("arm", ps.Ball("zxy"), parent="body")])
@@ -128,7 +149,26 @@ def test_the_band_is_the_second_derivative(human):
     free = np.full(n, np.inf)
     none = np.zeros((0, 0, 3))
     whole = Whole(problem, problem.data, np.zeros(1), none, none, np.full(n, 2.0), home, np.full(n, 3.0), -free, free)
-    poses = whole.solve(home.copy(), steps=3)
+    poses = whole.solve(home.copy(), Effort(steps=3))
     bends = np.diff(np.eye(t), n=2, axis=0)
     expected = np.linalg.solve(2.0 * np.eye(t) + 3.0 * bends.T @ bends, 2.0 * home)
     assert np.abs(poses - expected).max() < 1e-4
+
+
+def test_a_robot_that_hangs_on_the_world_is_let_loose():
+    arm = ps.Skeleton(
+        [
+            ps.Joint("world", ps.Fixed()),
+            ps.Joint("base", ps.Revolute("z"), parent="world", offset=(0.0, 0.0, 0.2)),
+            ps.Joint("tip", ps.Revolute("x"), parent="base", offset=(0.0, 0.0, 0.5)),
+        ]
+    )
+    loose = with_free_root(arm)
+    assert free_joint(loose) is not None
+    assert loose.size == arm.size + 6
+    before, after = ps.forward(arm, arm.rest), ps.forward(loose, loose.rest)
+    for name in arm.names:
+        np.testing.assert_allclose(after.matrix(name), before.matrix(name), atol=1e-12)
+    pose = loose.rest.copy()
+    pose[loose.index(free_joint(loose))][:3] = 1.0, 2.0, 3.0
+    np.testing.assert_allclose(ps.forward(loose, pose).position("tip"), before.position("tip") + np.array([1.0, 2.0, 3.0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import gaussian_filter1d
 
 from posable.errors import PosableError
 from posable.kinematics import forward
@@ -17,6 +18,10 @@ SPEED = 0.35  # leg lengths a second below which a low foot stands
 HEIGHT = 0.06  # leg lengths above its lowest place within which a foot is low
 SHORTEST = 0.08  # [s] of a contact
 BREAK = 0.05  # [s] of movement inside a contact that does not end it
+QUIET = 0.4  # of the speed of a standing foot: what noise may add to it
+SMOOTHEST = 0.06  # [s]: of the Gauss curve that takes noise away
+_FOURTH = 8.3666  # sqrt(70): of fourth differences of noise against the noise itself
+_QUARTER = 0.3186  # standard deviations within which a quarter of all normal numbers is
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +80,10 @@ def standing_still(paths: np.ndarray, up: np.ndarray, leg: float, fps: float) ->
     count = len(paths)
     if count < 3:
         return np.zeros(paths.shape[:2], dtype=bool)
+    paths = without_noise(paths, leg, fps)
     heights = paths @ up
     low = heights < np.quantile(heights, 0.02, axis=0) + HEIGHT * leg
-    reach = max(1, round(0.02 * fps))  # over some frames: the speed from neighbours alone is noise
+    reach = _reach(fps)
     ahead, behind = np.minimum(np.arange(count) + reach, count - 1), np.maximum(np.arange(count) - reach, 0)
     speed = np.linalg.norm(paths[ahead] - paths[behind], axis=-1) * fps / (ahead - behind)[:, None]
     still = low & (speed < SPEED * leg)
@@ -89,6 +95,28 @@ def standing_still(paths: np.ndarray, up: np.ndarray, leg: float, fps: float) ->
             if b - a < SHORTEST * fps:
                 still[a:b, k] = False
     return still
+
+
+def _reach(fps: float) -> int:
+    """Return the frames on either side from which a speed is taken: from neighbours alone it is noise."""
+    return max(1, round(0.02 * fps))
+
+
+def without_noise(paths: np.ndarray, leg: float, fps: float) -> np.ndarray:
+    """Return paths (T, P, 3) [m] as smooth as it takes to tell a standing foot by its speed: clean ones as they are.
+
+    White noise of size s on every coordinate adds s sqrt(6) / (2 reach) a frame to the speed over `reach` frames on
+    either side; after a Gauss curve of width w [frames], which delays nothing, s sqrt(3 / (4 sqrt(pi) w^3)).
+    """
+    if len(paths) < 5 or not paths.shape[1]:
+        return paths
+    jolts = np.abs(np.diff(paths, n=4, axis=0))  # a quarter of the frames is quiet: there they are noise alone
+    noise = float(np.quantile(jolts, 0.25, axis=(0, 2)).max()) / (_FOURTH * _QUARTER)
+    allowed = QUIET * SPEED * leg / fps
+    if noise * np.sqrt(6.0) / (2 * _reach(fps)) <= allowed:
+        return paths
+    width = np.cbrt(3.0 / (4.0 * np.sqrt(np.pi)) * (noise / allowed) ** 2)
+    return gaussian_filter1d(paths, min(width, SMOOTHEST * fps), axis=0, mode="nearest")
 
 
 def held_places(paths: np.ndarray, standing: np.ndarray) -> np.ndarray:

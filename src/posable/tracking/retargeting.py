@@ -31,7 +31,7 @@ from posable.tracking.gaps import blend_weight
 from posable.tracking.pacing import Pace, Walker
 from posable.tracking.reporting import retarget_page
 from posable.tracking.roots import free_joint, place_root, with_free_root
-from posable.tracking.smoothing import smooth_goals
+from posable.tracking.smoothing import CAREFUL, LOCK_WEIGHT, STANDS, smooth_goals
 from posable.tracking.touching import Touch, find_touches, hand_role, nearest_on, touch_weights
 from posable.tracking.whole import Effort
 
@@ -42,11 +42,9 @@ BONES = (
     ("hip", "knee", 0.1), ("knee", "ankle", 0.1), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
     ("wrist", "hand", 0.05),
 )  # fmt: skip
-PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 600.0, 60.0
+PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 60.0
 EFFORT = Effort(8, 1e-4)  # of the optimisation over all frames: its targets are no finer
 TOUCHING = Effort(4, 1e-4)  # of those in which hands go where they touch
-CAREFUL = 3  # passes of a step, where limits keep feet from standing
-STANDS = 4e-3  # [m]: a foot that slips further in a step does not stand
 TOUCH_PASSES = 2  # what a hand touches moves a little when the hand goes there
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)

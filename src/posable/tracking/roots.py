@@ -11,6 +11,7 @@ from posable.kernels.joints import SLIDE
 from posable.kinematics import forward
 from posable.motion import rotation_values, turns_freely
 from posable.skeleton import Free, Joint, Skeleton, rotation_matrix
+from posable.skeleton.checks import WORLD
 
 
 def free_joint(skeleton: Skeleton) -> str | None:
@@ -29,13 +30,15 @@ def with_free_root(skeleton: Skeleton) -> Skeleton:
     if free_joint(skeleton) is not None:
         return skeleton
     root = skeleton.joints[0]
-    if not root.motion.dofs:
+    if not root.motion.dofs and root.name != WORLD:
         return skeleton.replace(joints=[replace(root, motion=Free("zyx"), limits=None), *skeleton.joints[1:]])
     name = "floating_root"
     while name in skeleton.names or name in skeleton.site_names:
         name += "_"
-    joints = [Joint(name, Free("zyx")), replace(root, parent=name), *skeleton.joints[1:]]
-    return skeleton.replace(joints=joints)
+    if root.name != WORLD:
+        return skeleton.replace(joints=[Joint(name, Free("zyx")), replace(root, parent=name), *skeleton.joints[1:]])
+    hung = [replace(joint, parent=name) if joint.parent == WORLD else joint for joint in skeleton.joints[1:]]
+    return skeleton.replace(joints=[root, Joint(name, Free("zyx"), parent=WORLD), *hung])  # the world itself stays
 
 
 def best_turn(

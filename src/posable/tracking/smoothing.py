@@ -26,7 +26,9 @@ WINDOW = 256  # frames whose answer is kept
 MARGIN = 32  # frames beyond it on either side, at least
 SAMPLES = 64  # frames from which the stiffness of each degree of freedom is taken
 WEAK = 1e-3  # part of the mean stiffness below which a degree of freedom counts as that stiff
-FOOT_WEIGHT = 30.0  # of a standing foot, against 1 of a marker
+LOCK_WEIGHT = 600.0  # of a standing foot, against 1 of a marker
+STANDS = 4e-3  # [m]: a foot that slips further in a step does not stand
+CAREFUL = 3  # passes of a step, where limits keep feet from standing
 ARM = 0.1  # [m]: how far from a body the points are that stand for its frame
 _NONE = np.zeros((0, 0, 3))
 HOLD = 1e-4  # [m^2/rad^2]: of every dof to where it was, for what no point holds
@@ -170,11 +172,12 @@ def _smooth_clip(
     """Smooth poses (T, n) against places of sites, read(start, end) -> (t, M, 3), and feet that stand."""
     feet = list(standing.points)
     goals = [Position(site, (0.0, 0.0, 0.0), robust=robust) for site in sites]
-    goals += [Position(foot, (0.0, 0.0, 0.0), weight=FOOT_WEIGHT, label=f"{foot} stands") for foot in feet]
+    goals += [Position(foot, (0.0, 0.0, 0.0), weight=LOCK_WEIGHT, label=f"{foot} stands") for foot in feet]
     problem = Problem(skeleton, goals)
     poses = continuous(skeleton, poses)
     pull = np.full(skeleton.size, HOLD)
-    stiffness = _stiffness(problem, poses, pull) * (seconds * fps / (2.0 * np.pi)) ** 4
+    loose = Problem(skeleton, goals[: len(sites)])  # feet stand now and then: they say nothing of how stiff a joint is
+    stiffness = _stiffness(loose, poses, pull) * (seconds * fps / (2.0 * np.pi)) ** 4
     own = len(sites) + len(feet)  # the springs after these are the figure's own couplings: they keep their targets
 
     def window(first: int, last: int) -> Whole:
@@ -185,7 +188,13 @@ def _smooth_clip(
         box = box_of(skeleton, limits)
         return Whole(problem, problem.data, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
 
-    return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progress, stop)
+    def run(effort: Effort) -> np.ndarray:
+        return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort)
+
+    stood = run(USUAL)
+    if standing.slips(Motion(skeleton, stood, fps)).max(initial=0.0) < STANDS:
+        return stood
+    return run(USUAL._replace(passes=CAREFUL))  # with more care where limits make a foot slip
 
 
 def smooth_goals(
