@@ -1,12 +1,16 @@
 """Motion on other figures, smoothing and contacts."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import posable as ps
 from posable.tracking import find_contacts, infer_mapping
 from posable.tracking.contacts import without_noise
+from posable.tracking.reporting import changes
 from posable.tracking.roots import free_joint, with_free_root
+from posable.tracking.smoothing import Smoothed
 from posable.tracking.whole import Effort, Whole
 
 
@@ -71,6 +75,29 @@ def test_wrong_calls_say_what_is_expected(walk):
             ps.retarget(walk, walk.skeleton, smooth=seconds)
 
 
+def test_a_figure_without_legs_is_told_what_retarget_takes(walk):
+    with pytest.raises(ps.PosableError, match=r"give them as mapping=\{'hip.L'"):
+        ps.retarget(walk, ps.figures.get("panda"))
+    arm = ps.figures.get("panda")
+    with pytest.raises(ps.PosableError, match="two legs are needed"):
+        ps.retarget(ps.Motion(arm, arm.rest[None], 60.0), walk.skeleton)
+
+
+def test_feet_that_slip_and_sizes_that_cannot_be_are_said(walk):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.retarget(walk, walk.skeleton)
+    with pytest.warns(ps.PosableWarning, match=r"a standing foot slips \d+ mm: smooth=5 s is long"):
+        ps.retarget(walk, walk.skeleton, smooth=5.0)
+    with pytest.warns(ps.PosableWarning, match=r"the figure is 16\.\d+ times the motion's"):
+        ps.retarget(walk, ps.figures.human(height=30.0))
+
+
+def test_smoothing_over_more_than_the_clip(walk):
+    long = ps.Motion(walk.skeleton, np.tile(walk.poses, (3, 1)), walk.fps)
+    assert np.isfinite(ps.smooth(long, 10.0, contacts=False).poses).all()
+
+
 def test_a_report_of_retargeting(walk, tmp_path):
     result = ps.retarget(walk, ps.figures.human(height=1.5))
     result.save_report(tmp_path / "r.html")
@@ -127,6 +154,22 @@ def test_smoothing_does_not_care_how_angles_are_written():
         assert (ours.rotation(joint).inv() * theirs.rotation(joint)).magnitude().max() < 1e-3
 
 
+def test_a_whole_turn_is_no_change(tmp_path):
+    figure = ps.Skeleton([ps.Joint("body", ps.Free("zyx")), ps.Joint("arm", ps.Ball("zxy"), parent="body")])
+    poses = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 9))
+    other = poses.copy()
+    other[:, 3] += 2.0 * np.pi
+    other[:, 6:] = other[:, 6:] * [1.0, -1.0, 1.0] + np.pi
+    other[:, 1] += 0.25
+    change = changes(ps.Motion(figure, poses, 60.0), ps.Motion(figure, other, 60.0))
+    np.testing.assert_allclose(change, np.tile([0.25, 0.0, 0.0], (40, 1)), atol=1e-7)
+    other[:, 8] += 0.1
+    after = Smoothed(figure, other, 60.0, "", ps.Motion(figure, poses, 60.0))
+    assert after.change == pytest.approx((0.25 + 0.1) / 3)
+    after.save_report(tmp_path / "s.html")
+    assert "0.2500 [rad, m]" in (tmp_path / "s.html").read_text(encoding="utf-8")
+
+
 def test_windows_give_what_one_window_gives(walk, monkeypatch):
     rng = np.random.default_rng(0)
     noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.005, walk.poses.shape), walk.fps)
@@ -171,4 +214,6 @@ def test_a_robot_that_hangs_on_the_world_is_let_loose():
         np.testing.assert_allclose(after.matrix(name), before.matrix(name), atol=1e-12)
     pose = loose.rest.copy()
     pose[loose.index(free_joint(loose))][:3] = 1.0, 2.0, 3.0
-    np.testing.assert_allclose(ps.forward(loose, pose).position("tip"), before.position("tip") + np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(
+        ps.forward(loose, pose).position("tip"), before.position("tip") + np.array([1.0, 2.0, 3.0])
+    )

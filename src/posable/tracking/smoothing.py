@@ -19,7 +19,7 @@ from posable.tracking.branches import continuous, open_box, within_turns
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.gaps import blend_weight
-from posable.tracking.reporting import accelerations, smooth_page
+from posable.tracking.reporting import accelerations, changes, smooth_page
 from posable.tracking.whole import USUAL, Effort, Whole
 
 WINDOW = 256  # frames whose answer is kept
@@ -47,6 +47,12 @@ class Smoothed(Motion):
             return 0.0, 0.0
         before, after = (float(accelerations(motion)[1:-1].mean()) for motion in (self.before or self, self))
         return before, after
+
+    @property
+    def change(self) -> float:
+        """Mean change of the joints, as rotations and moves [rad, m]."""
+        change = changes(self.before or self, self)
+        return float(change.mean()) if change.size else 0.0
 
     def save_report(self, path: Any) -> None:
         """Write what changed as one HTML file that needs no other."""
@@ -233,7 +239,8 @@ def smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progr
     """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them."""
     total = len(poses)
     margin = max(MARGIN, int(np.ceil(2.0 * seconds * fps)))
-    parts = [(first, begin, end, min(end + margin, total)) for first, begin, end in pieces(total, WINDOW, margin)]
+    size = max(WINDOW, margin // 2)  # a window is no shorter than what it is blended over
+    parts = [(first, begin, end, min(end + margin, total)) for first, begin, end in pieces(total, size, margin)]
 
     def work(i: int) -> np.ndarray:
         first, _, _, last = parts[i]
