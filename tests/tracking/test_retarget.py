@@ -7,7 +7,7 @@ import pytest
 
 import posable as ps
 from posable.tracking import find_contacts, infer_mapping
-from posable.tracking.contacts import without_noise
+from posable.tracking.contacts import paths_of, without_noise
 from posable.tracking.reporting import changes
 from posable.tracking.roots import free_joint, with_free_root
 from posable.tracking.smoothing import Smoothed
@@ -217,3 +217,26 @@ def test_a_robot_that_hangs_on_the_world_is_let_loose():
     np.testing.assert_allclose(
         ps.forward(loose, pose).position("tip"), before.position("tip") + np.array([1.0, 2.0, 3.0])
     )
+
+
+def test_only_windows_whose_feet_slip_are_asked_again(walk, monkeypatch):
+    asked, solve = [], Whole.solve
+
+    def counted(self, poses, effort):
+        asked.append(effort.passes)
+        return solve(self, poses, effort)
+
+    monkeypatch.setattr(Whole, "solve", counted)
+    ps.smooth(walk, threads=1)
+    assert asked == [1]
+    monkeypatch.setattr("posable.tracking.smoothing.STANDS", 0.0)
+    ps.smooth(walk, threads=1)
+    assert asked == [1, 1, 3]
+
+
+def test_paths_in_parts_are_the_paths(walk, monkeypatch):
+    points = ("foot.L", "toes.R")
+    whole = paths_of(walk, points)
+    monkeypatch.setattr("posable.tracking.contacts.PART", 50)
+    assert np.array_equal(paths_of(walk, points), whole)
+    assert np.array_equal(whole[:, 1], ps.forward(walk.skeleton, walk.poses).position("toes.R"))

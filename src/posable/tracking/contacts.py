@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ SPEED = 0.35  # leg lengths a second below which a low foot stands
 HEIGHT = 0.06  # leg lengths above its lowest place within which a foot is low
 SHORTEST = 0.08  # [s] of a contact
 BREAK = 0.05  # [s] of movement inside a contact that does not end it
+PART = 4096  # frames whose bodies are placed at a time
 QUIET = 0.4  # of the speed of a standing foot: what noise may add to it
 SMOOTHEST = 0.06  # [s]: of the Gauss curve that takes noise away
 _FOURTH = 8.3666  # sqrt(70): of fourth differences of noise against the noise itself
@@ -44,9 +46,9 @@ class Contacts:
         """Return, for every contact, how far its point strays along the ground in a motion [m], at most."""
         up = _up(motion.skeleton)
         out = []
-        frames = forward(motion.skeleton, motion.poses)
+        paths = paths_of(motion, self.points)
         for point, a, b in self.steps():
-            path = frames.position(point)[a:b]
+            path = paths[a:b, self.points.index(point)]
             flat = path - np.outer(path @ up, up)
             out.append(float(np.linalg.norm(flat - flat.mean(axis=0), axis=-1).max()))
         return np.array(out)
@@ -61,6 +63,16 @@ def foot_points(plan: BodyPlan) -> tuple[str, ...]:
     return tuple(plan[f"{role}.{side}"] for side in SIDES for role in ("ankle", "toe") if f"{role}.{side}" in plan)
 
 
+def paths_of(motion: Motion, points: Sequence[str]) -> np.ndarray:
+    """Return where points of a figure are (T, P, 3) [m]; of an hour the frames of all bodies are never held at once."""
+    out = np.empty((len(motion), len(points), 3))
+    for start in range(0, len(motion) if points else 0, PART):
+        frames = forward(motion.skeleton, motion.poses[start : start + PART])
+        for k, point in enumerate(points):
+            out[start : start + PART, k] = frames.position(point)
+    return out
+
+
 def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
     """Return when the feet of a figure stand, from the height and the speed of its ankles and toes."""
     skeleton = motion.skeleton
@@ -69,8 +81,7 @@ def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
     except PosableError:
         return Contacts((), np.zeros((len(motion), 0), dtype=bool), np.zeros((len(motion), 0, 3)))
     points = foot_points(plan)
-    frames = forward(skeleton, motion.poses)
-    paths = np.stack([frames.position(point) for point in points], axis=1)  # (T, P, 3)
+    paths = paths_of(motion, points)
     standing = standing_still(paths, _up(skeleton), plan.leg, motion.fps)
     return Contacts(points, standing, held_places(paths, standing))
 

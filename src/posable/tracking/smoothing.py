@@ -194,13 +194,13 @@ def _smooth_clip(
         box = box_of(skeleton, limits)
         return Whole(problem, problem.data, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
 
-    def run(effort: Effort) -> np.ndarray:
-        return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort)
+    def stands(answer: np.ndarray, first: int, last: int) -> bool:
+        held = Contacts(standing.points, standing.standing[first:last], standing.places[first:last])
+        return held.slips(Motion(skeleton, answer, fps)).max(initial=0.0) < STANDS
 
-    stood = run(USUAL)
-    if standing.slips(Motion(skeleton, stood, fps)).max(initial=0.0) < STANDS:
-        return stood
-    return run(USUAL._replace(passes=CAREFUL))  # with more care where limits make a foot slip
+    return smooth_windows(
+        skeleton, poses, window, fps, seconds, limits, threads, progress, stop, stands=stands if feet else None
+    )
 
 
 def smooth_goals(
@@ -235,8 +235,13 @@ def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-def smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort=USUAL) -> np.ndarray:
-    """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them."""
+def smooth_windows(
+    skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort=USUAL, stands=None
+) -> np.ndarray:
+    """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them.
+
+    stands(answer, first, last): whether feet stand in the answer of a window; with more care where they do not.
+    """
     total = len(poses)
     margin = max(MARGIN, int(np.ceil(2.0 * seconds * fps)))
     size = max(WINDOW, margin // 2)  # a window is no shorter than what it is blended over
@@ -244,7 +249,10 @@ def smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progr
 
     def work(i: int) -> np.ndarray:
         first, _, _, last = parts[i]
-        return window(first, last).solve(poses[first:last], effort)
+        answer = window(first, last).solve(poses[first:last], effort)
+        if stands is None or stands(answer, first, last):
+            return answer
+        return window(first, last).solve(poses[first:last], effort._replace(passes=CAREFUL))
 
     sizes = [end - begin for _, begin, end, _ in parts]
     done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="smoothing")
