@@ -38,6 +38,7 @@ ORDER = (
     FRONT,
     "cli",
     "studio",
+    "__main__",
 )
 ONLY = {
     "kernels": (),

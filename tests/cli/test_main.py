@@ -97,6 +97,7 @@ def test_every_verb_explains_itself(verb, capsys):
     assert "--json" in capsys.readouterr().out
 
 
-def test_version_as_a_process():
-    out = subprocess.check_output([sys.executable, "-m", "posable.cli.main", "--version"], text=True)
+@pytest.mark.parametrize("module", ["posable", "posable.cli.main"])
+def test_version_as_a_process(module):
+    out = subprocess.check_output([sys.executable, "-m", module, "--version"], text=True)
     assert out == f"posable {ps.__version__}\n"

@@ -1,6 +1,7 @@
 """BVH: every layout of channels, every line ending, what is repaired and what is refused."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from posable.figures import human
 from posable.formats import load, save
 from posable.kinematics import forward
 from posable.motion import Motion
-from posable.skeleton import Ball, Fixed, Free, Prismatic, Revolute, Universal
+from posable.skeleton import Ball, Fixed, Free, Joint, Prismatic, Revolute, Skeleton, Universal
 
 from .conftest import difference, positions
 
@@ -276,3 +277,26 @@ def test_a_long_motion_is_written_part_by_part(tmp_path, monkeypatch):
     assert files[0].read_bytes() == files[1].read_bytes()
     assert files[0].read_text(encoding="utf-8").count("\n") == len(files[0].read_text(encoding="utf-8").splitlines())
     assert len(load(files[1]).motion) == 20
+
+
+def test_angles_go_on_from_part_to_part(tmp_path, monkeypatch):
+    figure = Skeleton(
+        [Joint("top", Ball("rotvec")), Joint("tip", Ball("rotvec"), parent="top", offset=(0.0, 1.0, 0.0))], up="y"
+    )
+    turned = Rotation.from_euler("ZXY", np.stack([0.11 * np.arange(200), np.full(200, 0.3), np.zeros(200)], axis=1))
+    poses = np.concatenate([turned.as_rotvec(), np.zeros((200, 3))], axis=1)  # three and a half turns
+    monkeypatch.setattr("posable.formats.bvh_write._PART", 31)
+    save(tmp_path / "turns.bvh", Motion(figure, poses, 60.0))
+    rows = (tmp_path / "turns.bvh").read_text(encoding="utf-8").split("Frame Time")[1].splitlines()[1:]
+    np.testing.assert_allclose([float(row.split()[0]) for row in rows], np.degrees(0.11 * np.arange(200)), atol=1e-6)
+
+
+def test_a_long_motion_is_written_in_less_memory_than_it_has(tmp_path, monkeypatch):
+    figure = human()
+    monkeypatch.setattr("posable.formats.bvh_write._PART", 256)
+    motion = Motion(figure, np.tile(figure.rest, (8_000, 1)), 120.0)
+    tracemalloc.start()
+    save(tmp_path / "long.bvh", motion)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * motion.poses.nbytes

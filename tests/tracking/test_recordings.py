@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import posable as ps
+from posable.tracking import find_contacts
 
 pytestmark = pytest.mark.filterwarnings("ignore::posable.PosableWarning")
 
@@ -43,6 +44,19 @@ def test_the_walk_goes_to_other_figures_and_feet_do_not_slip(walk, data_dir, fil
     assert result.contacts.slips(result).max() < 0.005
     box = result.skeleton
     assert ((result.poses >= box.lower - 1e-9) & (result.poses <= box.upper + 1e-9)).all()
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.01])
+def test_feet_stand_in_a_noisy_walk_that_is_smoothed(data_dir, noise):
+    figure = load(data_dir / "cmu" / "16.asf").skeleton
+    walk = load(data_dir / "cmu" / "16_15.amc", skeleton=figure).motion
+    clean = find_contacts(walk)
+    poses = walk.poses.copy()
+    poses[:, 6:] += np.random.default_rng(1).normal(0.0, noise, (len(poses), figure.size - 6))
+    noisy = ps.Motion(figure, poses, walk.fps)
+    found = find_contacts(noisy)
+    assert (found.standing & clean.standing).sum() > 0.9 * clean.standing.sum()
+    assert found.slips(ps.smooth(noisy)).max() < 0.005
 
 
 def test_seed_004s_protocol(data_dir, monkeypatch):

@@ -1,11 +1,17 @@
 """Motion on other figures, smoothing and contacts."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import posable as ps
 from posable.tracking import find_contacts, infer_mapping
-from posable.tracking.whole import Whole
+from posable.tracking.contacts import paths_of, without_noise
+from posable.tracking.reporting import changes
+from posable.tracking.roots import free_joint, with_free_root
+from posable.tracking.smoothing import Smoothed
+from posable.tracking.whole import Effort, Whole
 
 
 def walking(human, steps=4):
@@ -69,6 +75,29 @@ def test_wrong_calls_say_what_is_expected(walk):
             ps.retarget(walk, walk.skeleton, smooth=seconds)
 
 
+def test_a_figure_without_legs_is_told_what_retarget_takes(walk):
+    with pytest.raises(ps.PosableError, match=r"give them as mapping=\{'hip.L'"):
+        ps.retarget(walk, ps.figures.get("panda"))
+    arm = ps.figures.get("panda")
+    with pytest.raises(ps.PosableError, match="two legs are needed"):
+        ps.retarget(ps.Motion(arm, arm.rest[None], 60.0), walk.skeleton)
+
+
+def test_feet_that_slip_and_sizes_that_cannot_be_are_said(walk):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.retarget(walk, walk.skeleton)
+    with pytest.warns(ps.PosableWarning, match=r"a standing foot slips \d+ mm: smooth=5 s is long"):
+        ps.retarget(walk, walk.skeleton, smooth=5.0)
+    with pytest.warns(ps.PosableWarning, match=r"the figure is 16\.\d+ times the motion's"):
+        ps.retarget(walk, ps.figures.human(height=30.0))
+
+
+def test_smoothing_over_more_than_the_clip(walk):
+    long = ps.Motion(walk.skeleton, np.tile(walk.poses, (3, 1)), walk.fps)
+    assert np.isfinite(ps.smooth(long, 10.0, contacts=False).poses).all()
+
+
 def test_a_report_of_retargeting(walk, tmp_path):
     result = ps.retarget(walk, ps.figures.human(height=1.5))
     result.save_report(tmp_path / "r.html")
@@ -89,6 +118,25 @@ def test_smoothing_takes_jitter_away_and_locks_feet(walk, tmp_path):
     assert "before" in (tmp_path / "s.html").read_text(encoding="utf-8")
 
 
+def test_contacts_are_found_under_noise_and_then_stand(walk):
+    clean = find_contacts(walk)
+    rng = np.random.default_rng(2)
+    noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.005, walk.poses.shape), walk.fps)
+    found = find_contacts(noisy)
+    assert (found.standing == clean.standing).mean() > 0.9
+    smooth = ps.smooth(noisy)
+    assert found.slips(smooth).max() < 0.005 < found.slips(noisy).max()
+
+
+def test_clean_paths_are_not_smoothed(walk):
+    frames = ps.forward(walk.skeleton, walk.poses)
+    paths = np.stack([frames.position(name) for name in ("foot.L", "foot.R")], axis=1)
+    assert without_noise(paths, 0.9, walk.fps) is paths
+    noisy = paths + np.random.default_rng(0).normal(0.0, 0.02, paths.shape)
+    off = np.abs(without_noise(noisy, 0.9, walk.fps) - paths)
+    assert off.mean() < 0.5 * np.abs(noisy - paths).mean()
+
+
 def test_smoothing_does_not_care_how_angles_are_written():
     """Files hold angles from -180 to 180 degrees, and either of two triples; the smoothed figure is the same."""
     figure = ps.Skeleton([ps.Joint("body", ps.Free("zyx")), ps.Joint("arm", ps.Ball("zxy"), parent="body")])
@@ -104,6 +152,22 @@ def test_smoothing_does_not_care_how_angles_are_written():
     )
     for joint in figure.names:
         assert (ours.rotation(joint).inv() * theirs.rotation(joint)).magnitude().max() < 1e-3
+
+
+def test_a_whole_turn_is_no_change(tmp_path):
+    figure = ps.Skeleton([ps.Joint("body", ps.Free("zyx")), ps.Joint("arm", ps.Ball("zxy"), parent="body")])
+    poses = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 9))
+    other = poses.copy()
+    other[:, 3] += 2.0 * np.pi
+    other[:, 6:] = other[:, 6:] * [1.0, -1.0, 1.0] + np.pi
+    other[:, 1] += 0.25
+    change = changes(ps.Motion(figure, poses, 60.0), ps.Motion(figure, other, 60.0))
+    np.testing.assert_allclose(change, np.tile([0.25, 0.0, 0.0], (40, 1)), atol=1e-7)
+    other[:, 8] += 0.1
+    after = Smoothed(figure, other, 60.0, "", ps.Motion(figure, poses, 60.0))
+    assert after.change == pytest.approx((0.25 + 0.1) / 3)
+    after.save_report(tmp_path / "s.html")
+    assert "0.2500 [rad, m]" in (tmp_path / "s.html").read_text(encoding="utf-8")
 
 
 def test_windows_give_what_one_window_gives(walk, monkeypatch):
@@ -128,7 +192,51 @@ def test_the_band_is_the_second_derivative(human):
     free = np.full(n, np.inf)
     none = np.zeros((0, 0, 3))
     whole = Whole(problem, problem.data, np.zeros(1), none, none, np.full(n, 2.0), home, np.full(n, 3.0), -free, free)
-    poses = whole.solve(home.copy(), steps=3)
+    poses = whole.solve(home.copy(), Effort(steps=3))
     bends = np.diff(np.eye(t), n=2, axis=0)
     expected = np.linalg.solve(2.0 * np.eye(t) + 3.0 * bends.T @ bends, 2.0 * home)
     assert np.abs(poses - expected).max() < 1e-4
+
+
+def test_a_robot_that_hangs_on_the_world_is_let_loose():
+    arm = ps.Skeleton(
+        [
+            ps.Joint("world", ps.Fixed()),
+            ps.Joint("base", ps.Revolute("z"), parent="world", offset=(0.0, 0.0, 0.2)),
+            ps.Joint("tip", ps.Revolute("x"), parent="base", offset=(0.0, 0.0, 0.5)),
+        ]
+    )
+    loose = with_free_root(arm)
+    assert free_joint(loose) is not None
+    assert loose.size == arm.size + 6
+    before, after = ps.forward(arm, arm.rest), ps.forward(loose, loose.rest)
+    for name in arm.names:
+        np.testing.assert_allclose(after.matrix(name), before.matrix(name), atol=1e-12)
+    pose = loose.rest.copy()
+    pose[loose.index(free_joint(loose))][:3] = 1.0, 2.0, 3.0
+    np.testing.assert_allclose(
+        ps.forward(loose, pose).position("tip"), before.position("tip") + np.array([1.0, 2.0, 3.0])
+    )
+
+
+def test_only_windows_whose_feet_slip_are_asked_again(walk, monkeypatch):
+    asked, solve = [], Whole.solve
+
+    def counted(self, poses, effort):
+        asked.append(effort.passes)
+        return solve(self, poses, effort)
+
+    monkeypatch.setattr(Whole, "solve", counted)
+    ps.smooth(walk, threads=1)
+    assert asked == [1]
+    monkeypatch.setattr("posable.tracking.smoothing.STANDS", 0.0)
+    ps.smooth(walk, threads=1)
+    assert asked == [1, 1, 3]
+
+
+def test_paths_in_parts_are_the_paths(walk, monkeypatch):
+    points = ("foot.L", "toes.R")
+    whole = paths_of(walk, points)
+    monkeypatch.setattr("posable.tracking.contacts.PART", 50)
+    assert np.array_equal(paths_of(walk, points), whole)
+    assert np.array_equal(whole[:, 1], ps.forward(walk.skeleton, walk.poses).position("toes.R"))

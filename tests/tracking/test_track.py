@@ -1,6 +1,8 @@
 """Markers to motion on a take that is known exactly."""
 
 import sys
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -210,3 +212,36 @@ def test_smoothing_lowers_accelerations_and_stays_near(human, markers):
     bend = [np.abs(np.diff(take.motion.poses, n=2, axis=0)).mean() for take in (plain, smooth)]
     assert bend[1] < 0.3 * bend[0]
     assert off(smooth, markers, human).mean() < 0.006
+
+
+def test_a_bolted_figure_is_let_loose_where_the_markers_ask_for_it():
+    arm = ps.Skeleton(
+        [
+            ps.Joint("base", ps.Revolute("z")),
+            ps.Joint("upper", ps.Revolute("x"), parent="base", offset=(0.0, 0.0, 0.5)),
+        ],
+        [ps.Site(f"{joint}{k}", joint, 0.3 * np.eye(3)[k]) for joint in ("base", "upper") for k in range(3)],
+        up="z",
+    )
+    poses = 0.5 * np.sin(np.arange(60)[:, None] / 20.0 * [1.0, 2.0])
+    frames = ps.forward(arm, poses)
+    places = np.stack([frames.position(site) for site in arm.site_names], axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        still = ps.track(arm, ps.Markers(arm.site_names, places, 60.0, "z"))
+    assert still.motion.skeleton is arm
+    assert still.report.mean < 1e-3
+    with pytest.warns(ps.PosableWarning, match="moves freely"):
+        moved = ps.track(arm, ps.Markers(arm.site_names, places + np.array([1.0, 0.5, 0.0]), 60.0, "z"))
+    assert moved.report.mean < 1e-3
+    assert moved.motion.skeleton.size == arm.size + 6
+    assert "moves freely" in str(moved.report)
+
+
+def test_calibrating_a_figure_that_is_bolted_down(human, markers):
+    root = human.joints[0]
+    bolted = human.replace(joints=[replace(root, motion=ps.Fixed(), limits=None, rest=0.0), *human.joints[1:]])
+    with pytest.warns(ps.PosableWarning, match="moves freely"):
+        actor = ps.calibrate(bolted, markers)
+    assert actor.size == human.size
+    assert ps.track(actor, markers).report.mean < 0.005

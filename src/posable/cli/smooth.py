@@ -4,8 +4,6 @@ import argparse
 import json
 from typing import Any
 
-import numpy as np
-
 import posable as ps
 from posable.cli import many
 from posable.cli.info import add_reading, read, read_quietly
@@ -58,9 +56,8 @@ def smoothed(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Motion, Any]
 def work(args: argparse.Namespace) -> many.Told:
     """Smooth one of many files."""
     scene = read_quietly(args)
-    motion, result = smoothed(args, scene)
-    change = float(np.abs(result.poses - motion.poses).mean()) if len(result) else None
-    return many.Told(len(result), change, notes=tuple(scene.notes))
+    _, result = smoothed(args, scene)
+    return many.Told(len(result), result.change if len(result) else None, notes=tuple(scene.notes))
 
 
 def alone(args: argparse.Namespace) -> int:

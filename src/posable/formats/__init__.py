@@ -139,7 +139,8 @@ def save(
     for ending, data in files.items():
         place = Path(path) if ending == suffix else Path(path).with_suffix(ending)
         try:
-            place.write_bytes(data)
+            with place.open("wb") as file:
+                file.writelines([data] if isinstance(data, bytes) else data)
         except OSError as problem:
             raise FormatError(f"cannot be written: {problem}", path=place) from problem
 

@@ -7,8 +7,9 @@ everything that came from a BVH, the angles are written as they are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from io import BytesIO
+from itertools import chain as chain_parts
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +32,16 @@ _PART = 1 << 14  # frames put into words at a time
 
 @dataclass
 class _Written:
-    """A joint as the file will have it: its channels, and their columns (T, k) in file units."""
+    """A joint as the file will have it: its channels, and their columns (T, k) in file units over some frames."""
 
     offset: NDArray[np.float64]
     channels: list[str] = field(default_factory=list)
     columns: list[NDArray[np.float64]] = field(default_factory=list)
+    last: NDArray[np.float64] | None = None  # (1, k) [rad]: its angles in the last of them
 
 
-def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    """Return the file; a skeleton without motion is written with one frame, at rest."""
+def write(scene: Scene, suffix: str, options: Options) -> dict[str, Iterable[bytes]]:
+    """Return the file, part by part; a skeleton without motion is written with one frame, at rest."""
     motion = motion_of(scene)
     if motion is None:
         raise FormatError("BVH holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
@@ -47,21 +49,32 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     unit = options.unit or (skeleton.unit if skeleton.info.get("format") == "bvh" else CENTIMETRES)
     world = zero_rotations(skeleton)
     chains = slider_chains(skeleton)
-    written = {name: _bake(skeleton, chain, world, motion.poses, unit) for name, chain in chains.items()}
+    written = {name: _bake(skeleton, chain, world, motion.poses[:1], unit) for name, chain in chains.items()}
     lines = ["HIERARCHY", *_hierarchy(skeleton, chains, written, world, unit), "MOTION", f"Frames: {len(motion)}"]
     lines.append(f"Frame Time: {1 / motion.fps:.10g}")
-    columns = [column for name in _depth_first(chains) for column in written[name].columns]
-    row = " ".join([_DIGITS] * sum(column.shape[1] for column in columns)) + "\n"
-    out = BytesIO()
-    out.write(("\n".join(lines) + "\n").encode("utf-8"))
-    for start in range(0, len(motion.poses) if columns else 0, _PART):  # of an hour there should be no second copy
-        part = np.concatenate([column[start : start + _PART] for column in columns], axis=1)
-        out.write("".join(row % tuple(values) for values in part).encode("utf-8"))
-    return {suffix: out.getvalue()}
+    head = ("\n".join(lines) + "\n").encode("utf-8")
+    return {suffix: chain_parts([head], _frames(skeleton, chains, world, motion.poses, unit))}
 
 
-def _bake(skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, unit: float) -> _Written:
-    """Return a joint, and its sliders, as the file will have them."""
+def _frames(skeleton: Skeleton, chains: dict[str, list[Joint]], world: dict, poses: NDArray, unit: float):
+    """Yield the lines of the frames, some at a time: of an hour there should be no second copy."""
+    last: dict[str, NDArray | None] = {}
+    for start in range(0, len(poses), _PART):
+        columns = []
+        for name in _depth_first(chains):
+            baked = _bake(skeleton, chains[name], world, poses[start : start + _PART], unit, last.get(name))
+            columns += baked.columns
+            last[name] = baked.last
+        if not columns:
+            return
+        row = " ".join([_DIGITS] * sum(column.shape[1] for column in columns)) + "\n"
+        yield "".join(row % tuple(values) for values in np.concatenate(columns, axis=1)).encode("utf-8")
+
+
+def _bake(
+    skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, unit: float, last: NDArray | None = None
+) -> _Written:
+    """Return a joint, and its sliders, as the file will have them; last (1, k) [rad]: its angles one frame before."""
     joint, came_so = chain[-1], skeleton.info.get("format") == "bvh"
     base = world[chain[0].parent] @ constant_place(chain[0])[0]
     out = _Written(base / unit)
@@ -82,7 +95,8 @@ def _bake(skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, u
         values, frame = poses[:, skeleton.index(joint.name)], world[joint.name]
         turned = joint_transform(joint.motion, values)[1]
         in_world = Rotation.from_matrix(frame) * turned * Rotation.from_matrix(frame.T)
-        order, angles = _angles(frame @ joint.motion.basis, turns, values[:, -len(turns) :], in_world)
+        order, angles = _angles(frame @ joint.motion.basis, turns, values[:, -len(turns) :], in_world, last)
+        out.last = angles[-1:]
         if not came_so:  # Blender opens no joint with one or two rotation channels
             missing = [axis for axis in _ORDER if axis not in order]
             order, angles = order + "".join(missing), np.pad(angles, ((0, 0), (0, len(missing))))
@@ -91,8 +105,13 @@ def _bake(skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, u
     return out
 
 
-def _angles(axes: NDArray, turns: list, values: NDArray, rotation: Rotation) -> tuple[str, NDArray]:
-    """Return the rotation channels and their angles (T, k) [rad]: the joint's own where its axes are the world's."""
+def _angles(
+    axes: NDArray, turns: list, values: NDArray, rotation: Rotation, last: NDArray | None
+) -> tuple[str, NDArray]:
+    """Return the rotation channels and their angles (T, k) [rad]: the joint's own where its axes are the world's.
+
+    Others go on from last (1, k), the angles in the frame before, if there is one.
+    """
     if all(dof.kind == TURN for dof in turns):
         columns = np.stack([dof.sign * axes[:, dof.axis] for dof in turns])
         aligned = np.abs(np.abs(columns).max(axis=1) - 1.0) < 1e-12
@@ -104,7 +123,9 @@ def _angles(axes: NDArray, turns: list, values: NDArray, rotation: Rotation) -> 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Gimbal lock", category=UserWarning)
         angles = rotation.as_euler(_ORDER) if len(values) else np.zeros((0, 3))
-    return _ORDER, np.unwrap(angles, axis=0)
+    if last is None:
+        return _ORDER, np.unwrap(angles, axis=0)
+    return _ORDER, np.unwrap(np.concatenate([last, angles]), axis=0)[1:]
 
 
 def _children(chains: dict[str, list[Joint]]) -> dict[str | None, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from posable.errors import SkeletonError
@@ -30,7 +30,8 @@ class Options:
 class Format:
     """A format: its name, suffixes and conventions, how it is recognised, read and written.
 
-    `sniff` looks at the first 4 kB. `write` returns the bytes of every file it makes, by suffix.
+    `sniff` looks at the first 4 kB. `write` returns the bytes of every file it makes, by suffix; of a long one
+    its parts, made as they are written.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Format:
     conventions: str
     sniff: Callable[[bytes], bool] | None = None
     read: Callable[[Source, Options], Scene] | None = None
-    write: Callable[[Scene, str, Options], dict[str, bytes]] | None = None
+    write: Callable[[Scene, str, Options], Mapping[str, bytes | Iterable[bytes]]] | None = None
 
 
 def build_skeleton(

@@ -120,10 +120,11 @@ class BodyPlan:
         )
 
 
-def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None) -> BodyPlan:
+def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, option: str = "roles") -> BodyPlan:
     """Return the roles of a figure's joints; `roles` {role: joint} puts some of them right.
 
-    Raises PosableError where the figure has no two legs, or no joint of a given name.
+    Raises PosableError where the figure has no two legs, or no joint of a given name; option: what the caller's own
+    argument for roles is called, "" if there is none.
     """
     rest = forward(skeleton, skeleton.rest)
     for role, joint in (roles or {}).items():
@@ -142,9 +143,10 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None) -> Bod
     found |= {role: joint for role, joint in (roles or {}).items() if "." in role}
     missing = [role for role in ("hip.L", "hip.R", "knee.L", "knee.R", "ankle.L", "ankle.R") if role not in found]
     if missing:
+        remedy = f"give them as {option}={{{missing[0]!r}: 'joint'}}; " if option else "two legs are needed; "
         raise PosableError(
             f"body plan of {skeleton.name or 'the figure'}: expected joints for {', '.join(missing)}, found none; "
-            f"give them as roles={{{missing[0]!r}: 'joint'}}; joints: {', '.join(skeleton.names[:40])}"
+            f"{remedy}joints: {', '.join(skeleton.names[:40])}"
         )
     found |= tree.trunk(found)
     found |= roles or {}

@@ -86,7 +86,7 @@ def continuous(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
     """
     out = np.array(poses)
     angles = turns_around(skeleton)
-    jumps = np.flatnonzero((np.abs(np.diff(poses[:, angles], axis=0)) > JUMP).any(axis=1)) + 1
+    jumps = 1 + np.flatnonzero(np.any([np.abs(np.diff(poses[:, i])) > JUMP for i in np.flatnonzero(angles)], axis=0))
     for start, end in pairwise([*jumps, len(poses)]):
         same_branch(skeleton, out[start - 1], out[start:end], 0)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):

@@ -7,12 +7,13 @@ complement), so that a step knows how the poses will answer. A handful of steps 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from posable.errors import PosableError, unknown
+from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.axes import markers_with_up
 from posable.kinematics import forward
 from posable.motion import Markers
@@ -20,6 +21,7 @@ from posable.skeleton import Skeleton
 from posable.tracking.bodyplan import BodyPlan, body_plan
 from posable.tracking.fitting import Fit
 from posable.tracking.markersets import base_name, guess
+from posable.tracking.roots import ASTRAY, LOOSENED, free_joint, let_loose, with_free_root
 from posable.tracking.unnamed import infer_attachments
 
 FRAMES = 64  # chosen from a take
@@ -48,10 +50,27 @@ def calibrate(
     the same name, from the names of the usual sets (Plug-in Gait, HDM05, CMU), or, for other names, from the bone on
     which the marker moves least. frames: which to use; by default those with the most different poses.
     symmetric: left and right bones keep one length. lengths=False fits the offsets alone. roles {role: joint} helps
-    where a figure's names say too little. `print(actor.info["calibration"])` tells how it went.
+    where a figure's names say too little. A figure that is bolted down, as robots in files are, is let loose, with a
+    warning, where the markers ask for it. `print(actor.info["calibration"])` tells how it went.
     """
     if not len(markers):
         raise PosableError("calibrate: expected a take with frames, got none")
+    chosen = None if frames is None else list(frames)
+
+    def fitted(figure: Skeleton) -> Skeleton:
+        return _calibrate(figure, markers, attachments, chosen, symmetric, lengths, roles, limits)
+
+    actor = fitted(skeleton)
+    if free_joint(skeleton) is not None or actor.info["calibration"].after < ASTRAY:
+        return actor
+    loose = fitted(with_free_root(skeleton))
+    if loose.info["calibration"].after > LOOSENED * actor.info["calibration"].after:
+        return actor
+    warnings.warn(f"calibrate: {let_loose(loose)}", PosableWarning, stacklevel=2)
+    return loose
+
+
+def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles, limits) -> Skeleton:
     names = list(dict.fromkeys(base_name(name) for name in markers.names))
     columns = [next(i for i, name in enumerate(markers.names) if base_name(name) == wanted) for wanted in names]
     rows = np.unique(np.linspace(0, len(markers) - 1, min(CONSIDERED, len(markers))).astype(int))

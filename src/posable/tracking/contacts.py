@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import gaussian_filter1d
 
 from posable.errors import PosableError
 from posable.kinematics import forward
@@ -17,6 +19,11 @@ SPEED = 0.35  # leg lengths a second below which a low foot stands
 HEIGHT = 0.06  # leg lengths above its lowest place within which a foot is low
 SHORTEST = 0.08  # [s] of a contact
 BREAK = 0.05  # [s] of movement inside a contact that does not end it
+PART = 4096  # frames whose bodies are placed at a time
+QUIET = 0.4  # of the speed of a standing foot: what noise may add to it
+SMOOTHEST = 0.06  # [s]: of the Gauss curve that takes noise away
+_FOURTH = 8.3666  # sqrt(70): of fourth differences of noise against the noise itself
+_QUARTER = 0.3186  # standard deviations within which a quarter of all normal numbers is
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +46,9 @@ class Contacts:
         """Return, for every contact, how far its point strays along the ground in a motion [m], at most."""
         up = _up(motion.skeleton)
         out = []
-        frames = forward(motion.skeleton, motion.poses)
+        paths = paths_of(motion, self.points)
         for point, a, b in self.steps():
-            path = frames.position(point)[a:b]
+            path = paths[a:b, self.points.index(point)]
             flat = path - np.outer(path @ up, up)
             out.append(float(np.linalg.norm(flat - flat.mean(axis=0), axis=-1).max()))
         return np.array(out)
@@ -56,6 +63,16 @@ def foot_points(plan: BodyPlan) -> tuple[str, ...]:
     return tuple(plan[f"{role}.{side}"] for side in SIDES for role in ("ankle", "toe") if f"{role}.{side}" in plan)
 
 
+def paths_of(motion: Motion, points: Sequence[str]) -> np.ndarray:
+    """Return where points of a figure are (T, P, 3) [m]; of an hour the frames of all bodies are never held at once."""
+    out = np.empty((len(motion), len(points), 3))
+    for start in range(0, len(motion) if points else 0, PART):
+        frames = forward(motion.skeleton, motion.poses[start : start + PART])
+        for k, point in enumerate(points):
+            out[start : start + PART, k] = frames.position(point)
+    return out
+
+
 def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
     """Return when the feet of a figure stand, from the height and the speed of its ankles and toes."""
     skeleton = motion.skeleton
@@ -64,8 +81,7 @@ def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
     except PosableError:
         return Contacts((), np.zeros((len(motion), 0), dtype=bool), np.zeros((len(motion), 0, 3)))
     points = foot_points(plan)
-    frames = forward(skeleton, motion.poses)
-    paths = np.stack([frames.position(point) for point in points], axis=1)  # (T, P, 3)
+    paths = paths_of(motion, points)
     standing = standing_still(paths, _up(skeleton), plan.leg, motion.fps)
     return Contacts(points, standing, held_places(paths, standing))
 
@@ -75,9 +91,10 @@ def standing_still(paths: np.ndarray, up: np.ndarray, leg: float, fps: float) ->
     count = len(paths)
     if count < 3:
         return np.zeros(paths.shape[:2], dtype=bool)
+    paths = without_noise(paths, leg, fps)
     heights = paths @ up
     low = heights < np.quantile(heights, 0.02, axis=0) + HEIGHT * leg
-    reach = max(1, round(0.02 * fps))  # over some frames: the speed from neighbours alone is noise
+    reach = _reach(fps)
     ahead, behind = np.minimum(np.arange(count) + reach, count - 1), np.maximum(np.arange(count) - reach, 0)
     speed = np.linalg.norm(paths[ahead] - paths[behind], axis=-1) * fps / (ahead - behind)[:, None]
     still = low & (speed < SPEED * leg)
@@ -89,6 +106,28 @@ def standing_still(paths: np.ndarray, up: np.ndarray, leg: float, fps: float) ->
             if b - a < SHORTEST * fps:
                 still[a:b, k] = False
     return still
+
+
+def _reach(fps: float) -> int:
+    """Return the frames on either side from which a speed is taken: from neighbours alone it is noise."""
+    return max(1, round(0.02 * fps))
+
+
+def without_noise(paths: np.ndarray, leg: float, fps: float) -> np.ndarray:
+    """Return paths (T, P, 3) [m] as smooth as it takes to tell a standing foot by its speed: clean ones as they are.
+
+    White noise of size s on every coordinate adds s sqrt(6) / (2 reach) a frame to the speed over `reach` frames on
+    either side; after a Gauss curve of width w [frames], which delays nothing, s sqrt(3 / (4 sqrt(pi) w^3)).
+    """
+    if len(paths) < 5 or not paths.shape[1]:
+        return paths
+    jolts = np.abs(np.diff(paths, n=4, axis=0))  # a quarter of the frames is quiet: there they are noise alone
+    noise = float(np.quantile(jolts, 0.25, axis=(0, 2)).max()) / (_FOURTH * _QUARTER)
+    allowed = QUIET * SPEED * leg / fps
+    if noise * np.sqrt(6.0) / (2 * _reach(fps)) <= allowed:
+        return paths
+    width = np.cbrt(3.0 / (4.0 * np.sqrt(np.pi)) * (noise / allowed) ** 2)
+    return gaussian_filter1d(paths, min(width, SMOOTHEST * fps), axis=0, mode="nearest")
 
 
 def held_places(paths: np.ndarray, standing: np.ndarray) -> np.ndarray:

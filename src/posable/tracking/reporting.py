@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from posable.errors import PosableError
-from posable.motion import Motion
+from posable.kernels.joints import SLIDE
+from posable.motion import Motion, joint_transform
 from posable.tracking.branches import continuous
 from posable.tracking.contacts import find_contacts
 from posable.tracking.drawing import BLUE, GREEN, GREY, RED, bars, curves, figure_picture
 from posable.tracking.gaps import frame_errors
 from posable.tracking.sources import Source
 
+PART = 1 << 14  # frames worked on at a time
 STYLE = """
 body { font: 14px/1.5 sans-serif; color: #1a202c; max-width: 960px; margin: 2em auto; padding: 0 1em }
 table { border-collapse: collapse; margin: .5em 0 }
@@ -67,8 +69,28 @@ def accelerations(motion: Motion) -> np.ndarray:
     out = np.zeros(len(motion))
     if len(motion) > 2:
         poses = continuous(motion.skeleton, motion.poses)
-        out[1:-1] = np.abs(np.diff(poses, n=2, axis=0)).mean(axis=1) * motion.fps**2
+        for start in range(0, len(poses) - 2, PART):  # of an hour there should be no copy of differences
+            bends = np.diff(poses[start : start + PART + 2], n=2, axis=0)
+            out[start + 1 : start + 1 + len(bends)] = np.abs(bends).mean(axis=1) * motion.fps**2
     return out
+
+
+def changes(before: Motion, after: Motion) -> np.ndarray:
+    """Return how far each joint was turned [rad], and each that slides moved [m], in each frame (T, k).
+
+    Whole turns, and other numbers for the same rotation, are no change.
+    """
+    out = []
+    for joint, where in zip(before.skeleton.joints, before.skeleton.slices, strict=True):
+        slides = [dof.kind == SLIDE for dof in joint.motion.dofs]
+        if not slides:
+            continue
+        (p, r), (q, s) = (joint_transform(joint.motion, motion.poses[:, where]) for motion in (before, after))
+        if any(slides):
+            out.append(np.linalg.norm(q - p, axis=-1))
+        if not all(slides):
+            out.append((r.inv() * s).magnitude())
+    return np.stack(out, axis=1) if out and len(before) else np.zeros((len(before), 0))
 
 
 def take_page(take: Any, path: str | PathLike[str]) -> None:
@@ -162,7 +184,7 @@ def smooth_page(before: Motion, after: Motion, path: str | PathLike[str]) -> Non
     """Write the report of a smoothed motion."""
     contacts = find_contacts(before)
     old, new = accelerations(before), accelerations(after)
-    change = np.abs(after.poses - before.poses)
+    change = changes(before, after)
     summary = [
         ("frames", f"{len(after)} at {after.fps:g} Hz"),
         ("mean acceleration", f"{old.mean():.2f} before, {new.mean():.2f} after [rad/s²]"),

@@ -7,22 +7,22 @@ the ground and hands on what they touch, and one optimisation over all frames ma
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from posable.errors import PosableError, unknown
+from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.axes import turn_up
 from posable.goals import Direction, Orientation, Position
 from posable.goals.goal import Goal
 from posable.kernels.fields import OFF, ROBUST, WEIGHT
-from posable.kernels.joints import SLIDE
 from posable.kinematics import Frames, forward
 from posable.motion import Floats, Motion
 from posable.problem import Problem
-from posable.skeleton import Skeleton, limits_of
+from posable.skeleton import Skeleton
 from posable.tracking.bodyplan import ROLES, SIDES, BodyPlan, body_plan
 from posable.tracking.branches import same_branch, within_turns
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
@@ -30,8 +30,8 @@ from posable.tracking.contacts import Contacts, find_contacts, held_places
 from posable.tracking.gaps import blend_weight
 from posable.tracking.pacing import Pace, Walker
 from posable.tracking.reporting import retarget_page
-from posable.tracking.roots import free_joint, place_root, with_free_root
-from posable.tracking.smoothing import smooth_goals
+from posable.tracking.roots import free_joint, place_root, with_free_root, with_rigid_bones
+from posable.tracking.smoothing import CAREFUL, LOCK_WEIGHT, STANDS, smooth_goals
 from posable.tracking.touching import Touch, find_touches, hand_role, nearest_on, touch_weights
 from posable.tracking.whole import Effort
 
@@ -42,11 +42,12 @@ BONES = (
     ("hip", "knee", 0.1), ("knee", "ankle", 0.1), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
     ("wrist", "hand", 0.05),
 )  # fmt: skip
-PELVIS_WEIGHT, FOOT_WEIGHT, LOCK_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 600.0, 60.0
+PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 60.0
 EFFORT = Effort(8, 1e-4)  # of the optimisation over all frames: its targets are no finer
 TOUCHING = Effort(4, 1e-4)  # of those in which hands go where they touch
-CAREFUL = 3  # passes of a step, where limits keep feet from standing
-STANDS = 4e-3  # [m]: a foot that slips further in a step does not stand
+SLIPS = 0.02  # [m]: a foot that slips further is said
+LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
+UNLIKELY = 10.0  # times larger or smaller, or the unit is another
 TOUCH_PASSES = 2  # what a hand touches moves a little when the hand goes there
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
@@ -99,7 +100,7 @@ def infer_mapping(
     """
     if not isinstance(mapping, Mapping | None):
         raise PosableError(f"retarget: expected mapping={{source joint or role: target joint}}, got {mapping!r}")
-    plan, given, dropped = body_plan(source), {}, set()
+    plan, given, dropped = body_plan(source, option=""), {}, set()
     for key, value in (mapping or {}).items():
         role = key if key in ROLES else next((role for role, joint in plan.roles.items() if joint == key), None)
         if role is None:
@@ -109,7 +110,7 @@ def infer_mapping(
         else:
             target.index(value)
             given[role] = value
-    theirs = body_plan(target, given)
+    theirs = body_plan(target, given, option="mapping")
     shared = [role for role in ROLES if role in plan and role in theirs and role not in dropped]
     return {role: (plan[role], theirs[role]) for role in shared}
 
@@ -160,7 +161,26 @@ def retarget(
         poses[begin:end] = piece[begin - first :]
     poses = within_turns(figure, poses)
     found = job.contacts(poses, standing) if standing is not None else None
-    return Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes), tuple(touches))
+    out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes), tuple(touches))
+    for doubt in _doubts(out, smooth):
+        warnings.warn(f"retarget: {doubt}", PosableWarning, stacklevel=2)
+    return out
+
+
+def _doubts(result: Retargeted, smooth: float) -> list[str]:
+    """Return what a user should know of a result that is not as asked."""
+    out = []
+    if not 1.0 / UNLIKELY < result.scale < UNLIKELY:
+        out.append(
+            f"the figure is {result.scale:.3g} times the motion's: is one of them in another unit? "
+            "ps.load(file, unit=...) reads a file that states none"
+        )
+    slip = result.contacts.slips(result).max(initial=0.0) if result.contacts is not None else 0.0
+    if slip > SLIPS:
+        long = f"smooth={smooth:g} s is long for its steps"
+        why = long if smooth > LONG else "its limits or its build do not let it stand"
+        out.append(f"a standing foot slips {slip * 1e3:.0f} mm: {why}; the report lists every contact")
+    return out
 
 
 class _Job:
@@ -170,7 +190,7 @@ class _Job:
         self.motion, self.figure, self.rows = motion, figure, rows
         self.source = body_plan(motion.skeleton, {role: pair[0] for role, pair in rows.items()})
         self.target = body_plan(figure, {role: pair[1] for role, pair in rows.items()})
-        self.solvable = _rigid(figure)
+        self.solvable = with_rigid_bones(figure)
         self.scale = self.target.leg / self.source.leg
         turn = turn_up(motion.skeleton.up, figure.up)
         self.turn = np.eye(3) if turn is None else turn
@@ -372,23 +392,6 @@ class _Job:
 def goals_springs(problem: Problem, count: int) -> list[int]:
     """Return the springs of a problem's first `count` goals."""
     return [k for k, owner in enumerate(problem.owners) if owner < count]
-
-
-def _rigid(figure: Skeleton) -> Skeleton:
-    """Return the figure with bones that keep their lengths: slides, but the root's, are held where they rest."""
-    root = free_joint(figure)
-    joints = []
-    for joint in figure.joints:
-        slides = [i for i, dof in enumerate(joint.motion.dofs) if dof.kind == SLIDE]
-        if slides and joint.name != root and len(joint.motion.dofs) > 1:
-            box = limits_of(joint)
-            assert box is not None  # checked when the figure was made
-            rest = np.broadcast_to(np.asarray(joint.rest, dtype=float), (len(joint.motion.dofs),))
-            for i in slides:
-                box[i] = rest[i]
-            joint = replace(joint, limits=box)
-        joints.append(joint)
-    return figure.replace(joints=joints)
 
 
 __all__ = ["Retargeted", "infer_mapping", "retarget"]

@@ -10,7 +10,11 @@ from scipy.spatial.transform import Rotation
 from posable.kernels.joints import SLIDE
 from posable.kinematics import forward
 from posable.motion import rotation_values, turns_freely
-from posable.skeleton import Free, Joint, Skeleton, rotation_matrix
+from posable.skeleton import Free, Joint, Skeleton, limits_of, rotation_matrix
+from posable.skeleton.checks import WORLD
+
+ASTRAY = 0.03  # [m]: mean marker error of a bolted figure beyond which it may be its root that cannot follow
+LOOSENED = 0.5  # of that error, at most, is left when it is let loose: or it stays bolted
 
 
 def free_joint(skeleton: Skeleton) -> str | None:
@@ -29,13 +33,38 @@ def with_free_root(skeleton: Skeleton) -> Skeleton:
     if free_joint(skeleton) is not None:
         return skeleton
     root = skeleton.joints[0]
-    if not root.motion.dofs:
+    if not root.motion.dofs and root.name != WORLD:
         return skeleton.replace(joints=[replace(root, motion=Free("zyx"), limits=None), *skeleton.joints[1:]])
     name = "floating_root"
     while name in skeleton.names or name in skeleton.site_names:
         name += "_"
-    joints = [Joint(name, Free("zyx")), replace(root, parent=name), *skeleton.joints[1:]]
-    return skeleton.replace(joints=joints)
+    if root.name != WORLD:
+        return skeleton.replace(joints=[Joint(name, Free("zyx")), replace(root, parent=name), *skeleton.joints[1:]])
+    hung = [replace(joint, parent=name) if joint.parent == WORLD else joint for joint in skeleton.joints[1:]]
+    return skeleton.replace(joints=[root, Joint(name, Free("zyx"), parent=WORLD), *hung])  # the world itself stays
+
+
+def with_rigid_bones(figure: Skeleton) -> Skeleton:
+    """Return the figure with bones that keep their lengths: slides, but the root's, are held where they rest."""
+    root = free_joint(figure)
+    joints = []
+    for joint in figure.joints:
+        slides = [i for i, dof in enumerate(joint.motion.dofs) if dof.kind == SLIDE]
+        if slides and joint.name != root and len(joint.motion.dofs) > 1:
+            box = limits_of(joint)
+            assert box is not None  # checked when the figure was made
+            rest = np.broadcast_to(np.asarray(joint.rest, dtype=float), (len(joint.motion.dofs),))
+            for i in slides:
+                box[i] = rest[i]
+            joint = replace(joint, limits=box)
+        joints.append(joint)
+    return figure.replace(joints=joints)
+
+
+def let_loose(figure: Skeleton) -> str:
+    """Return what to say of a figure that was given a free root because its markers move as a whole."""
+    name = free_joint(figure)
+    return f"{name} moves freely: the figure is fixed to the world, and the markers are not where that lets it go"
 
 
 def best_turn(

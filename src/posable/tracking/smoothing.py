@@ -19,14 +19,16 @@ from posable.tracking.branches import continuous, open_box, within_turns
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.gaps import blend_weight
-from posable.tracking.reporting import accelerations, smooth_page
+from posable.tracking.reporting import accelerations, changes, smooth_page
 from posable.tracking.whole import USUAL, Effort, Whole
 
 WINDOW = 256  # frames whose answer is kept
 MARGIN = 32  # frames beyond it on either side, at least
 SAMPLES = 64  # frames from which the stiffness of each degree of freedom is taken
 WEAK = 1e-3  # part of the mean stiffness below which a degree of freedom counts as that stiff
-FOOT_WEIGHT = 30.0  # of a standing foot, against 1 of a marker
+LOCK_WEIGHT = 600.0  # of a standing foot, against 1 of a marker
+STANDS = 4e-3  # [m]: a foot that slips further in a step does not stand
+CAREFUL = 3  # passes of a step, where limits keep feet from standing
 ARM = 0.1  # [m]: how far from a body the points are that stand for its frame
 _NONE = np.zeros((0, 0, 3))
 HOLD = 1e-4  # [m^2/rad^2]: of every dof to where it was, for what no point holds
@@ -45,6 +47,12 @@ class Smoothed(Motion):
             return 0.0, 0.0
         before, after = (float(accelerations(motion)[1:-1].mean()) for motion in (self.before or self, self))
         return before, after
+
+    @property
+    def change(self) -> float:
+        """Mean change of the joints, as rotations and moves [rad, m]."""
+        change = changes(self.before or self, self)
+        return float(change.mean()) if change.size else 0.0
 
     def save_report(self, path: Any) -> None:
         """Write what changed as one HTML file that needs no other."""
@@ -170,11 +178,12 @@ def _smooth_clip(
     """Smooth poses (T, n) against places of sites, read(start, end) -> (t, M, 3), and feet that stand."""
     feet = list(standing.points)
     goals = [Position(site, (0.0, 0.0, 0.0), robust=robust) for site in sites]
-    goals += [Position(foot, (0.0, 0.0, 0.0), weight=FOOT_WEIGHT, label=f"{foot} stands") for foot in feet]
+    goals += [Position(foot, (0.0, 0.0, 0.0), weight=LOCK_WEIGHT, label=f"{foot} stands") for foot in feet]
     problem = Problem(skeleton, goals)
     poses = continuous(skeleton, poses)
     pull = np.full(skeleton.size, HOLD)
-    stiffness = _stiffness(problem, poses, pull) * (seconds * fps / (2.0 * np.pi)) ** 4
+    loose = Problem(skeleton, goals[: len(sites)])  # feet stand now and then: they say nothing of how stiff a joint is
+    stiffness = _stiffness(loose, poses, pull) * (seconds * fps / (2.0 * np.pi)) ** 4
     own = len(sites) + len(feet)  # the springs after these are the figure's own couplings: they keep their targets
 
     def window(first: int, last: int) -> Whole:
@@ -185,7 +194,13 @@ def _smooth_clip(
         box = box_of(skeleton, limits)
         return Whole(problem, problem.data, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
 
-    return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progress, stop)
+    def stands(answer: np.ndarray, first: int, last: int) -> bool:
+        held = Contacts(standing.points, standing.standing[first:last], standing.places[first:last])
+        return held.slips(Motion(skeleton, answer, fps)).max(initial=0.0) < STANDS
+
+    return smooth_windows(
+        skeleton, poses, window, fps, seconds, limits, threads, progress, stop, stands=stands if feet else None
+    )
 
 
 def smooth_goals(
@@ -220,15 +235,24 @@ def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-def smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort=USUAL) -> np.ndarray:
-    """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them."""
+def smooth_windows(
+    skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort=USUAL, stands=None
+) -> np.ndarray:
+    """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them.
+
+    stands(answer, first, last): whether feet stand in the answer of a window; with more care where they do not.
+    """
     total = len(poses)
     margin = max(MARGIN, int(np.ceil(2.0 * seconds * fps)))
-    parts = [(first, begin, end, min(end + margin, total)) for first, begin, end in pieces(total, WINDOW, margin)]
+    size = max(WINDOW, margin // 2)  # a window is no shorter than what it is blended over
+    parts = [(first, begin, end, min(end + margin, total)) for first, begin, end in pieces(total, size, margin)]
 
     def work(i: int) -> np.ndarray:
         first, _, _, last = parts[i]
-        return window(first, last).solve(poses[first:last], effort)
+        answer = window(first, last).solve(poses[first:last], effort)
+        if stands is None or stands(answer, first, last):
+            return answer
+        return window(first, last).solve(poses[first:last], effort._replace(passes=CAREFUL))
 
     sizes = [end - begin for _, begin, end, _ in parts]
     done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="smoothing")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from posable.errors import PosableWarning
 from posable.front import Session
 from posable.goals import Position
 from posable.kinematics import forward
@@ -20,7 +22,15 @@ from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, thresholds
 from posable.tracking.pacing import Pace, Walker, marker_walker
 from posable.tracking.results import BLIND, FAILED, OK, REPAIRED, Take, report_of
-from posable.tracking.roots import best_turn, move_figure
+from posable.tracking.roots import (
+    ASTRAY,
+    LOOSENED,
+    best_turn,
+    free_joint,
+    let_loose,
+    move_figure,
+    with_free_root,
+)
 from posable.tracking.smoothing import smooth_take
 from posable.tracking.sources import Source
 
@@ -57,17 +67,22 @@ def track(
 
     Markers are matched to the actor's sites by name; unseen ones do not pull, and those that are out of place (robust
     scale) are listed and left out. A frame that fails is solved again from its neighbours and from known poses, or
-    marked; the take goes on. smooth [s]: then smooth the whole take, see `smooth`. solver: any; "newton" walks in
+    marked; the take goes on. A figure that is bolted down is let loose, with a warning, where that halves the error.
+    smooth [s]: then smooth the whole take, see `smooth`. solver: any; "newton" walks in
     compiled code. robust [m]: error beyond which a marker pulls no harder, None: none. start: the first pose.
     threads: None for all cores; the result is the same for any. progress: True for a bar, or progress(done, total).
     stop(): asked between pieces; what was done is kept.
     """
     begin = time.perf_counter()
     source = Source(actor, markers)
-    if solver == "newton":
-        poses, errors, statuses = _walk_take(actor, source, limits, start, robust, threads, progress, stop)
-    else:
-        poses, errors, statuses = _step_take(actor, source, solver, limits, start, stop)
+    notes: tuple[str, ...] = ()
+    poses, errors, statuses = _tracked(actor, source, solver, limits, start, robust, threads, progress, stop)
+    if free_joint(actor) is None and _mean(errors) > ASTRAY:
+        loose = with_free_root(actor)
+        again = _tracked(loose, source, solver, limits, None, robust, threads, progress, stop)
+        if _mean(again[1]) < LOOSENED * _mean(errors):
+            actor, (poses, errors, statuses), notes = loose, again, (let_loose(loose),)
+            warnings.warn(f"track: {notes[0]}", PosableWarning, stacklevel=2)
     if len(poses) < len(markers):
         markers = Markers(markers.names, markers.positions[: len(poses)], markers.fps, markers.up, markers.unit)
     if limits:
@@ -75,13 +90,22 @@ def track(
     stopped = len(poses) < source.total
     take = Take(Motion(actor, poses, markers.fps, actor.name), errors, markers, tuple(source.sites))
     if smooth > 0.0 and len(poses) > 2:
-        take, notes = smooth_take(
-            take, source, smooth, limits=limits, robust=robust, threads=threads, progress=progress
-        )
-    else:
-        notes = ()
+        take, more = smooth_take(take, source, smooth, limits=limits, robust=robust, threads=threads, progress=progress)
+        notes += more
     object.__setattr__(take, "report", report_of(take, source, statuses, time.perf_counter() - begin, stopped, notes))
     return take
+
+
+def _tracked(actor, source, solver, limits, start, robust, threads, progress, stop):
+    """Return poses (T, n), errors (T, M) [m] and statuses (T,)."""
+    if solver == "newton":
+        return _walk_take(actor, source, limits, start, robust, threads, progress, stop)
+    return _step_take(actor, source, solver, limits, start, stop)
+
+
+def _mean(errors: np.ndarray) -> float:
+    """Return the mean [m] of errors (T, M), 0 where none is known."""
+    return float(np.nan_to_num(np.nanmean(frame_errors(errors)))) if np.isfinite(errors).any() else 0.0
 
 
 # --------------------------------------------------------------------------------------------------- the compiled walk
