@@ -41,6 +41,15 @@ def walk(human):
     return motion
 
 
+def test_a_figure_that_stands_along_another_axis_than_it_says_is_stood_up(walk, human):
+    """BVH states no up axis: the human stands along y, and a file that calls that z means the same."""
+    mislabelled = ps.Motion(walk.skeleton.replace(up="z"), walk.poses, walk.fps)
+    plain, stood = ps.retarget(walk, human, threads=1), ps.retarget(mislabelled, human, threads=1)
+    np.testing.assert_array_equal(stood.poses, plain.poses)
+    assert any("stands along y" in note for note in stood.notes)
+    assert not plain.notes
+
+
 def test_contacts_are_found(walk):
     contacts = find_contacts(walk)
     assert contacts.standing.any(axis=0).all()

@@ -48,6 +48,7 @@ TOUCHING = Effort(4, 1e-4)  # of those in which hands go where they touch
 SLIPS = 0.02  # [m]: a foot that slips further is said
 LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 UNLIKELY = 10.0  # times larger or smaller, or the unit is another
+PLAINLY = 0.9  # of the way from feet to head that lies along an axis: the figure stands along it
 TOUCH_PASSES = 2  # what a hand touches moves a little when the hand goes there
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
@@ -142,6 +143,10 @@ def retarget(
     notes = (
         [] if figure is skeleton else [f"{figure.joints[0].name} moves freely: in the file it is fixed to the world"]
     )
+    up = _standing_axis(motion.skeleton, rows)
+    if up not in (None, motion.skeleton.up):
+        notes.append(f"the motion's figure stands along {up}: that is taken for up, not {motion.skeleton.up}")
+        motion = Motion(motion.skeleton.replace(up=up), motion.poses, motion.fps, motion.name)
     job = _Job(motion, figure, rows)
     standing = find_contacts(motion, job.source) if contacts else None
     touches = job.touches() if contacts else []
@@ -165,6 +170,20 @@ def retarget(
     for doubt in _doubts(out, smooth):
         warnings.warn(f"retarget: {doubt}", PosableWarning, stacklevel=2)
     return out
+
+
+def _standing_axis(skeleton: Skeleton, rows: Mapping[str, tuple[str, str]]) -> str | None:
+    """Return "y" or "z" where a figure whose numbers are all zero plainly stands along it, else None.
+
+    BVH states no axis; it is y by custom, and z in files of programs whose own is z.
+    """
+    if not {"head", "ankle.L", "ankle.R"} <= set(rows):
+        return None
+    at = forward(skeleton, np.zeros(skeleton.size))
+    feet = 0.5 * (at.position(rows["ankle.L"][0]) + at.position(rows["ankle.R"][0]))
+    along = at.position(rows["head"][0]) - feet
+    along /= max(np.linalg.norm(along), 1e-12)
+    return next((axis for axis, k in (("y", 1), ("z", 2)) if along[k] > PLAINLY), None)
 
 
 def _doubts(result: Retargeted, smooth: float) -> list[str]:
