@@ -85,3 +85,14 @@ def test_a_take_as_a_user_tracks_it(data_dir):
     amc = load(data_dir / "hdm05" / "HDM_dg_06-03_03_120.amc", skeleton=figure).motion
     bends = [np.abs(np.diff(np.unwrap(poses, axis=0), n=2, axis=0)).mean() for poses in (amc.poses, take.motion.poses)]
     assert bends[1] < bends[0]
+
+
+def test_a_smoothed_take_is_calmer_and_its_feet_stand(data_dir):
+    markers = load(data_dir / "cmu" / "02_01.c3d").markers
+    actor = ps.calibrate(load(data_dir / "cmu" / "02.asf").skeleton, markers)
+    rough, smooth = ps.track(actor, markers).motion, ps.track(actor, markers, smooth=0.05).motion
+    bends = [np.abs(np.diff(motion.poses, n=2, axis=0)).mean() for motion in (rough, smooth)]
+    assert bends[1] < 0.7 * bends[0]
+    contacts = find_contacts(rough)
+    assert len(contacts.steps()) >= 8
+    assert contacts.slips(smooth).max() < 0.005

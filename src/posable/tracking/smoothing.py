@@ -27,6 +27,7 @@ MARGIN = 32  # frames beyond it on either side, at least
 SAMPLES = 64  # frames from which the stiffness of each degree of freedom is taken
 WEAK = 1e-3  # part of the mean stiffness below which a degree of freedom counts as that stiff
 LOCK_WEIGHT = 600.0  # of a standing foot, against 1 of a marker
+FOOT_WEIGHT = 30.0  # of a foot in the stiffness of its joints: it stands now and then
 STANDS = 4e-3  # [m]: a foot that slips further in a step does not stand
 CAREFUL = 3  # passes of a step, where limits keep feet from standing
 ARM = 0.1  # [m]: how far from a body the points are that stand for its frame
@@ -182,8 +183,9 @@ def _smooth_clip(
     problem = Problem(skeleton, goals)
     poses = continuous(skeleton, poses)
     pull = np.full(skeleton.size, HOLD)
-    loose = Problem(skeleton, goals[: len(sites)])  # feet stand now and then: they say nothing of how stiff a joint is
-    stiffness = _stiffness(loose, poses, pull) * (seconds * fps / (2.0 * np.pi)) ** 4
+    lighter = [Position(foot, (0.0, 0.0, 0.0), weight=FOOT_WEIGHT) for foot in feet]
+    usual = _stiffness(Problem(skeleton, [*goals[: len(sites)], *lighter]), poses, pull)
+    stiffness = usual * (seconds * fps / (2.0 * np.pi)) ** 4
     own = len(sites) + len(feet)  # the springs after these are the figure's own couplings: they keep their targets
 
     def window(first: int, last: int) -> Whole:
