@@ -26,6 +26,7 @@ class Subject:
     title: str
     module: str
     needs: tuple[str, ...] = ()
+    environment: str = ""
 
     def missing(self) -> str:
         """Return why this cannot run here, or nothing."""

@@ -48,6 +48,10 @@ ENVIRONMENTS = (
     Environment("momentum", ("numpy==2.4.6", "scipy==1.17.1"), "3.12", ("pymomentum-cpu==0.1.114.post0",)),
     Environment("scipy", ("scipy==1.17.1", "pin==4.1.0")),
     Environment("bpy", ("bpy==5.0.1",), "3.11"),
+    Environment(  # other readers of the files, and what Posable needs to read them beside these
+        "readers",
+        ("bvhio==1.5.4", "ezc3d==1.7.2", "c3d==0.6.0", "pin==4.1.0", "numpy==2.4.6", "scipy==1.17.1", "numba==0.68.1"),
+    ),
     Environment("pyroki", ("pyroki",)),
     Environment("tracikpy", ("tracikpy",)),
 )
