@@ -245,3 +245,14 @@ def test_calibrating_a_figure_that_is_bolted_down(human, markers):
         actor = ps.calibrate(bolted, markers)
     assert actor.size == human.size
     assert ps.track(actor, markers).report.mean < 0.005
+
+
+def test_what_a_file_does_not_hold_is_named(human):
+    with pytest.raises(ps.PosableError, match=r"calibrate: expected Markers, .* got NoneType"):
+        ps.calibrate(human, None)
+    with pytest.raises(ps.PosableError, match=r"track: expected Markers, .* got NoneType"):
+        ps.track(human, None)
+    with pytest.raises(ps.PosableError, match=r"smooth: expected a Motion, .* got NoneType"):
+        ps.smooth(None)
+    with pytest.raises(ps.PosableError, match=r"retarget: expected a Motion, .* got Skeleton"):
+        ps.retarget(human, human)

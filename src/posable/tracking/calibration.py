@@ -22,6 +22,7 @@ from posable.tracking.bodyplan import BodyPlan, body_plan
 from posable.tracking.fitting import Fit
 from posable.tracking.markersets import base_name, guess
 from posable.tracking.roots import ASTRAY, LOOSENED, free_joint, let_loose, with_free_root
+from posable.tracking.sources import markers_for
 from posable.tracking.unnamed import infer_attachments
 
 FRAMES = 64  # chosen from a take
@@ -53,7 +54,7 @@ def calibrate(
     where a figure's names say too little. A figure that is bolted down, as robots in files are, is let loose, with a
     warning, where the markers ask for it. `print(actor.info["calibration"])` tells how it went.
     """
-    if not len(markers):
+    if not len(markers_for("calibrate", markers)):
         raise PosableError("calibrate: expected a take with frames, got none")
     chosen = None if frames is None else list(frames)
 

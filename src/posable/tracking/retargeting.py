@@ -32,6 +32,7 @@ from posable.tracking.pacing import Pace, Walker
 from posable.tracking.reporting import retarget_page
 from posable.tracking.roots import free_joint, place_root, with_free_root, with_rigid_bones
 from posable.tracking.smoothing import CAREFUL, LOCK_WEIGHT, STANDS, smooth_goals
+from posable.tracking.sources import motion_for
 from posable.tracking.touching import Touch, find_touches, hand_role, nearest_on, touch_weights
 from posable.tracking.whole import Effort
 
@@ -134,7 +135,7 @@ def retarget(
     each other, on the body or on a thing that does not move stay there (contacts=False: neither).
     A figure that is bolted down, as robots in files are, is let loose. smooth [s]: what is faster goes.
     """
-    if not len(motion):
+    if not len(motion_for("retarget", motion)):
         raise PosableError("retarget: expected a motion with frames, got none")
     if not 0.0 <= smooth < np.inf:
         raise PosableError(f"retarget: expected smooth of 0 seconds or more, got {smooth!r}")

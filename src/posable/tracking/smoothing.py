@@ -20,6 +20,7 @@ from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
 from posable.tracking.contacts import Contacts, find_contacts
 from posable.tracking.gaps import blend_weight
 from posable.tracking.reporting import accelerations, changes, smooth_page
+from posable.tracking.sources import motion_for
 from posable.tracking.whole import USUAL, Effort, Whole
 
 WINDOW = 256  # frames whose answer is kept
@@ -76,7 +77,7 @@ def smooth(
     where they stand (contacts=False: not; or give what `find_contacts` found).
     """
     seconds = _period(seconds)
-    if len(motion) < 3:
+    if len(motion_for("smooth", motion)) < 3:
         return Smoothed(motion.skeleton, motion.poses, motion.fps, motion.name, motion)
     skeleton = motion.skeleton
     standing = _contacts(motion, contacts)
