@@ -108,4 +108,4 @@ def print_list() -> None:
     """Print the subjects, and what keeps any of them from running here."""
     for subject in SUBJECTS:
         reason = subject.missing()
-        print(f"{subject.name:14s} {subject.title}" + (f"   [skipped: {reason}]" if reason else ""))
+        print(f"{subject.name:15s} {subject.title}" + (f"   [skipped: {reason}]" if reason else ""))

@@ -126,9 +126,8 @@ def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
         name = f"limb {limb.first}, {limb.middle}, {limb.last}"
         ranges = limb.swivel_ranges(target, base=pose)
         about = None if turn is not None else limb.site
-        lines.append(
-            f"{name}: swivel {limb.swivel(pose, about=about):.4f} rad, {len(ranges) or 'no'} range(s) in the limits"
-        )
+        count = f"{len(ranges) or 'no'} {'range' if len(ranges) == 1 else 'ranges'}"
+        lines.append(f"{name}: swivel {limb.swivel(pose, about=about):.4f} rad, {count} inside the limits")
         lines += [f"  {swivel_range}" for swivel_range in ranges]
     return lines
 
