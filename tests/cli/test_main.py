@@ -101,3 +101,12 @@ def test_every_verb_explains_itself(verb, capsys):
 def test_version_as_a_process(module):
     out = subprocess.check_output([sys.executable, "-m", module, "--version"], text=True)
     assert out == f"posable {ps.__version__}\n"
+
+
+def test_a_reader_that_leaves_early_is_told_nothing(tmp_path):
+    ps.save(tmp_path / "human.npz", ps.figures.human())
+    command = [sys.executable, "-m", "posable", "info", str(tmp_path / "human.npz")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1

@@ -8,6 +8,7 @@ A verb is a module of this package, named in `VERBS`, with
 """
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -39,7 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             _parser(VERBS).print_help(sys.stderr)
             return WRONG_CALL
         args = _parser(_verbs_needed(argv[0])).parse_args(argv)
-        return args.run(args)
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader has seen enough, as `head` does: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails, too
+        return NOT_REACHED
     except (ps.PosableError, OSError) as error:
         print(f"posable: {_one_line(error)}", file=sys.stderr)
         return WRONG_CALL
