@@ -31,8 +31,9 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "bench",
-        help="measure this machine in about a minute",
-        description="Measure this machine in about a minute: forward kinematics, the default solver on every embedded "
+        help="measure this machine, in a minute once everything is compiled",
+        description="Measure this machine, in a minute once all is compiled: "
+        "forward kinematics, the default solver on every embedded "
         "figure, and every solver on the limb.",
     )
     parser.add_argument("--count", type=int, default=200, metavar="N", help="problems of each figure (default 200)")

@@ -31,7 +31,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     work.add_argument("--solver", default="newton", help=f"one of {', '.join(ps.solvers.names())}")
     work.add_argument("--restarts", type=int, default=0, help="fresh random starts where it is stuck")
     work.add_argument("--seed", type=int, default=0, help="of the random starts")
-    work.add_argument("--swivel", type=float, metavar="RAD", help="swivel angle of the limbs, with the limb solver")
+    work.add_argument("--swivel", type=float, metavar="RAD", help="swivel angle of the limbs [rad], by the limb solver")
     work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
     out = parser.add_argument_group("what becomes of it")
     out.add_argument("--plot", metavar="FILE", help="draw the pose: png, svg or pdf")

@@ -223,7 +223,10 @@ def _watch() -> None:
             source = event.data["dispatcher"].py_func.__module__ or ""
             if not self.told and source.startswith(PACKAGE + ".") and not os.environ.get("POSABLE_QUIET"):
                 self.told = True
-                print("posable: compiling the engine for this machine, once (less than a minute) ...", file=sys.stderr)
+                print(
+                    "posable: compiling this part of the engine, once (less than a minute) ...",
+                    file=sys.stderr,
+                )
 
         def on_end(self, event: Any) -> None:
             pass

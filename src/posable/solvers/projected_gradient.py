@@ -27,6 +27,7 @@ from posable.solvers.looping import (
     ENERGY,
     EVALUATIONS,
     ITERATIONS,
+    SOFT,
     STATIONARY_GAIN,
     batch_of,
     started_elsewhere,
@@ -75,8 +76,8 @@ def leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved)
         return False
     caught = not moved or state[ENERGY] > LITTLE * state[SEEN_ENERGY]
     state[SEEN_ENERGY] = state[ENERGY]
-    if not caught or state[KICKED] >= limits[KICKS]:
-        return False
+    if not caught or state[KICKED] >= limits[KICKS] or limits[SOFT] != 0.0:
+        return False  # where more than goals is minimised, little is won near every optimum
     if not leave_bounds(theta, lower, upper, theta):
         return False
     state[KICKED] += 1.0
@@ -124,7 +125,8 @@ class ProjectedGradient(DescentSolver):
 
     first_step: where the search for tau starts: "spectral", from the curvature along the last step (Barzilai and
     Borwein), much the fastest; "previous", from the last tau; "one", as seed 000 prints it. kicks: how often a figure
-    that is caught on its limits (a straight knee) is bent away from them; the best pose is kept. 0: as in seed 000.
+    that is caught on its limits (a straight knee) is bent away from them, where goals are all there is to do; the best
+    pose is kept. 0: as in seed 000.
     """
 
     first_step: str = "spectral"

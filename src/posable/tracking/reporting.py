@@ -39,7 +39,10 @@ def page(title: str, sections: Iterable[tuple[str, str]]) -> str:
 
 
 def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
-    """Return an HTML table."""
+    """Return an HTML table, or that there is nothing in it."""
+    rows = list(rows)
+    if head and not rows:
+        return "<p>none</p>"
     top = "<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>" if head else ""
     lines = ("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table>{top}{''.join(lines)}</table>"
