@@ -36,6 +36,14 @@ def test_batches_of_targets_and_starts(limb):
     assert one.pose.shape == (6, 7)
 
 
+@pytest.mark.parametrize("solver", ps.solvers.names())
+def test_a_batch_of_nothing(limb, solver):
+    for figure in (limb, limb.freeze(["elbow"])):
+        result = ps.solve(figure, ps.goals.Position("hand", np.zeros((0, 3))), solver=solver)
+        assert result.pose.shape == (0, limb.size)
+        assert result.ok.shape == result.status.shape == result.errors["hand"].shape == (0,)
+
+
 def test_frozen_joints_keep_their_start(limb):
     start = limb.rest.copy()
     start[limb.index("elbow")] = 0.7

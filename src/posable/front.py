@@ -53,7 +53,8 @@ def solve(
     begin = time.perf_counter()
     problem = Problem(skeleton, goals, on_gpu=device != "cpu")
     method = as_solver(solver)
-    method.check(problem if problem.plain else stand_in(problem))
+    if 0 not in problem.batch_shape:
+        method.check(problem if problem.plain else stand_in(problem))
     start_there = None if device == "cpu" else checked_remote(start, (skeleton.size,), "start")
     starts, shape = starts_of(problem, None if start_there is not None else start)
     lower, upper = box_of(skeleton, starts, limits)
@@ -62,6 +63,9 @@ def solve(
         count(max_iterations, "max_iterations"), count(restarts, "restarts") or 0, whole(seed, "seed"),
         seconds(time_limit), bool(record), threads,
     )  # fmt: skip
+    if not len(starts):  # a batch of nothing: no solver need know of it
+        outcome = Outcome(starts, np.zeros(0, np.int64), np.zeros((0, len(problem.springs))), np.zeros(0), np.zeros(0))
+        return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)
     if device != "cpu":
         from posable.gpu.solving import solve_on
 
@@ -127,7 +131,7 @@ def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.nda
         lower, upper = np.full(skeleton.size, -np.inf), np.full(skeleton.size, np.inf)
     frozen = skeleton.frozen
     if frozen.any():
-        held = np.clip(starts[0], lower, upper)
+        held = np.clip(starts[0] if len(starts) else skeleton.rest, lower, upper)
         if (np.clip(starts[:, frozen], lower[frozen], upper[frozen]) != held[frozen]).any():
             raise SolverError("start", expected="the same value of every frozen joint in a batch", got="different ones")
         lower, upper = np.where(frozen, held, lower), np.where(frozen, held, upper)

@@ -36,6 +36,37 @@ hits = sum(sum(one.stats.cache_hits.values()) for one in both)
 print(x.tolist(), y.tolist(), hits)
 """
 
+LOOP = """
+step = None
+
+def over_all(x):
+    for k in range(x.shape[0]):
+        step(x, k)
+"""
+
+LATE_STEP = """
+from posable.kernels.compiler import entry, kernel, with_names
+from loops.loop import over_all
+
+@kernel
+def scale(x, k):
+    x[k] *= FACTOR
+
+scale_all = entry(with_names(over_all, "scale_all", step=scale))
+"""
+
+STEP_AFTER_ACTIVATION = """
+import numpy as np
+from posable.kernels.compiler import activate
+
+activate()
+from steps.late import scale_all
+
+x = np.array([8.0, 4.0])
+scale_all(x)
+print(x.tolist())
+"""
+
 HALVE_TWICE = """
 import numpy as np
 from posable.kernels.compiler import entry, kernel
@@ -134,14 +165,33 @@ def test_one_loop_serves_two_kernels_and_both_come_from_the_cache(tmp_path):
     assert told == ["[4.0, 2.0] [0.0, 0.0] 0\n", "[4.0, 2.0] [0.0, 0.0] 2\n"]
 
 
+def test_an_edited_step_of_a_loop_in_another_folder_is_compiled_anew(tmp_path):
+    for folder in ("loops", "steps"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "loops" / "loop.py").write_text(LOOP)
+    told = []
+    for factor in ("0.5", "0.25"):
+        (tmp_path / "steps" / "late.py").write_text(LATE_STEP.replace("FACTOR", factor))
+        told.append(run(tmp_path, STEP_AFTER_ACTIVATION))
+    assert told == ["[4.0, 2.0]\n", "[2.0, 1.0]\n"]
+
+
 def run_twice(folder, source):
+    return [run(folder, source) for _ in range(2)]
+
+
+def run(folder, source):
     script = folder / "script.py"
     script.write_text(source)
-    environment = os.environ | {"POSABLE_CACHE": str(folder / "cache"), "POSABLE_QUIET": "1"}
-    return [
-        subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
-    ]
+    own = {"POSABLE_CACHE": str(folder / "cache"), "POSABLE_QUIET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    told = subprocess.run([sys.executable, script], env=os.environ | own, capture_output=True, text=True, check=True)
+    return told.stdout
+
+
+def test_a_copy_made_after_activation_takes_plain_kernels_too():
+    four_times_all(np.zeros(1))  # from here on the names stand for compiled code
+    copy = with_names(plain(four_times), "by_plain_kernels", twice=plain(twice))
+    assert copy.__globals__["twice"] is twice
 
 
 def test_a_copy_under_other_names_leaves_the_function_as_it_was():

@@ -1,6 +1,7 @@
 """Motion on other figures, smoothing and contacts."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -226,6 +227,22 @@ def test_a_robot_that_hangs_on_the_world_is_let_loose():
     np.testing.assert_allclose(
         ps.forward(loose, pose).position("tip"), before.position("tip") + np.array([1.0, 2.0, 3.0])
     )
+
+
+def test_the_joint_that_was_let_loose_is_told_by_its_name(human, walk):
+    root = replace(human.joints[0], motion=ps.Fixed(), limits=None, rest=0.0, parent="world")
+    hung = human.replace(joints=[ps.Joint("world", ps.Fixed()), root, *human.joints[1:]])
+    result = ps.retarget(ps.Motion(walk.skeleton, walk.poses[:2], walk.fps), hung)
+    assert result.notes[0].startswith(f"{free_joint(result.skeleton)} moves freely")
+
+
+def test_a_figure_without_a_moving_joint_is_smooth_as_it_is(tmp_path):
+    post = ps.Skeleton([ps.Joint("post", ps.Fixed())], [ps.Site("top", "post", (0.0, 1.0, 0.0))])
+    smooth = ps.smooth(ps.Motion(post, np.zeros((5, 0)), 30.0))
+    assert smooth.poses.shape == (5, 0)
+    assert smooth.accelerations == (0.0, 0.0)
+    smooth.save_report(tmp_path / "report.html")
+    assert "nan" not in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_only_windows_whose_feet_slip_are_asked_again(walk, monkeypatch):

@@ -256,3 +256,16 @@ def test_what_a_file_does_not_hold_is_named(human):
         ps.smooth(None)
     with pytest.raises(ps.PosableError, match=r"retarget: expected a Motion, .* got Skeleton"):
         ps.retarget(human, human)
+
+
+def test_a_bolted_figure_that_is_stopped_keeps_what_was_done(human, markers, monkeypatch):
+    monkeypatch.setattr("posable.tracking.takes.PIECE", 60)
+    monkeypatch.setattr("posable.tracking.takes.LEAD", 20)
+    root = human.joints[0]
+    bolted = human.replace(joints=[replace(root, motion=ps.Fixed(), limits=None, rest=0.0), *human.joints[1:]])
+    away = ps.Markers(markers.names, markers.positions + 1.0, markers.fps, markers.up)
+    for pieces, kept in ((1, 60), (5, 240)):  # while it is bolted, and while it is tried loose
+        seen = []
+        take = ps.track(bolted, away, threads=1, stop=lambda: len(seen) >= pieces, progress=lambda *_: seen.append(0))  # noqa: B023
+        assert len(seen) == pieces
+        assert len(take.motion) == kept

@@ -37,10 +37,8 @@ _active = False
 def kernel(function: Callable[..., Any]) -> Any:
     """Mark a plain function as a kernel: callable from other kernels, compiled with them."""
     with _lock:
-        if _active:
-            return _compile(function)
-        _registered[function] = None
-        return function
+        _registered[function] = _compile(function) if _active else None
+        return _registered[function] or function
 
 
 def small(function: Callable[..., Any]) -> Any:
@@ -54,9 +52,12 @@ def with_names(function: Callable[..., Any], name: str, **names: Any) -> Callabl
 
     One loop then serves many methods. Were their kernels its arguments, Numba would not keep its machine code.
     """
-    seen = {**function.__globals__, **names}
     with _lock:
-        _copies.append(seen)
+        seen = {**function.__globals__, **names}
+        if _active:
+            _rebind(seen)
+        else:
+            _copies.append(seen)
     copy = FunctionType(function.__code__, seen, name)
     copy.__qualname__, copy.__doc__ = name, function.__doc__
     return copy

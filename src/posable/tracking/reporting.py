@@ -70,7 +70,7 @@ def millimetres(values: np.ndarray) -> str:
 def accelerations(motion: Motion) -> np.ndarray:
     """Return the mean absolute acceleration of the degrees of freedom (T,) [rad/s^2, m/s^2]; zero at both ends."""
     out = np.zeros(len(motion))
-    if len(motion) > 2:
+    if len(motion) > 2 and motion.skeleton.size:
         poses = continuous(motion.skeleton, motion.poses)
         for start in range(0, len(poses) - 2, PART):  # of an hour there should be no copy of differences
             bends = np.diff(poses[start : start + PART + 2], n=2, axis=0)

@@ -141,9 +141,7 @@ def retarget(
         raise PosableError(f"retarget: expected smooth of 0 seconds or more, got {smooth!r}")
     figure = with_free_root(skeleton)
     rows = infer_mapping(motion.skeleton, figure, mapping)
-    notes = (
-        [] if figure is skeleton else [f"{figure.joints[0].name} moves freely: in the file it is fixed to the world"]
-    )
+    notes = [] if figure is skeleton else [f"{free_joint(figure)} moves freely: in the file it is fixed to the world"]
     up = _standing_axis(motion.skeleton, rows)
     if up not in (None, motion.skeleton.up):
         notes.append(f"the motion's figure stands along {up}: that is taken for up, not {motion.skeleton.up}")

@@ -45,7 +45,7 @@ class Smoothed(Motion):
     @property
     def accelerations(self) -> tuple[float, float]:
         """Mean absolute acceleration of the joints, before and after [rad/s^2]."""
-        if len(self) < 3:
+        if len(self) < 3 or not self.skeleton.size:
             return 0.0, 0.0
         before, after = (float(accelerations(motion)[1:-1].mean()) for motion in (self.before or self, self))
         return before, after
@@ -77,7 +77,7 @@ def smooth(
     where they stand (contacts=False: not; or give what `find_contacts` found).
     """
     seconds = _period(seconds)
-    if len(motion_for("smooth", motion)) < 3:
+    if len(motion_for("smooth", motion)) < 3 or not motion.skeleton.size:
         return Smoothed(motion.skeleton, motion.poses, motion.fps, motion.name, motion)
     skeleton = motion.skeleton
     standing = _contacts(motion, contacts)

@@ -77,10 +77,10 @@ def track(
     source = Source(actor, markers)
     notes: tuple[str, ...] = ()
     poses, errors, statuses = _tracked(actor, source, solver, limits, start, robust, threads, progress, stop)
-    if free_joint(actor) is None and _mean(errors) > ASTRAY:
+    if free_joint(actor) is None and len(poses) == source.total and _mean(errors) > ASTRAY:
         loose = with_free_root(actor)
         again = _tracked(loose, source, solver, limits, None, robust, threads, progress, stop)
-        if _mean(again[1]) < LOOSENED * _mean(errors):
+        if len(again[0]) == len(poses) and _mean(again[1]) < LOOSENED * _mean(errors):
             actor, (poses, errors, statuses), notes = loose, again, (let_loose(loose),)
             warnings.warn(f"track: {notes[0]}", PosableWarning, stacklevel=2)
     if len(poses) < len(markers):
