@@ -172,6 +172,8 @@ class TestPacking:
     def test_wrong_calls(self, arm):
         with pytest.raises(SkeletonError, match="expected a Skeleton"):
             ps.Problem("arm", [])
+        with pytest.raises(GoalError, match="a goal, or several, got 'hand'"):
+            ps.Problem(arm, "hand")  # not its letters
         with pytest.raises(GoalError, match="a goal, or several"):
             ps.Problem(arm, 3)
         with pytest.raises(GoalError, match="goals such as"):

@@ -48,7 +48,7 @@ class Problem:
         if not isinstance(skeleton, Skeleton):
             raise SkeletonError(f"expected a Skeleton, such as posable.figures.human(), got {skeleton!r}")
         if isinstance(goals, str) or not isinstance(goals, (Goal, Iterable)):
-            raise GoalError("goals", expected="one or more, such as Position('hand.R', (0.4, 1, 0.3))", got=repr(goals))
+            raise GoalError("goals", expected="a goal, or several", got=repr(goals))
         self.skeleton = skeleton
         self.goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
         if skeleton.couplings:
