@@ -1,6 +1,7 @@
 """The real page in a real browser. Set POSABLE_SHOTS to a folder to keep the pictures."""
 
 import os
+import time
 import zipfile
 from pathlib import Path
 
@@ -244,8 +245,13 @@ def test_the_swivel_slider(bench):
     bench.choose("Limb", "elbow.R")
     wait_for(lambda: bench.session.selected == "elbow.R", "the limb to be chosen")
     low, high = bench.session.limb_view("elbow.R").ranges[0]
-    bench.type_in("Swivel [°]", round(float(np.degrees(low + 0.2 * (high - low)))))
-    wait_for(lambda: np.linalg.norm(bench.session.frames.position("elbow.R") - elbow) > 1e-3, "the elbow to swivel")
+
+    def swivelled():  # typed again until the page has the slider of this limb
+        bench.type_in("Swivel [°]", round(float(np.degrees(low + 0.2 * (high - low)))))
+        time.sleep(1.0)
+        return np.linalg.norm(bench.session.frames.position("elbow.R") - elbow) > 1e-3
+
+    wait_for(swivelled, "the elbow to swivel")
     assert np.linalg.norm(bench.session.frames.position("hand.R") - hand) < 1e-6
     assert held(bench.session)
     bench.page.wait_for_timeout(1500)
