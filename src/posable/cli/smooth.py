@@ -38,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
     return alone(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
-def smoothed(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Motion, Any]:
-    """Smooth and save; return the motion before and after."""
+def smoothed(args: argparse.Namespace, scene: ps.Scene) -> Any:
+    """Smooth and save; return the motion."""
     if scene.motion is None:
         raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
     result = ps.smooth(
@@ -50,19 +50,19 @@ def smoothed(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Motion, Any]
         ps.save(args.out, result)
     if args.report:
         result.save_report(args.report)
-    return scene.motion, result
+    return result
 
 
 def work(args: argparse.Namespace) -> many.Told:
     """Smooth one of many files."""
     scene = read_quietly(args)
-    _, result = smoothed(args, scene)
+    result = smoothed(args, scene)
     return many.Told(len(result), result.change if len(result) else None, notes=tuple(scene.notes))
 
 
 def alone(args: argparse.Namespace) -> int:
     """Smooth one file and say what became of it."""
-    _, result = smoothed(args, read(args))
+    result = smoothed(args, read(args))
     before, after = result.accelerations
     if args.json:
         print(

@@ -21,7 +21,7 @@ from posable.skeleton import Skeleton
 from posable.tracking.bodyplan import BodyPlan, body_plan
 from posable.tracking.fitting import Fit
 from posable.tracking.markersets import base_name, guess
-from posable.tracking.roots import ASTRAY, LOOSENED, free_joint, let_loose, with_free_root
+from posable.tracking.roots import ASTRAY, LOOSENED, free_joint, with_free_root, words_of_loosening
 from posable.tracking.sources import markers_for
 from posable.tracking.unnamed import infer_attachments
 
@@ -67,7 +67,7 @@ def calibrate(
     loose = fitted(with_free_root(skeleton))
     if loose.info["calibration"].after > LOOSENED * actor.info["calibration"].after:
         return actor
-    warnings.warn(f"calibrate: {let_loose(loose)}", PosableWarning, stacklevel=2)
+    warnings.warn(f"calibrate: {words_of_loosening(loose)}", PosableWarning, stacklevel=2)
     return loose
 
 

@@ -26,7 +26,7 @@ from posable.skeleton import Skeleton
 from posable.tracking.bodyplan import ROLES, SIDES, BodyPlan, body_plan
 from posable.tracking.branches import same_branch, within_turns
 from posable.tracking.chunks import Progress, Stop, pieces, run_pieces
-from posable.tracking.contacts import Contacts, find_contacts, held_places
+from posable.tracking.contacts import Contacts, find_contacts, held_places, paths_of
 from posable.tracking.gaps import blend_weight
 from posable.tracking.pacing import Pace, Walker
 from posable.tracking.reporting import retarget_page
@@ -339,10 +339,7 @@ class _Job:
         columns = [k for k, point in enumerate(standing.points) if point in back]
         points = tuple(self.target[back[standing.points[k]]] for k in columns)
         when = standing.standing[: len(poses), columns]
-        frames = forward(self.figure, poses)
-        paths = (
-            np.stack([frames.position(point) for point in points], axis=1) if points else np.zeros((len(poses), 0, 3))
-        )
+        paths = paths_of(Motion(self.figure, poses, self.motion.fps), points)
         return Contacts(points, when, held_places(paths, when))
 
     def touches(self) -> list[Touch]:

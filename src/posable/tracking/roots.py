@@ -1,4 +1,4 @@
-"""The joint that carries a figure through the world: found, added where there is none, and set to a place."""
+"""Figures that move as a whole: the joint that carries them found, added, set to a place; bones that keep their lengths."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def with_rigid_bones(figure: Skeleton) -> Skeleton:
     return figure.replace(joints=joints)
 
 
-def let_loose(figure: Skeleton) -> str:
+def words_of_loosening(figure: Skeleton) -> str:
     """Return what to say of a figure that was given a free root because its markers move as a whole."""
     name = free_joint(figure)
     return f"{name} moves freely: the figure is fixed to the world, and the markers are not where that lets it go"

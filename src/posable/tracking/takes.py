@@ -27,9 +27,9 @@ from posable.tracking.roots import (
     LOOSENED,
     best_turn,
     free_joint,
-    let_loose,
     move_figure,
     with_free_root,
+    words_of_loosening,
 )
 from posable.tracking.smoothing import smooth_take
 from posable.tracking.sources import Source
@@ -81,7 +81,7 @@ def track(
         loose = with_free_root(actor)
         again = _tracked(loose, source, solver, limits, None, robust, threads, progress, stop)
         if len(again[0]) == len(poses) and _mean(again[1]) < LOOSENED * _mean(errors):
-            actor, (poses, errors, statuses), notes = loose, again, (let_loose(loose),)
+            actor, (poses, errors, statuses), notes = loose, again, (words_of_loosening(loose),)
             warnings.warn(f"track: {notes[0]}", PosableWarning, stacklevel=2)
     if len(poses) < len(markers):
         markers = Markers(markers.names, markers.positions[: len(poses)], markers.fps, markers.up, markers.unit)
