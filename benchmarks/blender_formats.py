@@ -31,8 +31,8 @@ from pathlib import Path
 import numpy as np
 warnings.simplefilter("ignore")
 from posable.formats import load, save
-from posable.kinematics import forward
-from posable.motion import Motion
+from posable.model.kinematics import forward
+from posable.model.motion import Motion
 folder, frames, *sources = sys.argv[1:]
 table = {}
 for source in sources:

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.recordings import read_markers, read_motion, read_skeleton
 from posable.formats import load
-from posable.kinematics import forward
+from posable.model.kinematics import forward
 
 BVH_FRAMES = 20  # compared per file
 

@@ -25,14 +25,14 @@ from typing import Any
 atheris: Any = import_module("atheris") if find_spec("atheris") else None
 
 if atheris is not None:
-    with atheris.instrument_imports(include=["posable.formats", "posable.motion", "posable.skeleton"]):
+    with atheris.instrument_imports(include=["posable.formats", "posable.model.motion", "posable.model.skeleton"]):
         from posable import formats
         from posable.formats import amc, asf, bvh, c3d, csv, gltf, npz, trc, urdf  # noqa: F401
 else:
     from posable import formats
 
 from posable.errors import FormatError  # noqa: E402  (after the readers that are instrumented)
-from posable.formats.format import FORMATS, Options  # noqa: E402
+from posable.formats.base import FORMATS, Options  # noqa: E402
 from posable.formats.source import Source  # noqa: E402
 
 SECONDS = 1.0

@@ -22,9 +22,9 @@ import numpy as np
 import posable as ps
 from benchmarks.page import Page, read_tables
 from benchmarks.recordings import read_markers, read_skeleton
-from posable.formats.axes import markers_with_up
-from posable.gpu.driver import Buffer, Stream, gpu, missing
-from posable.tracking.markersets import base_name
+from posable.formats.conventions import markers_with_up
+from posable.gpu.device import Buffer, Stream, gpu, missing
+from posable.mocap.labels import base_name
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 g = ps.goals

@@ -19,10 +19,11 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import posable as ps
+from posable._solve import solve
 from posable.errors import PosableError, SolverError
-from posable.front import solve
 from posable.goals import Orientation, Position
-from posable.skeleton import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Skeleton
+from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site
+from posable.model.skeleton import Skeleton
 from posable.solvers import names
 
 MOST = 40  # iterations of each solve

@@ -38,7 +38,7 @@ class Bench:
     """A figure with point springs, and its compiled loops."""
 
     def __init__(self, skeleton, bodies, points, seed=0):
-        from posable.kernels import fields
+        from posable.engine import layout as fields
 
         self.skeleton, self.figure, self.order = skeleton, skeleton.figure, skeleton.order
         rng = np.random.default_rng(seed)
@@ -72,11 +72,14 @@ def loops(made={}):  # noqa: B006 - compiled once
         return made
     import numba
 
-    from posable.kernels.compiler import OPTIONS, activate
+    from posable.engine.jit import OPTIONS, activate
 
     activate()
-    from posable.kernels import direct, factor, gather, kinematics
-    from posable.kernels.linking import EntryCompiler
+    from posable.engine import assemble as gather
+    from posable.engine import forward as kinematics
+    from posable.engine import ltl as factor
+    from posable.engine import reference as direct
+    from posable.engine.linking import EntryCompiler
 
     jit = numba.njit(pipeline_class=EntryCompiler, **OPTIONS)  # all of them as the solver's loop is compiled
     forward, workspace, derivatives = kinematics.forward, kinematics.workspace, gather.derivatives
@@ -149,8 +152,8 @@ def printed_algorithm(jit):
 
     The axes are read from the forward pass, not found anew for each pair as the listing has it.
     """
-    from posable.kernels.fields import ABOVE, AT, ON, POINT
-    from posable.kernels.kinematics import last_dof
+    from posable.engine.forward import last_dof
+    from posable.engine.layout import ABOVE, AT, ON, POINT
 
     @jit
     def printed(figure, springs, ws, jacobian, gradient, hessian):
@@ -234,7 +237,7 @@ def exponent(sizes, times):
 
 def describe(skeleton):
     """Return the elementary joints of a figure as plain data: parent, slide or turn, axis, placement."""
-    from posable.kernels import fields
+    from posable.engine import layout as fields
 
     figure = skeleton.figure
     joints = []
@@ -357,7 +360,7 @@ def report_growth(options):
 
 def report_pinocchio(interpreter, bench, times, quick):
     """Print Pinocchio's times beside ours, for one pose and for a batch."""
-    from posable.kinematics import place_bodies
+    from posable.model.kinematics import place_bodies
 
     peer_times = run_pinocchio(interpreter, bench, quick)
     if peer_times is None:

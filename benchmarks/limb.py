@@ -70,7 +70,7 @@ def head(title):
 
 
 def tables(count, few):
-    from posable.limb import batch
+    from posable.limb import base as batch
 
     batch.PARALLEL_FROM = 1 << 60  # one thread
     skeleton = ps.figures.limb()
@@ -195,7 +195,7 @@ print(json.dumps({"seconds": seconds, "batched": batched, "solutions": count, "g
 
 def beside_eaik(python, count=20000):
     """Time EAIK, with the third joint locked as its 7-axis arms need, and ours, per solution, on one 7-axis arm."""
-    from posable.limb import batch
+    from posable.limb import base as batch
 
     batch.PARALLEL_FROM = 1 << 60
     skeleton = ps.Skeleton(
@@ -230,10 +230,8 @@ def beside_eaik(python, count=20000):
 
 def all_branches(limb, targets):
     """Return seconds a goal for every branch, the compiled entry by itself."""
-    from posable.limb.answer import REPORT
-    from posable.limb.batch import scratch_memory
-    from posable.limb.entries import branches_batch
-    from posable.limb.targets import read_target
+    from posable.limb.base import read_target, scratch_memory
+    from posable.limb.kernels import REPORT, branches_batch
 
     task, flat, _ = read_target(targets)
     _, roots, helds = limb.placed(None)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.kernels.joints import EULER_ORDERS
+from posable.model.joints import EULER_ORDERS
 
 TURN = 2.0 * math.pi
 NEARLY = 1e-9  # [rad]: how near to the end of a range, or to a limit, either answer will do

@@ -15,9 +15,9 @@ import numpy as np
 
 import posable as ps
 from benchmarks.recordings import read_markers, read_motion, read_skeleton
-from posable.kernels.fields import AT, POINT
+from posable.engine.layout import AT, POINT
 from posable.problem import Problem
-from posable.solvers.solver import SOLVERS, Outcome, Request
+from posable.solvers.base import SOLVERS, Outcome, Request
 
 CM2 = 1e4  # the engine's energy [m^2] times this is the seed's f [cm^2], (4)
 ENOUGH = 1e-2  # [cm^2]: the seed's stopping tolerance on f

@@ -46,7 +46,7 @@ class Subject:
 
 def no_gpu() -> str:
     """Return why there is no GPU to measure, or nothing."""
-    from posable.gpu.driver import missing
+    from posable.gpu.device import missing
 
     reason = missing()
     return f"no GPU: {reason}" if reason else ""

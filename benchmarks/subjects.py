@@ -6,11 +6,18 @@ SUBJECTS = (
     Subject("kinematics", "Kinematics and derivatives", "benchmarks.kinematics"),
     Subject("robots", "Robots and a human to random reachable poses", "benchmarks.robots"),
     Subject("goals", "Mixed goals on every figure", "benchmarks.goals"),
-    Subject("seed_000", "Seed 000: a projected line search at interactive rates", "benchmarks.seed_000", ("data",)),
-    Subject("seed_001", "Seed 001: every linear solver near singularities", "benchmarks.seed_001"),
-    Subject("seed_002", "Seed 002: the worked example of three links", "benchmarks.seed_002"),
-    Subject("seed_003", "Seed 003: the limb in closed form", "benchmarks.seed_003"),
-    Subject("seed_004", "Seed 004: exact Hessians on real frames", "benchmarks.seed_004", ("data",)),
+    Subject(
+        "engell_norregard_2011",
+        "Seed 000: a projected line search at interactive rates",
+        "benchmarks.engell_norregard_2011",
+        ("data",),
+    ),
+    Subject("rabbani_2017", "Seed 001: every linear solver near singularities", "benchmarks.rabbani_2017"),
+    Subject("parent_linkages", "Seed 002: the worked example of three links", "benchmarks.parent_linkages"),
+    Subject("tolani_2000", "Seed 003: the limb in closed form", "benchmarks.tolani_2000"),
+    Subject(
+        "erleben_andrews_2018", "Seed 004: exact Hessians on real frames", "benchmarks.erleben_andrews_2018", ("data",)
+    ),
     Subject("scaling_laws", "Scaling laws: what a solve costs as it grows", "benchmarks.scaling_laws"),
     Subject("takes", "Takes: tracking, hidden markers, retargeting", "benchmarks.takes", ("data",)),
     Subject("many", "Many files: throughput, and what a large data set would take", "benchmarks.many", ("data",)),

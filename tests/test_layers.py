@@ -17,23 +17,19 @@ FRONT = "posable"  # posable/__init__.py: the public names
 ORDER = (
     "errors",
     "registry",
-    "kernels",
-    "skeleton",
+    "engine",
+    "model",
     "figures",
-    "kinematics",
-    "jacobians",
-    "motion",
     "goals",
     "problem",
     "solvers",
     "gpu",
     "limb",
-    "levels",
-    "front",
-    "explanation",
-    "workspace",
+    "_solve",
+    "_explain",
+    "_reach",
     "formats",
-    "tracking",
+    "mocap",
     "plots",
     FRONT,
     "cli",
@@ -41,8 +37,8 @@ ORDER = (
     "__main__",
 )
 ONLY = {
-    "kernels": (),
-    "formats": ("errors", "registry", "kernels", "skeleton", "motion"),
+    "engine": (),
+    "formats": ("errors", "registry", "engine", "model"),
     "cli": (FRONT,),
     "studio": (FRONT,),
 }
@@ -99,8 +95,8 @@ def faults(source):
             target = nearest(dotted, known)
             place = f"{path.relative_to(source.parent)}:{line}"
             if target is None:
-                if here == "kernels" and dotted.split(".")[0] not in KERNEL_LIBRARIES:
-                    found.append(f"{place}: kernels may import only numpy and numba, not {dotted}")
+                if here == "engine" and dotted.split(".")[0] not in KERNEL_LIBRARIES:
+                    found.append(f"{place}: engine may import only numpy and numba, not {dotted}")
             elif room(target) != here and room(target) not in allowed(here):
                 may = ", ".join(allowed(here)) or "nothing of posable but itself"
                 found.append(f"{place}: {here} imports {target}; it may import {may}")
@@ -146,34 +142,37 @@ def house(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("skeleton", "from posable.goals import Position\n"),
-        ("skeleton", "def f():\n    import posable.goals\n"),
-        ("skeleton", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .goals import Position\n"),
-        ("skeleton", "import posable as ps\n"),
-        ("skeleton", "from . import goals\n"),
-        ("kernels__of__joints", "from posable.errors import PosableError\n"),
-        ("kernels__of__joints", "import scipy.linalg\n"),
+        ("model__of__skeleton", "from posable.goals import Position\n"),
+        ("model__of__skeleton", "def f():\n    import posable.goals\n"),
+        (
+            "model__of__skeleton",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..goals import Position\n",
+        ),
+        ("model__of__skeleton", "import posable as ps\n"),
+        ("model__of__skeleton", "from .. import goals\n"),
+        ("engine__of__joints", "from posable.errors import PosableError\n"),
+        ("engine__of__joints", "import scipy.linalg\n"),
         ("formats__of__bvh", "from posable.figures import human\n"),
-        ("cli__of__info", "from posable.skeleton import Skeleton\n"),
-        ("cli__of__info", "from ..skeleton import Skeleton\n"),
+        ("cli__of__info", "from posable.model.skeleton import Skeleton\n"),
+        ("cli__of__info", "from ..model.skeleton import Skeleton\n"),
         ("attic", ""),
     ],
 )
 def test_a_wrong_import_is_found(house, file, text):
-    rooms = dict.fromkeys(("errors", "figures", "skeleton", "goals__of____init__"), "")
+    rooms = dict.fromkeys(("errors", "figures", "model__of__skeleton", "goals__of____init__"), "")
     assert len(faults(house(**{**rooms, file: text}))) == 1
 
 
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("goals", "from posable.skeleton import Skeleton\nfrom .errors import GoalError\nimport scipy\n"),
-        ("kernels__of__joints", "import math\nimport numpy as np\nfrom .rotations import exp\n"),
+        ("goals", "from posable.model.skeleton import Skeleton\nfrom .errors import GoalError\nimport scipy\n"),
+        ("engine__of__joints", "import math\nimport numpy as np\nfrom .rotations import exp\n"),
         ("cli__of__info", "import posable as ps\nfrom posable import Skeleton\nfrom posable.cli.main import main\n"),
     ],
 )
 def test_a_right_import_is_not_found(house, file, text):
-    rooms = dict.fromkeys(("errors", "skeleton", "kernels__of__rotations", "cli__of__main"), "")
+    rooms = dict.fromkeys(("errors", "model__of__skeleton", "engine__of__rotations", "cli__of__main"), "")
     assert faults(house(**{**rooms, file: text})) == []
 
 

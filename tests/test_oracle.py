@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from posable.jacobians import jacobian
-from posable.kernels.fields import AT, DEPTH, MEASURE, ON, POINT, WEIGHT, WIDTH, Springs, work_size
-from posable.kernels.gather import evaluate
-from posable.kernels.springs import POINT_SPRING
-from posable.kinematics import forward
-from posable.skeleton import Ball, Fixed, Free, Joint, Revolute, Site, Skeleton, Universal
+from posable.engine.assemble import evaluate
+from posable.engine.layout import AT, DEPTH, MEASURE, ON, POINT, WEIGHT, WIDTH, Springs, work_size
+from posable.engine.springs import POINT_SPRING
+from posable.model.jacobians import jacobian
+from posable.model.joints import Ball, Fixed, Free, Joint, Revolute, Site, Universal
+from posable.model.kinematics import forward
+from posable.model.skeleton import Skeleton
 
 CM_PER_UNIT = 2.5189 / 0.45  # the published code's inch; the file's unit is 0.45 of it
 MOTIONS = {0: lambda _: Fixed(), 1: Revolute, 2: Universal, 3: Ball}

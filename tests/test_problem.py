@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import posable as ps
+from posable.engine.layout import ROBUST
 from posable.errors import GoalError, PosableError, SkeletonError
-from posable.kernels.fields import ROBUST
 
 g = ps.goals
 

@@ -17,8 +17,8 @@ SOURCE = Path(posable.__file__).parent
 # What programs outside this repository call. A module that exists must offer its names through `posable`.
 CONTRACT = {
     "errors": ("PosableError", "PosableWarning"),
-    "skeleton": (
-        "Skeleton",
+    "model.skeleton": ("Skeleton",),
+    "model.joints": (
         "Joint",
         "Site",
         "Fixed",
@@ -28,19 +28,23 @@ CONTRACT = {
         "Planar",
         "Ball",
         "Free",
-        "from_dh",
     ),
-    "kinematics": ("forward",),
-    "jacobians": ("jacobian", "jacobian_rate"),
-    "front": ("solve", "Session"),
+    "model.dh": ("from_dh",),
+    "model.kinematics": ("forward",),
+    "model.jacobians": ("jacobian", "jacobian_rate"),
+    "_solve": ("solve", "Session"),
     "problem": ("Problem",),
     "solvers.result": ("Result", "Status", "Block"),
-    "explanation": ("explain",),
-    "workspace": ("reach", "Reach"),
+    "_explain": ("explain",),
+    "_reach": ("reach", "Reach"),
     "limb": ("Limb", "LimbSolution"),
     "formats": ("load", "save", "Scene"),
-    "motion": ("Motion", "Markers"),
-    "tracking": ("follow", "calibrate", "track", "retarget", "smooth"),
+    "model.motion": ("Motion", "Markers"),
+    "mocap.follow": ("follow",),
+    "mocap.calibrate": ("calibrate",),
+    "mocap.track": ("track",),
+    "mocap.retarget": ("retarget",),
+    "mocap.smooth": ("smooth",),
 }
 SUBMODULES = ("errors", "figures", "goals", "solvers")
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.kernels.joints import SLIDE, TURN
-from posable.skeleton import limits_of, rotation_matrix
+from posable.engine.joints import SLIDE, TURN
+from posable.model.joints import limits_of, rotation_matrix
 
 INERTIA = '<inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>'
 FAR = 1e4  # [rad, m]: stands for no limit, which a URDF's hinge cannot say

@@ -78,7 +78,7 @@ def show_mass(picture: Picture, goal: g.Goal, skeleton, pose) -> None:
     picture.ball(centre, 0.05, VIOLET, alpha=0.85)
     picture.tube(centre, foot, 0.006, VIOLET)
     if isinstance(goal, g.Balance):
-        from posable.goals.balance import convex_hull
+        from posable.goals.mass import convex_hull
 
         corners = goal.corners(skeleton)
         hull = corners[convex_hull(corners[:, [2, 0]])] * [1.0, 0.0, 1.0]

@@ -17,7 +17,7 @@ from scipy.ndimage import gaussian_filter
 
 import posable as ps
 from posable.studio.body import TROUSERS, bind_pose, body_of, has_body
-from posable.studio.shapes import capsule, moved, sphere, towards
+from posable.studio.meshes import capsule, moved, sphere, towards
 
 TEAL, AMBER, RED, VIOLET, GREY, BLUE = (
     (32, 164, 150), (237, 174, 73), (209, 73, 91), (140, 100, 190), (150, 156, 166), (66, 122, 161),

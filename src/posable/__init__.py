@@ -13,45 +13,45 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable import goals as goals
     from posable import plots as plots
     from posable import solvers as solvers
+    from posable._explain import Explanation as Explanation
+    from posable._explain import explain as explain
+    from posable._reach import Reach as Reach
+    from posable._reach import reach as reach
+    from posable._solve import Session as Session
+    from posable._solve import solve as solve
     from posable.errors import PosableError as PosableError
     from posable.errors import PosableWarning as PosableWarning
-    from posable.explanation import Explanation as Explanation
-    from posable.explanation import explain as explain
     from posable.formats import Scene as Scene
     from posable.formats import load as load
     from posable.formats import save as save
-    from posable.front import Session as Session
-    from posable.front import solve as solve
-    from posable.jacobians import jacobian as jacobian
-    from posable.jacobians import jacobian_rate as jacobian_rate
-    from posable.kinematics import forward as forward
     from posable.limb import Limb as Limb
     from posable.limb import LimbSolution as LimbSolution
-    from posable.motion import Markers as Markers
-    from posable.motion import Motion as Motion
+    from posable.mocap.calibrate import calibrate as calibrate
+    from posable.mocap.follow import follow as follow
+    from posable.mocap.keyframes import keyframes as keyframes
+    from posable.mocap.retarget import retarget as retarget
+    from posable.mocap.smooth import smooth as smooth
+    from posable.mocap.track import track as track
+    from posable.model.dh import from_dh as from_dh
+    from posable.model.jacobians import jacobian as jacobian
+    from posable.model.jacobians import jacobian_rate as jacobian_rate
+    from posable.model.joints import Ball as Ball
+    from posable.model.joints import Fixed as Fixed
+    from posable.model.joints import Free as Free
+    from posable.model.joints import Joint as Joint
+    from posable.model.joints import Planar as Planar
+    from posable.model.joints import Prismatic as Prismatic
+    from posable.model.joints import Revolute as Revolute
+    from posable.model.joints import Site as Site
+    from posable.model.joints import Universal as Universal
+    from posable.model.kinematics import forward as forward
+    from posable.model.motion import Markers as Markers
+    from posable.model.motion import Motion as Motion
+    from posable.model.skeleton import Skeleton as Skeleton
     from posable.problem import Problem as Problem
-    from posable.skeleton import Ball as Ball
-    from posable.skeleton import Fixed as Fixed
-    from posable.skeleton import Free as Free
-    from posable.skeleton import Joint as Joint
-    from posable.skeleton import Planar as Planar
-    from posable.skeleton import Prismatic as Prismatic
-    from posable.skeleton import Revolute as Revolute
-    from posable.skeleton import Site as Site
-    from posable.skeleton import Skeleton as Skeleton
-    from posable.skeleton import Universal as Universal
-    from posable.skeleton import from_dh as from_dh
     from posable.solvers.result import Block as Block
     from posable.solvers.result import Result as Result
     from posable.solvers.result import Status as Status
-    from posable.tracking import calibrate as calibrate
-    from posable.tracking import follow as follow
-    from posable.tracking import keyframes as keyframes
-    from posable.tracking import retarget as retarget
-    from posable.tracking import smooth as smooth
-    from posable.tracking import track as track
-    from posable.workspace import Reach as Reach
-    from posable.workspace import reach as reach
 
 __version__ = "0.1.0"
 
@@ -60,43 +60,43 @@ _SUBMODULES = ("errors", "figures", "goals", "plots", "solvers")
 _HOME = {
     "PosableError": "posable.errors",
     "PosableWarning": "posable.errors",
-    "Ball": "posable.skeleton",
-    "Fixed": "posable.skeleton",
-    "Free": "posable.skeleton",
-    "Joint": "posable.skeleton",
-    "Planar": "posable.skeleton",
-    "Prismatic": "posable.skeleton",
-    "Revolute": "posable.skeleton",
-    "Site": "posable.skeleton",
-    "Skeleton": "posable.skeleton",
-    "Universal": "posable.skeleton",
-    "from_dh": "posable.skeleton",
-    "forward": "posable.kinematics",
+    "Ball": "posable.model.joints",
+    "Fixed": "posable.model.joints",
+    "Free": "posable.model.joints",
+    "Joint": "posable.model.joints",
+    "Planar": "posable.model.joints",
+    "Prismatic": "posable.model.joints",
+    "Revolute": "posable.model.joints",
+    "Site": "posable.model.joints",
+    "Skeleton": "posable.model.skeleton",
+    "Universal": "posable.model.joints",
+    "from_dh": "posable.model.dh",
+    "forward": "posable.model.kinematics",
     "Limb": "posable.limb",
     "LimbSolution": "posable.limb",
-    "Reach": "posable.workspace",
-    "reach": "posable.workspace",
-    "jacobian": "posable.jacobians",
+    "Reach": "posable._reach",
+    "reach": "posable._reach",
+    "jacobian": "posable.model.jacobians",
     "Block": "posable.solvers.result",
-    "Explanation": "posable.explanation",
+    "Explanation": "posable._explain",
     "Problem": "posable.problem",
     "Result": "posable.solvers.result",
-    "Session": "posable.front",
+    "Session": "posable._solve",
     "Status": "posable.solvers.result",
-    "explain": "posable.explanation",
-    "solve": "posable.front",
-    "jacobian_rate": "posable.jacobians",
+    "explain": "posable._explain",
+    "solve": "posable._solve",
+    "jacobian_rate": "posable.model.jacobians",
     "load": "posable.formats",
     "save": "posable.formats",
     "Scene": "posable.formats",
-    "Motion": "posable.motion",
-    "Markers": "posable.motion",
-    "calibrate": "posable.tracking",
-    "follow": "posable.tracking",
-    "keyframes": "posable.tracking",
-    "retarget": "posable.tracking",
-    "smooth": "posable.tracking",
-    "track": "posable.tracking",
+    "Motion": "posable.model.motion",
+    "Markers": "posable.model.motion",
+    "calibrate": "posable.mocap.calibrate",
+    "follow": "posable.mocap.follow",
+    "keyframes": "posable.mocap.keyframes",
+    "retarget": "posable.mocap.retarget",
+    "smooth": "posable.mocap.smooth",
+    "track": "posable.mocap.track",
 }
 
 if not TYPE_CHECKING:  # hidden from type checkers: they would take any name for a public one

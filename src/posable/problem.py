@@ -3,35 +3,127 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from posable.errors import GoalError, SkeletonError, UnknownName
-from posable.goals.anyof import AnyOf
-from posable.goals.check import DerivativeCheck, differences, relative_gap
-from posable.goals.energy import VectorEnergy
-from posable.goals.goal import Goal, Spring, UnknownInGoal
-from posable.goals.model import fill_model, place_vectors
-from posable.goals.packing import coupled_order, is_idle, joined_pulls, measured_rows, mimic_goals, path_of
-from posable.goals.posture import Posture
-from posable.kernels.couplings import FOLLOWER, LEADER
-from posable.kernels.direct import MOST_ROWS, direct_hessian
-from posable.kernels.fields import DEPTH, KIND, OFF, ROBUST, SPRING, WIDTH, Springs, work_size
-from posable.kernels.gather import evaluate
-from posable.kernels.joints import SLIDE
-from posable.kernels.residuals import residual_rows, residuals_and_jacobian, weight_roots
-from posable.kernels.springs import (
+from posable.engine.assemble import FOLLOWER, LEADER, evaluate
+from posable.engine.joints import SLIDE
+from posable.engine.layout import DEPTH, KIND, OFF, ROBUST, SPRING, WEIGHT, WIDTH, Order, Springs, work_size
+from posable.engine.reference import MOST_ROWS, direct_hessian
+from posable.engine.residuals import residual_rows, residuals_and_jacobian, weight_roots
+from posable.engine.springs import (
     ANGLE_SPRINGS,
     CENTRE_SIDE_SPRING,
     CENTRE_SPRING,
     COUPLING_SPRING,
     CROSS_SPRING,
+    MODEL_SPRING,
 )
-from posable.kinematics import as_poses, one_pose, scratch
-from posable.skeleton import Skeleton
+from posable.errors import GoalError, SkeletonError, UnknownName
+from posable.goals.base import Goal, Spring, UnknownInGoal
+from posable.goals.compose import AnyOf
+from posable.goals.energy import VectorEnergy, fill_model, place_vectors
+from posable.goals.joint import Coupling, Posture
+from posable.model.flatten import elimination_order
+from posable.model.kinematics import as_poses, one_pose, scratch
+from posable.model.skeleton import Skeleton
+
+# --- Derivatives against differences ---
+
+
+@dataclass(frozen=True)
+class DerivativeCheck:
+    """How far gradient and Hessian are from differences, as a part of their largest entry; `ok`: both below 1e-6."""
+
+    gradient: float
+    hessian: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether both agree."""
+        return self.gradient < 1e-6 and self.hessian < 1e-6
+
+    def __str__(self) -> str:
+        word = "agree" if self.ok else "do not agree"
+        return f"derivatives {word} with differences: gradient to {self.gradient:.1e}, Hessian to {self.hessian:.1e}"
+
+
+def differences(function: Any, x: np.ndarray, step: float) -> np.ndarray:
+    """Return the derivative (..., n) of an array function at x (n,), by central differences extrapolated once."""
+    columns = []
+    for i in range(x.size):
+        move = np.zeros(x.size)
+        move[i] = step
+        wide = (function(x + move) - function(x - move)) / (2.0 * step)
+        near = (function(x + 0.5 * move) - function(x - 0.5 * move)) / step
+        columns.append((4.0 * near - wide) / 3.0)
+    return np.stack(columns, axis=-1)
+
+
+def relative_gap(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the largest difference of two arrays against their largest entry, or against 1 where all are small."""
+    return float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
+
+
+# --- What a problem needs to know of its goals when it packs them ---
+
+MIMIC_WEIGHT = 100.0  # of the couplings that a figure brings along, against 1 for a position
+
+
+def is_idle(spring: Spring) -> bool:
+    """Return whether a spring has weight zero: it reports its error, pulls at nothing and decides nothing."""
+    if spring.measures or spring.kind in (MODEL_SPRING, CROSS_SPRING):
+        return False
+    return not spring.data[..., WEIGHT : WEIGHT + 6].any()
+
+
+def measured_rows(data: np.ndarray, energy: VectorEnergy, part: slice) -> np.ndarray:
+    """Return the rows of spring data (..., g, WIDTH) that hold the targets of an energy in Python: those before it."""
+    return data[..., part.start - len(energy.measured) : part.start, :]
+
+
+def joined_pulls(
+    pull: np.ndarray, home: np.ndarray, more: np.ndarray, there: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the springs (n,) on degrees of freedom, and their homes (n,), that two sets of them make together."""
+    total = pull + more
+    some = total > 0.0
+    return total, np.where(some, (pull * home + more * there) / np.where(some, total, 1.0), there)
+
+
+def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:
+    """Return the couplings that a figure brings along as goals.
+
+    They are springs with a high weight and not eliminated, so that any solver serves them and a limit on a follower
+    still counts; where everything is reached they hold to their tolerance.
+    """
+    return tuple(
+        Coupling(follower, leader, ratio=ratio, offset=offset, weight=MIMIC_WEIGHT)
+        for follower, leader, ratio, offset in skeleton.couplings
+    )
+
+
+def path_of(skeleton: Skeleton, body: int) -> set[int]:
+    """Return the degrees of freedom that move a body."""
+    out: set[int] = set()
+    while body >= 0:
+        parent, first, last, _ = skeleton.figure.body[body]
+        out.update(range(int(first), int(last)))
+        body = int(parent)
+    return out
+
+
+@lru_cache(maxsize=64)
+def coupled_order(skeleton: Skeleton, groups: tuple[tuple[int, ...], ...]) -> Order:
+    """Return the elimination order of a figure whose degrees of freedom are coupled in groups."""
+    return elimination_order(skeleton.figure.dof, groups)
+
+
+# --- A figure and what is wanted of it ---
 
 EXTRA = 8  # vectors of n numbers beyond the workspace, for the solver loops
 COMBINATIONS = 256  # of the members of several AnyOf goals

@@ -30,7 +30,7 @@ def test_each_leg_is_a_branch_of_its_own(leg):
         assert (distance > 0.05) == (other == leg)
 
 
-def test_tree_is_seed_001s():
+def test_tree_is_rabbani_2017s():
     tree = ps.figures.tree()
     assert tree.size == 30
     assert sum(isinstance(joint.motion, ps.Ball) for joint in tree.joints) == 8

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from posable.formats.bake import world_transforms
-from posable.motion import Motion
-from posable.skeleton import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site, Skeleton, Universal
+from posable.formats.transforms import world_transforms
+from posable.model.joints import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site, Universal
+from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,8 @@ import pytest
 
 from posable.errors import FormatError, PosableWarning
 from posable.formats import load, save
-from posable.kinematics import forward
-from posable.skeleton import Ball, Fixed, Free, Revolute, Universal
+from posable.model.joints import Ball, Fixed, Free, Revolute, Universal
+from posable.model.kinematics import forward
 
 from .conftest import difference, positions
 

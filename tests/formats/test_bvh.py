@@ -10,9 +10,10 @@ from scipy.spatial.transform import Rotation
 from posable.errors import FormatError, PosableWarning
 from posable.figures import human
 from posable.formats import load, save
-from posable.kinematics import forward
-from posable.motion import Motion
-from posable.skeleton import Ball, Fixed, Free, Joint, Prismatic, Revolute, Skeleton, Universal
+from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Universal
+from posable.model.kinematics import forward
+from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
 
 from .conftest import difference, positions
 
@@ -272,7 +273,7 @@ def test_a_long_motion_is_written_part_by_part(tmp_path, monkeypatch):
     poses = figure.rest + 0.01 * np.arange(20)[:, None]
     files = tmp_path / "whole.bvh", tmp_path / "parts.bvh"
     save(files[0], Motion(figure, poses, 60.0))
-    monkeypatch.setattr("posable.formats.bvh_write._PART", 7)
+    monkeypatch.setattr("posable.formats.bvh._PART", 7)
     save(files[1], Motion(figure, poses, 60.0))
     assert files[0].read_bytes() == files[1].read_bytes()
     assert files[0].read_text(encoding="utf-8").count("\n") == len(files[0].read_text(encoding="utf-8").splitlines())
@@ -285,7 +286,7 @@ def test_angles_go_on_from_part_to_part(tmp_path, monkeypatch):
     )
     turned = Rotation.from_euler("ZXY", np.stack([0.11 * np.arange(200), np.full(200, 0.3), np.zeros(200)], axis=1))
     poses = np.concatenate([turned.as_rotvec(), np.zeros((200, 3))], axis=1)  # three and a half turns
-    monkeypatch.setattr("posable.formats.bvh_write._PART", 31)
+    monkeypatch.setattr("posable.formats.bvh._PART", 31)
     save(tmp_path / "turns.bvh", Motion(figure, poses, 60.0))
     rows = (tmp_path / "turns.bvh").read_text(encoding="utf-8").split("Frame Time")[1].splitlines()[1:]
     np.testing.assert_allclose([float(row.split()[0]) for row in rows], np.degrees(0.11 * np.arange(200)), atol=1e-6)
@@ -293,7 +294,7 @@ def test_angles_go_on_from_part_to_part(tmp_path, monkeypatch):
 
 def test_a_long_motion_is_written_in_less_memory_than_it_has(tmp_path, monkeypatch):
     figure = human()
-    monkeypatch.setattr("posable.formats.bvh_write._PART", 256)
+    monkeypatch.setattr("posable.formats.bvh._PART", 256)
     motion = Motion(figure, np.tile(figure.rest, (8_000, 1)), 120.0)
     tracemalloc.start()
     save(tmp_path / "long.bvh", motion)

@@ -8,7 +8,7 @@ import pytest
 from posable.errors import FormatError, PosableWarning
 from posable.formats import load, save
 from posable.formats.c3d import decode_dec
-from posable.motion import Markers
+from posable.model.motion import Markers
 
 EZC3D = {
     "codamotion": (720.7000122070312, -121.9000015258789, 820.2999877929688),

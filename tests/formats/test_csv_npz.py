@@ -8,8 +8,8 @@ import pytest
 
 from posable.errors import FormatError, PosableWarning
 from posable.formats import load, save
-from posable.motion import Markers
-from posable.skeleton import Skeleton
+from posable.model.motion import Markers
+from posable.model.skeleton import Skeleton
 
 
 def same_skeleton(a: Skeleton, b: Skeleton) -> bool:

@@ -65,6 +65,7 @@ SKELETONS = {
     "urdf/erd_romeo.urdf": (82, 55, 81, None, None, ""),
     "urdf/erd_talos_reduced.urdf": (60, 32, 59, None, None, ""),
     "urdf/erd_ur5_robot.urdf": (11, 6, 10, None, None, ""),
+    "urdf/g1_29dof.urdf": (39, 29, 38, None, None, ""),
     "urdf/ikpy_prismatic_robot.URDF": (2, 1, 1, None, None, ""),
     "urdf/pin_3DOF_planar.urdf": (4, 3, 3, None, None, ""),
 }
@@ -134,6 +135,7 @@ BAD = {
     "gltf_assimp/wrongTypes_badString.gltf": ":12:13: scenes[0].name: expected a text",
     "gltf_assimp/wrongTypes_badUint.gltf": ":128:30: materials[0].pbrMetallicRoughness.baseColorTexture.index",
 }
+FAMILIES = ("cmu_poses/", "humanoid/", "mjcf/")  # folders of many files of one kind, with tests of their own
 NOT_OURS = {".md", ".txt", ".npz", ".bin", ".license", ""}
 
 
@@ -197,6 +199,16 @@ def test_the_table_is_complete(data_dir):
         path.relative_to(data_dir).as_posix() for path in data_dir.rglob("*") if path.suffix.lower() not in NOT_OURS
     }
     known = {*SKELETONS, *MARKERS, *(f"bad/{file}" for file in BAD)}
-    strange = {file for file in files - known if "LICENSE" not in file}
+    strange = {file for file in files - known if "LICENSE" not in file and not file.startswith(FAMILIES)}
     assert not strange, "say in the tables what is expected of them"
     assert known <= files
+
+
+def test_every_clip_of_cmu_poses_loads(data_dir):
+    clips = sorted((data_dir / "cmu_poses").glob("*.bvh"))
+    assert len(clips) > 300
+    for path in clips[::40]:
+        scene = load(path)
+        assert len(scene.skeleton.joints) == 31
+        assert np.isfinite(scene.motion.poses).all()
+        assert scene.motion.fps == pytest.approx(10.0)

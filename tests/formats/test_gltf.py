@@ -10,8 +10,8 @@ from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError, PosableWarning
 from posable.formats import load, save
-from posable.kinematics import forward
-from posable.skeleton import Ball, Fixed, Free
+from posable.model.joints import Ball, Fixed, Free
+from posable.model.kinematics import forward
 
 from .conftest import difference, positions
 

@@ -5,8 +5,8 @@ import pytest
 
 from posable.errors import FormatError, PosableWarning
 from posable.formats import load
-from posable.kinematics import forward
-from posable.skeleton import Fixed, Free, Planar, Prismatic, Revolute
+from posable.model.joints import Fixed, Free, Planar, Prismatic, Revolute
+from posable.model.kinematics import forward
 
 ROBOT = """<?xml version="1.0"?>
 <robot name="toy">

@@ -22,8 +22,8 @@ def host_gpu(tmp_path_factory):
 @pytest.fixture
 def on_host(monkeypatch, host_gpu):
     """Put the stand-in where the driver of a GPU would be."""
-    import posable.gpu.batches as batches
-    import posable.gpu.solving as solving
+    import posable.gpu.batch as batches
+    import posable.gpu.batch as solving
 
     for module in (batches, solving):
         for name in ("Buffer", "Stream", "Pinned"):

@@ -1,6 +1,6 @@
 """A stand-in for a GPU: the very source that a GPU would get, compiled by the machine's own C++ compiler.
 
-It has the interface of posable.gpu.driver, so everything above it runs unchanged: blocks and threads one after
+It has the interface of posable.gpu.device, so everything above it runs unchanged: blocks and threads one after
 another, streams that are always done, device memory that is plain memory.
 """
 

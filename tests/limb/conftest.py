@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.kernels.joints import EULER_ORDERS
+from posable.model.joints import EULER_ORDERS
 
 BALLS = (*EULER_ORDERS, "rotvec", "swing-twist")
 

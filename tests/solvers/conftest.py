@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.front import solve
+from posable._solve import solve
 from posable.goals import Orientation, Pose, Position
 from posable.solvers import get
 

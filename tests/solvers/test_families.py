@@ -6,8 +6,8 @@ import pytest
 from posable.errors import SolverError
 from posable.goals import Aim, Distance, HalfSpace, Plane, Pose, Position, Posture
 from posable.problem import Problem
+from posable.solvers import base as solver_module
 from posable.solvers import names
-from posable.solvers import solver as solver_module
 
 SOLVERS = [name for name in names() if name != "limb"]
 FIGURES = ("limb", "planar_arm", "panda", "spider", "tree", "human")

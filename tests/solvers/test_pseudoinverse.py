@@ -37,7 +37,7 @@ def test_the_largest_step_is_kept(lab, linear):
     np.testing.assert_allclose(pose - lab.start, step * 0.1 / np.abs(step).max(), atol=1e-10)
 
 
-def test_the_control_term_is_seed_002s(lab, linear):
+def test_the_control_term_is_parent_linkagess(lab, linear):
     jacobian, inverse, error = linear
     gains, toward = np.array([0.1, 0.5, 0.2]), np.array([0.3, -0.2, 0.1])
     z = gains * (lab.start - toward)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.studio.body import bind_pose, body_of, has_body
-from posable.studio.shapes import bone, capsule, matrices_wxyz, quaternions, ring, sphere, towards
-from posable.studio.surfaces import Solid, field_of, surface_of
+from posable.studio.body import Solid, bind_pose, body_of, field_of, has_body, surface_of
+from posable.studio.meshes import bone, capsule, matrices_wxyz, quaternions, ring, sphere, towards
 
 
 def volume(vertices, faces):

@@ -10,8 +10,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import posable as ps
+from posable.studio.messages import in_the_way, limits_met, standing
 from posable.studio.session import Session
-from posable.studio.words import in_the_way, limits_met, standing
 
 
 @pytest.fixture

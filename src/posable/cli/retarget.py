@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import posable as ps
-from posable.cli import many
+from posable.cli import batch
 from posable.cli.info import add_reading, read, read_quietly
 from posable.cli.track import figure_of
 
@@ -31,7 +31,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
-    many.add(parser)
+    batch.add(parser)
     return parser
 
 
@@ -48,11 +48,11 @@ def counterparts(words: list[str]) -> dict[str, str | None] | None:
 
 def run(args: argparse.Namespace) -> int:
     """Retarget one file, or many."""
-    if many.asked(args, args.files, args.out):
+    if batch.asked(args, args.files, args.out):
         figure_of(args.to)  # what is wrong with the call is wrong before it begins
         counterparts(args.map)
         measure = "mean slip of feet that stand [m]"
-        return many.run(args, work, args.files, args.out, verb="retarget", measure=measure, needs=("to", "skeleton"))
+        return batch.run(args, work, args.files, args.out, verb="retarget", measure=measure, needs=("to", "skeleton"))
     return alone(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
@@ -72,14 +72,14 @@ def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[flo
     return result, slips, len(result) == len(scene.motion)
 
 
-def work(args: argparse.Namespace) -> many.Told:
+def work(args: argparse.Namespace) -> batch.Told:
     """Retarget one of many files."""
     scene = read_quietly(args)
     result, slips, _ = retargeted(args, scene)
     worst = max(slips, default=0.0)
     why = f"a foot that stands slips {1e3 * worst:.1f} mm" if worst > WORST_SLIP else ""
     mean = sum(slips) / len(slips) if slips else None
-    return many.Told(len(result), mean, why, (*scene.notes, *result.notes))
+    return batch.Told(len(result), mean, why, (*scene.notes, *result.notes))
 
 
 def alone(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import posable as ps
-from posable.cli import many
+from posable.cli import batch
 from posable.cli.info import add_reading, read, read_quietly
 
 EXAMPLE = "posable smooth take.bvh --seconds 0.1 -o smooth.bvh --report report.html"
@@ -26,15 +26,15 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
-    many.add(parser)
+    batch.add(parser)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Smooth one file, or many."""
-    if many.asked(args, args.files, args.out):
+    if batch.asked(args, args.files, args.out):
         measure = "mean change [rad, m]"
-        return many.run(args, work, args.files, args.out, verb="smooth", measure=measure, needs=("skeleton",))
+        return batch.run(args, work, args.files, args.out, verb="smooth", measure=measure, needs=("skeleton",))
     return alone(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
@@ -53,11 +53,11 @@ def smoothed(args: argparse.Namespace, scene: ps.Scene) -> Any:
     return result
 
 
-def work(args: argparse.Namespace) -> many.Told:
+def work(args: argparse.Namespace) -> batch.Told:
     """Smooth one of many files."""
     scene = read_quietly(args)
     result = smoothed(args, scene)
-    return many.Told(len(result), result.change if len(result) else None, notes=tuple(scene.notes))
+    return batch.Told(len(result), result.change if len(result) else None, notes=tuple(scene.notes))
 
 
 def alone(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli import many
+from posable.cli import batch
 
 EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
 
@@ -43,7 +43,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         metavar="FILE",
         help="write the pose as one frame: bvh, amc, glb, csv or npz",
     )
-    many.add(parser)
+    batch.add(parser)
     return parser
 
 
@@ -61,13 +61,13 @@ def add_goals(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve for the goals of the command line, or for those of many files."""
-    if many.asked(args, args.files, args.save):
+    if batch.asked(args, args.files, args.save):
         figure_of(args.figure)  # what is wrong with the call is wrong before it begins
         if args.plot or args.write_goals:
             raise ps.PosableError("--plot, --write-goals: expected goals of one file, got many files")
         needs = ("goals",) if args.figure in ps.figures.names() else ("goals", "figure")
         measure = "mean error of the goals [m, rad]"
-        return many.run(
+        return batch.run(
             args, work, args.files, args.save, verb="solve", measure=measure, report=".answer.json", needs=needs
         )  # fmt: skip
     return alone(argparse.Namespace(**vars(args), file=args.files[0] if args.files else None))
@@ -83,14 +83,14 @@ def solved(args: argparse.Namespace, skeleton: ps.Skeleton, goals: list[ps.goals
     return ps.solve(skeleton, goals, solver=solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits)
 
 
-def work(args: argparse.Namespace) -> many.Told:
+def work(args: argparse.Namespace) -> batch.Told:
     """Solve for the goals of one of many files."""
     skeleton = figure_of(args.figure)
     result = solved(args, skeleton, goals_of(args, skeleton))
     ps.save(args.out, ps.Motion(skeleton, result.pose[None], 30.0))
     Path(args.report).write_text(json.dumps(summary(skeleton, result), indent=2) + "\n", encoding="utf-8")
     mean = sum(result.errors.values()) / len(result.errors) if result.errors else None
-    return many.Told(1, mean, "" if result.ok else f"{result.status}: {result.message}")
+    return batch.Told(1, mean, "" if result.ok else f"{result.status}: {result.message}")
 
 
 def alone(args: argparse.Namespace) -> int:

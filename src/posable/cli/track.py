@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import posable as ps
-from posable.cli import many
+from posable.cli import batch
 from posable.cli.info import add_reading, read, read_quietly
 
 EXAMPLE = "posable track markers.c3d --figure actor.asf -o take.bvh --report report.html"
@@ -34,7 +34,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--no-limits", action="store_true", help="let joints go past their limits")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
-    many.add(parser)
+    batch.add(parser)
     return parser
 
 
@@ -59,11 +59,11 @@ def attachments(words: list[str]) -> dict[str, str] | None:
 
 def run(args: argparse.Namespace) -> int:
     """Track one file, or many."""
-    if many.asked(args, args.files, args.out):
+    if batch.asked(args, args.files, args.out):
         figure_of(args.figure)  # what is wrong with the call is wrong before it begins
         attachments(args.attach)
         measure = "mean marker error [m]"
-        return many.run(
+        return batch.run(
             args, work, args.files, args.out, verb="track", measure=measure, needs=("figure", "skeleton")
         )  # fmt: skip
     return alone(argparse.Namespace(**vars(args), file=args.files[0]))
@@ -88,12 +88,12 @@ def tracked(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Skeleton, Any
     return figure, take
 
 
-def work(args: argparse.Namespace) -> many.Told:
+def work(args: argparse.Namespace) -> batch.Told:
     """Track one of many files."""
     scene = read_quietly(args)
     report = tracked(args, scene)[1].report
     lost = report.count(2)
-    return many.Told(report.frames, report.mean, f"{lost} frames failed" if lost else "", tuple(scene.notes))
+    return batch.Told(report.frames, report.mean, f"{lost} frames failed" if lost else "", tuple(scene.notes))
 
 
 def alone(args: argparse.Namespace) -> int:

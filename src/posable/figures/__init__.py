@@ -11,19 +11,19 @@ from posable.errors import did_you_mean
 from posable.registry import Registry
 
 if TYPE_CHECKING:
-    from posable.figures.arms import limb as limb
-    from posable.figures.arms import panda as panda
-    from posable.figures.arms import planar_arm as planar_arm
+    from posable.figures._human import human as human
     from posable.figures.creatures import spider as spider
     from posable.figures.creatures import tree as tree
-    from posable.figures.person import human as human
-    from posable.skeleton import Skeleton
+    from posable.figures.robots import limb as limb
+    from posable.figures.robots import panda as panda
+    from posable.figures.robots import planar_arm as planar_arm
+    from posable.model.skeleton import Skeleton
 
 FIGURES = Registry("figure")
-FIGURES.lazy("human", "posable.figures.person:human")
-FIGURES.lazy("limb", "posable.figures.arms:limb")
-FIGURES.lazy("planar_arm", "posable.figures.arms:planar_arm")
-FIGURES.lazy("panda", "posable.figures.arms:panda")
+FIGURES.lazy("human", "posable.figures._human:human")
+FIGURES.lazy("limb", "posable.figures.robots:limb")
+FIGURES.lazy("planar_arm", "posable.figures.robots:planar_arm")
+FIGURES.lazy("panda", "posable.figures.robots:panda")
 FIGURES.lazy("spider", "posable.figures.creatures:spider")
 FIGURES.lazy("tree", "posable.figures.creatures:tree")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from posable.skeleton import Ball, Free, Joint, Revolute, Site, Skeleton, Universal
+from posable.model.joints import Ball, Free, Joint, Revolute, Site, Universal
+from posable.model.skeleton import Skeleton
 
 SPIDER_BODY = 0.10  # [m] radius at which the legs begin
 SPIDER_LEG = (0.15, 0.20, 0.20)  # [m] hip to knee, knee to ankle, ankle to foot

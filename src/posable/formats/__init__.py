@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from posable.errors import FormatError, PosableError, unknown
-from posable.formats.axes import scene_with_up
-from posable.formats.format import FORMATS, Format, Options, as_scene
+from posable.formats.base import FORMATS, Format, Options, as_scene
+from posable.formats.conventions import INCH, LENGTH_UNITS, scene_with_up
 from posable.formats.scene import Capsule, Mesh, Scene
 from posable.formats.source import Source, open_source
-from posable.formats.units import INCH, LENGTH_UNITS
-from posable.skeleton import Skeleton
+from posable.model.skeleton import Skeleton
 
 __all__ = ["Capsule", "Mesh", "Scene", "load", "names", "save", "table"]
 

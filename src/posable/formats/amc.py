@@ -11,14 +11,14 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from posable.engine.joints import SLIDE
 from posable.formats import asf
-from posable.formats.asf_write import write
-from posable.formats.format import Format, Options
+from posable.formats.asf import write
+from posable.formats.base import Format, Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, open_source, refuse_wide_text, shown
-from posable.kernels.joints import SLIDE
-from posable.motion import Motion
-from posable.skeleton import Skeleton
+from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
 
 DEFAULT_FPS = 120.0
 _LINE = re.compile(rb"[^\r\n]+")

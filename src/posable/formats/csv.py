@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posable.errors import FormatError, did_you_mean
-from posable.formats.format import Format, Options
+from posable.formats.base import Format, Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source, refuse_wide_text, shown
-from posable.motion import Markers, Motion
+from posable.model.motion import Markers, Motion
 
 DEFAULT_FPS = 30.0
 _TIME = ("time", "t", "seconds", "time [s]", "time (s)", "time_s")

@@ -9,21 +9,371 @@ into positions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from posable.formats.format import Format, Options, build_skeleton
-from posable.formats.gltf_animation import Animation, Track, frame_times, read_animation
-from posable.formats.gltf_container import GLB_MAGIC, Container
-from posable.formats.gltf_mesh import read_meshes
-from posable.formats.gltf_nodes import Node, parents_first, read_nodes
-from posable.formats.gltf_write import write
-from posable.formats.scene import Scene
-from posable.formats.source import Source
-from posable.motion import Motion
-from posable.skeleton import Ball, Fixed, Free, Joint, Site, Skeleton
+from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.gltf_container import GLB_MAGIC, Container, node_name
+from posable.formats.gltf_writer import write
+from posable.formats.scene import Mesh, Scene
+from posable.formats.source import Source, shown
+from posable.model.joints import Ball, Fixed, Free, Joint, Site
+from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
+
+# --- The nodes of a glTF file ---
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Node:
+    """A node: its transform in its parent's frame, and the rigid frame and scale that it has in the world at rest."""
+
+    name: str
+    parent: int = -1
+    translation: Floats = field(default_factory=lambda: np.zeros(3))
+    linear: Floats = field(default_factory=lambda: np.eye(3))  # rotation times scale
+    position_world: Floats = field(default_factory=lambda: np.zeros(3))
+    rotation_world: Floats = field(default_factory=lambda: np.eye(3))
+    stretch: Floats = field(
+        default_factory=lambda: np.eye(3)
+    )  # the linear part in the world is rotation_world @ stretch
+
+    def matrix(self) -> Floats:
+        """The full transform in the world, scale and all."""
+        out = np.eye(4)
+        out[:3, :3], out[:3, 3] = self.rotation_world @ self.stretch, self.position_world
+        return out
+
+    def inverse(self) -> Floats:
+        """The inverse of the rigid transform in the world."""
+        out = np.eye(4)
+        out[:3, :3], out[:3, 3] = self.rotation_world.T, -self.rotation_world.T @ self.position_world
+        return out
+
+
+def read_nodes(source: Source, container: Container) -> list[Node]:
+    """Return all nodes, placed in the world at rest."""
+    entries = container.list("nodes")
+    scenes = container.list("scenes")
+    if "scene" in container.json:
+        container.item("scenes", container.json["scene"], ("scene",))
+    for i, scene in enumerate(scenes):
+        for k, node in enumerate(scene.get("nodes", [])):
+            container.item("nodes", node, ("scenes", i, "nodes", k))
+    names = source.unique([node_name(entry, i) for i, entry in enumerate(entries)], "joint")
+    nodes = [Node(name) for name in names]
+    for i, entry in enumerate(entries):
+        nodes[i].translation, nodes[i].linear = _local_transform(container, entry, ("nodes", i))
+        for k, child in enumerate(entry.get("children", [])):
+            container.item("nodes", child, ("nodes", i, "children", k))
+            if nodes[child].parent >= 0 or child == i:
+                raise container.error(("nodes", i, "children", k), "a node with no other parent", child)
+            nodes[child].parent = i
+    order = parents_first(nodes)
+    if len(order) < len(nodes):
+        lost = min(set(range(len(nodes))) - set(order))
+        raise container.error(("nodes", lost), "nodes that form trees", "a cycle")
+    uneven = []
+    for i in order:
+        uneven += [nodes[i].name] if _place(nodes, i) else []
+    if uneven:
+        source.warn(f"uneven scale or shear: lengths hold at rest, not when it turns, below {', '.join(uneven[:5])}")
+    return nodes
+
+
+def parents_first(nodes: list[Node]) -> list[int]:
+    """Return the indices of the nodes that hang on a root, no node before its parent."""
+    children: dict[int, list[int]] = {}
+    for i, node in enumerate(nodes):
+        children.setdefault(node.parent, []).append(i)
+    order, stack = [], list(reversed(children.get(-1, [])))
+    while stack:
+        i = stack.pop()
+        order.append(i)
+        stack += reversed(children.get(i, []))
+    return order
+
+
+def _local_transform(container: Container, entry: dict[str, Any], path: tuple) -> tuple[Floats, Floats]:
+    parts = {}
+    for key, size in (("matrix", 16), ("translation", 3), ("rotation", 4), ("scale", 3)):
+        if key in entry:
+            if len(entry[key]) != size:
+                raise container.error((*path, key), f"{size} numbers", len(entry[key]))
+            parts[key] = np.array(entry[key], dtype=float)
+    if "matrix" in parts:
+        matrix = parts["matrix"].reshape(4, 4).T
+        return matrix[:3, 3].copy(), matrix[:3, :3].copy()
+    rotation = np.eye(3)
+    if "rotation" in parts:
+        if not np.linalg.norm(parts["rotation"]) > 1e-6:
+            raise container.error((*path, "rotation"), "a quaternion that is not zero", parts["rotation"].tolist())
+        rotation = Rotation.from_quat(parts["rotation"]).as_matrix()
+    scale = parts.get("scale", np.ones(3))
+    return parts.get("translation", np.zeros(3)), rotation * scale
+
+
+def _place(nodes: list[Node], i: int) -> bool:
+    """Place a node in the world: rigid frame times stretch. Say whether the stretch is uneven."""
+    node = nodes[i]
+    parent = nodes[node.parent] if node.parent >= 0 else Node("")
+    full = parent.rotation_world @ parent.stretch
+    node.position_world = parent.position_world + full @ node.translation
+    linear = full @ node.linear
+    size = float(np.abs(linear).max()) or 1.0
+    u, s, v = np.linalg.svd(linear / size)
+    rotation = u @ v
+    if np.linalg.det(rotation) < 0:
+        rotation = u @ np.diag([1.0, 1.0, -1.0]) @ v
+    node.rotation_world = rotation
+    node.stretch = rotation.T @ linear
+    return bool(s[0] - s[2] > 1e-3 * s[0]) or float(np.linalg.det(linear / size)) < 0
+
+
+# --- The animations of a glTF file ---
+
+Floats = NDArray[np.float64]
+DEFAULT_FPS = 30.0
+_LEAST_FPS = 24.0
+_WIDTHS = {"translation": ("VEC3",), "rotation": ("VEC4",), "scale": ("VEC3",), "weights": ("SCALAR",)}
+_MOST_NUMBERS = 200_000  # that a few keyframes of a small file may be sampled to
+
+
+@dataclass
+class Track:
+    """What one channel does to one node: `values` (K, w) at `times` (K,) [s], with tangents if it is a cubic spline."""
+
+    node: int
+    path: str
+    times: Floats
+    values: Floats
+    interpolation: str
+    tangents: tuple[Floats, Floats] | None = None  # arriving, leaving
+
+    def sample(self, when: Floats) -> Floats:
+        """Return the values (T, w) at `when` (T,) [s]; rotations as unit quaternions xyzw."""
+        times, values = self.times, self.values
+        if len(times) == 1:
+            return np.repeat(values, len(when), axis=0)
+        before = np.clip(np.searchsorted(times, when, side="right") - 1, 0, len(times) - 2)
+        span = times[before + 1] - times[before]
+        share = np.clip((when - times[before]) / span, 0.0, 1.0)[:, None]
+        start, end = values[before], values[before + 1]
+        if self.interpolation == "STEP":
+            result = np.where(share >= 1.0, end, start)
+        elif self.tangents is not None:
+            arriving, leaving = self.tangents
+            u, d = share, span[:, None]
+            result = (
+                (2 * u**3 - 3 * u**2 + 1) * start + d * (u**3 - 2 * u**2 + u) * leaving[before]
+                + (3 * u**2 - 2 * u**3) * end + d * (u**3 - u**2) * arriving[before + 1]
+            )  # fmt: skip
+        elif self.path == "rotation":
+            result = _slerp(start, end, share)
+        else:
+            result = start + share * (end - start)
+        if self.path == "rotation":
+            length = np.linalg.norm(result, axis=1, keepdims=True)
+            result = np.where(length > 1e-9, result / np.maximum(length, 1e-300), [0.0, 0.0, 0.0, 1.0])
+        return result
+
+
+def _slerp(start: Floats, end: Floats, share: Floats) -> Floats:
+    """Return unit quaternions on the shorter arc between `start` and `end`."""
+    cosine = np.sum(start * end, axis=1, keepdims=True)
+    end = np.where(cosine < 0, -end, end)
+    angle = np.arccos(np.clip(np.abs(cosine), 0.0, 1.0))
+    sine = np.sin(angle)
+    close = sine < 1e-6
+    safe = np.where(close, 1.0, sine)
+    a = np.where(close, 1.0 - share, np.sin((1.0 - share) * angle) / safe)
+    b = np.where(close, share, np.sin(share * angle) / safe)
+    return a * start + b * end
+
+
+@dataclass
+class Animation:
+    """An animation: its name, what it moves, and its frame rate if that is stated."""
+
+    name: str
+    tracks: list[Track]
+    fps: float | None = None
+
+
+def read_animation(container: Container, index: int) -> Animation:
+    """Return an animation's name and its tracks."""
+    entry = container.list("animations")[index]
+    tracks = []
+    for k, channel in enumerate(entry["channels"]):
+        where = ("animations", index, "channels", k)
+        target = channel["target"]
+        if "node" not in target or target["path"] not in ("translation", "rotation", "scale"):
+            if target["path"] not in _WIDTHS and "extensions" not in target:
+                raise container.error((*where, "target", "path"), " or ".join(_WIDTHS), shown(target["path"]))
+            continue
+        container.item("nodes", target["node"], (*where, "target", "node"))
+        if channel["sampler"] >= len(entry["samplers"]):
+            raise container.error(
+                (*where, "sampler"), f"an index into {len(entry['samplers'])} samplers", channel["sampler"]
+            )
+        place = ("animations", index, "samplers", channel["sampler"])
+        tracks.append(_read_track(container, entry["samplers"][channel["sampler"]], place, target))
+    return Animation(entry.get("name", ""), tracks, _stated_rate(entry))
+
+
+def _stated_rate(entry: dict) -> float | None:
+    """Return the frame rate that our own writer leaves in `extras`: a single keyframe does not tell it."""
+    extras = entry.get("extras")
+    fps = extras.get("fps") if isinstance(extras, dict) else None
+    return float(fps) if isinstance(fps, int | float) and not isinstance(fps, bool) and 0 < fps < 1e6 else None
+
+
+def _read_track(container: Container, sampler: dict, place: tuple, target: dict) -> Track:
+    path, interpolation = target["path"], sampler.get("interpolation", "LINEAR")
+    if interpolation not in ("LINEAR", "STEP", "CUBICSPLINE"):
+        raise container.error((*place, "interpolation"), "LINEAR, STEP or CUBICSPLINE", shown(interpolation))
+    times = container.accessor(sampler["input"], (*place, "input"), kinds=("SCALAR",))[:, 0]
+    values = container.accessor(sampler["output"], (*place, "output"), kinds=_WIDTHS[path])
+    if not np.all(np.diff(times) > 0) or times[0] < 0 or times[-1] > 1e9:
+        raise container.error((*place, "input"), "times that increase from 0", "times that do not")
+    tangents = None
+    keys = len(times) * (3 if interpolation == "CUBICSPLINE" else 1)
+    if len(values) != keys:
+        raise container.error((*place, "output"), f"{keys} values", len(values))
+    if interpolation == "CUBICSPLINE":
+        triples = values.reshape(len(times), 3, -1)
+        tangents, values = (triples[:, 0], triples[:, 2]), triples[:, 1]
+    if path == "rotation":
+        length = np.linalg.norm(values, axis=1, keepdims=True)
+        if not np.all(length > 1e-6):
+            raise container.error((*place, "output"), "quaternions that are not zero", "a zero")
+        values = values / length if tangents is None else values
+    return Track(target["node"], path, times, values, interpolation, tangents)
+
+
+def frame_times(source: Source, tracks: list[Track], fps: float | None, width: int) -> tuple[Floats, float]:
+    """Return the times to sample at, and their rate: the keyframes' own where they are evenly spaced."""
+    times = np.unique(np.concatenate([track.times for track in tracks]))
+    start, length = times[0], times[-1] - times[0]
+    keys = len(times)
+    rate = fps
+    if rate is None:
+        rate = _own_rate(times) or DEFAULT_FPS
+        rate *= np.ceil(_LEAST_FPS / rate)  # a few keyframes far apart: frames between them, and still one on each
+    most = max(keys * 2, max(_MOST_NUMBERS, 4 * len(source.data)) // width, 2)
+    if length * rate > most:
+        rate = most / length
+        source.warn(f"an animation of {length:g} s was sampled at {rate:g} frames a second, to keep it small")
+    count = int(np.floor(length * rate + 1e-3)) + 1
+    return start + np.arange(count) / rate, rate
+
+
+def _own_rate(times: Floats) -> float | None:
+    """Return the rate at which all keyframes fall on frames: that of the closest two, if every other gap fits it."""
+    if len(times) < 2:
+        return None
+    gaps = np.diff(times)
+    frames = gaps / gaps.min()
+    if gaps.min() <= 0 or np.abs(frames - np.round(frames)).max() > 0.02 * max(1.0, 1e-5 / gaps.min()):
+        return None
+    rate = float(np.sum(np.round(frames)) / (times[-1] - times[0]))
+    whole = round(rate)
+    return float(whole) if whole and abs(rate - whole) < 1e-3 * whole else rate
+
+
+# --- The meshes of a glTF file ---
+
+Floats = NDArray[np.float64]
+
+
+def read_meshes(container: Container, nodes: list[Node], roles: dict[int, str]) -> list[Mesh]:
+    """Return the triangles of every node that has some, on the joint that carries it or skinned to several."""
+    meshes: list[Mesh] = []
+    for i, entry in enumerate(container.list("nodes")):
+        if "mesh" not in entry:
+            continue
+        mesh = container.item("meshes", entry["mesh"], ("nodes", i, "mesh"))
+        skin = container.item("skins", entry["skin"], ("nodes", i, "skin")) if "skin" in entry else None
+        for k, primitive in enumerate(mesh["primitives"]):
+            path = ("meshes", entry["mesh"], "primitives", k)
+            surface = _read_surface(container, primitive, path)
+            if surface is None:
+                continue
+            vertices, faces = surface
+            name = mesh.get("name") or nodes[i].name
+            if skin is not None and "JOINTS_0" in primitive["attributes"]:
+                meshes.append(_skinned(container, nodes, name, vertices, faces, (skin, entry["skin"]), primitive, path))
+                continue
+            anchor = i
+            while anchor >= 0 and roles.get(anchor) not in ("moving", "fixed"):
+                anchor = nodes[anchor].parent
+            matrix = (nodes[anchor].inverse() if anchor >= 0 else np.eye(4)) @ nodes[i].matrix()
+            placed = vertices @ matrix[:3, :3].T + matrix[:3, 3]
+            meshes.append(Mesh(name, placed, faces, nodes[anchor].name if anchor >= 0 else None))
+    return meshes
+
+
+def _read_surface(
+    container: Container, primitive: dict[str, Any], path: tuple
+) -> tuple[Floats, NDArray[np.int32]] | None:
+    """Return vertices and triangles of a primitive; None where it has none (points, lines, compressed)."""
+    attributes = primitive["attributes"]
+    counts = {key: container.count(index, (*path, "attributes", key)) for key, index in attributes.items()}
+    if len(set(counts.values())) > 1:
+        raise container.error((*path, "attributes"), "as many elements of each attribute", counts)
+    if (
+        "POSITION" not in attributes
+        or primitive.get("mode", 4) != 4
+        or "KHR_draco_mesh_compression" in primitive.get("extensions", {})
+    ):
+        return None
+    vertices = container.accessor(attributes["POSITION"], (*path, "attributes", "POSITION"), kinds=("VEC3",))
+    if "indices" in primitive:
+        corners = container.accessor(primitive["indices"], (*path, "indices"), kinds=("SCALAR",), integer=True)[:, 0]
+    else:
+        corners = np.arange(len(vertices))
+    if len(corners) % 3 or (len(corners) and corners.max() >= len(vertices)):
+        raise container.error(
+            (*path, "indices"),
+            f"triangles of {len(vertices)} vertices",
+            f"{len(corners)} indices up to {corners.max()}",
+        )
+    return vertices, corners.reshape(-1, 3).astype(np.int32)
+
+
+def _skinned(container: Container, nodes: list[Node], name: str, vertices, faces, skin_at, primitive, path) -> Mesh:
+    skin, index = skin_at
+    joints = skin["joints"]
+    bind = np.tile(np.eye(4), (len(joints), 1, 1))
+    if "inverseBindMatrices" in skin:
+        where = ("skins", index, "inverseBindMatrices")
+        stored = container.accessor(skin["inverseBindMatrices"], where, kinds=("MAT4",))
+        if len(stored) < len(joints):
+            raise container.error(where, f"{len(joints)} matrices", len(stored))
+        bind = stored[: len(joints)].reshape(-1, 4, 4).transpose(0, 2, 1)
+    stretch = np.tile(np.eye(4), (len(joints), 1, 1))
+    stretch[:, :3, :3] = [nodes[joint].stretch for joint in joints]
+    bones, weights, number = [], [], 0
+    while f"JOINTS_{number}" in primitive["attributes"] and f"WEIGHTS_{number}" in primitive["attributes"]:
+        for key, into, integer in ((f"JOINTS_{number}", bones, True), (f"WEIGHTS_{number}", weights, False)):
+            accessor = primitive["attributes"][key]
+            into.append(container.accessor(accessor, (*path, "attributes", key), kinds=("VEC4",), integer=integer))
+        number += 1
+    if not bones:
+        raise container.error((*path, "attributes"), "WEIGHTS_0 beside JOINTS_0", "none")
+    chosen = np.concatenate(bones, axis=1).astype(np.int32)
+    if chosen.max() >= len(joints):
+        raise container.error((*path, "attributes"), f"joints below {len(joints)}", int(chosen.max()))
+    names = tuple(nodes[joint].name for joint in joints)
+    return Mesh(name, vertices, faces, None, names, stretch @ bind, chosen, np.concatenate(weights, axis=1))
+
+
+# --- glTF and GLB ---
 
 Floats = NDArray[np.float64]
 _STILL = 1e-6  # [m] below which an animated position counts as resting

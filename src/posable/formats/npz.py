@@ -9,19 +9,102 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import struct
 import zipfile
 import zlib
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posable.errors import FormatError
-from posable.formats import figure_json
-from posable.formats.format import Format, Options
+from posable.formats.base import Format, Options, build_skeleton
 from posable.formats.scene import Scene
 from posable.formats.source import Source, shown
-from posable.motion import Markers, Motion
+from posable.model.joints import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site, Universal, rotation_matrix
+from posable.model.motion import Markers, Motion
+from posable.model.skeleton import Skeleton
+
+# --- A skeleton as plain JSON and back ---
+
+_MOTIONS = {kind.__name__: kind for kind in (Fixed, Revolute, Prismatic, Universal, Planar, Ball, Free)}
+
+
+def dump_figure(skeleton: Skeleton) -> str:
+    """Return a skeleton as JSON text; infinite limits are written as Infinity."""
+    joints = [
+        {
+            "name": joint.name,
+            "motion": {"type": type(joint.motion).__name__, **asdict(joint.motion)}, "parent": joint.parent,
+            "offset": _plain(joint.offset), "rotation": _plain(rotation_matrix(joint.rotation)),
+            "limits": _plain(joint.limits), "rest": _plain(joint.rest), "gain": _plain(joint.gain),
+            "mass": float(joint.mass), "frozen": _held(joint.frozen), "center": _plain(joint.center),
+        }
+        for joint in skeleton.joints
+    ]  # fmt: skip
+    sites = [
+        {
+            "name": site.name,
+            "joint": site.joint,
+            "offset": _plain(site.offset),
+            "rotation": _plain(rotation_matrix(site.rotation)),
+        }
+        for site in skeleton.sites
+    ]
+    return json.dumps(
+        {
+            "name": skeleton.name, "up": skeleton.up, "unit": skeleton.unit, "couplings": skeleton.couplings,
+            "from": str(skeleton.info.get("format", "")), "joints": joints, "sites": sites,
+        }
+    )  # fmt: skip
+
+
+def _held(frozen: Any) -> Any:
+    return bool(frozen) if np.ndim(frozen) == 0 else [bool(one) for one in frozen]
+
+
+def _plain(value: Any) -> Any:
+    return None if value is None else np.asarray(value, dtype=float).tolist()
+
+
+def load_figure(source: Source, text: bytes) -> Skeleton:
+    """Return the skeleton of a JSON text; whatever is not as `dump` writes it is an error."""
+    try:
+        tree = json.loads(text.decode("utf-8"))
+        joints = [_joint(entry) for entry in tree["joints"]]
+        sites = [Site(str(s["name"]), str(s["joint"]), s["offset"], _rotation(s["rotation"])) for s in tree["sites"]]
+        couplings = [(str(a), str(b), float(r), float(o)) for a, b, r, o in tree.get("couplings", [])]
+        name, up, unit = str(tree.get("name", "")), tree.get("up"), float(tree.get("unit", 1.0))
+        came_from = str(tree.get("from", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        raise source.error(
+            expected="a skeleton as JSON", found=shown(f"{type(problem).__name__}: {problem}", 80)
+        ) from None
+    if not np.isfinite(unit) or unit <= 0 or up not in (None, "y", "z"):
+        raise source.error(expected="a unit above 0 and up y or z", found=shown(f"{unit}, {up}"))
+    return build_skeleton(
+        source, joints, sites, name=name, up=up, unit=unit, couplings=couplings, info={"format": came_from}
+    )
+
+
+def _joint(entry: dict[str, Any]) -> Joint:
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["motion"].items()}
+    motion = _MOTIONS[fields.pop("type")](**fields)
+    parent = entry["parent"]
+    return Joint(
+        str(entry["name"]), motion, None if parent is None else str(parent), offset=entry["offset"],
+        rotation=_rotation(entry["rotation"]), limits=entry["limits"], rest=entry["rest"], gain=entry["gain"],
+        mass=float(entry["mass"]), frozen=entry["frozen"], center=entry["center"],
+    )  # fmt: skip
+
+
+def _rotation(value: Any) -> Any:
+    return None if value is None else np.array(value, dtype=float)
+
+
+# --- NPZ ---
 
 _GROWTH = 64  # how many times its own size a file may unpack to
 _FLOOR = 1 << 20
@@ -41,7 +124,7 @@ def read(source: Source, options: Options) -> Scene:
         raw = arrays["skeleton"]
         if raw.dtype != np.uint8 or raw.ndim != 1:
             raise source.error(expected="skeleton as JSON in bytes (uint8)", found=f"{raw.dtype} {raw.shape}")
-        skeleton = figure_json.load(source, raw.tobytes())
+        skeleton = load_figure(source, raw.tobytes())
     motion = markers = None
     if "poses" in arrays:
         poses = arrays.numbers("poses")
@@ -174,7 +257,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     """Return the file."""
     arrays: dict[str, NDArray] = {}
     if scene.skeleton is not None:
-        arrays["skeleton"] = np.frombuffer(figure_json.dump(scene.skeleton).encode("utf-8"), np.uint8)
+        arrays["skeleton"] = np.frombuffer(dump_figure(scene.skeleton).encode("utf-8"), np.uint8)
         arrays["dof_names"] = np.array(scene.skeleton.dof_names, dtype=np.str_)
     if scene.motion is not None:
         arrays |= {"poses": scene.motion.poses, "fps": np.array(scene.motion.fps)}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posable.motion import Markers, Motion
-from posable.skeleton import Skeleton
+from posable.model.motion import Markers, Motion
+from posable.model.skeleton import Skeleton
 
 
 @dataclass(frozen=True, eq=False)

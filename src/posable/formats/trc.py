@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
-from posable.formats.format import Format, Options
+from posable.formats.base import Format, Options
+from posable.formats.conventions import length_unit
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
-from posable.formats.units import length_unit
-from posable.motion import Markers
+from posable.model.motion import Markers
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
 _UNSEEN = {b"", b"nan", b"-nan", b"+nan", b"null", b"none"}

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from posable.formats.format import Format, Options, build_skeleton
+from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.safe_xml import Element, number, numbers, parse, text
 from posable.formats.scene import Capsule, Scene
 from posable.formats.source import Source, refuse_wide_text, shown
-from posable.formats.xml import Element, number, numbers, parse, text
-from posable.skeleton import Fixed, Free, Joint, Planar, Prismatic, Revolute, Site
+from posable.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, Site
 
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 

@@ -1,21 +1,16 @@
 """Everything that a person can ask of a figure: one file per goal, each made of the springs in kernels/springs.py."""
 
-from posable.goals.anyof import AnyOf
-from posable.goals.avoid import Avoid
-from posable.goals.balance import Balance, CenterOfMass
-from posable.goals.coupling import Coupling
+from posable.goals.axis import Aim, Direction
+from posable.goals.base import Goal, Spring
+from posable.goals.collision import Avoid, Capsule, Sphere, Wall
+from posable.goals.compose import AnyOf, Weighted
 from posable.goals.custom import Custom
-from posable.goals.directions import Aim, Direction
-from posable.goals.file import from_table, from_tables, load, save, to_table
-from posable.goals.goal import Goal, Spring
-from posable.goals.orientation import Orientation
-from posable.goals.pairs import Distance, Relative
-from posable.goals.places import HalfSpace, Line, Plane
-from posable.goals.pose import Pose
-from posable.goals.position import Position
-from posable.goals.posture import Posture
-from posable.goals.shapes import Capsule, Sphere, Wall
-from posable.goals.weighted import Weighted
+from posable.goals.joint import Coupling, Posture
+from posable.goals.mass import Balance, CenterOfMass
+from posable.goals.orientation import Orientation, Pose
+from posable.goals.point import HalfSpace, Line, Plane, Position
+from posable.goals.relative import Distance, Relative
+from posable.goals.toml import from_table, from_tables, load, save, to_table
 
 __all__ = [
     "Aim", "AnyOf", "Avoid", "Balance", "CenterOfMass", "Coupling", "Custom", "Direction", "Distance", "Goal",

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posable.errors import GoalError
+from posable.goals.base import Goal, Spring, named_axis, numbers, positive, square_weight
 from posable.goals.energy import VectorEnergy, first_differences, second_differences, soften
-from posable.goals.goal import Goal, Spring, named_axis, numbers, positive, square_weight
-from posable.skeleton import Skeleton
+from posable.model.skeleton import Skeleton
 
 
 class Custom(Goal):

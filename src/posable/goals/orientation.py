@@ -1,4 +1,4 @@
-"""A body turned a given way."""
+"""A body's whole frame at a place, turned a given way."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ from typing import Any
 
 import numpy as np
 
+from posable.engine.layout import ALONG, AT, AXES, WIDTH
+from posable.engine.springs import ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import GoalError
-from posable.goals.goal import ANGLE_TOLERANCE, Goal, Spring, numbers, positive, set_weight, weight_matrix
-from posable.goals.remote import remote_target
-from posable.kernels.fields import ALONG, AXES, WIDTH
-from posable.kernels.springs import ORIENTATION_SPRING
-from posable.skeleton import Skeleton
+from posable.goals.base import (
+    ANGLE_TOLERANCE,
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    numbers,
+    point_row,
+    positive,
+    range_of,
+    set_weight,
+    weight_matrix,
+)
+from posable.goals.device_array import remote_target
+from posable.model.skeleton import Skeleton
+
+# --- A body turned a given way ---
 
 
 def rotations(value: Any, what: str) -> np.ndarray:
@@ -114,3 +127,118 @@ def orientation_spring(
     data[..., ALONG : ALONG + 9] = target.reshape(*target.shape[:-2], 9)
     set_weight(data, turning_matrix(weight), robust)
     return Spring(ORIENTATION_SPRING, int(skeleton.frame_bodies[frame]), data, tolerance, name)
+
+
+# --- A body's whole frame at a place ---
+
+TURNING = 0.2  # default weight of the rotation [m^2/rad^2] against 1 for the position: what an arm's length makes of it
+
+
+def pair(value: Any, what: str) -> tuple[Any, Any]:
+    """Return a (position, rotation) pair of options."""
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        return value[0], value[1]
+    raise GoalError(what, expected="a pair (position, rotation)", got=repr(value))
+
+
+def both_weights(weight: Any, what: str) -> tuple[Any, Any]:
+    """Return the weights of position and rotation that one weight stands for."""
+    if isinstance(weight, (int, float, np.number)):
+        return float(weight), float(weight) * TURNING
+    if isinstance(weight, (tuple, list)) and len(weight) == 2:
+        return weight[0], weight[1]
+    try:
+        value = np.asarray(weight, dtype=float)
+    except (TypeError, ValueError):
+        value = np.zeros(0)
+    if value.shape in ((1,), (1, 1), (3,), (3, 3)):
+        return value, TURNING * value
+    if value.shape == (6,):
+        return value[:3], value[3:]
+    if value.shape != (6, 6):
+        expected = "a number, 3 or 6 numbers, a 3x3 or 6x6 matrix, or a pair (position, rotation)"
+        raise GoalError(what, expected=expected, got=repr(weight))
+    if value[:3, 3:].any() or value[3:, :3].any():
+        raise GoalError(
+            what, expected="no part between position and rotation: Weighted([Position, Orientation], matrix) has that",
+            got="a full 6x6 matrix",
+        )  # fmt: skip
+    return value[:3, :3], value[3:, 3:]
+
+
+class Pose(Goal):
+    """Bring a body's frame to a place and turn it: a Position and an Orientation in one.
+
+    target: 4x4 matrix (..., 4, 4) or SciPy RigidTransform, the body's frame in the world. weight: one for both, which
+    is a number, three numbers or a 3x3 matrix (the rotation then counts 0.2 m^2/rad^2 of it); a pair (position,
+    rotation), each as in Position and Orientation; six numbers; or a 6x6 matrix without a part between the two
+    (Weighted has that).
+    tolerance: one number [m] (the rotation's is then 1e-3 rad), or a pair (position [m], rotation [rad]).
+    """
+
+    rows = 6
+
+    def __init__(
+        self,
+        body: str,
+        target: Any,
+        *,
+        weight: Any = 1.0,
+        tolerance: Any = (POSITION_TOLERANCE, ANGLE_TOLERANCE),
+        point: Any = None,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body = body
+        what = f"Pose({body!r})"
+        if np.isscalar(tolerance):
+            tolerance = (tolerance, ANGLE_TOLERANCE)
+        p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
+        checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
+        super().__init__(label, checked, priority, robust)
+        p_weight, r_weight = both_weights(weight, what + ": weight")
+        self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
+        self.point = None if point is None else numbers(point, (3,), what + ": point")
+        self._take(target)
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One POINT and one ORIENTATION spring."""
+        body, data, _ = point_row(skeleton, self.body, self.point, self.position.shape[:-1])
+        data[..., AT : AT + 3] = self.position
+        set_weight(data, self.weight[0], self.robust, range_of(self.weight[0]))
+        turn = orientation_spring(
+            skeleton, self.body, self.rotation, self.weight[1], self.robust, self.tolerance[1], "rotation"
+        )
+        return [Spring(POINT_SPRING, body, data, self.tolerance[0]), turn]
+
+    def moved(self, target: Any) -> Pose:
+        """Return the same goal at another transform; three numbers move only the position."""
+        out = object.__new__(Pose)
+        out.__dict__.update(self.__dict__)
+        if self.remote is None and isinstance(target, (tuple, list, np.ndarray)) and np.shape(target)[-1:] == (3,):
+            out.position = numbers(target, (3,), f"Pose({self.body!r}): target")
+        else:
+            out._take(target)
+        return out
+
+    def write_target(self, rows: np.ndarray) -> bool:
+        """Write position and rotation."""
+        if self.position.ndim > 1 or self.rotation.ndim > 2:
+            return False
+        rows[0, AT : AT + 3] = self.position
+        rows[1, ALONG : ALONG + 9] = self.rotation.ravel()
+        return True
+
+    def _take(self, target: Any) -> None:
+        what = f"Pose({self.body!r}): target"
+        self.remote, target = remote_target(target, (4, 4), what)
+        self.position, self.rotation = split(target, what)
+
+
+def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the position (..., 3) and rotation (..., 3, 3) of transforms, checked."""
+    if hasattr(target, "as_matrix"):
+        target = target.as_matrix()
+    matrices = numbers(target, (4, 4), what)
+    return matrices[..., :3, 3], checked_rotations(matrices[..., :3, :3], what)

@@ -1,7 +1,7 @@
 """The limb in closed form (seed 003): position, orientation, partial orientation, aiming, and every swivel angle."""
 
 from posable.limb.limb import Limb
-from posable.limb.planar import two_link
 from posable.limb.solution import Branch, ElbowCircle, LimbSolution, SwivelRange
+from posable.limb.two_link import two_link
 
 __all__ = ["Branch", "ElbowCircle", "Limb", "LimbSolution", "SwivelRange", "two_link"]

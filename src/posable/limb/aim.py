@@ -7,15 +7,302 @@ from typing import Any
 
 import numpy as np
 
+from posable.engine.jit import entry, kernel
 from posable.errors import GoalError
+from posable.limb.ball_ik import NEVER, NO_LIMIT, ball_rotation, slack_in
+from posable.limb.base import (
+    LimbCore,
+    around_of,
+    common_lead,
+    read_direction,
+    read_numbers,
+    scratch_memory,
+    share_out,
+    spread,
+    wishes,
+)
+from posable.limb.circle import (  # fmt: skip
+    AXES,
+    BEND,
+    BEST,
+    BLOCKED,
+    EXTRA,
+    FOREARM,
+    GIVE,
+    GOAL,
+    KEEP,
+    LIMITS,
+    MISS,
+    NO_SWIVEL,
+    POSE,
+    POSITION,
+    REACHED,
+    RESIDUAL,
+    ROTATION,
+    SPARE,
+    START,
+    STEP,
+    TIP,
+    TOO_NEAR,
+    TRIAL,
+    aim_along,
+    draw_circle,
+    reach_at,
+    reaches,
+    spin_branch,
+)
+from posable.limb.kernels import (
+    BRANCH,
+    PLACE_ERROR,
+    REPORT,
+    SLACK,
+    SWIVEL,
+    TURN_ERROR,
+    copy_numbers,
+    halton,
+    hold_last,
+    settle,
+)
+from posable.limb.nearest import damped_step, place_error, turned
+from posable.limb.partial import COMFORT, ENOUGH, MOST
+from posable.limb.ranges import find_ranges, pick_swivel
+from posable.limb.solution import LimbSolution
+from posable.limb.srs_chain import BOX, LOWER_TURN, REST, SIGN, TOOL_TURN, UPPER_TURN
 
-from .answer import REPORT, SWIVEL, TURN_ERROR
-from .batch import around_of, scratch_memory, share_out, spread
-from .circle import POSE, TOO_NEAR
-from .core import LimbCore
-from .sight import aim_batch
-from .solution import LimbSolution
-from .targets import common_lead, read_direction, read_numbers, wishes
+# --- Aiming ---
+
+STEPS = 96  # bends, round the circle, that are tried without limits
+EXACT = 1e-9  # [rad]: what `ok` allows
+STARTS = 12  # of the search for the nearest aim
+
+POINT = EXTRA  # 3 [m]: the target, in the first joint's rest frame
+DIRECTION = EXTRA + 3  # 3: the axis, in the last body
+TURNS = EXTRA + 6  # (4, 3): the axes of the first joint and of the bend
+
+
+@kernel
+def open_sight(limb, root, point, axis, w):
+    """Write POINT and DIRECTION of a target (3,) [m] of the world and an axis (3,) of the site."""
+    x, y, z = point[0] - root[0], point[1] - root[1], point[2] - root[2]
+    for m in range(3):
+        w[POINT + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
+        o = TOOL_TURN + 3 * m
+        w[DIRECTION + m] = limb[o] * axis[0] + limb[o + 1] * axis[1] + limb[o + 2] * axis[2]
+
+
+@kernel
+def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, w):
+    """Aim with a raw bend in closed form and leave the numbers in BEST; return the outcome.
+
+    The line meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
+    ahead of the site (seed 003, figure 10, by one square root).
+    """
+    for m in range(3):
+        w[BEST + 4 + m] = held[m]
+        w[GOAL + m] = w[POINT + m]
+    hold_last(limb, shape, POSITION, w)  # leaves the last joint's rotation
+    x, y, z = turned(w, ROTATION, w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2])
+    for m in range(3):
+        o = LOWER_TURN + 3 * m
+        w[MISS + m] = limb[o] * x + limb[o + 1] * y + limb[o + 2] * z  # the axis in the middle body
+    straight, near, far = reaches(limb, shape, w)
+    h = reach_at(bend, straight, near, far)
+    distance = draw_circle(root, reference, w)
+    along = aim_along(limb, shape, bend, w)
+    square = along * along + (distance - h) * (distance + h)
+    ahead = -along + math.sqrt(max(square, 0.0))
+    if square < 0.0 or ahead < 0.0:
+        return TOO_NEAR
+    for m in range(3):
+        w[TIP + m] += ahead * w[MISS + m]
+    straight, _, _ = reaches(limb, shape, w)
+    branch = 0 if math.sin(bend - straight) >= 0.0 else 1
+    w[BEND], w[BEND + 1], w[GIVE], w[GIVE + 1] = bend, bend, NEVER, NEVER
+    w[GIVE + branch] = max(slack_in(bend, limb[BOX + 6], limb[BOX + 7]), 0.0)
+    spin_branch(limb, shape, branch, POSITION, w)
+    count = 0
+    phi = 0.0 if math.isnan(wanted) else wanted
+    if limited:
+        count = find_ranges(limb, shape, 1, w)
+        if count == 0:
+            return BLOCKED
+        phi = pick_swivel(w, count, wanted)
+    settle(limb, shape, 1, count, phi, limited, report, w)
+    for m in range(3):
+        report[SLACK] = min(report[SLACK], slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]))
+    return REACHED
+
+
+@kernel
+def free_bend(limb, shape, root, reference, held, wanted, report, w):
+    """Without limits: the bend nearest to rest with which the aim can be met; return the outcome."""
+    for k in range(STEPS + 1):
+        step = (k + 1) // 2
+        bend = limb[REST + 3] + 2.0 * math.pi * (step if k % 2 == 1 else -step) / STEPS
+        if try_bend(limb, shape, root, reference, held, bend, False, wanted, report, w) == REACHED:
+            return REACHED
+    return TOO_NEAR
+
+
+@kernel
+def score_bend(wanted, report):
+    """Return how good an answer inside the limits is: its clearance, or minus how far its swivel is from the wish."""
+    return report[SLACK] if math.isnan(wanted) else -abs(math.sin(0.5 * (report[SWIVEL] - wanted)))
+
+
+@kernel
+def search_bend(limb, shape, root, reference, held, wanted, report, w):
+    """Find a bend inside the limits that is good enough, or the best of many; return the outcome."""
+    low = max(limb[BOX + 6], limb[REST + 3] - math.pi)
+    high = min(limb[BOX + 7], limb[REST + 3] + math.pi)
+    enough = COMFORT if math.isnan(wanted) else -1e-12
+    if math.isnan(wanted):  # more than the bend and the last joint leave is not to be had
+        for m in range(3):
+            enough = min(enough, slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]) - 1e-12)
+    best, bend, last, tried = -math.inf, 0.0, 0.0, 0
+    status = TOO_NEAR
+    for k in range(1, MOST + 3):
+        tried = k
+        last = low + (high - low) * halton(k, 2)
+        if k > MOST:
+            last = low if k == MOST + 1 else high
+        found = try_bend(limb, shape, root, reference, held, last, True, wanted, report, w)
+        if found == REACHED:
+            score = score_bend(wanted, report)
+            if score > best:
+                best, bend = score, last
+        elif found == BLOCKED:
+            status = BLOCKED
+        if best >= enough or (best > -math.inf and k >= ENOUGH):
+            break
+    if best == -math.inf:
+        return status
+    step = (high - low) / (tried + 1.0)
+    least = step / 16.0 if math.isnan(wanted) else 1e-9
+    while best < enough and step > least:
+        before = best
+        for side in range(2):
+            last = min(max(bend + (step if side == 0 else -step), low), high)
+            if try_bend(limb, shape, root, reference, held, last, True, wanted, report, w) == REACHED:
+                score = score_bend(wanted, report)
+                if score > best:
+                    best, bend = score, last
+                    break
+        if best == before:
+            step *= 0.5
+    if last != bend:
+        try_bend(limb, shape, root, reference, held, bend, True, wanted, report, w)
+    return REACHED
+
+
+@kernel
+def aim_error(limb, shape, at, w):
+    """Write RESIDUAL, from the axis to the direction of the target, and AXES (4, 3); return its angle [rad].
+
+    The seven numbers are w[at:]; rows of AXES say how the axis gains on the target as the first four of them grow.
+    """
+    for m in range(3):
+        w[GOAL + m] = w[POINT + m]
+    distance = max(place_error(limb, shape, POSITION, at, w), 1e-12)  # leaves the site's velocities in AXES
+    tx, ty, tz = w[RESIDUAL] / distance, w[RESIDUAL + 1] / distance, w[RESIDUAL + 2] / distance
+    ball_rotation(shape, 1, w, at + 4, SPARE, AXES + 12)
+    x, y, z = turned(w, SPARE, w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2])
+    x, y, z = turned(w, FOREARM, x, y, z)
+    x, y, z = turned(w, ROTATION, x, y, z)
+    ball_rotation(shape, 0, w, at, SPARE, TURNS)
+    k = UPPER_TURN + shape[2, 0]
+    w[TURNS + 9], w[TURNS + 10], w[TURNS + 11] = turned(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
+    for m in range(4):
+        o, v = TURNS + 3 * m, AXES + 3 * m
+        p, q, r = w[o], w[o + 1], w[o + 2]
+        ahead = w[v] * tx + w[v + 1] * ty + w[v + 2] * tz
+        w[v] = q * z - r * y + (w[v] - ahead * tx) / distance
+        w[v + 1] = r * x - p * z + (w[v + 1] - ahead * ty) / distance
+        w[v + 2] = p * y - q * x + (w[v + 2] - ahead * tz) / distance
+    w[RESIDUAL], w[RESIDUAL + 1], w[RESIDUAL + 2] = tx - x, ty - y, tz - z
+    a, b, c = ty * z - tz * y, tz * x - tx * z, tx * y - ty * x
+    return math.atan2(math.sqrt(a * a + b * b + c * c), tx * x + ty * y + tz * z)
+
+
+@kernel
+def turn_towards(limb, shape, w):
+    """Move the first four numbers at START, inside LIMITS, until the axis points nearest; return the angle left."""
+    error = aim_error(limb, shape, START, w)
+    damping = 1e-3
+    for _ in range(100):
+        if error < 1e-15 or damping > 1e10 or damped_step(4, w, START, damping) < 1e-13:
+            break
+        copy_numbers(w, START, TRIAL)
+        for m in range(4):
+            w[TRIAL + m] = min(max(w[START + m] + w[STEP + m], w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
+        after = aim_error(limb, shape, TRIAL, w)
+        if after < error:
+            error, damping = after, max(0.15 * damping, 1e-14)
+            copy_numbers(w, TRIAL, START)
+        else:
+            damping *= 6.0
+            aim_error(limb, shape, START, w)
+    return error
+
+
+@kernel
+def nearest_aim(limb, shape, held, bend, limited, report, w):
+    """Bring the aim as near as the limits allow, from several starts; leave the numbers in BEST (seed 003, table 3)."""
+    best = math.inf
+    for start in range(STARTS):
+        for m in range(4):
+            low, high = -math.inf, math.inf
+            if limited:
+                low, high = limb[BOX + 2 * m], limb[BOX + 2 * m + 1]
+            if m == 3 and not math.isnan(bend):
+                low, high = bend, bend
+            w[LIMITS + 2 * m], w[LIMITS + 2 * m + 1] = low, high
+            rest = limb[REST + m]
+            low, high = max(low, rest - math.pi), min(high, rest + math.pi)
+            base = 2 if m == 0 else (3 if m == 1 else 2 * m + 1)  # 2, 3, 5, 7
+            value = rest if start == 0 else low + halton(start, base) * (high - low)
+            w[START + m] = min(max(value, w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
+        for m in range(3):
+            w[START + 4 + m] = held[m]
+        error = turn_towards(limb, shape, w)
+        if error < best - 1e-12:
+            best = error
+            copy_numbers(w, START, KEEP)
+    copy_numbers(w, KEEP, BEST)
+    report[SWIVEL], report[BRANCH] = math.nan, 0.0
+
+
+@entry
+def aim_batch(limb, shape, roots, reference, points, axis, helds, bends, limited, swivels, w, out, reports, status):
+    """Aim the site's axis (3,) at points (t, 3) of the world: out (t, 7), reports, status (t,).
+
+    roots, helds, raw bends and swivels have a row for each goal, or one for all; NaN where nothing is wished.
+    """
+    for t in range(points.shape[0]):
+        root, held, report = roots[t % roots.shape[0]], helds[t % helds.shape[0]], reports[t]
+        bend, wanted = bends[t % bends.shape[0]], swivels[t % swivels.shape[0]]
+        open_sight(limb, root, points[t], axis, w)
+        if not math.isnan(bend):
+            found = try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, w)
+        elif limited:
+            found = search_bend(limb, shape, root, reference, held, wanted, report, w)
+        else:
+            found = free_bend(limb, shape, root, reference, held, wanted, report, w)
+        if found != REACHED:
+            nearest_aim(limb, shape, held, bend, limited, report, w)
+        slack = NO_LIMIT
+        for m in range(7):
+            if limited:
+                w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
+            slack = min(slack, slack_in(w[BEST + m], limb[BOX + 2 * m], limb[BOX + 2 * m + 1]))
+            out[t, m] = limb[SIGN + m] * w[BEST + m]
+        error = aim_error(limb, shape, BEST, w)
+        report[SLACK], report[PLACE_ERROR], report[TURN_ERROR] = slack, 0.0, error
+        missed = NO_SWIVEL if found >= BLOCKED or found == REACHED else found
+        status[t] = REACHED if error <= EXACT else missed
+
+
+# --- Aiming ---
 
 
 def aim(

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 
-from posable.kernels.compiler import kernel
-
-from .anatomy import BACK, BOX, LOWER_TURN, TOOL, TOOL_TURN, UPPER, UPPER_TURN
-from .balls import NEVER, into_limits, slack_in
+from posable.engine.jit import kernel
+from posable.limb.ball_ik import NEVER, into_limits, slack_in
+from posable.limb.srs_chain import BACK, BOX, LOWER_TURN, TOOL, TOOL_TURN, UPPER, UPPER_TURN
 
 REACHED, TOO_FAR, TOO_NEAR, NO_SWIVEL, BLOCKED = 0, 1, 2, 3, 4  # the outcomes of a solve
 POSE, POSITION = 0, 1  # the tasks

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from posable.errors import GoalError
-
-from .aim import aim
-from .core import LimbCore
-from .objective import solve_with_objective
-from .partial import solve_partial
-from .solution import LimbSolution
+from posable.limb.aim import aim
+from posable.limb.base import LimbCore
+from posable.limb.objective import solve_with_objective
+from posable.limb.partial import solve_partial
+from posable.limb.solution import LimbSolution
 
 
 class Limb(LimbCore):

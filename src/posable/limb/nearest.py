@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 
-from posable.kernels.compiler import kernel
-
-from .anatomy import BOX, LOWER, TOOL, UPPER, UPPER_TURN
-from .balls import ball_rotation, put_vector
-from .circle import (
+from posable.engine.jit import kernel
+from posable.limb.ball_ik import ball_rotation, put_vector
+from posable.limb.circle import (  # fmt: skip
     AXES,
     FOREARM,
     GOAL,
@@ -31,7 +29,8 @@ from .circle import (
     carry_forearm,
     length_at,
     spun,
-)  # fmt: skip
+)
+from posable.limb.srs_chain import BOX, LOWER, TOOL, UPPER, UPPER_TURN
 
 STEPS = 120
 

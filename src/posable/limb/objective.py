@@ -14,11 +14,10 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from posable.errors import GoalError, SolverError
-from posable.kinematics import forward
-
-from .balls import ball_rotation
-from .core import LimbCore
-from .solution import LimbSolution
+from posable.limb.ball_ik import ball_rotation
+from posable.limb.base import LimbCore
+from posable.limb.solution import LimbSolution
+from posable.model.kinematics import forward
 
 SAMPLES = 24  # in a range, at least; one every 0.1 rad in a wide one
 

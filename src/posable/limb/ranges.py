@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 
-from posable.kernels.compiler import kernel
-
-from .anatomy import (
+from posable.engine.jit import kernel
+from posable.limb.ball_ik import NEVER, NO_LIMIT, ball_holds, fit_ball
+from posable.limb.circle import BREAKS, CUTS, GIVE, INSIDE, RANGES, ROTATION, SPANS, SPARE, SPIN, TAGS, TRIAL, spun
+from posable.limb.srs_chain import (  # fmt: skip
     ARC,
     BALL,
     BOX,
@@ -36,9 +37,7 @@ from .anatomy import (
     I,
     J,
     K,
-)  # fmt: skip
-from .balls import NEVER, NO_LIMIT, ball_holds, fit_ball
-from .circle import BREAKS, CUTS, GIVE, INSIDE, RANGES, ROTATION, SPANS, SPARE, SPIN, TAGS, TRIAL, spun
+)
 
 FINEST = 5e-4  # [rad]: steps of the search
 SINGULAR_FINEST = 2e-5  # where a rotation vector or a swing is nearly half a turn

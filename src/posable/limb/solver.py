@@ -12,17 +12,45 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from posable.engine.assemble import energy_at
+from posable.engine.bounds import CONVERGED, TRACE_WIDTH
+from posable.engine.forward import workspace
+from posable.engine.jit import entry
+from posable.engine.layout import ALONG, AT, AXES, MEASURE, ON, OTHER, PARENT, POINT, ROBUST, SPRING, Springs
+from posable.engine.springs import ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import SkeletonError, SolverError
-from posable.kernels.fields import ALONG, AT, AXES, MEASURE, ON, OTHER, PARENT, POINT, ROBUST, SPRING
-from posable.kernels.springs import ORIENTATION_SPRING, POINT_SPRING
-from posable.kernels.stepping import CONVERGED, TRACE_WIDTH
+from posable.limb.base import LimbCore
+from posable.limb.solution import LimbSolution
+from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.skeleton import Skeleton
-from posable.solvers.solver import SOLVERS, Outcome, Request, Solver, named_trace, register
+from posable.solvers.base import SOLVERS, Outcome, Request, Solver, named_trace, register
 
-from .core import LimbCore
-from .judging import errors_batch
-from .solution import LimbSolution
+# --- What the goals of a problem say of many poses ---
+
+
+@entry
+def judge_batch(figure, kind, data, pull, home, poses, work, d, errors):
+    """Write the errors (t, g) of every spring at poses (t, n); data (t, g, WIDTH), or (1, g, WIDTH) for all."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    for t in range(poses.shape[0]):
+        springs = Springs(kind, data[t % data.shape[0]], pull, home)
+        energy_at(figure, springs, poses[t], ws)
+        for k in range(g):
+            errors[t, k] = ws.error[k]
+
+
+def errors_batch(problem: Problem, poses: np.ndarray) -> np.ndarray:
+    """Return the errors (t, g) [m, rad] of every spring at poses (t, n)."""
+    errors = np.empty((poses.shape[0], len(problem.springs)))
+    judge_batch(
+        problem.skeleton.figure, problem.kind, problem.data, problem.pull, problem.home,
+        np.ascontiguousarray(poses), np.empty(problem.work_size), problem.depth, errors,
+    )  # fmt: skip
+    return errors
+
+
+# --- The solver "limb" ---
 
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 Task = tuple[LimbCore, int, int | None]  # a limb, the spring of its place, and that of its orientation

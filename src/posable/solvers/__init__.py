@@ -2,23 +2,23 @@
 
 from typing import Any
 
-from posable.solvers.solver import SOLVERS, Solver
+from posable.solvers.base import SOLVERS, Solver
 
 __all__ = ["SOLVERS", "Solver", "get", "names"]
 
 SOLVERS.lazy("newton", "posable.solvers.newton:Newton")
 SOLVERS.lazy("levenberg-marquardt", "posable.solvers.levenberg_marquardt:LevenbergMarquardt")
 SOLVERS.lazy("trust-region", "posable.solvers.trust_region:TrustRegion")
-SOLVERS.lazy("bfgs", "posable.solvers.bfgs:Bfgs")
-SOLVERS.lazy("lbfgs", "posable.solvers.lbfgs:Lbfgs")
-SOLVERS.lazy("projected-gradient", "posable.solvers.projected_gradient:ProjectedGradient")
-SOLVERS.lazy("projected-cg", "posable.solvers.projected_cg:ProjectedCg")
-SOLVERS.lazy("transpose", "posable.solvers.transpose:Transpose")
-SOLVERS.lazy("pseudoinverse", "posable.solvers.pseudoinverse:Pseudoinverse")
-SOLVERS.lazy("dls", "posable.solvers.dls:Dls")
-SOLVERS.lazy("sdls", "posable.solvers.sdls:Sdls")
-SOLVERS.lazy("svd", "posable.solvers.svd:Svd")
-SOLVERS.lazy("qr", "posable.solvers.qr:Qr")
+SOLVERS.lazy("bfgs", "posable.solvers.quasi_newton:Bfgs")
+SOLVERS.lazy("lbfgs", "posable.solvers.quasi_newton:Lbfgs")
+SOLVERS.lazy("projected-gradient", "posable.solvers.gradient:ProjectedGradient")
+SOLVERS.lazy("projected-cg", "posable.solvers.gradient:ProjectedCg")
+SOLVERS.lazy("transpose", "posable.solvers.least_squares:Transpose")
+SOLVERS.lazy("pseudoinverse", "posable.solvers.least_squares:Pseudoinverse")
+SOLVERS.lazy("dls", "posable.solvers.least_squares:Dls")
+SOLVERS.lazy("sdls", "posable.solvers.least_squares:Sdls")
+SOLVERS.lazy("svd", "posable.solvers.least_squares:Svd")
+SOLVERS.lazy("qr", "posable.solvers.least_squares:Qr")
 SOLVERS.lazy("rate", "posable.solvers.rate:Rate")
 SOLVERS.lazy("ccd", "posable.solvers.ccd:Ccd")
 SOLVERS.lazy("fabrik", "posable.solvers.fabrik:Fabrik")

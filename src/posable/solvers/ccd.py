@@ -8,24 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from posable.engine.assemble import energy_at
+from posable.engine.bounds import recentre_all
+from posable.engine.jit import kernel
+from posable.engine.joints import SLIDE, TURN
+from posable.engine.layout import DEPTH, KIND
 from posable.errors import SolverError
-from posable.kernels.compiler import kernel
-from posable.kernels.fields import DEPTH, KIND
-from posable.kernels.gather import energy_at
-from posable.kernels.joints import SLIDE, TURN
-from posable.kernels.stepping import recentre_all
 from posable.problem import Problem
-from posable.solvers.descent import differentiate, write_trace
-from posable.solvers.looping import (
-    ENERGY,
-    EVALUATIONS,
-    OPTIONS,
-    STATE_WIDTH,
-    STATIONARY_GAIN,
-    batch_of,
-    common_limits,
-)
-from posable.solvers.solver import CompiledSolver, Request, register
+from posable.solvers.base import CompiledSolver, Request, register
+from posable.solvers.line_search import differentiate, write_trace
+from posable.solvers.loop import ENERGY, EVALUATIONS, OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_limits
 
 RANKED, MAX_TURN, REST = range(OPTIONS, OPTIONS + 3)  # columns of the limits
 HALVINGS = 6

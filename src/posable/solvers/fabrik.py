@@ -8,27 +8,20 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from posable.engine.assemble import energy_at
+from posable.engine.bounds import recentre_all
+from posable.engine.forward import forward
+from posable.engine.jit import kernel
+from posable.engine.joints import SLIDE
+from posable.engine.layout import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
+from posable.engine.springs import POINT_SPRING
+from posable.engine.wrenches import rotated
 from posable.errors import SolverError
-from posable.kernels.compiler import kernel
-from posable.kernels.fields import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
-from posable.kernels.gather import energy_at
-from posable.kernels.joints import SLIDE
-from posable.kernels.kinematics import forward
-from posable.kernels.springs import POINT_SPRING
-from posable.kernels.stepping import recentre_all
-from posable.kernels.wrenches import rotated
 from posable.problem import Problem
+from posable.solvers.base import CompiledSolver, Request, register
 from posable.solvers.ccd import best_turn
-from posable.solvers.descent import write_trace
-from posable.solvers.looping import (
-    ENERGY,
-    EVALUATIONS,
-    OPTIONS,
-    STATE_WIDTH,
-    batch_of,
-    common_limits,
-)
-from posable.solvers.solver import CompiledSolver, Request, register
+from posable.solvers.line_search import write_trace
+from posable.solvers.loop import ENERGY, EVALUATIONS, OPTIONS, STATE_WIDTH, batch_of, common_limits
 
 FITS, GUIDES, ROWS = OPTIONS, OPTIONS + 1, OPTIONS + 2  # columns of the limits; then `GUIDES` rows of four
 OWNER, BODY, SPRING_OF, SHARE = (

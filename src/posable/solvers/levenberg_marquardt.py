@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from posable.engine.assemble import energy_at
+from posable.engine.bounds import armijo
+from posable.engine.jit import kernel
+from posable.engine.layout import DEPTH
+from posable.engine.ltl import damped_copy, factorise, multiply, substitute
 from posable.errors import SolverError
-from posable.kernels.compiler import kernel
-from posable.kernels.factor import damped_copy, factorise, multiply, substitute
-from posable.kernels.fields import DEPTH
-from posable.kernels.gather import energy_at
-from posable.kernels.stepping import armijo
-from posable.solvers.descent import (
+from posable.solvers.base import register
+from posable.solvers.line_search import (
     ALPHA,
     LARGEST_STEP,
     OWN_OPTIONS,
@@ -24,15 +25,7 @@ from posable.solvers.descent import (
     write_trace,
 )
 from posable.solvers.linear import shortening
-from posable.solvers.looping import (
-    DAMPING,
-    ENERGY,
-    EVALUATIONS,
-    STATIONARY_GAIN,
-    batch_of,
-    started_elsewhere,
-)
-from posable.solvers.solver import register
+from posable.solvers.loop import DAMPING, ENERGY, EVALUATIONS, STATIONARY_GAIN, batch_of, started_elsewhere
 
 GROWTH = OWN_STATE  # how fast the damping grows at the next refusal
 

@@ -13,17 +13,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from posable.engine.assemble import energy_at
+from posable.engine.bounds import recentre_all, record
+from posable.engine.jit import kernel, with_names
+from posable.engine.layout import AT, AXES, ON, OTHER, ROBUST, SPRING, Springs
+from posable.engine.reference import vector_columns
+from posable.engine.residuals import combine, point_rows, residual_rows, rows_of, stack_residuals
+from posable.engine.springs import ANGLE_SPRINGS, POINT_SPRING
 from posable.errors import SolverError
-from posable.kernels.compiler import kernel, with_names
-from posable.kernels.direct import vector_columns
-from posable.kernels.fields import AT, AXES, ON, OTHER, ROBUST, SPRING, Springs
-from posable.kernels.gather import energy_at
-from posable.kernels.residuals import residual_rows, rows_of, stack_residuals
-from posable.kernels.rows import combine, point_rows
-from posable.kernels.springs import ANGLE_SPRINGS, POINT_SPRING
-from posable.kernels.stepping import recentre_all, record
 from posable.problem import Problem
-from posable.solvers.looping import (
+from posable.solvers.base import CompiledSolver, Request
+from posable.solvers.loop import (
     DAMPING,
     ENERGY,
     EVALUATIONS,
@@ -34,7 +34,6 @@ from posable.solvers.looping import (
     batch_of,
     common_limits,
 )
-from posable.solvers.solver import CompiledSolver, Request
 
 # Columns of the limits, after those of looping.py; then OWN_OPTIONS numbers of the method, then vectors (see `linear`)
 (

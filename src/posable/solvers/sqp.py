@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from posable.engine.bounds import CONVERGED, EXHAUSTED, STATIONARY
 from posable.errors import SolverError
-from posable.kernels.stepping import CONVERGED, EXHAUSTED, STATIONARY
 from posable.problem import Problem
-from posable.solvers.driven import Evaluator, drive
-from posable.solvers.solver import Outcome, Request, Solver, register
+from posable.solvers.base import Outcome, Request, Solver, register
+from posable.solvers.scipy_driver import Evaluator, drive
 
 
 class _Stop(Exception):

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from posable.engine.assemble import energy_at
+from posable.engine.jit import kernel
+from posable.engine.layout import DEPTH, UP
+from posable.engine.linalg import cholesky, cholesky_solve, eigen_symmetric
 from posable.errors import SolverError
-from posable.kernels.compiler import kernel
-from posable.kernels.gather import energy_at
 from posable.problem import Problem
-from posable.solvers.descent import accept, differentiate, write_trace
-from posable.solvers.looping import (
+from posable.solvers.base import CompiledSolver, Request, register
+from posable.solvers.line_search import accept, differentiate, write_trace
+from posable.solvers.loop import (
     ENERGY,
     EVALUATIONS,
     OPTIONS,
@@ -27,18 +30,284 @@ from posable.solvers.looping import (
     common_limits,
     started_elsewhere,
 )
-from posable.solvers.solver import CompiledSolver, Request, register
-from posable.solvers.trust_model import (
-    VECTORS,
-    band_preconditioner,
-    bounded,
-    build_model,
-    carve,
-    choose_step,
-    conjugate_gradients,
-    move_inside,
-    nearest_definite,
-)
+
+# --- The trust region's quadratic model in scaled variables ---
+
+INTERIOR = 1e-10  # of the range: how far inside the box a pose is put
+STEP_BACK = 0.995  # of the way to a bound: iterates stay strictly inside
+
+
+class Model(NamedTuple):
+    """The quadratic model in the scaled variables, in scratch memory."""
+
+    matrix: np.ndarray  # (n, n): D H D + diag(g) Jv
+    factor: np.ndarray  # (n, n): of the banded preconditioner; eigenvectors
+    fixed: np.ndarray  # (n,)
+    scale: np.ndarray  # (n,): D, the root of the distance to the bound that the gradient points to
+    slope: np.ndarray  # (n,): D g
+    step: np.ndarray  # (n,): scaled
+    residual: np.ndarray  # (n,) of the conjugate gradients
+    aided: np.ndarray  # (n,): preconditioned residual
+    direction: np.ndarray  # (n,)
+    product: np.ndarray  # (n,)
+    chosen: np.ndarray  # (n,): the step taken, scaled
+
+
+VECTORS = 9
+
+
+@kernel
+def carve(work, lower, upper, limits, n, b, g):
+    """Carve a `Model` from the end of the scratch memory; return it and the box."""
+    i = work.shape[0] - (2 * n + VECTORS) * n
+    m = work[i:].reshape(2 * n + VECTORS, n)
+    model = Model(
+        m[:n], m[n : 2 * n], m[2 * n], m[2 * n + 1], m[2 * n + 2], m[2 * n + 3], m[2 * n + 4], m[2 * n + 5],
+        m[2 * n + 6], m[2 * n + 7], m[2 * n + 8],
+    )  # fmt: skip
+    return model, lower, upper
+
+
+@kernel
+def move_inside(lower, upper, theta):
+    """Put a pose strictly inside the box, where the box has an inside."""
+    for i in range(theta.shape[0]):
+        if lower[i] < upper[i]:
+            gap = INTERIOR * min(1.0, upper[i] - lower[i])
+            theta[i] = min(max(theta[i], lower[i] + gap), upper[i] - gap)
+
+
+@kernel
+def build_model(order, lower, upper, theta, ws, model):
+    """Write the scaling and the model of Coleman and Li from ws.gradient and ws.hessian; return the largest |D g|."""
+    n = theta.shape[0]
+    largest = 0.0
+    for i in range(n):
+        g = ws.gradient[i]
+        distance, bent = 1.0, 0.0
+        if g < 0.0 and upper[i] < math.inf:
+            distance, bent = upper[i] - theta[i], -g
+        elif g >= 0.0 and lower[i] > -math.inf:
+            distance, bent = theta[i] - lower[i], g
+        held = not lower[i] < upper[i]
+        model.fixed[i] = 1.0 if held else 0.0
+        model.scale[i] = 0.0 if held else math.sqrt(max(distance, 0.0))
+        model.slope[i] = model.scale[i] * g
+        largest = max(largest, abs(model.slope[i]))
+        for j in range(n):
+            model.matrix[i, j] = 0.0
+        model.residual[i] = 1.0 if held else bent
+    for i in range(n):
+        j = i
+        while j >= 0:
+            value = model.scale[i] * model.scale[j] * ws.hessian[i, order.rows[j, DEPTH]]
+            model.matrix[i, j] = value
+            model.matrix[j, i] = value
+            j = order.rows[j, UP]
+    for i in range(n):
+        model.matrix[i, i] += model.residual[i]
+    return largest
+
+
+@kernel
+def nearest_definite(model):
+    """Replace the model's matrix, where it is indefinite, by the nearest positive semidefinite one (Higham 1988)."""
+    n = model.slope.shape[0]
+    for i in range(n):
+        for j in range(n):
+            model.factor[i, j] = model.matrix[i, j]
+    if cholesky(model.factor, n, 0.0):
+        return
+    eigen_symmetric(model.matrix, n, model.factor)
+    top = 0.0
+    for i in range(n):
+        model.residual[i] = model.matrix[i, i]
+        top = max(top, abs(model.matrix[i, i]))
+    for i in range(n):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(n):
+                total += model.factor[i, k] * max(model.residual[k], 1e-10 * top) * model.factor[j, k]
+            model.matrix[i, j] = total
+            model.matrix[j, i] = total
+
+
+@kernel
+def band_preconditioner(model, bandwidth):
+    """Factor the part of the matrix within `bandwidth` of the diagonal; damp it until that is positive definite."""
+    n = model.slope.shape[0]
+    top = 0.0
+    for i in range(n):
+        top = max(top, abs(model.matrix[i, i]))
+    top = max(top, 1e-300)
+    shift = 0.0
+    for _ in range(40):
+        for i in range(n):
+            for j in range(i + 1):
+                model.factor[i, j] = model.matrix[i, j] if i - j <= bandwidth else 0.0
+            model.factor[i, i] += shift
+        if cholesky(model.factor, n, 1e-14 * top):
+            return
+        shift = max(2.0 * shift, 1e-3 * top)
+
+
+@kernel
+def times(matrix, x, out):
+    """Write the product of a matrix (n, n) and a vector."""
+    for i in range(x.shape[0]):
+        total = 0.0
+        for j in range(x.shape[0]):
+            total += matrix[i, j] * x[j]
+        out[i] = total
+
+
+@kernel
+def to_boundary(step, direction, radius):
+    """Return the positive length along the direction at which the step leaves the trust region."""
+    a, b, c = 0.0, 0.0, -radius * radius
+    for i in range(step.shape[0]):
+        a += direction[i] * direction[i]
+        b += step[i] * direction[i]
+        c += step[i] * step[i]
+    if not a > 0.0:
+        return 0.0
+    return (-b + math.sqrt(max(0.0, b * b - a * c))) / a
+
+
+@kernel
+def conjugate_gradients(model, radius, tolerance, most):
+    """Minimise the model within the radius by preconditioned conjugate gradients, stopped at negative curvature."""
+    n = model.slope.shape[0]
+    first, rz = 0.0, 0.0
+    for i in range(n):
+        model.step[i] = 0.0
+        model.residual[i] = -model.slope[i]
+        model.aided[i] = model.residual[i]
+        first += model.slope[i] * model.slope[i]
+    cholesky_solve(model.factor, n, model.aided)
+    for i in range(n):
+        model.direction[i] = model.aided[i]
+        rz += model.residual[i] * model.aided[i]
+    for _ in range(int(most)):
+        times(model.matrix, model.direction, model.product)
+        bend = 0.0
+        for i in range(n):
+            bend += model.direction[i] * model.product[i]
+        reach = to_boundary(model.step, model.direction, radius)
+        if not bend > 0.0 or rz / bend >= reach:
+            for i in range(n):
+                model.step[i] += reach * model.direction[i]
+            return
+        length = rz / bend
+        square, following = 0.0, 0.0
+        for i in range(n):
+            model.step[i] += length * model.direction[i]
+            model.residual[i] -= length * model.product[i]
+            model.aided[i] = model.residual[i]
+            square += model.residual[i] * model.residual[i]
+        if not square > tolerance * tolerance * first:
+            return
+        cholesky_solve(model.factor, n, model.aided)
+        for i in range(n):
+            following += model.residual[i] * model.aided[i]
+        for i in range(n):
+            model.direction[i] = model.aided[i] + following / rz * model.direction[i]
+        rz = following
+
+
+@kernel
+def to_bound(lower, upper, theta, scale, origin, direction):
+    """Return how far along a scaled direction, from the scaled offset `origin`, the first bound is, and whose it is."""
+    best, who = math.inf, -1
+    for i in range(theta.shape[0]):
+        d = scale[i] * direction[i]
+        x = theta[i] + scale[i] * origin[i]
+        if d > 0.0 and upper[i] < math.inf:
+            length = (upper[i] - x) / d
+        elif d < 0.0 and lower[i] > -math.inf:
+            length = (lower[i] - x) / d
+        else:
+            continue
+        if length < best:
+            best, who = max(length, 0.0), i
+    return best, who
+
+
+@kernel
+def line_minimum(model, origin, direction, most):
+    """Return (t, model value) of the best point origin + t direction with 0 <= t <= most; model.product is lost."""
+    n = model.slope.shape[0]
+    times(model.matrix, direction, model.product)
+    a, b = 0.0, 0.0
+    for i in range(n):
+        a += direction[i] * model.product[i]
+        b += direction[i] * model.slope[i] + origin[i] * model.product[i]
+    times(model.matrix, origin, model.product)
+    c = 0.0
+    for i in range(n):
+        c += origin[i] * (model.slope[i] + 0.5 * model.product[i])
+    t = -b / a if a > 0.0 else most
+    if a <= 0.0 and b >= 0.0 and 0.5 * a * most + b >= 0.0:
+        t = 0.0
+    t = min(max(t, 0.0), most)
+    return t, c + t * (b + 0.5 * a * t)
+
+
+@kernel
+def choose_step(lower, upper, theta, model, radius):
+    """Write into model.chosen the best of three: the step cut at the first bound, reflected there, or the gradient's.
+
+    Returns the model's value there, negative where it goes down.
+    """
+    n = theta.shape[0]
+    zero, ray = model.residual, model.direction
+    for i in range(n):
+        zero[i] = 0.0
+    reach, who = to_bound(lower, upper, theta, model.scale, zero, model.step)
+    if reach >= 1.0:
+        length, value = line_minimum(model, zero, model.step, 1.0 if reach > 1.0 / STEP_BACK else STEP_BACK * reach)
+        for i in range(n):
+            model.chosen[i] = length * model.step[i]
+        return value
+    length, value = line_minimum(model, zero, model.step, STEP_BACK * reach)
+    for i in range(n):
+        model.chosen[i] = length * model.step[i]
+    for i in range(n):  # reflect at the bound that was met
+        zero[i] = reach * model.step[i]
+        ray[i] = -model.step[i] if i == who else model.step[i]
+    most = min(STEP_BACK * to_bound(lower, upper, theta, model.scale, zero, ray)[0], to_boundary(zero, ray, radius))
+    if most > 0.0:
+        length, other = line_minimum(model, zero, ray, most)
+        inside = length > (1.0 - STEP_BACK) * reach  # off the bound that it was reflected at
+        if inside and other < value:
+            value = other
+            for i in range(n):
+                model.chosen[i] = zero[i] + length * ray[i]
+    square = 0.0
+    for i in range(n):
+        zero[i] = 0.0
+        ray[i] = -model.slope[i]
+        square += ray[i] * ray[i]
+    most = min(
+        STEP_BACK * to_bound(lower, upper, theta, model.scale, zero, ray)[0], radius / math.sqrt(max(square, 1e-300))
+    )
+    length, other = line_minimum(model, zero, ray, most)
+    if other < value:
+        value = other
+        for i in range(n):
+            model.chosen[i] = length * ray[i]
+    return value
+
+
+@kernel
+def bounded(lower, upper, gradient, i):
+    """Return 1 where the gradient of dof i points to a bound that exists."""
+    held = not lower[i] < upper[i]
+    points = (gradient < 0.0 and upper[i] < math.inf) or (gradient >= 0.0 and lower[i] > -math.inf)
+    return 1.0 if points and not held else 0.0
+
+
+# --- Trust-region Newton with the exact Hessian inside the box ---
 
 RADIUS = OWN  # column of the state: the trust region's, in the scaled variables
 FIRST_RADIUS, PCG_TOLERANCE, PCG_MOST, BANDWIDTH, NEAREST = range(OPTIONS, OPTIONS + 5)  # columns of the limits

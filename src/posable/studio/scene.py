@@ -8,16 +8,14 @@ import numpy as np
 import viser
 
 import posable as ps
-
-from .annotations import levels_of
-from .body import has_body
-from .drawing import Drawn, draw, extent
-from .glow import Glow
-from .grips import Grips
-from .mover import Mover
-from .notes import Notes
-from .session import Session, View
-from .shapes import disc
+from posable.studio.body import has_body
+from posable.studio.figure_nodes import Drawn, draw, extent
+from posable.studio.handle_nodes import Grips
+from posable.studio.limit_highlight import Glow
+from posable.studio.meshes import disc
+from posable.studio.overlays import Notes, levels_of
+from posable.studio.scene_sync import Mover
+from posable.studio.session import Session, View
 
 GHOST, PAST, FUTURE = (90, 140, 255), (244, 162, 97), (42, 157, 143)
 GROUND, LINES = (222, 227, 234), (196, 204, 216)

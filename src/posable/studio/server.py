@@ -10,16 +10,16 @@ from typing import Any
 
 import viser
 
-from .panels.files import files
-from .panels.joints import joints
-from .panels.limb import limb
-from .panels.pose import pose
-from .panels.solver import solver
-from .panels.status import status
-from .panels.strength import strength
-from .panels.time import time as player
-from .scene import Stage
-from .session import Session, View
+from posable.studio.panels.files import files
+from posable.studio.panels.joints import joints
+from posable.studio.panels.limb import limb
+from posable.studio.panels.pose import pose
+from posable.studio.panels.solver import solver
+from posable.studio.panels.status import status
+from posable.studio.panels.strength import strength
+from posable.studio.panels.time import time as player
+from posable.studio.scene import Stage
+from posable.studio.session import Session, View
 
 PANELS = {  # a new panel is a file in panels/ and a line here
     "Pose": (pose,),

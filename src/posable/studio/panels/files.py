@@ -7,10 +7,9 @@ import io
 import viser
 
 import posable as ps
-
-from ..files import EXPORTS, LARGEST
-from ..session import Session, View
-from .widgets import Refresh, write
+from posable.studio.files import EXPORTS, LARGEST
+from posable.studio.panels.widgets import Refresh, write
+from posable.studio.session import Session, View
 
 
 def files(gui: viser.GuiApi, session: Session) -> Refresh:

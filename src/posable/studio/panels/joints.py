@@ -8,10 +8,9 @@ import numpy as np
 import viser
 
 import posable as ps
-
-from ..session import Session, View
-from ..words import slides
-from .widgets import Refresh, by_person, put
+from posable.studio.messages import slides
+from posable.studio.panels.widgets import Refresh, by_person, put
+from posable.studio.session import Session, View
 
 WIDEST = 180.0  # [deg] of an angle without limits
 MOST = 160  # sliders; a larger figure is posed by its handles

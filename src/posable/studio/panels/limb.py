@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import viser
 
-from ..session import Session, View
-from .widgets import Refresh, by_person, put, write
+from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.session import Session, View
 
 NONE = "(none)"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import viser
 
-from ..handles import HOLDS, MODES
-from ..session import Session, View
-from .widgets import Refresh, by_person, put, write
+from posable.studio.handles import HOLDS, MODES
+from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.session import Session, View
 
 NOTHING: str = "(nothing)"
 

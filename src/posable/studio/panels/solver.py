@@ -6,9 +6,8 @@ import numpy as np
 import viser
 
 import posable as ps
-
-from ..session import Session, View
-from .widgets import Refresh, by_person, put, write
+from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.session import Session, View
 
 NONE = "(none)"
 HOMES = {"relaxed": "relaxed", "as it was": "drag", "at rest": "rest"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import viser
 
-from ..session import Session, View
-from ..words import in_the_way, standing
-from .widgets import Refresh, write
+from posable.studio.messages import in_the_way, standing
+from posable.studio.panels.widgets import Refresh, write
+from posable.studio.session import Session, View
 
 WELCOME = (
     "**Drag a handle.** The whole figure follows; feet are pinned, the rest is held gently.\n\n"

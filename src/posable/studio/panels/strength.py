@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import viser
 
-from ..session import Session, View
-from .widgets import Refresh, by_person, put, write
+from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.session import Session, View
 
 LISTED = 8  # joints that the text names
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import viser
 
-from ..session import Session, View
-from .widgets import Refresh, by_person, put, write
+from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.session import Session, View
 
 
 def time(gui: viser.GuiApi, session: Session) -> Refresh:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..session import View
+from posable.studio.session import View
 
 Refresh = Callable[[View], None]
 

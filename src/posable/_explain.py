@@ -1,0 +1,196 @@
+"""Why a pose is as it is: the freedom that the goals leave, how near it is to a singularity, and what holds it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from posable.engine.layout import MEASURE, SPRING
+from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
+from posable.errors import GoalError
+from posable.goals.base import Goal
+from posable.limb.solver import explain_limbs
+from posable.model.kinematics import one_pose
+from posable.model.skeleton import Skeleton
+from posable.problem import Problem
+from posable.solvers.result import AT_BOUND, Block, blocking_limits
+
+RANK_TOLERANCE = 1e-6  # of the largest singular value
+NEAR = 0.05  # of a range: how near a limit counts as near
+ROWS = {ORIENTATION_SPRING: 3, DIRECTION_SPRING: 2, AIM_SPRING: 2}  # what other springs than points prescribe
+SINGULAR = 1e-2  # of the largest singular value: below it a direction is nearly lost
+
+
+@dataclass(frozen=True)
+class NearLimit:
+    """A degree of freedom at a limit or near one: distance [rad, m] to it, `active` where it is on it."""
+
+    dof: str
+    side: str
+    distance: float
+    active: bool
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the goals make of a figure at a pose.
+
+    rows: how many numbers the goals prescribe. rank: how many of them the free joints can change. freedom: how many
+    independent motions of the free joints leave the goals as they are; `redundant` (freedom, n) is a basis of them.
+    singular_values: of the stacked weighted Jacobian, largest first. manipulability: the product of the first `rows`
+    of them (Yoshikawa), zero where the goals cannot all be moved. weakest: the singular direction nearest to being
+    lost, by degree of freedom. near: limits near and active. blocking: limits in the way of a goal that is missed.
+    errors: of each goal [m, rad]. limbs: where asked for, the swivel ranges of every limb that a goal holds.
+    """
+
+    skeleton: str
+    size: int
+    held: int
+    rows: int
+    rank: int
+    freedom: int
+    singular_values: np.ndarray
+    manipulability: float
+    redundant: np.ndarray
+    weakest: dict[str, float]
+    errors: dict[str, float]
+    reached: bool
+    near: list[NearLimit] = field(default_factory=list)
+    blocking: list[Block] = field(default_factory=list)
+    limbs: list[str] = field(default_factory=list)
+
+    @property
+    def condition(self) -> float:
+        """The largest singular value over the smallest of the rank; infinity where there is none."""
+        return float(self.singular_values[0] / self.singular_values[self.rank - 1]) if self.rank else float("inf")
+
+    @property
+    def over_constrained(self) -> bool:
+        """Whether the goals prescribe more than the free joints can serve independently."""
+        return self.rank < self.rows
+
+    @property
+    def singular(self) -> bool:
+        """Whether a direction that the goals prescribe is lost, or nearly so."""
+        values = self.singular_values
+        wanted = min(self.rows, self.size - self.held)
+        return wanted > 0 and (self.rank < wanted or bool(values[wanted - 1] < SINGULAR * values[0]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, for JSON."""
+        return {
+            "figure": self.skeleton, "degrees_of_freedom": self.size, "held_by_limits": self.held, "rows": self.rows,
+            "rank": self.rank, "freedom": self.freedom, "over_constrained": self.over_constrained,
+            "singular": self.singular, "singular_values": self.singular_values.tolist(),
+            "manipulability": self.manipulability, "weakest": self.weakest, "errors": self.errors,
+            "reached": self.reached, "near": [vars(limit) for limit in self.near],
+            "blocking": [vars(block) for block in self.blocking], "limbs": self.limbs,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        free = self.size - self.held
+        lines = [
+            f"{self.skeleton or 'figure'}: {self.size} degrees of freedom, {self.held} held by limits, {free} free.",
+            f"The goals prescribe {self.rows} numbers; the free joints can serve {self.rank} of them"
+            + (f" and have {self.freedom} motions left." if self.freedom else " and have no motion left."),
+        ]
+        if self.over_constrained:
+            lines.append("Over-constrained here: some goals can only be met at the cost of others.")
+        if self.rank:
+            smallest = self.singular_values[self.rank - 1]
+            lines.append(
+                f"Singular values {self.singular_values[0]:.3g} to {smallest:.3g}, "
+                f"manipulability {self.manipulability:.3g}."
+            )
+        if self.singular:
+            told = ", ".join(f"{name} {value:+.2f}" for name, value in list(self.weakest.items())[:4])
+            lines.append(f"Near a singularity; the weakest direction is {told}.")
+        on = [f"{limit.dof} ({limit.side})" for limit in self.near if limit.active]
+        close = [f"{limit.dof} ({limit.side}, {limit.distance:.2g} away)" for limit in self.near if not limit.active]
+        if on:
+            lines.append(f"On a limit: {', '.join(on)}.")
+        if close:
+            lines.append(f"Near a limit: {', '.join(close[:8])}{' ...' if len(close) > 8 else ''}.")
+        if self.blocking:
+            lines.append("In the way of the goals:")
+            lines += [f"  {block}" for block in self.blocking[:8]]
+        elif not self.reached:
+            lines.append("No limit is in the way of the goals that are missed.")
+        lines += self.limbs
+        return "\n".join(lines)
+
+
+def explain(
+    skeleton: Skeleton, goals: Goal | Iterable[Goal], pose: Any, *, limits: bool = True, limbs: bool = False
+) -> Explanation:
+    """Say what the goals make of a figure at a pose (n,): freedom, rank, singularity, limits, what blocks.
+
+    limits: whether joint limits hold. limbs: also the swivel ranges of the limbs, and which joint limit ends each.
+    The stacked Jacobian is not formed: its singular values and directions are those of the Gauss-Newton Hessian J'WJ.
+    """
+    problem = Problem(skeleton, goals)
+    if problem.batch_shape:
+        raise GoalError("explain", expected="targets for one pose", got=f"a batch of shape {problem.batch_shape}")
+    theta = one_pose(skeleton, pose)
+    infinite = np.full(skeleton.size, np.inf)
+    lower, upper = (skeleton.lower, skeleton.upper) if limits else (-infinite, infinite)
+    _, gradient, hessian, errors = problem.evaluate(theta, exact=False)
+    held = skeleton.frozen | (lower >= upper)
+    held = held | ((theta <= lower + AT_BOUND) & (gradient > 0.0)) | ((theta >= upper - AT_BOUND) & (gradient < 0.0))
+    free = np.flatnonzero(~held)
+    values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)]) if free.size else (np.zeros(0), np.zeros((0, 0)))
+    values, vectors = np.sqrt(np.maximum(values[::-1], 0.0)), vectors[:, ::-1]
+    rank = int((values > RANK_TOLERANCE * values[0]).sum()) if values.size and values[0] > 0.0 else 0
+    rows = prescribed_rows(problem)
+    redundant = np.zeros((free.size - rank, skeleton.size))
+    redundant[:, free] = vectors[:, rank:].T
+    weak = vectors[:, min(rows, free.size) - 1] if free.size and rows else np.zeros(free.size)
+    weakest = sorted(
+        ((skeleton.dof_names[i], float(x)) for i, x in zip(free, weak, strict=True)), key=lambda p: -abs(p[1])
+    )
+    reached = bool((errors <= problem.tolerances).all())
+    return Explanation(
+        skeleton=skeleton.name,
+        size=skeleton.size,
+        held=int(held.sum()),
+        rows=rows,
+        rank=rank,
+        freedom=free.size - rank,
+        singular_values=values,
+        manipulability=float(np.prod(values[:rows])) if 0 < rows <= rank else 0.0,
+        redundant=redundant,
+        weakest={name: value for name, value in weakest if abs(value) > 0.05},
+        errors=dict(zip(problem.error_names, errors.tolist(), strict=True)),
+        reached=reached,
+        near=near_limits(skeleton, theta, lower, upper),
+        blocking=[] if reached else blocking_limits(problem, theta, lower, upper),
+        limbs=explain_limbs(problem, theta) if limbs else [],
+    )
+
+
+def prescribed_rows(problem: Problem) -> int:
+    """Return how many numbers the goals that decide prescribe: 3 for a point, 2 for a direction, ..."""
+    rows = 0
+    for k, kind in enumerate(problem.kind[:, SPRING]):
+        if np.isfinite(problem.tolerances[k]):
+            rows += (
+                round(float(problem.data[0, k, MEASURE : MEASURE + 3].sum()))
+                if kind == POINT_SPRING
+                else ROWS.get(kind, 1)
+            )
+    return rows
+
+
+def near_limits(skeleton: Skeleton, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> list[NearLimit]:
+    """Return the degrees of freedom within 5% of their range of a limit, nearest first."""
+    out = []
+    for i, name in enumerate(skeleton.dof_names):
+        span = upper[i] - lower[i]
+        margin = NEAR * span if np.isfinite(span) else 0.05
+        for side, distance in (("lower", theta[i] - lower[i]), ("upper", upper[i] - theta[i])):
+            if span > 0.0 and distance <= margin:
+                out.append(NearLimit(name, side, float(max(distance, 0.0)), bool(distance <= AT_BOUND)))
+    return sorted(out, key=lambda limit: (limit.distance, limit.dof))

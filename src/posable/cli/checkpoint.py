@@ -1,0 +1,118 @@
+"""The outcome file beside each result. It is written last and at once, so where it is, the result is whole."""
+
+import hashlib
+import json
+import os
+import shutil
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+# --- One file's work as plain data ---
+
+OK, NOT_REACHED, FAILED, NOT_DONE = "ok", "not reached", "failed", "not done"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a verb says of one file: frames, mean error (SI; None: there is none), whether it was reached or why not."""
+
+    frames: int
+    error: float | None = None
+    why: str = ""  # nothing: reached
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One file and all that a worker needs to do it; places are absolute, so that a worker may be anywhere."""
+
+    file: str  # as it was given
+    source: Path
+    result: Path
+    report: Path
+    work: Callable[[Namespace], Told]
+    args: Namespace
+    options: Mapping[str, Any]  # what the result depends on beside the file: plain data
+    run: str  # the name of this run; unfinished folders carry it
+
+    @property
+    def outcome(self) -> Path:
+        """Where the outcome is kept: beside the result."""
+        return self.result.with_suffix(".outcome.json")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one file: status, reason, frames, mean error, seconds; and of what it is the outcome."""
+
+    file: str
+    status: str
+    why: str = ""
+    frames: int = 0
+    error: float | None = None
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    sha256: str = ""  # of the file that was read
+    options: Mapping[str, Any] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)  # {name: bytes}
+
+
+def digest(path: str | Path) -> str:
+    """Return the SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def failure(job: Job, why: str, seconds: float = 0.0) -> Outcome:
+    """Return the outcome of a file that has no result. It is not kept: the next call tries again."""
+    return Outcome(job.file, FAILED, why, seconds=seconds, options=job.options)
+
+
+# --- The outcome file beside each result ---
+
+
+def keep(job: Job, outcome: Outcome) -> None:
+    """Write the outcome of a job beside its result."""
+    write_at_once(job.outcome, json.dumps(asdict(outcome), indent=1, ensure_ascii=False) + "\n")
+
+
+def forget(job: Job) -> None:
+    """Take away what an earlier call has said of the job: from here on its result is in doubt."""
+    job.outcome.unlink(missing_ok=True)
+
+
+def finished(job: Job) -> Outcome | None:
+    """Return the outcome that an earlier call has left for the very same content and options, or None."""
+    try:
+        kept = json.loads(job.outcome.read_text(encoding="utf-8"))
+        outcome = Outcome(**kept | {"file": job.file, "notes": tuple(kept["notes"])})
+        same = (
+            outcome.options == json.loads(json.dumps(job.options))
+            and all((job.result.parent / name).stat().st_size == size for name, size in outcome.written.items())
+            and outcome.sha256 == digest(job.source)
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # none, or not ours: the file is done anew
+        return None
+    return outcome if same else None
+
+
+def write_at_once(path: Path, text: str) -> None:
+    """Write a file so that it is never seen half written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def sweep(jobs: Iterable[Job]) -> None:
+    """Take away the unfinished folders that killed workers of this run have left."""
+    for folder, run in {(job.result.parent, job.run) for job in jobs}:
+        for part in folder.glob(f".part-{run}-*"):
+            shutil.rmtree(part, ignore_errors=True)

@@ -1,0 +1,652 @@
+"""Wrenches and stiffnesses to the root: gradient and Hessian of any sum of springs, without a Jacobian.
+
+One sweep from the leaves gives each joint the sum of everything it carries; then gradient_i = S_i . g_i and
+Hessian_ij = S_j . h_i for j = i and every dof j above i, with h_i = B_i S_i plus half the Lie bracket
+(mathematics.md). It is the composite-rigid-body algorithm with springs in the place of masses: O(springs + n depth).
+"""
+
+from __future__ import annotations
+
+import math
+
+from posable.engine.forward import centre_of_mass, forward, last_dof, rest_rotation, workspace
+from posable.engine.jit import entry, kernel, small
+from posable.engine.joints import ROTVEC, SWING, joint_curvature, parameters_of
+from posable.engine.layout import (
+    ABOVE,
+    ALONG,
+    AT,
+    AXES,
+    AXES2,
+    AXIS,
+    BODY,
+    DEPTH,
+    FIRST,
+    KIND,
+    LAST,
+    LEVEL,
+    MEASURE,
+    ON,
+    OTHER,
+    PARENT,
+    POINT,
+    POINT2,
+    ROBUST,
+    SIZE,
+    SPRING,
+    VISIT,
+    WEIGHT,
+    WIDTH,
+)
+from posable.engine.springs import (
+    CENTRE_SIDE_SPRING,
+    CENTRE_SPRING,
+    COUPLING_SPRING,
+    CROSS_SPRING,
+    ORIENTATION_SPRING,
+    POINT_SPRING,
+    add_any_spring,
+    add_spring,
+    add_vector,
+    any_energy,
+    spring_energy,
+)
+from posable.engine.wrenches import add_point_force, quadratic, robust_factors, rotated
+
+# --- Springs on the centre of mass ---
+
+
+@kernel
+def has_centre(springs):
+    """Return whether some spring is on the centre of mass."""
+    for k in range(springs.kind.shape[0]):
+        if springs.kind[k, SPRING] == CENTRE_SPRING or springs.kind[k, SPRING] == CENTRE_SIDE_SPRING:
+            return True
+    return False
+
+
+@kernel
+def centre_energy(kind, row, ws, index):
+    """Return the energy of a spring on the centre of mass ws.centre, and write its error."""
+    if row[ROBUST] < 0.0:
+        ws.error[index] = 0.0
+        return 0.0
+    c, o = ws.centre, ws.origin
+    x, y, z = o[0] + c[0] - row[AT], o[1] + c[1] - row[AT + 1], o[2] + c[2] - row[AT + 2]
+    if kind == CENTRE_SPRING:
+        ws.error[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
+        return robust_factors(0.5 * quadratic(row, WEIGHT, x, y, z), row[ROBUST])[0]
+    depth = max(0.0, row[SIZE] - (x * row[ALONG] + y * row[ALONG + 1] + z * row[ALONG + 2]))
+    ws.error[index] = max(0.0, depth - row[MEASURE])
+    return robust_factors(0.5 * row[WEIGHT] * depth * depth, row[ROBUST])[0]
+
+
+@kernel
+def centre_load(springs, ws, exact, out):
+    """Write the force (3) on the centre of mass and its second derivative (xx yy zz xy xz yz) of all its springs."""
+    for k in range(9):
+        out[k] = 0.0
+    c, o = ws.centre, ws.origin
+    for k in range(springs.kind.shape[0]):
+        kind, row = springs.kind[k, SPRING], springs.data[k]
+        if (kind != CENTRE_SPRING and kind != CENTRE_SIDE_SPRING) or row[ROBUST] < 0.0:
+            continue
+        x, y, z = o[0] + c[0] - row[AT], o[1] + c[1] - row[AT + 1], o[2] + c[2] - row[AT + 2]
+        xx, yy, zz, xy, xz, yz = (
+            row[WEIGHT],
+            row[WEIGHT + 1],
+            row[WEIGHT + 2],
+            row[WEIGHT + 3],
+            row[WEIGHT + 4],
+            row[WEIGHT + 5],
+        )
+        if kind == CENTRE_SIDE_SPRING:
+            nx, ny, nz = row[ALONG], row[ALONG + 1], row[ALONG + 2]
+            depth = row[SIZE] - (x * nx + y * ny + z * nz)
+            if depth <= 0.0:
+                continue
+            w = row[WEIGHT]
+            xx, yy, zz, xy, xz, yz = w * nx * nx, w * ny * ny, w * nz * nz, w * nx * ny, w * nx * nz, w * ny * nz
+            x, y, z = -depth * nx, -depth * ny, -depth * nz
+        fx, fy, fz = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+        _, slope, bend = robust_factors(0.5 * (fx * x + fy * y + fz * z), row[ROBUST])
+        bend *= exact
+        out[0] += slope * fx
+        out[1] += slope * fy
+        out[2] += slope * fz
+        out[3] += slope * xx + bend * fx * fx
+        out[4] += slope * yy + bend * fy * fy
+        out[5] += slope * zz + bend * fz * fz
+        out[6] += slope * xy + bend * fx * fy
+        out[7] += slope * xz + bend * fx * fz
+        out[8] += slope * yz + bend * fy * fz
+
+
+@kernel
+def add_centre_forces(figure, springs, ws, exact):
+    """Put each body's share of the force on the centre of mass at its own centre, with its curvature."""
+    centre_of_mass(figure, ws, ws.centre)
+    load = ws.load
+    centre_load(springs, ws, exact, load)
+    for b in range(figure.body.shape[0]):
+        share = figure.mass[b, 0]
+        if share != 0.0:
+            x, y, z = rotated(ws.rotation[b], figure.mass[b], 1)
+            p = ws.position[b]
+            add_point_force(
+                x + p[0], y + p[1], z + p[2], share * load[0], share * load[1], share * load[2],
+                0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, ws.wrench[b], ws.stiffness[b],
+            )  # fmt: skip
+
+
+@kernel
+def centre_columns(figure, ws):
+    """Write ws.column (n, 3): how each dof moves the centre of mass, from the mass and the moment that it carries."""
+    m = ws.mass
+    for b in range(figure.body.shape[0]):
+        share = figure.mass[b, 0]
+        x, y, z = rotated(ws.rotation[b], figure.mass[b], 1)
+        m[b, 0] = share
+        m[b, 1] = share * (ws.position[b, 0] + x)
+        m[b, 2] = share * (ws.position[b, 1] + y)
+        m[b, 3] = share * (ws.position[b, 2] + z)
+    for b in range(figure.body.shape[0] - 1, -1, -1):
+        for i in range(figure.body[b, FIRST], figure.body[b, LAST]):
+            t = ws.twist[i]
+            ws.column[i, 0] = m[b, 0] * t[3] + t[1] * m[b, 3] - t[2] * m[b, 2]
+            ws.column[i, 1] = m[b, 0] * t[4] + t[2] * m[b, 1] - t[0] * m[b, 3]
+            ws.column[i, 2] = m[b, 0] * t[5] + t[0] * m[b, 2] - t[1] * m[b, 1]
+        parent = figure.body[b, PARENT]
+        if parent >= 0:
+            for k in range(4):
+                m[parent, k] += m[b, k]
+
+
+@kernel
+def add_centre_block(figure, order, springs, ws, exact):
+    """Add J'WJ of the centre of mass, over every pair of dofs."""
+    load = ws.load
+    centre_load(springs, ws, exact, load)
+    if load[3] + load[4] + load[5] == 0.0:
+        return
+    centre_columns(figure, ws)
+    c = ws.column
+    for i in range(c.shape[0]):
+        x, y, z = c[i, 0], c[i, 1], c[i, 2]
+        u = load[3] * x + load[6] * y + load[7] * z
+        v = load[6] * x + load[4] * y + load[8] * z
+        w = load[7] * x + load[8] * y + load[5] * z
+        for j in range(i + 1):
+            ws.hessian[i, order.rows[j, DEPTH]] += u * c[j, 0] + v * c[j, 1] + w * c[j, 2]
+
+
+# --- Springs between two bodies and between degrees of freedom ---
+
+# A COUPLING spring keeps its two dofs and the ratio where others keep a point; its offset in SIZE.
+FOLLOWER, LEADER, RATIO = POINT, POINT + 1, POINT + 2
+
+
+# ------------------------------------------------------------------------------------------- targets on another body
+
+
+@kernel
+def place_target(kind, row, origin, position, r, out):
+    """Copy a spring's data with its target, which is fixed on a body at `position` turned by r, placed in the world."""
+    for k in range(WIDTH):
+        out[k] = row[k]
+    x, y, z = rotated(r, row, POINT2)
+    out[AT] = origin[0] + position[0] + x
+    out[AT + 1] = origin[1] + position[1] + y
+    out[AT + 2] = origin[2] + position[2] + z
+    if kind == ORIENTATION_SPRING:
+        for i in range(3):
+            for j in range(3):
+                out[ALONG + 3 * i + j] = (
+                    r[3 * i] * row[AXES2 + j] + r[3 * i + 1] * row[AXES2 + 3 + j] + r[3 * i + 2] * row[AXES2 + 6 + j]
+                )
+        return
+    out[ALONG], out[ALONG + 1], out[ALONG + 2] = rotated(r, row, AXES2)
+    if kind == POINT_SPRING:  # the weight is in the axes of the other body
+        turn_symmetric(r, row, WEIGHT, out)
+        turn_symmetric(r, row, MEASURE, out)
+
+
+@kernel
+def turn_symmetric(r, row, at, out):
+    """Write R M R' for the symmetric matrix at row[at:at+6]."""
+    xx, yy, zz, xy, xz, yz = row[at], row[at + 1], row[at + 2], row[at + 3], row[at + 4], row[at + 5]
+    if xx == yy and yy == zz and xy == 0.0 and xz == 0.0 and yz == 0.0:
+        return
+    for i in range(3):
+        a, b, c = r[3 * i], r[3 * i + 1], r[3 * i + 2]
+        x, y, z = a * xx + b * xy + c * xz, a * xy + b * yy + c * yz, a * xz + b * yz + c * zz
+        for j in range(i + 1):
+            value = x * r[3 * j] + y * r[3 * j + 1] + z * r[3 * j + 2]
+            out[at + i if i == j else at + 2 + i + j] = value
+
+
+@kernel
+def load_relative(springs, k, ws, exact):
+    """Write into ws.load the wrench and stiffness of a spring whose target is on another body, as if it stood still."""
+    kind, b, a = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
+    place_target(kind, springs.data[k], ws.origin, ws.position[a], ws.rotation[a], ws.row)
+    for i in range(27):
+        ws.load[i] = 0.0
+    add_any_spring(
+        kind, ws.row, ws.origin, ws.position[b], ws.rotation[b], exact, ws.error, k, ws.load[0:6], ws.load[6:27]
+    )
+
+
+@kernel
+def add_relative(springs, k, ws, exact):
+    """Put a spring whose target is on another body on both: the force and its opposite, the stiffness twice."""
+    load_relative(springs, k, ws, exact)
+    b, a = springs.kind[k, ON], springs.kind[k, OTHER]
+    for i in range(6):
+        ws.wrench[b, i] += ws.load[i]
+        ws.wrench[a, i] -= ws.load[i]
+    for i in range(21):
+        ws.stiffness[b, i] += ws.load[6 + i]
+        ws.stiffness[a, i] += ws.load[6 + i]
+
+
+@kernel
+def add_entry(order, ws, i, j, value):
+    """Add to the Hessian's entries (i, j) and (j, i), which are one where i = j."""
+    if i == j:
+        ws.hessian[i, order.rows[i, DEPTH]] += 2.0 * value
+    elif i > j:
+        ws.hessian[i, order.rows[j, DEPTH]] += value
+    else:
+        ws.hessian[j, order.rows[i, DEPTH]] += value
+
+
+@kernel
+def add_relative_cross(figure, order, springs, k, ws, exact):
+    """Add -S_i' B S_j - 1/2 g.[S_i, S_j] for every dof i that moves the other body and j that moves the body."""
+    load_relative(springs, k, ws, exact)
+    g, s, t = ws.load[0:6], ws.load[6:27], ws.twist
+    e = 0.5 * exact
+    i = last_dof(figure, springs.kind[k, OTHER])
+    while i >= 0:
+        wx, wy, wz, vx, vy, vz = t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5]
+        h0 = s[0] * wx + s[3] * wy + s[4] * wz + s[12] * vx + s[13] * vy + s[14] * vz
+        h1 = s[3] * wx + s[1] * wy + s[5] * wz + s[15] * vx + s[16] * vy + s[17] * vz
+        h2 = s[4] * wx + s[5] * wy + s[2] * wz + s[18] * vx + s[19] * vy + s[20] * vz
+        h3 = s[12] * wx + s[15] * wy + s[18] * wz + s[6] * vx + s[9] * vy + s[10] * vz
+        h4 = s[13] * wx + s[16] * wy + s[19] * wz + s[9] * vx + s[7] * vy + s[11] * vz
+        h5 = s[14] * wx + s[17] * wy + s[20] * wz + s[10] * vx + s[11] * vy + s[8] * vz
+        # g.[S_i, S_j] = w_j.(m x w_i + F x v_i) + v_j.(F x w_i)
+        h0 += e * (g[1] * wz - g[2] * wy + g[4] * vz - g[5] * vy)
+        h1 += e * (g[2] * wx - g[0] * wz + g[5] * vx - g[3] * vz)
+        h2 += e * (g[0] * wy - g[1] * wx + g[3] * vy - g[4] * vx)
+        h3 += e * (g[4] * wz - g[5] * wy)
+        h4 += e * (g[5] * wx - g[3] * wz)
+        h5 += e * (g[3] * wy - g[4] * wx)
+        j = last_dof(figure, springs.kind[k, ON])
+        while j >= 0:
+            value = t[j, 0] * h0 + t[j, 1] * h1 + t[j, 2] * h2 + t[j, 3] * h3 + t[j, 4] * h4 + t[j, 5] * h5
+            add_entry(order, ws, i, j, -value)
+            j = figure.dof[j, ABOVE]
+        i = figure.dof[i, ABOVE]
+
+
+# ------------------------------------------------------------------------------- off-diagonal blocks of a full weight
+
+
+@kernel
+def cross_vectors(springs, k, ws):
+    """Return v_a and v_b of a CROSS spring relative to ws.origin where they are points, and r_a and r_b: 12 numbers."""
+    row = springs.data[k]
+    a, b = springs.kind[k, ON], springs.kind[k, OTHER]
+    ma, mb = row[MEASURE], row[MEASURE + 1]
+    ax, ay, az = rotated(ws.rotation[a], row, POINT)
+    bx, by, bz = rotated(ws.rotation[b], row, POINT2)
+    p, q, o = ws.position[a], ws.position[b], ws.origin
+    ax, ay, az = ax + ma * p[0], ay + ma * p[1], az + ma * p[2]
+    bx, by, bz = bx + mb * q[0], by + mb * q[1], bz + mb * q[2]
+    return (
+        ax, ay, az, bx, by, bz,
+        ax + ma * o[0] - row[AT], ay + ma * o[1] - row[AT + 1], az + ma * o[2] - row[AT + 2],
+        bx + mb * o[0] - row[ALONG], by + mb * o[1] - row[ALONG + 1], bz + mb * o[2] - row[ALONG + 2],
+    )  # fmt: skip
+
+
+@kernel
+def cross_energy(springs, k, ws):
+    """Return the energy w r_a' M r_b of a CROSS spring; it may be negative, the whole it belongs to is not."""
+    row = springs.data[k]
+    ws.error[k] = 0.0
+    if row[ROBUST] < 0.0:
+        return 0.0
+    _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
+    total = 0.0
+    total += x * (row[AXES] * u + row[AXES + 1] * v + row[AXES + 2] * w)
+    total += y * (row[AXES + 3] * u + row[AXES + 4] * v + row[AXES + 5] * w)
+    total += z * (row[AXES + 6] * u + row[AXES + 7] * v + row[AXES + 8] * w)
+    return row[WEIGHT] * total
+
+
+@kernel
+def add_cross_forces(springs, k, ws, exact):
+    """Put the forces M r_b and M' r_a of a CROSS spring on its bodies, with their curvature."""
+    row = springs.data[k]
+    if row[ROBUST] < 0.0:
+        return
+    a, b = springs.kind[k, ON], springs.kind[k, OTHER]
+    c = row[WEIGHT]
+    _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
+    add_vector(
+        row[MEASURE], ws.position[a], ws.rotation[a], row, POINT,
+        c * (row[AXES] * u + row[AXES + 1] * v + row[AXES + 2] * w),
+        c * (row[AXES + 3] * u + row[AXES + 4] * v + row[AXES + 5] * w),
+        c * (row[AXES + 6] * u + row[AXES + 7] * v + row[AXES + 8] * w),
+        0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, ws.wrench[a], ws.stiffness[a],
+    )  # fmt: skip
+    add_vector(
+        row[MEASURE + 1], ws.position[b], ws.rotation[b], row, POINT2,
+        c * (row[AXES] * x + row[AXES + 3] * y + row[AXES + 6] * z),
+        c * (row[AXES + 1] * x + row[AXES + 4] * y + row[AXES + 7] * z),
+        c * (row[AXES + 2] * x + row[AXES + 5] * y + row[AXES + 8] * z),
+        0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, ws.wrench[b], ws.stiffness[b],
+    )  # fmt: skip
+
+
+@kernel
+def add_cross_block(figure, order, springs, k, ws):
+    """Add J_a' M J_b and its transpose."""
+    row, t = springs.data[k], ws.twist
+    if row[ROBUST] < 0.0:
+        return
+    ma, mb, c = row[MEASURE], row[MEASURE + 1], row[WEIGHT]
+    ax, ay, az, bx, by, bz, _, _, _, _, _, _ = cross_vectors(springs, k, ws)
+    i = last_dof(figure, springs.kind[k, ON])
+    while i >= 0:
+        x = c * (t[i, 1] * az - t[i, 2] * ay + ma * t[i, 3])
+        y = c * (t[i, 2] * ax - t[i, 0] * az + ma * t[i, 4])
+        z = c * (t[i, 0] * ay - t[i, 1] * ax + ma * t[i, 5])
+        u = row[AXES] * x + row[AXES + 3] * y + row[AXES + 6] * z
+        v = row[AXES + 1] * x + row[AXES + 4] * y + row[AXES + 7] * z
+        w = row[AXES + 2] * x + row[AXES + 5] * y + row[AXES + 8] * z
+        j = last_dof(figure, springs.kind[k, OTHER])
+        while j >= 0:
+            value = u * (t[j, 1] * bz - t[j, 2] * by + mb * t[j, 3])
+            value += v * (t[j, 2] * bx - t[j, 0] * bz + mb * t[j, 4])
+            value += w * (t[j, 0] * by - t[j, 1] * bx + mb * t[j, 5])
+            add_entry(order, ws, i, j, value)
+            j = figure.dof[j, ABOVE]
+        i = figure.dof[i, ABOVE]
+
+
+# ------------------------------------------------------------------------------------------------- degrees of freedom
+
+
+@kernel
+def coupling_gap(row, theta):
+    """Return theta_a - ratio theta_b - offset."""
+    return theta[int(row[FOLLOWER])] - row[RATIO] * theta[int(row[LEADER])] - row[SIZE]
+
+
+@kernel
+def coupling_energy(row, theta, errors, index):
+    """Return the energy of a COUPLING spring, and write its error."""
+    if row[ROBUST] < 0.0:
+        errors[index] = 0.0
+        return 0.0
+    gap = coupling_gap(row, theta)
+    errors[index] = abs(gap)
+    return robust_factors(0.5 * row[WEIGHT] * gap * gap, row[ROBUST])[0]
+
+
+@kernel
+def add_coupling(order, row, theta, ws, exact):
+    """Add a COUPLING spring to the gradient and the Hessian."""
+    if row[ROBUST] < 0.0:
+        return
+    a, b, ratio = int(row[FOLLOWER]), int(row[LEADER]), row[RATIO]
+    gap = coupling_gap(row, theta)
+    force = row[WEIGHT] * gap
+    _, slope, bend = robust_factors(0.5 * force * gap, row[ROBUST])
+    w = slope * row[WEIGHT] + exact * bend * force * force
+    force *= slope
+    ws.gradient[a] += force
+    ws.gradient[b] -= ratio * force
+    ws.hessian[a, order.rows[a, DEPTH]] += w
+    ws.hessian[b, order.rows[b, DEPTH]] += w * ratio * ratio
+    add_entry(order, ws, a, b, -w * ratio)
+
+
+# ---------------------------------------------------------------------------------------------------------- all of them
+
+
+@kernel
+def total_energy(springs, theta, ws):
+    """Return the energy of all springs at a pose whose bodies are placed, and write the error of each.
+
+    Springs on the centre of mass read ws.centre.
+    """
+    total = 0.0
+    for k in range(springs.kind.shape[0]):
+        b = springs.kind[k, ON]
+        kind = springs.kind[k, SPRING]
+        if kind < CROSS_SPRING:
+            other = springs.kind[k, OTHER]
+            if other < 0:
+                total += spring_energy(kind, springs.data[k], ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
+            else:
+                place_target(kind, springs.data[k], ws.origin, ws.position[other], ws.rotation[other], ws.row)
+                total += any_energy(kind, ws.row, ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
+        elif kind == CROSS_SPRING:
+            total += cross_energy(springs, k, ws)
+        elif kind == COUPLING_SPRING:
+            total += coupling_energy(springs.data[k], theta, ws.error, k)
+        else:
+            total += centre_energy(kind, springs.data[k], ws, k)
+    for i in range(theta.shape[0]):
+        gap = theta[i] - springs.home[i]
+        total += 0.5 * springs.pull[i] * gap * gap
+    return total
+
+
+@kernel
+def add_springs(figure, springs, ws, exact):
+    """Put the wrench and stiffness of every spring on its body; exact is 1, or 0 for Gauss-Newton.
+
+    Returns whether some spring couples dofs beyond that: then `add_couplings` follows the gathering.
+    """
+    coupled = False
+    for k in range(springs.kind.shape[0]):
+        b = springs.kind[k, ON]
+        kind = springs.kind[k, SPRING]
+        if kind < CROSS_SPRING and springs.kind[k, OTHER] < 0:
+            add_spring(
+                kind, springs.data[k], ws.origin, ws.position[b], ws.rotation[b],
+                exact, ws.error, k, ws.wrench[b], ws.stiffness[b],
+            )  # fmt: skip
+            continue
+        coupled = True
+        if kind < CROSS_SPRING:
+            add_relative(springs, k, ws, exact)
+        elif kind == CROSS_SPRING:
+            add_cross_forces(springs, k, ws, exact)
+    if coupled and has_centre(springs):
+        add_centre_forces(figure, springs, ws, exact)
+    return coupled
+
+
+@kernel
+def add_couplings(figure, order, springs, theta, ws, exact):
+    """Add to a gathered gradient and Hessian what couples dofs of different branches."""
+    for k in range(springs.kind.shape[0]):
+        kind = springs.kind[k, SPRING]
+        if kind < CROSS_SPRING:
+            if springs.kind[k, OTHER] >= 0 and springs.data[k, ROBUST] >= 0.0:
+                add_relative_cross(figure, order, springs, k, ws, exact)
+        elif kind == CROSS_SPRING:
+            add_cross_block(figure, order, springs, k, ws)
+        elif kind == COUPLING_SPRING:
+            add_coupling(order, springs.data[k], theta, ws, exact)
+    if has_centre(springs):
+        add_centre_block(figure, order, springs, ws, exact)
+
+
+# --- Wrenches and stiffnesses to the root ---
+
+
+@kernel
+def clear_bodies(ws):
+    """Set the wrench and the stiffness of every body to zero."""
+    for b in range(ws.wrench.shape[0]):
+        for k in range(6):
+            ws.wrench[b, k] = 0.0
+        for k in range(21):
+            ws.stiffness[b, k] = 0.0
+
+
+@kernel
+def gather(figure, order, springs, theta, ws, exact):
+    """Gather the springs on the bodies into ws.gradient (n,) and ws.hessian (n, d); the wrenches move to the root."""
+    for b in range(figure.body.shape[0] - 1, 0, -1):
+        parent = figure.body[b, PARENT]
+        for k in range(6):
+            ws.wrench[parent, k] += ws.wrench[b, k]
+        for k in range(21):
+            ws.stiffness[parent, k] += ws.stiffness[b, k]
+    for visit in range(theta.shape[0]):  # depth first: ws.chain always holds the dofs above the one at hand
+        gather_dof(figure, order, order.rows[visit, VISIT], ws, exact)
+    if exact != 0.0:
+        for b in range(figure.body.shape[0]):
+            correct_coupled(figure, order, b, theta, ws, exact)
+    for i in range(theta.shape[0]):
+        ws.gradient[i] += springs.pull[i] * (theta[i] - springs.home[i])
+        ws.hessian[i, order.rows[i, DEPTH]] += springs.pull[i]
+
+
+@small
+def gather_dof(figure, order, i, ws, exact):
+    """Write one dof's gradient and its row of the Hessian, from the wrench and stiffness that it carries."""
+    b = figure.dof[i, BODY]
+    g, s, t, c = ws.wrench[b], ws.stiffness[b], ws.twist, ws.chain
+    wx, wy, wz, vx, vy, vz = t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5]
+    ws.gradient[i] = wx * g[0] + wy * g[1] + wz * g[2] + vx * g[3] + vy * g[4] + vz * g[5]
+    e = 0.5 * exact
+    h0 = s[0] * wx + s[3] * wy + s[4] * wz + s[12] * vx + s[13] * vy + s[14] * vz
+    h1 = s[3] * wx + s[1] * wy + s[5] * wz + s[15] * vx + s[16] * vy + s[17] * vz
+    h2 = s[4] * wx + s[5] * wy + s[2] * wz + s[18] * vx + s[19] * vy + s[20] * vz
+    h3 = s[12] * wx + s[15] * wy + s[18] * wz + s[6] * vx + s[9] * vy + s[10] * vz
+    h4 = s[13] * wx + s[16] * wy + s[19] * wz + s[9] * vx + s[7] * vy + s[11] * vz
+    h5 = s[14] * wx + s[17] * wy + s[20] * wz + s[10] * vx + s[11] * vy + s[8] * vz
+    h0 += e * (wy * g[2] - wz * g[1] + vy * g[5] - vz * g[4])
+    h1 += e * (wz * g[0] - wx * g[2] + vz * g[3] - vx * g[5])
+    h2 += e * (wx * g[1] - wy * g[0] + vx * g[4] - vy * g[3])
+    h3 += e * (wy * g[5] - wz * g[4])
+    h4 += e * (wz * g[3] - wx * g[5])
+    h5 += e * (wx * g[4] - wy * g[3])
+    depth = order.rows[i, DEPTH]
+    for k in range(6):
+        c[k, depth] = t[i, k]
+    if depth == figure.dof[i, LEVEL]:  # nobody stands between: the row is the chain
+        for k in range(depth + 1):
+            ws.hessian[i, k] = c[0, k] * h0 + c[1, k] * h1 + c[2, k] * h2 + c[3, k] * h3 + c[4, k] * h4 + c[5, k] * h5
+        return
+    j = i
+    while j >= 0:
+        k = order.rows[j, DEPTH]
+        ws.hessian[i, k] = c[0, k] * h0 + c[1, k] * h1 + c[2, k] * h2 + c[3, k] * h3 + c[4, k] * h4 + c[5, k] * h5
+        j = figure.dof[j, ABOVE]
+
+
+@small
+def correct_coupled(figure, order, b, theta, ws, exact):
+    """Replace, within a rotation vector or a swing, the half bracket by the joint's own second derivative."""
+    first = figure.body[b, FIRST]
+    while first < figure.body[b, LAST]:
+        kind = figure.dof[first, KIND]
+        if kind == ROTVEC or kind == SWING:
+            axis = figure.dof[first, AXIS]
+            m = parameters_of(kind)
+            g, p = ws.wrench[b], ws.position[b]
+            tx = g[0] - (p[1] * g[5] - p[2] * g[4])
+            ty = g[1] - (p[2] * g[3] - p[0] * g[5])
+            tz = g[2] - (p[0] * g[4] - p[1] * g[3])
+            rest_rotation(figure, b, ws.rotation, ws.frame)
+            t = ws.twist
+            for i in range(m):
+                for j in range(i + 1):
+                    a, c = first + i, first + j
+                    own = joint_curvature(kind, axis, first, i, j, theta, ws.frame, tx, ty, tz)
+                    # half bracket of the pair, both through the joint's origin: 1/2 t . (w_j x w_i)
+                    cx = t[c, 1] * t[a, 2] - t[c, 2] * t[a, 1]
+                    cy = t[c, 2] * t[a, 0] - t[c, 0] * t[a, 2]
+                    cz = t[c, 0] * t[a, 1] - t[c, 1] * t[a, 0]
+                    bracket = 0.5 * (tx * cx + ty * cy + tz * cz)
+                    ws.hessian[a, order.rows[c, DEPTH]] += exact * (own - bracket)
+        first += parameters_of(kind)
+
+
+@kernel
+def clear_hessian(ws):
+    """Set the whole Hessian to zero: needed where the order has entries that the tree does not fill."""
+    for i in range(ws.hessian.shape[0]):
+        for k in range(ws.hessian.shape[1]):
+            ws.hessian[i, k] = 0.0
+
+
+@kernel
+def energy_at(figure, springs, theta, ws):
+    """Place the figure and return its energy."""
+    forward(figure, theta, ws)
+    if has_centre(springs):
+        centre_of_mass(figure, ws, ws.centre)
+    return total_energy(springs, theta, ws)
+
+
+@kernel
+def derivatives(figure, order, springs, theta, ws, exact):
+    """Write gradient and Hessian at a pose whose bodies are placed; a coupled Hessian was cleared before."""
+    clear_bodies(ws)
+    coupled = add_springs(figure, springs, ws, exact)
+    gather(figure, order, springs, theta, ws, exact)
+    if coupled:
+        add_couplings(figure, order, springs, theta, ws, exact)
+
+
+@kernel
+def gradient_at(figure, order, springs, theta, ws):
+    """Write the gradient alone at a pose whose bodies are placed: for methods that never look at the Hessian."""
+    clear_bodies(ws)
+    if add_springs(figure, springs, ws, 0.0):
+        gather(figure, order, springs, theta, ws, 0.0)
+        add_couplings(figure, order, springs, theta, ws, 0.0)
+        return
+    for b in range(figure.body.shape[0] - 1, 0, -1):
+        parent = figure.body[b, PARENT]
+        for k in range(6):
+            ws.wrench[parent, k] += ws.wrench[b, k]
+    for i in range(theta.shape[0]):
+        g, t = ws.wrench[figure.dof[i, BODY]], ws.twist[i]
+        carried = t[0] * g[0] + t[1] * g[1] + t[2] * g[2] + t[3] * g[3] + t[4] * g[4] + t[5] * g[5]
+        ws.gradient[i] = carried + springs.pull[i] * (theta[i] - springs.home[i])
+
+
+@entry
+def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, errors):
+    """Return the energy at theta (n,); write gradient (n,), dense symmetric Hessian (n, n) and errors (g,)."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    total = energy_at(figure, springs, theta, ws)
+    for k in range(g):
+        errors[k] = ws.error[k]
+    clear_hessian(ws)
+    derivatives(figure, order, springs, theta, ws, exact)
+    for i in range(n):
+        gradient[i] = ws.gradient[i]
+        for j in range(n):
+            hessian[i, j] = 0.0
+    for i in range(n):
+        j = i
+        while j >= 0:
+            hessian[i, j] = ws.hessian[i, order.rows[j, DEPTH]]
+            hessian[j, i] = hessian[i, j]
+            j = order.rows[j, 0]
+    return total

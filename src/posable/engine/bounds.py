@@ -1,0 +1,203 @@
+"""What every solver loop shares: the box, seed 000's projected Armijo test, stop rules, random starts, the trace."""
+
+from __future__ import annotations
+
+import math
+
+from posable.engine.jit import kernel
+from posable.engine.joints import ROTVEC, SLIDE, SWING, recentre
+from posable.engine.layout import ABOVE, BODY, FIRST, KIND, LAST, ON, PARENT
+
+# What a loop says of itself; the front door decides what to call it.
+RUNNING, CONVERGED, STATIONARY, EXHAUSTED = 0, 1, 2, 3
+
+BEND = 0.5  # [rad, m]: how far inside its limits a dof is moved that was caught on them
+MARGIN = 1e-10  # [rad, m]: how near a bound counts as at it
+
+# Columns of a trace
+(
+    TRACE_ENERGY, TRACE_GRADIENT, TRACE_STEP, TRACE_DAMPING, TRACE_ACTIVE, TRACE_EVALUATIONS, TRACE_SLOPE, TRACE_BEFORE,
+) = range(8)  # fmt: skip
+TRACE_WIDTH = 8
+
+
+@kernel
+def project(theta, lower, upper):
+    """Put a pose (n,) into the box, in place: seed 000 (40)."""
+    for i in range(theta.shape[0]):
+        if theta[i] < lower[i]:
+            theta[i] = lower[i]
+        elif theta[i] > upper[i]:
+            theta[i] = upper[i]
+
+
+@kernel
+def armijo(before, after, slope, alpha):
+    """Return whether an energy fell enough: seed 000 (39), slope = gradient . (projected trial - pose)."""
+    return after <= before + alpha * slope
+
+
+@kernel
+def active_bounds(theta, gradient, lower, upper, fixed):
+    """Mark in fixed (n,) the bounds at which the gradient pushes outward; return the largest gradient of the rest."""
+    largest = 0.0
+    for i in range(theta.shape[0]):
+        held = (
+            lower[i] >= upper[i]
+            or (theta[i] <= lower[i] + MARGIN and gradient[i] > 0.0)
+            or (theta[i] >= upper[i] - MARGIN and gradient[i] < 0.0)
+        )
+        fixed[i] = 1.0 if held else 0.0
+        if not held and abs(gradient[i]) > largest:
+            largest = abs(gradient[i])
+    return largest
+
+
+@kernel
+def all_reached(errors, tolerances):
+    """Return whether every spring that decides (tolerance below infinity) is within its tolerance."""
+    for k in range(errors.shape[0]):
+        if not errors[k] <= tolerances[k]:
+            return False
+    return True
+
+
+@kernel
+def recentre_all(figure, theta, lower, upper):
+    """Bring every rotation vector of a pose back to the short way round, where its limits allow it.
+
+    Returns whether any moved: the frames are the same, but twists and posture are not, so the pose is placed again.
+    """
+    moved = False
+    for i in range(theta.shape[0]):
+        kind = figure.dof[i, KIND]
+        if (kind == ROTVEC or kind == SWING) and recentre(kind, i, theta, lower, upper):
+            moved = True
+    return moved
+
+
+@kernel
+def random_number(state):
+    """Return the next number in [0, 1) of the generator whose state (a 32-bit integer as a float) is state[0]."""
+    a = (int(state[0]) + 0x6D2B79F5) & 0xFFFFFFFF
+    state[0] = float(a)
+    t = ((a ^ (a >> 15)) * (a | 1)) & 0xFFFFFFFF
+    t = (t ^ (t + (((t ^ (t >> 7)) * (t | 61)) & 0xFFFFFFFF))) & 0xFFFFFFFF
+    return float((t ^ (t >> 14)) & 0xFFFFFFFF) / 4294967296.0
+
+
+@kernel
+def random_dof(figure, i, lower, upper, start, state):
+    """Return a random value of dof i inside its limits.
+
+    A moving root keeps the place where it started: the goals move it faster than chance does. An angle without limits
+    is drawn from a full turn about its start, a slide without limits keeps its start.
+    """
+    u = random_number(state)
+    low, high = lower[i], upper[i]
+    slides = figure.dof[i, KIND] == SLIDE
+    rooted = slides and figure.body[figure.dof[i, BODY], PARENT] < 0 and lower.shape[0] > 6
+    if rooted or (slides and not (high - low) < math.inf):
+        return min(max(start[i], low), high)
+    if (high - low) < math.inf:
+        return low + u * (high - low)
+    return min(max(start[i] + (2.0 * u - 1.0) * math.pi, low), high)
+
+
+@kernel
+def random_pose(figure, lower, upper, start, state, theta):
+    """Fill theta (n,) with a random pose inside the box."""
+    for i in range(theta.shape[0]):
+        theta[i] = random_dof(figure, i, lower, upper, start, state)
+
+
+@kernel
+def shake(figure, springs, tolerances, lower, upper, start, ws, state, mark, theta):
+    """Draw anew only the dofs that carry nothing but goals that are missed badly; return how many those are.
+
+    A body is many limbs: where one is caught in the wrong bend, the others need not start again. ws.error holds the
+    errors at theta; mark (n,) is scratch. A goal is missed badly if its error, in tolerances, is a quarter of the
+    worst.
+    """
+    n = theta.shape[0]
+    worst = 0.0
+    for k in range(springs.kind.shape[0]):
+        if tolerances[k] < math.inf:
+            worst = max(worst, ws.error[k] / max(tolerances[k], 1e-12))
+    for i in range(n):
+        mark[i] = 0.0
+    for bad in range(2):  # first mark what carries a bad goal, then clear what carries a good one too
+        for k in range(springs.kind.shape[0]):
+            if not tolerances[k] < math.inf:
+                continue
+            miss = ws.error[k] / max(tolerances[k], 1e-12)
+            if (miss > 1.0 and miss >= 0.25 * worst) == (bad == 0):
+                b = springs.kind[k, ON]
+                while b >= 0 and figure.body[b, FIRST] == figure.body[b, LAST]:
+                    b = figure.body[b, PARENT]
+                i = figure.body[b, LAST] - 1 if b >= 0 else -1
+                while i >= 0:
+                    mark[i] = 1.0 if bad == 0 else 0.0
+                    i = figure.dof[i, ABOVE]
+    count = 0
+    for i in range(n):
+        if mark[i] != 0.0:
+            theta[i] = random_dof(figure, i, lower, upper, start, state)
+            count += 1
+    return count
+
+
+@kernel
+def kick(theta, lower, upper, gradient, fixed, hop):
+    """Move every dof that its limit holds well inside it; return whether there was one.
+
+    A straight elbow on its limit is caught there: its own gradient points out of the box, yet bent by half a radian
+    the same elbow reaches. The first kick bends that far, the second to the middle of the range. fixed (n,) is scratch.
+    """
+    active_bounds(theta, gradient, lower, upper, fixed)
+    moved = False
+    for i in range(theta.shape[0]):
+        if fixed[i] != 0.0 and lower[i] < upper[i]:
+            span = upper[i] - lower[i]
+            size = min(BEND, 0.5 * span) if hop == 0.0 or not span < math.inf else 0.5 * span
+            theta[i] += size if theta[i] - lower[i] < upper[i] - theta[i] else -size
+            moved = True
+    return moved
+
+
+@kernel
+def leave_bounds(theta, lower, upper, out):
+    """Write theta (n,) into out with every dof that stands on a bound moved inside; return whether there was one.
+
+    A straight knee on its limit is singular, and the first steps are wasted on it: where there is far to go anyway, it
+    is quicker to begin bent.
+    """
+    moved = False
+    for i in range(theta.shape[0]):
+        out[i] = theta[i]
+        if lower[i] < upper[i]:
+            size = min(BEND, 0.5 * (upper[i] - lower[i]))
+            if theta[i] <= lower[i] + MARGIN:
+                out[i] += size
+                moved = True
+            elif theta[i] >= upper[i] - MARGIN:
+                out[i] -= size
+                moved = True
+    return moved
+
+
+@kernel
+def record(trace, row, energy, gradient, step, damping, fixed, evaluations, slope, before):
+    """Write one row of a trace (rows, TRACE_WIDTH), where it has that row."""
+    if row < trace.shape[0]:
+        held = 0.0
+        for i in range(fixed.shape[0]):
+            held += 1.0 if fixed[i] != 0.0 else 0.0
+        trace[row, TRACE_ENERGY] = energy
+        trace[row, TRACE_GRADIENT] = gradient
+        trace[row, TRACE_STEP] = step
+        trace[row, TRACE_DAMPING] = damping
+        trace[row, TRACE_ACTIVE] = held
+        trace[row, TRACE_EVALUATIONS] = evaluations
+        trace[row, TRACE_SLOPE] = slope
+        trace[row, TRACE_BEFORE] = before

@@ -1,0 +1,162 @@
+"""The tree-sparse factorisation H = L'L: leaves first, so that nothing fills in.
+
+Row i of a matrix is stored by depth: column k holds the entry with the dof at depth k above i. All dofs above i lie on
+one chain, so a row is dense and every loop below runs over contiguous numbers. Dofs are visited depth first
+(`order.rows[:, VISIT]`), so that `path` (n,), one number per depth, always belongs to the dofs above the one at hand.
+O(n depth^2) to factor, O(n depth) for the rest.
+"""
+
+from __future__ import annotations
+
+import math
+
+from posable.engine.jit import kernel, small
+from posable.engine.layout import DEPTH, UP, VISIT
+
+ALONE = 6  # a dof with no more than these above it is eliminated by itself: its rows are too short to gain from more
+
+
+@kernel
+def damped_copy(order, hessian, fixed, damping, scale, factor, path):
+    """Copy H + damping diag(scale) into factor (n, d), with the rows and columns of fixed (n,) dofs cleared."""
+    for visit in range(fixed.shape[0]):
+        i = order.rows[visit, VISIT]
+        depth = order.rows[i, DEPTH]
+        if fixed[i] != 0.0:
+            path[depth] = 0.0
+            for k in range(depth):
+                factor[i, k] = 0.0
+            factor[i, depth] = 1.0
+        else:
+            path[depth] = 1.0
+            for k in range(depth):
+                factor[i, k] = path[k] * hessian[i, k]
+            factor[i, depth] = hessian[i, depth] + damping * scale[i]
+
+
+@kernel
+def factorise(order, factor, fixed, floor):
+    """Factor in place, H = L'L. Return -1, or the dof at which a pivot is not above `floor`.
+
+    A dof deep in the tree and the one right above it are eliminated together where nothing stands between them: the
+    rows above both are then read and written once for the two.
+    """
+    visit = factor.shape[0] - 1
+    while visit >= 0:
+        i = order.rows[visit, VISIT]
+        visit -= 1
+        if fixed[i] != 0.0:
+            continue
+        depth = order.rows[i, DEPTH]
+        if not take_root(factor, i, depth, floor):
+            return i
+        j = order.rows[i, UP]
+        if depth > ALONE and visit >= 0 and order.rows[visit, VISIT] == j and fixed[j] == 0.0:
+            visit -= 1
+            x = factor[i, depth - 1]
+            for k in range(depth):
+                factor[j, k] -= x * factor[i, k]
+            if not take_root(factor, j, depth - 1, floor):
+                return j
+            above = order.rows[j, UP]
+            for level in range(depth - 2, -1, -1):
+                x, y = factor[i, level], factor[j, level]
+                if x != 0.0 or y != 0.0:
+                    for k in range(level + 1):
+                        factor[above, k] -= x * factor[i, k] + y * factor[j, k]
+                above = order.rows[above, UP]
+        else:
+            for level in range(depth - 1, -1, -1):
+                x = factor[i, level]
+                if x != 0.0:
+                    for k in range(level + 1):
+                        factor[j, k] -= x * factor[i, k]
+                j = order.rows[j, UP]
+    return -1
+
+
+@small
+def take_root(factor, i, depth, floor):
+    """Scale row i by the root of its pivot; return whether the pivot was above `floor`."""
+    pivot = factor[i, depth]
+    if not pivot > floor:
+        return False
+    root = math.sqrt(pivot)
+    inverse = 1.0 / root
+    factor[i, depth] = root
+    for k in range(depth):
+        factor[i, k] *= inverse
+    return True
+
+
+@kernel
+def substitute(order, factor, x, path):
+    """Solve L'L y = x in place (n,)."""
+    n = factor.shape[0]
+    for k in range(n):
+        path[k] = 0.0
+    for visit in range(n - 1, -1, -1):  # L' z = x; path: what the dofs below have taken from each dof above
+        i = order.rows[visit, VISIT]
+        depth = order.rows[i, DEPTH]
+        z = (x[i] - path[depth]) / factor[i, depth]
+        path[depth] = 0.0
+        x[i] = z
+        for k in range(depth):
+            path[k] += factor[i, k] * z
+    for visit in range(n):  # L y = z; path: y of the dofs above
+        i = order.rows[visit, VISIT]
+        depth = order.rows[i, DEPTH]
+        total = x[i]
+        for k in range(depth):
+            total -= factor[i, k] * path[k]
+        x[i] = path[depth] = total / factor[i, depth]
+
+
+@kernel
+def multiply(order, hessian, x, out, path):
+    """Write H x (n,) for a symmetric matrix stored by depth."""
+    n = x.shape[0]
+    for visit in range(n):  # the dofs above each dof
+        i = order.rows[visit, VISIT]
+        depth = order.rows[i, DEPTH]
+        path[depth] = x[i]
+        total = 0.0
+        for k in range(depth + 1):
+            total += hessian[i, k] * path[k]
+        out[i] = total
+    for k in range(n):
+        path[k] = 0.0
+    for visit in range(n - 1, -1, -1):  # and those below
+        i = order.rows[visit, VISIT]
+        depth = order.rows[i, DEPTH]
+        out[i] += path[depth]
+        path[depth] = 0.0
+        for k in range(depth):
+            path[k] += hessian[i, k] * x[i]
+
+
+@kernel
+def negative_curvature(order, factor, failed, x):
+    """Write into x (n,) a direction along which H curves down, after `factorise` has failed at the dof `failed`.
+
+    The pivot is the curvature along x = e_failed - (what the dofs below it do in answer), so x'Hx = pivot.
+    """
+    n = factor.shape[0]
+    for i in range(n):
+        x[i] = 0.0
+    x[failed] = 1.0
+    begun = False
+    for visit in range(n):
+        i = order.rows[visit, VISIT]
+        depth = order.rows[i, DEPTH]
+        if not begun or depth <= order.rows[failed, DEPTH]:
+            if begun:
+                return  # past the last dof below the failed one
+            begun = i == failed
+            continue
+        total = 0.0
+        j = order.rows[i, UP]
+        for k in range(depth - 1, order.rows[failed, DEPTH] - 1, -1):
+            total -= factor[i, k] * x[j]
+            j = order.rows[j, UP]
+        x[i] = total / factor[i, depth]

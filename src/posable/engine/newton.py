@@ -1,0 +1,404 @@
+"""Projected Newton with the exact gathered Hessian: the default solver.
+
+It joins seed 000 (projection and the Armijo test (39)) with seed 004 (exact second derivatives): bounds at which the
+gradient pushes outward are held, the damped Newton step is taken on the rest (two-metric projection, Bertsekas), the
+Gauss-Newton stiffness steps in where the exact one is indefinite or would gain nothing, and at a saddle the figure
+moves off along a direction of negative curvature. One compiled loop from start to end, restarts included.
+"""
+
+from __future__ import annotations
+
+from posable.engine.assemble import clear_hessian, derivatives, energy_at
+from posable.engine.bounds import (
+    CONVERGED,
+    EXHAUSTED,
+    RUNNING,
+    STATIONARY,
+    active_bounds,
+    all_reached,
+    armijo,
+    kick,
+    leave_bounds,
+    project,
+    random_pose,
+    recentre_all,
+    record,
+    shake,
+)
+from posable.engine.forward import forward, workspace
+from posable.engine.jit import entry, kernel
+from posable.engine.layout import DEPTH, Springs
+from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
+
+# What the loop remembers between two entries: columns of its state
+(
+    RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, HOPS, WAIT, WAITS, ROUGH,
+    LAST,
+) = range(15)  # fmt: skip
+STATE_WIDTH = 15
+FRESH, GOING = 0.0, 1.0
+
+# What the loop is told: columns of its limits
+PIECE, MOST, MOST_RESTARTS, ALPHA, FIRST_DAMPING, SOFT, COUPLED, EXACT = range(8)
+NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
+
+TRIES = 14  # dampings tried for one step
+PASSES = 2  # times a step is computed where dofs meet their bounds on the way
+LARGEST_STEP = 1.0  # [rad] of any one dof that turns: beyond it the quadratic says nothing about rotations
+STATIONARY_GAIN = 1e-11  # predicted gain, relative to the energy, below which a pose is stationary
+SLOW_STEPS = 3.0  # steps that gain less than SLOW_GAIN before the figure starts elsewhere
+SLOW_GAIN = 0.1
+EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
+NO_WORSE = 1.2  # of the energy at the start: what it may cost to begin off the bounds
+KICKS = 2.0  # times a figure caught on its limits is moved off them before a restart
+MUCH_BETTER = 0.5  # of the best energy: progress that earns new kicks
+ALL_ANEW = 8.0  # every so many restarts, all of the figure starts anew
+ESCAPES_MOST = 20.0
+DAMPING_FLOOR, DAMPING_CEILING = 1e-9, 1e9
+
+
+@kernel
+def damping_scale(order, hessian, scale):
+    """Write the metric of the damping (n,): the mean diagonal of the Hessian, the same for every dof."""
+    n = scale.shape[0]
+    total = 0.0
+    for i in range(n):
+        total += abs(hessian[i, order.rows[i, DEPTH]])
+    mean = total / n if n > 0 else 1.0
+    if not mean > 1e-300:
+        mean = 1e-300
+    for i in range(n):
+        scale[i] = mean
+
+
+@kernel
+def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
+    """Write into ws.step the damped Newton step on the free dofs; return whether the matrix was positive definite.
+
+    Dofs that the step would carry past a bound are stopped there, and the rest answers to that, PASSES times.
+    """
+    n = theta.shape[0]
+    step, moved = ws.step, ws.spare  # moved: the displacement of dofs already stopped at a bound
+    stopped = False
+    for i in range(n):
+        moved[i] = 0.0
+    for _ in range(PASSES):
+        damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor, ws.path)
+        if factorise(order, ws.factor, fixed, 0.0) >= 0:
+            return False
+        if stopped:
+            multiply(order, ws.hessian, moved, step, ws.path)
+            for i in range(n):
+                step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] - step[i]
+        else:
+            for i in range(n):
+                step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
+        substitute(order, ws.factor, step, ws.path)
+        largest = 0.0
+        for i in range(n):
+            if fixed[i] != 0.0:
+                step[i] = moved[i]
+            if ws.twist[i, 0] != 0.0 or ws.twist[i, 1] != 0.0 or ws.twist[i, 2] != 0.0:  # a slide may go far
+                largest = max(largest, abs(step[i]))
+        if largest > LARGEST_STEP:
+            for i in range(n):
+                step[i] *= LARGEST_STEP / largest
+            return True
+        again = False
+        for i in range(n):
+            if fixed[i] == 0.0:
+                target = theta[i] + step[i]
+                if target < lower[i] or target > upper[i]:
+                    moved[i] = (lower[i] if target < lower[i] else upper[i]) - theta[i]
+                    fixed[i] = 1.0
+                    again = True
+        if not again:
+            return True
+        stopped = True
+    return True
+
+
+@kernel
+def hold_bounds(order, theta, lower, upper, ws, fixed):
+    """Mark in fixed (n,) the active bounds, and the dofs that carry no goal; return the largest free gradient."""
+    largest = active_bounds(theta, ws.gradient, lower, upper, fixed)
+    for i in range(theta.shape[0]):
+        if ws.gradient[i] == 0.0:
+            idle = True
+            for k in range(order.rows[i, DEPTH] + 1):
+                if ws.hessian[i, k] != 0.0:
+                    idle = False
+                    break
+            if idle:
+                fixed[i] = 1.0
+    return largest
+
+
+@kernel
+def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact):
+    """Write gradient and Hessian at a placed pose and mark the active bounds; return the largest free gradient."""
+    if coupled:
+        clear_hessian(ws)
+    derivatives(figure, order, springs, theta, ws, exact)
+    return hold_bounds(order, theta, lower, upper, ws, fixed)
+
+
+@kernel
+def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace):
+    """Make one accepted step from theta, in place; return whether there was one to make.
+
+    Damping grows until the projected Armijo test (39) of seed 000 holds; the gain ratio sets the next damping.
+    """
+    n = theta.shape[0]
+    energy = state[ENERGY]
+    coupled = limits[COUPLED] != 0.0
+    exact = limits[EXACT] == ALWAYS or (limits[EXACT] == WHERE_IT_PAYS and state[WAIT] <= 0.0)
+    largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0 if exact else 0.0)
+    damping_scale(order, ws.hessian, scale)
+    damping = state[DAMPING]
+    accepted = False
+    slope, length = 0.0, 0.0
+    tries = 0
+    while tries < TRIES:
+        if not damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
+            if not exact:
+                break  # not a number somewhere: damped Gauss-Newton is positive definite
+            exact = False  # the exact Hessian is indefinite here: Gauss-Newton's is not
+            state[WAITS] = min(2.0 * state[WAITS] + 1.0, 16.0)
+            state[WAIT] = state[WAITS]
+            if tries > 0:  # the figure stands at the pose that was tried last
+                forward(figure, theta, ws)
+            fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 0.0)
+            continue
+        tries += 1
+        slope, length = 0.0, 0.0
+        weighted = 0.0
+        for i in range(n):
+            x = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
+            ws.trial[i] = x
+            x -= theta[i]
+            slope += ws.gradient[i] * x
+            weighted += scale[i] * x * x
+            length = max(length, abs(x))
+        predicted = -0.5 * slope + 0.5 * damping * weighted
+        if not predicted > STATIONARY_GAIN * energy or not length > 0.0:
+            break
+        after = energy_at(figure, springs, ws.trial, ws)
+        state[EVALUATIONS] += 1.0
+        if after < energy and armijo(energy, after, slope, limits[ALPHA]):
+            accepted = True
+            gain = (energy - after) / predicted
+            damping *= 0.2 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)
+            for i in range(n):
+                theta[i] = ws.trial[i]
+            state[ENERGY] = after
+            break
+        damping = max(damping, 1e-5) * 8.0
+        hold_bounds(order, theta, lower, upper, ws, fixed)
+    state[DAMPING] = min(max(damping, DAMPING_FLOOR), DAMPING_CEILING)
+    if accepted:
+        left = state[ENERGY] / energy
+        state[SLOW] = state[SLOW] + 1.0 if left > 1.0 - SLOW_GAIN else 0.0
+        state[WAIT] = max(state[WAIT] - 1.0, 0.0 if left > EXACT_BEYOND else 1.0)
+        if recentre_all(figure, theta, lower, upper):
+            state[ENERGY] = energy_at(figure, springs, theta, ws)
+    if trace.shape[0] > 0:
+        row = int(state[ITERATIONS]) - 1
+        moved = 1.0 if accepted else 0.0
+        record(
+            trace, row, state[ENERGY], largest, moved * length, state[DAMPING], fixed, state[EVALUATIONS],
+            moved * slope, energy,
+        )  # fmt: skip
+    return accepted
+
+
+@kernel
+def newton_begin(figure, springs, lower, upper, theta, ws, state, limits):
+    """Put a fresh problem's start into the box, off its bounds where the goals are far, and set up its state."""
+    project(theta, lower, upper)
+    state[PHASE] = GOING
+    state[DAMPING] = limits[FIRST_DAMPING]
+    state[EVALUATIONS] = 1.0
+    state[WAIT] = 1.0
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    if leave_bounds(theta, lower, upper, ws.trial):
+        after = energy_at(figure, springs, ws.trial, ws)
+        state[EVALUATIONS] += 1.0
+        if after < NO_WORSE * state[ENERGY]:
+            state[ENERGY] = after
+            for i in range(theta.shape[0]):
+                theta[i] = ws.trial[i]
+        else:  # the goals are near: stay near them
+            energy_at(figure, springs, theta, ws)
+
+
+@kernel
+def newton_turn(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace):
+    """Advance one problem, whose pose is placed, by one iteration; return what became of it, RUNNING if nothing yet."""
+    soft = limits[SOFT] != 0.0  # something is to be minimised beyond the goals' tolerances
+    if not soft and all_reached(ws.error, tolerances):
+        return CONVERGED
+    if state[ITERATIONS] >= limits[MOST]:
+        put_back_best(figure, springs, theta, ws, state)
+        return EXHAUSTED
+    state[ITERATIONS] += 1.0
+    accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
+    if not accepted:
+        forward(figure, theta, ws)
+        if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
+            return RUNNING
+        energy_at(figure, springs, theta, ws)
+    elsewhere = state[LAST] == 0.0 and (state[RESTARTS] < limits[MOST_RESTARTS] or state[HOPS] < KICKS)
+    if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere):
+        return RUNNING
+    if soft and all_reached(ws.error, tolerances):
+        return CONVERGED
+    rough = 1.0 if accepted else 0.0
+    if start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, rough):
+        return RUNNING
+    return STATIONARY
+
+
+@kernel
+def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    if state[PHASE] == FRESH:
+        newton_begin(figure, springs, lower, upper, theta, ws, state, limits)
+    else:
+        energy_at(figure, springs, theta, ws)
+    for _ in range(int(limits[PIECE])):
+        code = newton_turn(
+            figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace
+        )
+        if code != RUNNING:
+            return code
+    return RUNNING
+
+
+@kernel
+def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, rough):
+    """Remember the best pose, and leave it: off the limits that hold it, then to random poses while restarts are left.
+
+    rough: 1 where the pose was left before it was stationary; the best of all is finished at the end. Returns whether
+    there is a new start; if not, theta is the best pose.
+    """
+    n = theta.shape[0]
+    if state[ENERGY] < state[BEST] * (1.0 - 1e-9):
+        if state[ENERGY] < MUCH_BETTER * state[BEST]:
+            state[HOPS] = 0.0
+        state[BEST], state[ROUGH] = state[ENERGY], rough
+        for i in range(n):
+            ws.best[i] = theta[i]
+    for i in range(n):
+        theta[i] = ws.best[i]
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    if state[LAST] != 0.0:
+        return False
+    hop = state[HOPS]
+    state[HOPS] += 1.0
+    if hop >= KICKS or not kick(theta, lower, upper, ws.gradient, fixed, hop):
+        if state[RESTARTS] >= limits[MOST_RESTARTS]:
+            if state[ROUGH] == 0.0:
+                return False
+            state[LAST] = 1.0  # finish the best pose and stop
+        else:
+            state[RESTARTS] += 1.0
+            whole = state[RESTARTS] % ALL_ANEW == 0.0
+            if whole or shake(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta) == 0:
+                random_pose(figure, lower, upper, start, state, theta)
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    state[EVALUATIONS] += 2.0
+    state[DAMPING] = limits[FIRST_DAMPING]
+    state[SLOW], state[ESCAPES], state[WAIT], state[WAITS] = 0.0, 0.0, 1.0, 0.0
+    return True
+
+
+@kernel
+def put_back_best(figure, springs, theta, ws, state):
+    """Return to the best pose of the restarts, where it is better than the one at hand."""
+    if state[BEST] < state[ENERGY]:
+        for i in range(theta.shape[0]):
+            theta[i] = ws.best[i]
+        state[ENERGY] = energy_at(figure, springs, theta, ws)
+
+
+@kernel
+def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
+    """At a stationary pose that is no minimum, move downhill along a direction of negative curvature.
+
+    The direction comes from the pivot at which the exact factorisation fails; both senses are tried and the lower one
+    is taken (the positive one if they are equal), so the answer is always the same. Returns whether the pose moved.
+    """
+    n = theta.shape[0]
+    if state[ESCAPES] >= ESCAPES_MOST or limits[EXACT] == NEVER:
+        return False
+    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, limits[COUPLED] != 0.0, 1.0)
+    damped_copy(order, ws.hessian, fixed, 1e-9, scale, ws.factor, ws.path)
+    failed = factorise(order, ws.factor, fixed, 0.0)
+    if failed < 0:
+        return False
+    negative_curvature(order, ws.factor, failed, ws.step)
+    largest = 0.0
+    for i in range(n):
+        largest = max(largest, abs(ws.step[i]))
+    size = 0.3 / largest
+    for _ in range(12):
+        best = state[ENERGY]
+        sense = 0.0
+        for side in range(2):
+            sign = 1.0 - 2.0 * side
+            for i in range(n):
+                ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
+            value = energy_at(figure, springs, ws.trial, ws)
+            state[EVALUATIONS] += 1.0
+            if value < best:
+                best, sense = value, sign
+        if sense != 0.0:
+            for i in range(n):
+                theta[i] = min(max(theta[i] + sense * size * ws.step[i], lower[i]), upper[i])
+            state[ENERGY] = energy_at(figure, springs, theta, ws)
+            state[EVALUATIONS] += 1.0
+            state[ESCAPES] += 1.0
+            state[DAMPING] = limits[FIRST_DAMPING]
+            state[SLOW] = 0.0
+            return True
+        size *= 0.3
+    return False
+
+
+@entry
+def newton_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch: poses (t, n) from where they are, targets data (t or 1, g, WIDTH).
+
+    Writes poses, errors (t, g), states (t, STATE_WIDTH), outcome (t,); trace (rows, TRACE_WIDTH) of the last problem.
+    """
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
+    scale = work[work.shape[0] - n :]
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        outcome[t] = newton_loop(
+            figure,
+            order,
+            springs,
+            tolerances,
+            lower,
+            upper,
+            poses[t],
+            starts[t],
+            ws,
+            fixed,
+            scale,
+            states[t],
+            limits,
+            trace,
+        )
+        energy_at(figure, springs, poses[t], ws)
+        for k in range(g):
+            errors[t, k] = ws.error[k]

@@ -1,0 +1,236 @@
+"""The human: the tables of anatomy.py made into a skeleton, the right side as the mirror image of the left."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from posable.errors import SkeletonError
+from posable.model.joints import Ball, Free, Joint, JointMotion, Revolute, Site, Universal, unit_axis
+from posable.model.skeleton import Skeleton
+
+# --- The tables of the human ---
+
+STATURE = 1.80  # [m]
+SCAPULAR_PLANE = -40.0  # [deg] about y, left: forward of the plane of the body
+WIDE = 720.0  # [deg]: a person may turn round and round
+ROOM = 10.0  # [m]: half the width of the room in which the root may be
+
+_THIGH, _SHANK, _SOLE = 0.441, 0.443, 0.070  # [m]; the sole is that far below the ankle
+_UPPER_ARM, _FOREARM = 0.335, 0.263  # [m]
+_HIP_DROP = 0.026  # [m] from the pelvis down to the hips
+# At rest the knees are not quite straight, the feet flat, and the centre of mass stands before the ankles.
+_THIGH_LEAN, _SHANK_LEAN = 2.0, 6.0  # [deg] the thigh's top back, the shank's top forward
+PELVIS_HEIGHT = (  # [m] at rest
+    _HIP_DROP + _THIGH * math.cos(math.radians(_THIGH_LEAN)) + _SHANK * math.cos(math.radians(_SHANK_LEAN)) + _SOLE
+)
+
+
+class Segment(NamedTuple):
+    """A joint and the bone that it moves; a name without a side stands for .L, and for its mirror image .R."""
+
+    name: str
+    parent: str | None
+    motion: JointMotion
+    offset: tuple[float, float, float]  # [m] in the parent's frame
+    limits: tuple[tuple[float, float], ...]  # [deg], root: [m] and [deg]
+    rest: tuple[float, ...]  # likewise
+    mass: float = 0.0  # [%] of the body's
+    center: tuple[float, float, float] = (0.0, 0.0, 0.0)  # [m] in the joint's frame
+    turn: float = 0.0  # [deg] about y, against the parent's frame
+
+
+class Place(NamedTuple):
+    """A site: a point [m] in a joint's frame, and where not that frame's, its axes x, y, z as columns by rows."""
+
+    name: str
+    joint: str
+    offset: tuple[float, float, float]
+    rotation: tuple[tuple[float, ...], ...] | None = None
+
+
+# fmt: off
+# Balls bend forward and back first (x, + is forward in spine and neck), then to the side (z), and twist last (y).
+MIDDLE = (
+    Segment("root", None, Free("yzx"), (0, 0, 0), ((-ROOM, ROOM),) * 3 + ((-WIDE, WIDE),) * 3,
+            (0, PELVIS_HEIGHT, 0, 0, 0, 0), 11.17, (0, 0.01, -0.01)),
+    Segment("spine1", "root", Ball("xzy"), (0, 0.075, -0.035), ((-18, 40), (-20, 20), (-10, 10)), (0, 0, 0),  # L5/S1
+            16.33, (0, 0.08, 0.035)),
+    Segment("spine2", "spine1", Ball("xzy"), (0, 0.150, -0.015), ((-15, 30), (-18, 18), (-18, 18)), (0, 0, 0),  # T12/L1
+            7.00, (0, 0.07, 0.045)),
+    Segment("spine3", "spine2", Ball("xzy"), (0, 0.160, -0.020), ((-12, 20), (-14, 14), (-22, 22)), (0, 0, 0),  # T6/T7
+            8.96, (0, 0.07, 0.05)),
+    Segment("neck", "spine3", Ball("xzy"), (0, 0.155, 0.015), ((-35, 35), (-30, 30), (-35, 35)), (0, 0, 0),  # C7/T1
+            1.10, (0, 0.055, 0.015)),
+    Segment("skull", "neck", Ball("xzy"), (0, 0.110, 0.030), ((-30, 25), (-15, 15), (-45, 45)), (0, 0, 0),  # C0/C1
+            5.84, (0, 0.07, 0.02)),
+)
+
+# In the arm y points back to the shoulder, z to the thumb, x out of the back of the hand. Hinges count flexion as +.
+LEFT = (
+    Segment("clavicle", "spine3", Universal("yz"), (0.025, 0.105, 0.110), ((-28, 22), (-8, 38)), (0, 0)),
+    Segment("shoulder", "clavicle", Ball("zxy"), (0.155, 0.002, -0.055), ((-45, 160), (-75, 55), (-55, 120)),
+            (14, 2, 22), 2.71, (0, -0.193, 0), turn=SCAPULAR_PLANE),
+    Segment("elbow", "shoulder", Revolute("-x"), (0, -_UPPER_ARM, 0), ((0, 150),), (20,), 1.62, (0, -0.120, 0)),
+    Segment("wrist", "elbow", Ball("yxz"), (0, -_FOREARM, 0), ((-85, 85), (-22, 32), (-75, 70)), (-12, 0, 0),
+            0.41, (0, -0.055, 0)),
+    Segment("index1", "wrist", Revolute("-z"), (0, -0.094, 0.026), ((-20, 90),), (18,), 0.03, (0, -0.022, 0)),
+    Segment("index2", "index1", Revolute("-z"), (0, -0.045, 0), ((-2, 105),), (22,), 0.02, (0, -0.022, 0)),
+    Segment("fingers1", "wrist", Revolute("-z"), (0, -0.092, -0.012), ((-20, 90),), (22,), 0.07, (0, -0.024, 0)),
+    Segment("fingers2", "fingers1", Revolute("-z"), (0, -0.047, 0), ((-2, 105),), (26,), 0.04, (0, -0.025, 0)),
+    Segment("thumb1", "wrist", Universal("xz"), (-0.010, -0.022, 0.026), ((-15, 40), (-50, 10)), (5, -10),
+            0.02, (-0.005, -0.018, 0.014)),
+    Segment("thumb2", "thumb1", Revolute("x"), (-0.010, -0.036, 0.028), ((-10, 60),), (12,),
+            0.01, (-0.003, -0.014, 0.009)),
+    Segment("thumb3", "thumb2", Revolute("x"), (-0.006, -0.028, 0.018), ((-15, 85),), (12,),
+            0.01, (-0.002, -0.012, 0.007)),
+    Segment("hip", "root", Ball("xzy"), (0.088, -_HIP_DROP, 0), ((-125, 25), (-30, 55), (-45, 50)),
+            (-_THIGH_LEAN, 0, 0), 14.16, (0, -0.181, 0)),
+    Segment("knee", "hip", Revolute("x"), (0, -_THIGH, 0), ((0, 150),), (_THIGH_LEAN + _SHANK_LEAN,),
+            4.33, (0, -0.197, 0)),
+    Segment("ankle", "knee", Ball("xyz"), (0, -_SHANK, 0), ((-28, 50), (-22, 28), (-32, 22)), (-_SHANK_LEAN, 0, 0),
+            1.20, (0, -0.040, 0.045)),
+    Segment("toes", "ankle", Revolute("-x"), (0, -0.052, 0.135), ((-35, 65),), (0,), 0.17, (0, -0.005, 0.030)),
+)
+
+# A site's z points forward out of it and its y up. A hand's z points along the fingers, its y out of the hand's back.
+_ALONG_FINGERS = ((0, 1, 0), (0, 0, -1), (-1, 0, 0))
+MIDDLE_SITES = (
+    Place("pelvis", "root", (0, 0, 0)),
+    Place("head", "skull", (0, 0.055, 0.090)),  # between the eyes
+    Place("crown", "skull", (0, 0.170, 0.010)),
+)
+LEFT_SITES = (
+    Place("hand", "wrist", (0, -0.075, 0), _ALONG_FINGERS),  # the middle of the palm
+    Place("fingertip", "index2", (0, -0.047, 0), _ALONG_FINGERS),
+    Place("thumbtip", "thumb3", (-0.004, -0.024, 0.014), _ALONG_FINGERS),
+    Place("forearm", "elbow", (0, -0.1315, 0), _ALONG_FINGERS),
+    Place("foot", "ankle", (0, -_SOLE, 0)),  # on the sole, under the ankle
+    Place("heel", "ankle", (0, -_SOLE, -0.065)),
+    Place("toe", "toes", (0, -0.018, 0.074)),
+)
+
+# Markers on the skin. HDM05 has one of them, RBAC, on the right shoulder blade only, to tell the sides apart.
+MIDDLE_MARKERS = (
+    Place("C7", "spine3", (0, 0.165, -0.030)),
+    Place("T10", "spine2", (0, 0.075, -0.060)),
+    Place("CLAV", "spine3", (0, 0.090, 0.140)),
+    Place("STRN", "spine3", (0, -0.055, 0.175)),
+    Place("RBAC", "spine3", (-0.095, 0.030, -0.055)),
+)
+LEFT_MARKERS = (
+    Place("FHD", "skull", (0.070, 0.095, 0.085)),
+    Place("BHD", "skull", (0.065, 0.075, -0.075)),
+    Place("SHO", "clavicle", (0.145, 0.060, -0.055)),
+    Place("UPA", "shoulder", (0.050, -0.180, 0)),
+    Place("ELB", "shoulder", (0.045, -_UPPER_ARM, 0)),
+    Place("FRM", "elbow", (0.040, -0.130, 0)),
+    Place("WRA", "wrist", (0.005, 0.012, 0.036)),
+    Place("WRB", "wrist", (0.005, 0.012, -0.036)),
+    Place("FIN", "wrist", (0.016, -0.085, 0.010)),
+    Place("FWT", "root", (0.130, 0.055, 0.095)),
+    Place("BWT", "root", (0.115, 0.050, -0.110)),
+    Place("THI", "hip", (0.080, -0.230, 0.010)),
+    Place("KNE", "hip", (0.058, -_THIGH, 0)),
+    Place("SHN", "knee", (0.050, -0.200, -0.010)),
+    Place("ANK", "knee", (0.042, -0.430, -0.010)),
+    Place("HEE", "ankle", (0, -0.032, -0.065)),
+    Place("TOE", "ankle", (-0.012, -0.025, 0.135)),
+    Place("MT5", "ankle", (0.045, -0.040, 0.110)),
+)
+# The order of the C3D files.
+HDM05_MARKERS = (
+    "LFHD", "RFHD", "LBHD", "RBHD", "C7", "T10", "CLAV", "STRN", "RBAC",
+    "LSHO", "LUPA", "LELB", "LFRM", "LWRA", "LWRB", "LFIN", "RSHO", "RUPA", "RELB", "RFRM", "RWRA", "RWRB", "RFIN",
+    "LFWT", "RFWT", "LBWT", "RBWT",
+    "LTHI", "LKNE", "LSHN", "LANK", "LHEE", "LTOE", "LMT5", "RTHI", "RKNE", "RSHN", "RANK", "RHEE", "RTOE", "RMT5",
+)
+# fmt: on
+
+
+# --- The human ---
+
+MIRROR = np.diag([-1.0, 1.0, 1.0])  # of points and of frames, across the plane x = 0
+_SIDED = {segment.name for segment in LEFT}
+
+
+def human(*, height: float = STATURE, mass: float = 75.0) -> Skeleton:
+    """Return a person: 71 degrees of freedom, every one with limits, a mass on every bone, y up, looking along z.
+
+    height [m] scales the lengths, mass [kg] the masses. The rest pose stands on the ground y = 0, left is +x, arms
+    hanging a little off the body, elbows and knees slightly bent.
+
+    Joints: root (free), spine1, spine2, spine3, neck, skull, and with .L or .R: clavicle, shoulder, elbow, wrist (with
+    the forearm's twist), index1, index2, fingers1, fingers2 (three fingers as one), thumb1, thumb2, thumb3, hip, knee,
+    ankle, toes. Hinges bend the same way on both sides; the y and z angles of other joints have opposite signs.
+
+    Sites: pelvis, head (between the eyes), crown, and with .L or .R: hand, fingertip, thumbtip, forearm, foot (on the
+    sole, under the ankle), heel, toe, with z forward and y up: along the gaze and to the crown, to the toes and out of
+    the instep, along the fingers and out of the back of the hand. Then the 41 markers of HDM05, LFHD to RMT5.
+    """
+    if not (0.0 < height < math.inf and 0.0 < mass < math.inf):
+        raise SkeletonError(f"height [m] and mass [kg]: expected positive numbers, got {height!r} and {mass!r}")
+    scale = height / STATURE
+    joints = [_joint(row, "", scale, mass) for row in MIDDLE]
+    joints += [_joint(row, side, scale, mass) for side in (".L", ".R") for row in LEFT]
+    sites = [_site(row, row.name, "", scale) for row in MIDDLE_SITES]
+    sites += [_site(row, row.name + side, side, scale) for side in (".L", ".R") for row in LEFT_SITES]
+    markers = [_site(row, row.name, "", scale) for row in MIDDLE_MARKERS]
+    markers += [_site(row, side[1] + row.name, side, scale) for side in (".L", ".R") for row in LEFT_MARKERS]
+    markers.sort(key=lambda site: HDM05_MARKERS.index(site.name))
+    return Skeleton(joints, sites + markers, "human", up="y")
+
+
+def _sided(name: str | None, side: str) -> str | None:
+    return f"{name}{side}" if name in _SIDED else name
+
+
+def _joint(row: Segment, side: str, scale: float, mass: float) -> Joint:
+    """Return the joint of a row, on a side, at a scale of the lengths."""
+    mirrored = side == ".R"
+    limits, rest = np.array(row.limits, dtype=float), np.array(row.rest, dtype=float)
+    if mirrored:
+        signs = _mirrored_signs(row.motion)
+        limits, rest = np.sort(limits * signs[:, None], axis=1), rest * signs
+    angles = slice(3, None) if row.parent is None else slice(None)
+    limits[angles], rest[angles] = np.radians(limits[angles]), np.radians(rest[angles])
+    if row.parent is None:
+        rest[:3] *= scale
+    flip = MIRROR if mirrored else np.eye(3)
+    turn = Rotation.from_euler("y", row.turn, degrees=True).as_matrix()
+    return Joint(
+        row.name + side,
+        _mirrored_motion(row.motion) if mirrored else row.motion,
+        _sided(row.parent, side),
+        offset=flip @ row.offset * scale,
+        rotation=flip @ turn @ flip if row.turn else None,
+        limits=limits,
+        rest=rest,
+        mass=mass * row.mass / 100.0,
+        center=flip @ row.center * scale,
+    )
+
+
+def _site(row: Place, name: str, side: str, scale: float) -> Site:
+    """Return the site of a row, on a side, at a scale of the lengths."""
+    flip = MIRROR if side == ".R" else np.eye(3)
+    rotation = None if row.rotation is None else flip @ np.array(row.rotation, dtype=float) @ flip
+    joint = _sided(row.joint, side) or row.joint
+    return Site(name, joint, flip @ row.offset * scale, rotation)
+
+
+def _mirrored_motion(motion: JointMotion) -> JointMotion:
+    """Return the motion of the mirror image: a mirrored hinge turns the same way about the mirrored axis."""
+    if isinstance(motion, Revolute):
+        return Revolute(tuple(-MIRROR @ unit_axis(motion.axis)))
+    return motion
+
+
+def _mirrored_signs(motion: JointMotion) -> np.ndarray:
+    """Return the sign (k,) of each angle in the mirror image: minus about y and z, for these axes are kept."""
+    if isinstance(motion, Revolute):
+        return np.ones(1)
+    return np.array([1.0 if dof.axis == 0 else -1.0 for dof in motion.dofs])

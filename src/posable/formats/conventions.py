@@ -1,0 +1,87 @@
+"""Up axes: a scene turned so that y or z points up, by its root alone, so that every pose stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from posable.formats.scene import Scene
+from posable.formats.source import Source
+from posable.model.joints import rotation_matrix
+from posable.model.motion import Markers, Motion
+from posable.model.skeleton import Skeleton
+
+# --- Units of length ---
+
+CENTIMETRES = 0.01
+INCH = 0.0254
+LENGTH_UNITS = {"mm": 1e-3, "cm": 1e-2, "dm": 1e-1, "m": 1.0, "in": INCH, "ft": 0.3048, "um": 1e-6, "km": 1e3}
+_SPELLINGS = {"millimeters": "mm", "millimetres": "mm", "centimeters": "cm", "centimetres": "cm", "meters": "m",
+              "metres": "m", "meter": "m", "metre": "m", "inches": "in", "inch": "in", "feet": "ft"}  # fmt: skip
+
+
+def length_unit(source: Source, text: str, *, default: str = "mm") -> float:
+    """Return the metres per unit that `text` ("mm", "Meters", ...) names; warn and take `default` if it names none."""
+    name = text.strip().lower().rstrip(".")
+    name = _SPELLINGS.get(name, name)
+    if name not in LENGTH_UNITS:
+        source.warn(f"length unit {text.strip()!r} is not known: {default} was taken")
+        name = default
+    return LENGTH_UNITS[name]
+
+
+# --- Up axes ---
+
+
+def turn_up(old: str | None, new: str | None) -> np.ndarray | None:
+    """Return the rotation (3, 3) that takes up axis `old` to `new`; None where there is nothing to turn."""
+    if old is None or new is None or old == new:
+        return None
+    quarter = -0.5 * np.pi if (old, new) == ("z", "y") else 0.5 * np.pi
+    return np.round(Rotation.from_rotvec([quarter, 0.0, 0.0]).as_matrix())
+
+
+def skeleton_with_up(skeleton: Skeleton, up: str | None) -> Skeleton:
+    """Return the skeleton standing on a floor whose normal is `up`; poses mean the same."""
+    turn = turn_up(skeleton.up, up)
+    if turn is None:
+        return skeleton if up is None or skeleton.up == up else skeleton.replace(up=up)
+    joints = []
+    for joint in skeleton.joints:
+        if joint.parent is None:
+            rotation = rotation_matrix(joint.rotation)
+            joint = replace(joint, offset=turn @ np.asarray(joint.offset, float), rotation=turn @ rotation)
+        joints.append(joint)
+    return skeleton.replace(joints=joints, up=up)
+
+
+def markers_with_up(markers: Markers, up: str | None) -> Markers:
+    """Return the markers above a floor whose normal is `up`."""
+    turn = turn_up(markers.up, up)
+    if turn is None:
+        return markers if up is None else replace(markers, up=up)
+    return replace(markers, positions=markers.positions @ turn.T, up=up)
+
+
+def scene_with_up(scene: Scene, up: str | None) -> Scene:
+    """Return the whole scene standing on a floor whose normal is `up`."""
+    if up is None:
+        return scene
+    skeleton = scene.skeleton and skeleton_with_up(scene.skeleton, up)
+    turn = turn_up(scene.skeleton.up if scene.skeleton else None, up)
+    motions = (
+        {name: Motion(skeleton, take.poses, take.fps, take.name) for name, take in scene.motions.items()}
+        if skeleton
+        else {}
+    )
+    motion = scene.motion and Motion(skeleton, scene.motion.poses, scene.motion.fps, scene.motion.name)  # type: ignore[arg-type]
+    meshes = tuple(
+        replace(mesh, vertices=mesh.vertices @ turn.T)
+        if turn is not None and not mesh.joint and not mesh.joints
+        else mesh
+        for mesh in scene.meshes
+    )
+    markers = scene.markers and markers_with_up(scene.markers, up)
+    return replace(scene, skeleton=skeleton, motion=motion, motions=motions, meshes=meshes, markers=markers)

@@ -1,0 +1,118 @@
+"""Goals of one axis of a body: look at a point, point along a direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posable.engine.layout import ALONG, AT, AXES, WIDTH
+from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING
+from posable.goals.base import (
+    ANGLE_TOLERANCE,
+    Goal,
+    Spring,
+    named_axis,
+    numbers,
+    point_row,
+    positive,
+    set_weight,
+    unit_vectors,
+    weight_matrix,
+)
+from posable.goals.energy import directed
+from posable.model.skeleton import Skeleton
+
+
+class Aim(Goal):
+    """Aim a line of a body at a point: energy w/2 |axis - u|^2, u the unit vector from the body's point to the target.
+
+    Seed 003 2.4, goal 4, squared: w (1 - cos angle), smooth at the goal and wherever the target is not at the point.
+    body: a site or a joint. axis: "z", "-y" or a unit vector in the body's frame. at (..., 3) [m] in the world.
+    point (3,) [m] in the body's frame: where the line begins. tolerance [rad]; errors are angles. weight: a number,
+    three numbers or a symmetric 3x3 matrix W, in world axes: energy 1/2 r'W r of r = axis - u.
+    """
+
+    rows = 3
+
+    def __init__(
+        self,
+        body: str,
+        axis: Any = "z",
+        at: Any = None,
+        *,
+        point: Any = None,
+        weight: Any = 1.0,
+        tolerance: float = ANGLE_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body = body
+        super().__init__(label, positive(tolerance, f"Aim({body!r}): tolerance"), priority, robust)
+        self.axis = named_axis(axis, f"Aim({body!r}): axis")
+        self.weight = weight_matrix(weight, f"Aim({body!r}): weight")
+        self.point = None if point is None else numbers(point, (3,), f"Aim({body!r}): point")
+        self.aim(at)
+
+    def aim(self, target: Any) -> None:
+        """Take a point (..., 3) to look at."""
+        self.target = numbers(target, (3,), f"Aim({self.body!r}): at")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One AIM spring."""
+        body, data, frame = point_row(skeleton, self.body, self.point, self.target.shape[:-1])
+        data[..., AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
+        data[..., AT : AT + 3] = self.target
+        set_weight(data, self.weight, self.robust)
+        return [Spring(AIM_SPRING, body, data, self.tolerance)]
+
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the energy of a weight that is not the same in every direction."""
+        return directed(self, skeleton, self.weight)
+
+
+class Direction(Goal):
+    """Turn one axis of a body along a direction, free about it: energy w/2 |axis - along|^2 = w (1 - cos angle).
+
+    Seed 003's partial orientation. body: a site or a joint. axis: "x", "-y" or a unit vector in the body's frame.
+    along (..., 3): a direction in the world, of any length, or "y". tolerance [rad]; errors are angles. weight: a
+    number, three numbers or a symmetric 3x3 matrix W, in world axes: energy 1/2 r'W r of r = axis - along.
+    """
+
+    rows = 3
+
+    def __init__(
+        self,
+        body: str,
+        axis: Any = "x",
+        along: Any = None,
+        *,
+        weight: Any = 1.0,
+        tolerance: float = ANGLE_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body = body
+        super().__init__(label, positive(tolerance, f"Direction({body!r}): tolerance"), priority, robust)
+        self.axis = named_axis(axis, f"Direction({body!r}): axis")
+        self.weight = weight_matrix(weight, f"Direction({body!r}): weight")
+        self.aim(along)
+
+    def aim(self, target: Any) -> None:
+        """Take a direction (..., 3)."""
+        self.target = unit_vectors(target, f"Direction({self.body!r}): along")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One DIRECTION spring."""
+        frame = skeleton.frame(self.body)
+        data = np.zeros((*self.target.shape[:-1], WIDTH))
+        data[..., AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
+        data[..., ALONG : ALONG + 3] = self.target
+        set_weight(data, self.weight, self.robust)
+        return [Spring(DIRECTION_SPRING, int(skeleton.frame_bodies[frame]), data, self.tolerance)]
+
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the energy of a weight that is not the same in every direction."""
+        return directed(self, skeleton, self.weight)

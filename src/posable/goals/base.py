@@ -1,0 +1,258 @@
+"""What every goal shares: weight, tolerance, label, priority, robust scale; and how it becomes springs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from posable.engine.layout import MEASURE, POINT, ROBUST, WEIGHT, WIDTH
+from posable.errors import GoalError, UnknownName
+from posable.model.joints import unit_axis
+from posable.model.skeleton import Skeleton
+
+POSITION_TOLERANCE = 1e-4  # [m]
+ANGLE_TOLERANCE = 1e-3  # [rad]
+
+
+class UnknownInGoal(GoalError, UnknownName):
+    """A goal that names a body, a joint or a degree of freedom that the figure does not have."""
+
+    def __init__(self, goal: object, error: UnknownName):
+        UnknownName.__init__(self, error.kind, error.name, error.choices)
+        self.message = f"{goal}: {UnknownName.__str__(self)}"
+        self.expected, self.got = f"a {error.kind} of the figure", error.name
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Spring(NamedTuple):
+    """One goal primitive on a body: a kind of kernels/springs.py, the body, its data, and when it counts as reached."""
+
+    kind: int
+    body: int
+    data: np.ndarray  # (..., WIDTH)
+    tolerance: float  # [m, rad]; infinity: it never decides
+    name: str = ""  # added to the goal's label where a goal has several; springs of one name share one error
+    other: int = -1  # the body that its target is fixed on; -1: the world
+    measures: bool = False  # it has no weight because others carry its energy; without this, weight 0 decides nothing
+
+
+class Goal:
+    """Something wanted of a figure. A goal is immutable; `moved` gives the same one with another target.
+
+    weight: how hard it pulls, against the others of its level: a number, three numbers (one for each axis), or a
+    symmetric positive definite matrix; each goal says in which axes. At weight zero it reports its error and decides
+    nothing; an axis of weight zero is free. tolerance: when it counts as reached [m, rad]. label: its name in results,
+    the body's by default. priority: lower is stricter, a level never pays for a later one. robust: a scale [m, rad]
+    beyond which it pulls no harder; None: none.
+    """
+
+    remote: Any = None  # a target on a GPU (remote.py); what the goal holds then only stands for it
+    plain: ClassVar[bool] = True  # springs on bodies and nothing else: what the front door serves without detours
+    rows: int = 0  # of its residual (rows.py); 0: it has none that could share a weight matrix with others
+    weight: Any
+
+    def __init__(self, label: str | None, tolerance: Any, priority: int, robust: float | None):
+        self.label = label or self.default_label()
+        self.tolerance = tolerance
+        if not isinstance(priority, (int, np.integer)):
+            raise GoalError(f"{self}: priority", expected="a whole number", got=repr(priority))
+        self.priority = int(priority)
+        if robust is not None and not (isinstance(robust, (int, float, np.number)) and 0.0 < float(robust) < np.inf):
+            raise GoalError(f"{self}: robust", expected="None or a positive number", got=repr(robust))
+        self.robust = None if robust is None else float(robust)
+
+    def default_label(self) -> str:
+        """Return the name that the goal has in results where the user gave none."""
+        return getattr(self, "body", type(self).__name__.lower())
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """Return the goal primitives that it is made of, on this skeleton."""
+        raise NotImplementedError
+
+    def write_target(self, rows: np.ndarray) -> bool:
+        """Write the target into the goal's own rows (g, WIDTH) of a problem, if that is all it takes to move it."""
+        return False
+
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the VectorEnergy (energy.py) of what its springs cannot carry; None where they carry all of it."""
+        return None
+
+    def changed(self, factor: float = 1.0, tolerance: float | None = None, robust: float | None = None) -> Self:
+        """Return the same goal with its weight multiplied, and another tolerance and robust scale where given."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out.weight = tuple(factor * w for w in self.weight) if isinstance(self.weight, tuple) else factor * self.weight
+        if tolerance is not None:
+            out.tolerance = (tolerance,) * len(self.tolerance) if isinstance(self.tolerance, tuple) else tolerance
+        if robust is not None:
+            out.robust = robust
+        return out
+
+    def aim(self, target: Any) -> None:
+        """Check a target and take it; called once when the goal is made, and by `moved` on a copy."""
+        raise GoalError(f"{type(self).__name__} has no target to move")
+
+    def moved(self, target: Any) -> Self:
+        """Return the same goal with another target."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out.aim(target)
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({getattr(self, 'label', '')!r})"
+
+
+def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Return finite numbers (..., *shape); raises GoalError with what was expected and got."""
+    try:
+        out = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise GoalError(
+            what, expected=f"numbers of shape (..., {', '.join(map(str, shape))})", got=repr(value)
+        ) from None
+    if out.shape[out.ndim - len(shape) :] != shape or out.ndim < len(shape):
+        raise GoalError(what, expected=f"shape (..., {', '.join(map(str, shape))})", got=f"shape {out.shape}")
+    if not np.isfinite(out).all():
+        raise GoalError(what, expected="finite numbers", got=f"{out[~np.isfinite(out)][0]} among them")
+    return out
+
+
+def positive(value: Any, what: str) -> float:
+    """Return a number that is not negative and not NaN; raises GoalError. Only a tolerance may be infinite."""
+    try:
+        out = float(value)
+    except (TypeError, ValueError):
+        raise GoalError(what, expected="a number that is not negative", got=repr(value)) from None
+    if not out >= 0.0 or (out == np.inf and not what.endswith("tolerance")):
+        raise GoalError(what, expected="a finite number that is not negative", got=repr(value))
+    return out
+
+
+def unit_vectors(value: Any, what: str) -> np.ndarray:
+    """Return directions (..., 3) of length one, given as "x", "-y", or numbers of any length but zero."""
+    if isinstance(value, str):
+        return named_axis(value, what)
+    out = numbers(value, (3,), what)
+    length = np.linalg.norm(out, axis=-1, keepdims=True)
+    if not (length > 1e-12).all():
+        raise GoalError(what, expected="a direction", got="a vector of no length")
+    return out / length
+
+
+def named_axis(axis: Any, what: str) -> np.ndarray:
+    """Return an axis given as "x", "-y" or as three numbers of length one, as (3,)."""
+    if isinstance(axis, str):
+        out = unit_axis(axis)
+        if not out.any():
+            raise GoalError(what, expected="'x', 'y' or 'z', with or without a sign, or a unit vector", got=repr(axis))
+        return out
+    out = numbers(axis, (3,), what)
+    length = float(np.linalg.norm(out)) if out.ndim == 1 else np.nan
+    if not abs(length - 1.0) < 1e-6:
+        got = f"length {length:.6g}" if out.ndim == 1 else f"shape {out.shape}"
+        raise GoalError(what, expected="a vector of length 1", got=got)
+    return out / length
+
+
+def batch_of(*arrays: np.ndarray, what: str) -> tuple[int, ...]:
+    """Return the leading axes that arrays (..., 3) make together."""
+    try:
+        return np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+    except ValueError:
+        shapes = " and ".join(str(array.shape) for array in arrays)
+        raise GoalError(what, expected="leading axes that agree", got=f"shapes {shapes}") from None
+
+
+def across(directions: np.ndarray) -> np.ndarray:
+    """Return n n' (..., 6) as xx yy zz xy xz yz for directions (..., 3)."""
+    x, y, z = directions[..., 0], directions[..., 1], directions[..., 2]
+    return np.stack([x * x, y * y, z * z, x * y, x * z, y * z], axis=-1)
+
+
+def weight_matrix(weight: Any, what: str) -> np.ndarray:
+    """Return a weight given as a number, three numbers or a symmetric positive semidefinite 3x3, as six numbers."""
+    if isinstance(weight, (int, float)):
+        w = positive(weight, what)
+        return np.array([w, w, w, 0.0, 0.0, 0.0])
+    return six(square_weight(weight, 3, what))
+
+
+def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
+    """Return a weight given as a number, `size` numbers or a symmetric matrix, none negative, as (size, size)."""
+    try:
+        value = np.asarray(weight, dtype=float)
+    except (TypeError, ValueError):
+        value = np.full((), np.nan)
+    if value.shape in ((), (1,), (1, 1)):
+        return positive(value.reshape(()), what) * np.eye(size)
+    if value.shape == (size,) and np.all(value >= 0.0) and np.all(np.isfinite(value)):
+        return np.diag(value)
+    good = (
+        value.shape == (size, size)
+        and np.all(np.isfinite(value))
+        and np.abs(value - value.T).max() <= 1e-9 * np.abs(value).max()
+    )
+    if good and np.linalg.eigvalsh(value)[0] >= -1e-12 * np.abs(value).max():
+        return 0.5 * (value + value.T)
+    raise GoalError(
+        what,
+        expected=f"a number, {size} numbers, or a symmetric {size}x{size} matrix, none negative",
+        got=repr(weight),
+    )
+
+
+def is_number(weight: np.ndarray) -> bool:
+    """Return whether a weight (six numbers) is the same in every direction."""
+    return bool(weight[0] == weight[1] == weight[2] and weight[3] == weight[4] == weight[5] == 0.0)
+
+
+def weight_along(weight: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Return n'W n (...,) of a weight (six numbers) for directions (..., 3): what it weighs along them."""
+    x, y, z = direction[..., 0], direction[..., 1], direction[..., 2]
+    square = weight[0] * x * x + weight[1] * y * y + weight[2] * z * z
+    return square + 2.0 * (weight[3] * x * y + weight[4] * x * z + weight[5] * y * z)
+
+
+def six(matrix: np.ndarray) -> np.ndarray:
+    """Return a symmetric 3x3 matrix as xx yy zz xy xz yz."""
+    m = matrix
+    return np.array([m[0, 0], m[1, 1], m[2, 2], m[0, 1], m[0, 2], m[1, 2]])
+
+
+def range_of(weight: np.ndarray) -> np.ndarray:
+    """Return, as six numbers, the projector on what a weight (six numbers) does not ignore: what counts as error.
+
+    A weight of zero ignores everything, and then the whole miss is reported: it decides nothing (Problem).
+    """
+    if not weight.any():
+        return np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    if weight[3] == weight[4] == weight[5] == 0.0:
+        return np.array([1.0 if w > 0.0 else 0.0 for w in weight[:3]] + [0.0, 0.0, 0.0])
+    x, y, z, xy, xz, yz = weight
+    values, vectors = np.linalg.eigh(np.array([[x, xy, xz], [xy, y, yz], [xz, yz, z]]))
+    kept = vectors[:, values > 1e-9 * values[-1]]
+    return six(kept @ kept.T)
+
+
+def point_row(skeleton: Skeleton, body: str, point: Any, batch: tuple[int, ...] = ()) -> tuple[int, np.ndarray, int]:
+    """Return (body index, data (..., WIDTH) with the point set, row of the frame) for a point of a named body."""
+    frame = skeleton.frame(body)
+    data = np.zeros((*batch, WIDTH))
+    local = skeleton.frame_positions[frame]
+    if point is not None:
+        local = local + skeleton.frame_rotations[frame] @ point
+    data[..., POINT : POINT + 3] = local
+    return int(skeleton.frame_bodies[frame]), data, frame
+
+
+def set_weight(data: np.ndarray, weight: np.ndarray, robust: float | None, measure: np.ndarray | None = None) -> None:
+    """Write a weight (six numbers), its measure and the robust scale into spring data."""
+    data[..., WEIGHT : WEIGHT + 6] = weight
+    if measure is not None:
+        data[..., MEASURE : MEASURE + 6] = measure
+    if robust is not None:
+        data[..., ROBUST] = np.abs(weight[..., :3]).max() * robust * robust

@@ -1,0 +1,221 @@
+"""Keep a bone out of a shape, or off another bone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posable.engine.layout import ALONG, AT, AXES, AXES2, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT, WIDTH
+from posable.engine.springs import CLEAR_SPRING, SIDE_SPRING
+from posable.errors import GoalError
+from posable.goals.base import (
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    batch_of,
+    numbers,
+    positive,
+    unit_vectors,
+    weight_along,
+    weight_matrix,
+)
+from posable.goals.energy import directed
+from posable.goals.relative import check_apart
+from posable.model.skeleton import Skeleton
+
+# --- Shapes to keep out of ---
+
+RADIUS = 0.15  # of a bone's capsule where none is given, as a part of its length
+THINNEST, THICKEST = 0.01, 0.08  # [m]
+
+
+@dataclass(frozen=True, eq=False)
+class Sphere:
+    """A ball: center (..., 3) [m] in the world, radius [m]."""
+
+    center: Any
+    radius: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "center", numbers(self.center, (3,), "Sphere: center"))
+        object.__setattr__(self, "radius", positive(self.radius, "Sphere: radius"))
+
+    @property
+    def start(self) -> np.ndarray:
+        """Where its axis begins (..., 3)."""
+        return self.center
+
+    @property
+    def axis(self) -> np.ndarray:
+        """Its axis (..., 3), of no length."""
+        return np.zeros(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Capsule:
+    """All points within `radius` [m] of the segment from start (..., 3) to end (..., 3) [m] in the world."""
+
+    start: Any
+    end: Any
+    radius: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "start", numbers(self.start, (3,), "Capsule: start"))
+        object.__setattr__(self, "end", numbers(self.end, (3,), "Capsule: end"))
+        object.__setattr__(self, "radius", positive(self.radius, "Capsule: radius"))
+
+    @property
+    def axis(self) -> np.ndarray:
+        """From start to end (..., 3) [m]."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, eq=False)
+class Wall:
+    """Everything behind a plane: a point (..., 3) [m] of it and its normal (..., 3), which points to the free side."""
+
+    point: Any
+    normal: Any
+
+    def __post_init__(self):
+        object.__setattr__(self, "point", numbers(self.point, (3,), "Wall: point"))
+        object.__setattr__(self, "normal", unit_vectors(self.normal, "Wall: normal"))
+
+
+def bone_capsule(
+    skeleton: Skeleton, body: str, ends: Any, radius: Any, what: str
+) -> tuple[int, np.ndarray, np.ndarray, float]:
+    """Return (body index, start (3,), axis (3,), radius) [m] of a bone's capsule, in the body's own axes.
+
+    ends: two points (2, 3) in the named frame; None: from the joint to its first child, or to its farthest site where
+    it has none. radius: None: 15 % of the length, 1 cm to 8 cm.
+    """
+    frame = skeleton.frame(body)
+    index = int(skeleton.frame_bodies[frame])
+    if ends is not None:
+        points = numbers(ends, (2, 3), what + ": ends")
+        rotation, position = skeleton.frame_rotations[frame], skeleton.frame_positions[frame]
+        start, stop = position + rotation @ points[0], position + rotation @ points[1]
+    else:
+        joint = body if body in skeleton.names else skeleton.sites[frame - len(skeleton.names)].joint
+        start, stop = _bone(skeleton, joint)
+    axis = stop - start
+    if radius is None:
+        radius = min(max(RADIUS * float(np.linalg.norm(axis)), THINNEST), THICKEST)
+    return index, start, axis, positive(radius, what + ": radius")
+
+
+def _bone(skeleton: Skeleton, joint: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return both ends (3,) of a joint's bone in the axes of its body."""
+    frame = skeleton.frame(joint) if joint not in skeleton.site_names else skeleton.names.index(joint)
+    position, rotation = skeleton.frame_positions[frame], skeleton.frame_rotations[frame]
+    places = [np.asarray(child.offset, dtype=float) for child in skeleton.joints if child.parent == joint]
+    places = [place for place in places if np.linalg.norm(place) > 1e-6][:1]
+    if not places:
+        sites = [np.asarray(site.offset, dtype=float) for site in skeleton.sites if site.joint == joint]
+        places = sorted(sites, key=lambda place: -float(np.linalg.norm(place)))[:1]
+    if not places:
+        raise GoalError(f"Avoid({joint!r})", expected="ends=(start, end): the bone has no child and no site", got=None)
+    return position, position + rotation @ places[0]
+
+
+# --- Keep a bone out of a shape ---
+
+
+class Avoid(Goal):
+    """Keep the capsule of a bone out of an obstacle: energy w/2 max(0, radii + margin - distance)^2.
+
+    body: a joint, or a site on it. obstacle: Sphere, Capsule, Wall, or the name of another body, whose capsule it is.
+    The bone's capsule runs from its joint to the next one; ends (2, 3) [m] in the body's frame and radius [m] say
+    otherwise; other_ends and other_radius do so for the other body. margin [m]: how far off the push begins.
+    The error is how deep the bone is inside [m]; the default weight lets a pull of one metre press it in by 1 mm.
+    weight: a number, three numbers or a symmetric 3x3 matrix W, in world axes, or in those of the other body: energy
+    1/2 r'W r of the depth r along the line between the nearest points. Smooth but where the axes of the two meet, and
+    where they are exactly parallel: then many points are nearest, and the force jumps between the ends of where they
+    lie side by side. The distance itself has that kink, whoever computes it; beside it, forces are right.
+    """
+
+    rows: int = 3
+
+    def __init__(
+        self,
+        body: str,
+        obstacle: Any,
+        *,
+        ends: Any = None,
+        radius: float | None = None,
+        other_ends: Any = None,
+        other_radius: float | None = None,
+        margin: float = 0.002,
+        weight: Any = 1000.0,
+        tolerance: float = POSITION_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body = body
+        what = f"Avoid({body!r})"
+        self.aim(obstacle)
+        super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
+        self.weight = weight_matrix(weight, what + ": weight")
+        self.margin = positive(margin, what + ": margin")
+        self.shape = (ends, radius)
+        self.other_shape = (other_ends, other_radius)
+
+    def default_label(self) -> str:
+        """Return "forearm.R off ball"."""
+        name = self.obstacle if isinstance(self.obstacle, str) else type(self.obstacle).__name__.lower()
+        return f"{self.body} off {name}"
+
+    def aim(self, target: Any) -> None:
+        """Take an obstacle; or, for a Sphere, its center (..., 3) alone."""
+        old = getattr(self, "obstacle", None)
+        if isinstance(old, Sphere) and not isinstance(target, (Sphere, Capsule, Wall, str)):
+            target = Sphere(numbers(target, (3,), f"Avoid({self.body!r}): center"), old.radius)
+        if not isinstance(target, (Sphere, Capsule, Wall, str)):
+            raise GoalError(
+                f"Avoid({self.body!r}): obstacle", expected="Sphere, Capsule, Wall or a body's name", got=repr(target)
+            )
+        self.obstacle = target
+        self.rows = 6 if isinstance(target, Wall) else 3  # a wall meets both ends of the bone
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One CLEAR spring, or two SIDE springs that share one error: the ends of the bone against a wall."""
+        what = f"Avoid({self.body!r})"
+        body, start, axis, radius = bone_capsule(skeleton, self.body, *self.shape, what)
+        if isinstance(self.obstacle, Wall):
+            wall = self.obstacle
+            push = weight_along(self.weight, wall.normal)
+            data = self._row(batch_of(wall.point, wall.normal, what=what), radius, push)
+            data[..., AT : AT + 3] = wall.point
+            data[..., ALONG : ALONG + 3] = wall.normal
+            both = []
+            for end in (start, start + axis):
+                data = data.copy()
+                data[..., POINT : POINT + 3] = end
+                both.append(Spring(SIDE_SPRING, body, data, self.tolerance))
+            return both
+        if isinstance(self.obstacle, str):
+            other, p, along, thick = bone_capsule(skeleton, self.obstacle, *self.other_shape, what)
+            check_apart(body, other, self)
+            data = self._row((), radius + thick, self.weight[0])
+            data[POINT2 : POINT2 + 3], data[AXES2 : AXES2 + 3] = p, along
+        else:
+            other, solid = -1, self.obstacle
+            data = self._row(batch_of(solid.start, solid.axis, what=what), radius + solid.radius, self.weight[0])
+            data[..., AT : AT + 3], data[..., ALONG : ALONG + 3] = solid.start, solid.axis
+        data[..., POINT : POINT + 3], data[..., AXES : AXES + 3] = start, axis
+        return [Spring(CLEAR_SPRING, body, data, self.tolerance, "", other)]
+
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the energy of a weight that is not the same in every direction; a wall has only one direction."""
+        return None if isinstance(self.obstacle, Wall) else directed(self, skeleton, self.weight)
+
+    def _row(self, batch: tuple[int, ...], size: float, weight: Any) -> np.ndarray:
+        data = np.zeros((*batch, WIDTH))
+        data[..., SIZE], data[..., MEASURE] = size + self.margin, self.margin
+        data[..., WEIGHT] = weight
+        data[..., ROBUST] = 0.0 if self.robust is None else weight * self.robust**2
+        return data

@@ -1,0 +1,258 @@
+"""A posture to stay near."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from posable.engine.assemble import FOLLOWER, LEADER, RATIO
+from posable.engine.layout import BODY, ROBUST, SIZE, WEIGHT, WIDTH
+from posable.engine.springs import COUPLING_SPRING
+from posable.errors import GoalError
+from posable.goals.base import Goal, Spring, numbers, positive, square_weight
+from posable.model.skeleton import Skeleton
+
+# --- Degrees of freedom that follow others ---
+
+COUPLING_TOLERANCE = 1e-6  # [rad, m]
+
+
+class Coupling(Goal):
+    """Let one joint follow another: energy w/2 (follower - ratio leader - offset)^2 for each of their angles.
+
+    follower, leader: degrees of freedom ("finger2", "spine2.x"), or joints with equally many, all of which follow.
+    offset (...,) [rad, m]. tolerance [rad, m]; the error is the largest gap. weight: a number, or one for each angle; a
+    matrix must be diagonal, as a spring joins two degrees of freedom and not four.
+    """
+
+    def __init__(
+        self,
+        follower: str,
+        leader: str,
+        *,
+        ratio: float = 1.0,
+        offset: Any = 0.0,
+        weight: Any = 1.0,
+        tolerance: float = COUPLING_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.follower, self.leader = follower, leader
+        super().__init__(label, positive(tolerance, f"{self}: tolerance"), priority, robust)
+        self.weight = numbers(weight, (), f"{self}: weight")
+        if self.weight.ndim > 2 or (self.weight < 0.0).any() or not _is_diagonal(self.weight):
+            expected = "a number, one for each angle, or a diagonal matrix, none negative"
+            raise GoalError(f"{self}: weight", expected=expected, got=repr(weight))
+        self.ratio = float(numbers(ratio, (), f"{self}: ratio"))
+        self.aim(offset)
+
+    def default_label(self) -> str:
+        """Return "finger2 follows finger1"."""
+        return f"{self.follower} follows {self.leader}"
+
+    def aim(self, target: Any) -> None:
+        """Take an offset (...,)."""
+        self.offset = numbers(target, (), f"{self}: offset")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One COUPLING spring for each angle; they share one error."""
+        followers, leaders = _dofs(skeleton, self.follower), _dofs(skeleton, self.leader)
+        if len(followers) != len(leaders):
+            raise GoalError(
+                f"{self}", expected=f"{len(followers)} degrees of freedom of {self.leader!r}", got=f"{len(leaders)}"
+            )
+        if followers == leaders:
+            raise GoalError(f"{self}", expected="two different joints", got=f"{self.leader!r} twice")
+        weights = np.diag(square_weight(self.weight, len(followers), f"{self}: weight"))
+        out = []
+        for a, b, weight in zip(followers, leaders, weights, strict=True):
+            data = np.broadcast_to(coupling_data(a, b, self.ratio), (*self.offset.shape, WIDTH)).copy()
+            data[..., SIZE], data[..., WEIGHT] = self.offset, weight
+            data[..., ROBUST] = 0.0 if self.robust is None else weight * self.robust**2
+            out.append(Spring(COUPLING_SPRING, int(skeleton.figure.dof[a, BODY]), data, self.tolerance))
+        return out
+
+
+def coupling_data(follower: int, leader: int, ratio: float) -> np.ndarray:
+    """Return the data (WIDTH,) of a COUPLING spring without weight or offset."""
+    data = np.zeros(WIDTH)
+    data[FOLLOWER], data[LEADER], data[RATIO] = follower, leader, ratio
+    return data
+
+
+def _is_diagonal(weight: np.ndarray) -> bool:
+    square = weight.ndim == 2 and weight.shape[0] == weight.shape[1]
+    return weight.ndim < 2 or (square and not np.count_nonzero(weight - np.diag(np.diag(weight))))
+
+
+def _dofs(skeleton: Skeleton, name: str) -> list[int]:
+    """Return the places in a pose of a joint, or of one degree of freedom."""
+    if name in skeleton.names:
+        where = skeleton.index(name)
+        return list(range(where.start, where.stop))
+    return [skeleton.dof(name)]
+
+
+# --- A posture to stay near ---
+
+
+class Posture(Goal):
+    """Stay near a posture where the other goals leave a choice: energy w/2 gain_i (theta_i - home_i)^2.
+
+    pose: (n,), {"elbow.R": 0.3, ...} with the rest at rest, "rest" (None) or "middle" of the limits. gains: a number,
+    (n,), or {joint: number} for those alone; the joints' own by default. It is soft: it never decides `ok` unless it
+    is given a tolerance [rad, m], which no degree of freedom with a gain may then exceed. Its default weight moves a
+    hand that can be reached by micrometres, well inside the tolerance. weight: a number, (n,), or a symmetric positive
+    definite matrix (n, n), energy 1/2 x'G W G x with G the roots of the gains. Springs join degrees of freedom two by
+    two, so the matrix must be a sum of such pairs (scaled diagonally dominant). robust [rad, m]: beyond it, a degree
+    of freedom pulls no harder. The linear term of seed 002 (5.27), as meant.
+    """
+
+    plain: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        pose: Any = None,
+        gains: Any = None,
+        *,
+        weight: Any = 1e-6,
+        tolerance: float = np.inf,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        super().__init__(label, positive(tolerance, "Posture: tolerance"), priority, robust)
+        self.weight = numbers(weight, (), "Posture: weight")
+        if self.weight.ndim > 2 or (self.weight.ndim < 2 and (self.weight < 0.0).any()):
+            raise GoalError("Posture: weight", expected="a number, (n,) or (n, n), none negative", got=repr(weight))
+        self.gains = gains
+        self.aim(pose)
+
+    def aim(self, target: Any) -> None:
+        """Take a pose."""
+        if isinstance(target, str) and target not in ("rest", "middle"):
+            raise GoalError("Posture: pose", expected="'rest', 'middle', (n,) or a pose by name", got=repr(target))
+        self.pose = target
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """None in the plain case, see `pulls`; springs on degrees of freedom where it says more than those can.
+
+        With a robust scale, one that pulls each; with a tolerance, one that measures each; with a full weight matrix,
+        one for each pair that it joins.
+        """
+        matrix, home = self._matrix(skeleton), self._home(skeleton)
+        gains = np.diag(matrix)
+        out = []
+        if self.robust is not None:
+            if np.count_nonzero(matrix - np.diag(gains)):
+                raise GoalError("Posture: robust", expected="a weight that joins no joints", got="a full matrix")
+            for i in np.flatnonzero(gains):
+                out.append(dof_spring(skeleton, int(i), home[i], float(gains[i]), self.tolerance, self.robust))
+            return out
+        pairs, _, ratios = pairs_of(matrix, "Posture: weight")
+        for i, j in zip(*np.nonzero(pairs), strict=True):
+            data = coupling_data(int(i), int(j), float(ratios[i, j]))
+            data[SIZE], data[WEIGHT] = home[i] - ratios[i, j] * home[j], pairs[i, j]
+            out.append(Spring(COUPLING_SPRING, int(skeleton.figure.dof[i, BODY]), data, np.inf, "pairs"))
+        if np.isfinite(self.tolerance):
+            for i in np.flatnonzero(gains):
+                out.append(dof_spring(skeleton, int(i), home[i], 0.0, self.tolerance, None)._replace(measures=True))
+        return out
+
+    def pulls(self, skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
+        """Return the stiffness (n,) of the spring on each degree of freedom, and its home (n,)."""
+        if self.robust is not None:
+            return np.zeros(skeleton.size), self._home(skeleton)
+        return pairs_of(self._matrix(skeleton), "Posture: weight")[1], self._home(skeleton)
+
+    def _matrix(self, skeleton: Skeleton) -> np.ndarray:
+        """Return the whole stiffness (n, n): the weight between the roots of the gains."""
+        root = np.sqrt(self._gains(skeleton))
+        if self.weight.shape == (skeleton.size, skeleton.size) and skeleton.size > 1:
+            return root[:, None] * square_weight(self.weight, skeleton.size, "Posture: weight") * root
+        return np.diag(np.diag(square_weight(self.weight, skeleton.size, "Posture: weight")) * root * root)
+
+    def _home(self, skeleton: Skeleton) -> np.ndarray:
+        if self.pose is None or (isinstance(self.pose, str) and self.pose == "rest"):
+            return skeleton.rest.copy()
+        if isinstance(self.pose, str):
+            bounded = np.isfinite(skeleton.lower) & np.isfinite(skeleton.upper)
+            both = np.where(bounded, skeleton.lower, 0.0) + np.where(bounded, skeleton.upper, 0.0)
+            return np.where(bounded, 0.5 * both, skeleton.rest)
+        if isinstance(self.pose, dict):
+            return skeleton.pose(self.pose)
+        home = numbers(self.pose, (skeleton.size,), "Posture: pose")
+        if home.ndim != 1:
+            raise GoalError("Posture: pose", expected=f"one pose ({skeleton.size},)", got=f"shape {home.shape}")
+        return home
+
+    def _gains(self, skeleton: Skeleton) -> np.ndarray:
+        if self.gains is None:
+            return skeleton.gain.copy()
+        if isinstance(self.gains, dict):
+            out = np.zeros(skeleton.size)
+            for joint, gain in self.gains.items():
+                out[skeleton.index(joint)] = positive(gain, f"Posture: gain of {joint!r}")
+            return out
+        gains = np.broadcast_to(numbers(self.gains, (), "Posture: gains"), (skeleton.size,))
+        if (gains < 0.0).any():
+            raise GoalError("Posture: gains", expected="numbers that are not negative", got=f"{gains.min():g}")
+        return gains.copy()
+
+
+def dof_spring(
+    skeleton: Skeleton, dof: int, home: float, weight: float, tolerance: float, robust: float | None
+) -> Spring:
+    """Return a COUPLING spring on one degree of freedom alone: the leader has no part in it."""
+    if skeleton.size < 2 and weight:
+        raise GoalError("Posture: robust", expected="a figure with two degrees of freedom or more", got="one")
+    data = coupling_data(dof, (dof + 1) % skeleton.size, 0.0)
+    data[SIZE], data[WEIGHT] = home, weight
+    data[ROBUST] = 0.0 if robust is None else weight * robust**2
+    return Spring(COUPLING_SPRING, int(skeleton.figure.dof[dof, BODY]), data, tolerance)
+
+
+def pairs_of(matrix: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (pairs (n, n), rest (n,), ratios (n, n)): x'M x = sum pairs_ij (x_i - ratio_ij x_j)^2 + sum rest_i x_i^2.
+
+    With x > 0 the eigenvector of the least eigenvalue of the comparison matrix (the diagonal less the absolute values
+    off it), weights |M_ij| x_j / x_i and ratios -+ x_i / x_j leave that eigenvalue on every x_i^2: none is negative
+    just where M is scaled diagonally dominant.
+    """
+    n = len(matrix)
+    pairs, ratios, rest = np.zeros((n, n)), np.zeros((n, n)), np.diag(matrix).copy()
+    off = np.abs(matrix - np.diag(rest))
+    joined = np.flatnonzero(off.any(axis=0))
+    if joined.size == 0:
+        return pairs, rest, ratios
+    for block in _connected(off[np.ix_(joined, joined)] > 0.0):
+        part = joined[block]
+        values, vectors = np.linalg.eigh(np.diag(rest[part]) - off[np.ix_(part, part)])
+        if values[0] < -1e-12 * np.abs(values).max():
+            raise GoalError(
+                what, expected="a matrix that is a sum of pairs (scaled diagonally dominant)",
+                got=f"{values[0]:.3g} left of a degree of freedom",
+            )  # fmt: skip
+        x = np.abs(vectors[:, 0])
+        for a, i in enumerate(part):
+            for b, j in enumerate(part[a + 1 :], start=a + 1):
+                if matrix[i, j] != 0.0:
+                    pairs[i, j] = abs(matrix[i, j]) * x[b] / x[a]
+                    ratios[i, j] = -np.sign(matrix[i, j]) * x[a] / x[b]
+        rest[part] = max(0.0, values[0])
+    return pairs, rest, ratios
+
+
+def _connected(joined: np.ndarray) -> list[np.ndarray]:
+    """Return the groups of indices that a symmetric relation (n, n) joins."""
+    left, groups = set(range(len(joined))), []
+    while left:
+        group, new = set(), {min(left)}
+        while new:
+            group |= new
+            new = {int(j) for i in new for j in np.flatnonzero(joined[i])} - group
+        groups.append(np.array(sorted(group)))
+        left -= group
+    return groups

@@ -1,0 +1,178 @@
+"""Goals of the whole figure: where its centre of mass is, and that it stands over its feet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posable.engine.layout import ALONG, AT, SIZE, WIDTH
+from posable.engine.springs import CENTRE_SIDE_SPRING, CENTRE_SPRING
+from posable.errors import GoalError
+from posable.goals.base import (
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    numbers,
+    positive,
+    range_of,
+    set_weight,
+    weight_along,
+    weight_matrix,
+)
+from posable.model.kinematics import forward
+from posable.model.skeleton import Skeleton
+
+UP = {"x": 0, "y": 1, "z": 2}
+FEET = ("heel", "toe", "foot")  # what a foot's sites are called, in any spelling and on any side
+
+
+def check_mass(skeleton: Skeleton, goal: Goal) -> None:
+    """Raise where a figure has no mass, and so no centre of it."""
+    if not skeleton.total_mass > 0.0:
+        raise GoalError(f"{goal}", expected="a figure whose joints have mass", got="a figure without any")
+
+
+class CenterOfMass(Goal):
+    """Bring the centre of mass to a place: energy 1/2 r'W r.
+
+    target (..., 3) [m] in the world. weight: a number, three numbers (world axes; a zero leaves that axis free), or a
+    symmetric 3x3 matrix. tolerance [m].
+    """
+
+    rows = 3
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        weight: Any = 1.0,
+        tolerance: float = POSITION_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        super().__init__(label, positive(tolerance, "CenterOfMass: tolerance"), priority, robust)
+        self.weight = weight_matrix(weight, "CenterOfMass: weight")
+        self.aim(target)
+
+    def default_label(self) -> str:
+        """Return "center of mass"."""
+        return "center of mass"
+
+    def aim(self, target: Any) -> None:
+        """Take a place (..., 3)."""
+        self.target = numbers(target, (3,), "CenterOfMass: target")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One CENTRE spring."""
+        check_mass(skeleton, self)
+        data = np.zeros((*self.target.shape[:-1], WIDTH))
+        data[..., AT : AT + 3] = self.target
+        set_weight(data, self.weight, self.robust, range_of(self.weight))
+        return [Spring(CENTRE_SPRING, 0, data, self.tolerance)]
+
+
+class Balance(Goal):
+    """Keep the centre of mass over a support polygon: energy w/2 max(0, depth outside)^2 for each of its edges.
+
+    polygon: points (k, 3) [m], k >= 3, of which the convex hull counts; or names of sites, taken where they are at
+    `pose` (the rest pose by default); None: the sites of the feet. margin [m]: how far inside the edges to stay.
+    up: "y", "z" or "x"; the skeleton's own by default. tolerance [m]; the error is how far outside it is. weight: a
+    number, three numbers or a symmetric 3x3 matrix W, in world axes: an edge with normal n has n'W n.
+    The polygon stands still: hold the feet with goals of their own.
+    """
+
+    def __init__(
+        self,
+        polygon: Any = None,
+        *,
+        margin: float = 0.01,
+        up: str | None = None,
+        pose: Any = None,
+        weight: Any = 100.0,
+        tolerance: float = POSITION_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        super().__init__(label, positive(tolerance, "Balance: tolerance"), priority, robust)
+        self.weight = weight_matrix(weight, "Balance: weight")
+        self.margin = positive(margin, "Balance: margin")
+        if up is not None and up not in UP:
+            raise GoalError("Balance: up", expected="'x', 'y' or 'z'", got=repr(up))
+        self.up, self.pose = up, pose
+        self.aim(polygon)
+
+    def aim(self, target: Any) -> None:
+        """Take a polygon: points (k, 3), names, or None."""
+        if target is None or (not isinstance(target, str) and all(isinstance(name, str) for name in target)):
+            self.polygon: Any = None if target is None else tuple(target)
+            return
+        self.polygon = numbers(target, (3,), "Balance: polygon")
+        if self.polygon.ndim != 2 or len(self.polygon) < 3:
+            raise GoalError("Balance: polygon", expected="at least 3 points (k, 3)", got=f"shape {self.polygon.shape}")
+
+    def corners(self, skeleton: Skeleton) -> np.ndarray:
+        """Return the points (k, 3) [m] of the polygon."""
+        if isinstance(self.polygon, np.ndarray):
+            return self.polygon
+        names = self.polygon
+        if names is None:
+            names = [name for name in skeleton.site_names if name.lower().startswith(FEET)]
+            if len(names) < 3:
+                raise GoalError(
+                    "Balance: polygon", expected="points or names of sites", got=f"{len(names)} sites of feet"
+                )
+        frames = forward(skeleton, skeleton.rest if self.pose is None else self.pose)
+        return np.array([frames.position(name) for name in names])
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One CENTRE_SIDE spring for each edge of the hull; they share one error."""
+        check_mass(skeleton, self)
+        up = UP.get(self.up or skeleton.up or "", -1)
+        if up < 0:
+            raise GoalError(
+                "Balance: up", expected="'x', 'y' or 'z': the figure does not say which way is up", got=None
+            )
+        flat = [(up + 1) % 3, (up + 2) % 3]
+        points = self.corners(skeleton)
+        hull = points[convex_hull(points[:, flat])]
+        out = []
+        for a, b in zip(hull, np.roll(hull, -1, axis=0), strict=True):
+            along = (b - a)[flat]
+            along /= np.linalg.norm(along)
+            data = np.zeros(WIDTH)
+            data[AT : AT + 3] = a
+            data[ALONG + flat[0]], data[ALONG + flat[1]] = (
+                -along[1],
+                along[0],
+            )  # to the left: the hull runs that way round
+            w = float(weight_along(self.weight, data[ALONG : ALONG + 3]))
+            set_weight(data, np.array([w, 0.0, 0.0, 0.0, 0.0, 0.0]), self.robust)
+            data[SIZE] = self.margin
+            out.append(Spring(CENTRE_SIDE_SPRING, 0, data, self.tolerance))
+        return out
+
+
+def convex_hull(points: np.ndarray) -> np.ndarray:
+    """Return the indices of the hull of points (k, 2), counter-clockwise; raises where they lie on one line."""
+    order = np.lexsort((points[:, 1], points[:, 0]))
+
+    def chain(indices: Any) -> list[int]:
+        out: list[int] = []
+        for k in indices:
+            while len(out) >= 2:
+                u, v = points[out[-1]] - points[out[-2]], points[k] - points[out[-2]]
+                if u[0] * v[1] - u[1] * v[0] > 1e-12:
+                    break
+                out.pop()
+            out.append(int(k))
+        return out
+
+    hull = chain(order)[:-1] + chain(order[::-1])[:-1]
+    if len(hull) < 3:
+        raise GoalError(
+            "Balance: polygon", expected="points that span an area, seen from above", got="points on a line"
+        )
+    return np.array(hull)

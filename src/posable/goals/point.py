@@ -1,0 +1,208 @@
+"""Goals that leave a point some freedom: on a plane, on a line, on one side of a plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posable.engine.layout import ALONG, AT, MEASURE, SIZE
+from posable.engine.springs import POINT_SPRING, SIDE_SPRING
+from posable.goals.base import (
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    across,
+    batch_of,
+    is_number,
+    numbers,
+    point_row,
+    positive,
+    range_of,
+    set_weight,
+    unit_vectors,
+    weight_along,
+    weight_matrix,
+)
+from posable.goals.device_array import remote_target
+from posable.goals.energy import full
+from posable.model.skeleton import Skeleton
+
+# --- A point of a body at a place ---
+
+
+class Position(Goal):
+    """Bring a point of a body to a place: energy 1/2 r'W r with r = point - target (seed 000 (17), seed 003 2.4).
+
+    body: a site or a joint. target (..., 3) [m] in the world; leading axes make a batch. weight: a number, three
+    numbers (world axes), or a symmetric 3x3 matrix. tolerance [m]. point (3,) [m] in the body's frame.
+    """
+
+    rows = 3
+
+    def __init__(
+        self,
+        body: str,
+        target: Any,
+        *,
+        weight: Any = 1.0,
+        tolerance: float = POSITION_TOLERANCE,
+        point: Any = None,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body = body
+        super().__init__(label, positive(tolerance, f"Position({body!r}): tolerance"), priority, robust)
+        self._take(target)
+        self.weight = weight_matrix(weight, f"Position({body!r}): weight")
+        self.point = None if point is None else numbers(point, (3,), f"Position({body!r}): point")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One POINT spring."""
+        body, data, _ = point_row(skeleton, self.body, self.point, self.target.shape[:-1])
+        data[..., AT : AT + 3] = self.target
+        set_weight(data, self.weight, self.robust, range_of(self.weight))
+        return [Spring(POINT_SPRING, body, data, self.tolerance)]
+
+    def moved(self, target: Any) -> Position:
+        """Return the same goal at another target (..., 3)."""
+        out = object.__new__(Position)
+        out.__dict__.update(self.__dict__)
+        out._take(target)
+        return out
+
+    def write_target(self, rows: np.ndarray) -> bool:
+        """Write the target."""
+        if self.target.ndim > 1:
+            return False
+        rows[0, AT : AT + 3] = self.target
+        return True
+
+    def _take(self, target: Any) -> None:
+        what = f"Position({self.body!r}): target"
+        self.remote, target = remote_target(target, (3,), what)
+        self.target = numbers(target, (3,), what)
+
+
+# --- Goals that leave a point some freedom ---
+
+IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+
+
+class _Place(Goal):
+    """What the three share: a point of a body, a place (..., 3) in the world and a direction (..., 3) there.
+
+    at (3,) [m]: the point, in the body's frame; its origin by default. weight: a number, three numbers or a symmetric
+    3x3 matrix W, in world axes: of a plane with normal n it is n'W n that counts, of a line what W weighs across it.
+    tolerance, label, priority, robust: as every goal's.
+    """
+
+    rows = 3
+
+    direction_name = "normal"
+
+    def __init__(
+        self,
+        body: str,
+        point: Any,
+        direction: Any,
+        *,
+        at: Any = None,
+        weight: Any = 1.0,
+        tolerance: float = POSITION_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body = body
+        what = f"{type(self).__name__}({body!r})"
+        super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
+        self.weight = weight_matrix(weight, what + ": weight")
+        self.at = None if at is None else numbers(at, (3,), what + ": at")
+        self.direction = unit_vectors(direction, f"{what}: {self.direction_name}")
+        self.aim(point)
+
+    def aim(self, target: Any) -> None:
+        """Take a point (..., 3), or a pair of a point and a direction."""
+        what = f"{type(self).__name__}({self.body!r})"
+        if isinstance(target, tuple) and len(target) == 2:
+            target, direction = target
+            self.direction = unit_vectors(direction, f"{what}: {self.direction_name}")
+        self.target = numbers(target, (3,), what + ": point")
+        self.batch = batch_of(self.target, self.direction, what=what)
+
+    def row(self, skeleton: Skeleton) -> tuple[int, np.ndarray]:
+        """Return the body and the data (..., WIDTH) with both points set."""
+        body, data, _ = point_row(skeleton, self.body, self.at, self.batch)
+        data[..., AT : AT + 3] = self.target
+        return body, data
+
+
+class Plane(_Place):
+    """Bring a point of a body onto a plane: energy w/2 (n.(e - point))^2 (seed 003 2.4, goal 5).
+
+    body: a site or a joint. point (..., 3) [m] and normal (..., 3) of the plane, in the world. at (3,) [m]: the point
+    of the body, in its frame. The error is the distance to the plane [m].
+    """
+
+    def __init__(self, body: str, point: Any, normal: Any, **options: Any):
+        super().__init__(body, point, normal, **options)
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One POINT spring that pulls along the normal."""
+        body, data = self.row(skeleton)
+        normal = across(self.direction)
+        set_weight(data, weight_along(self.weight, self.direction)[..., None] * normal, self.robust, normal)
+        return [Spring(POINT_SPRING, body, data, self.tolerance)]
+
+
+class Line(_Place):
+    """Bring a point of a body onto a line: energy w/2 |r - (u.r) u|^2, r from the line's point to the body's.
+
+    body: a site or a joint. point (..., 3) [m] and direction (..., 3) of the line, in the world. at (3,) [m]: the
+    point of the body, in its frame. The error is the distance to the line [m].
+    """
+
+    direction_name = "direction"
+
+    def __init__(self, body: str, point: Any, direction: Any, **options: Any):
+        super().__init__(body, point, direction, **options)
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One POINT spring that pulls across the line."""
+        body, data = self.row(skeleton)
+        free = IDENTITY - across(self.direction)
+        weight = self.weight[0] * free if is_number(self.weight) else sandwich(free, self.weight)
+        set_weight(data, weight, self.robust, free)
+        return [Spring(POINT_SPRING, body, data, self.tolerance)]
+
+
+class HalfSpace(_Place):
+    """Keep a point of a body on the side of a plane to which its normal points: energy w/2 max(0, depth)^2.
+
+    body: a site or a joint. point (..., 3) [m] and normal (..., 3) of the plane, in the world. at (3,) [m]: the point
+    of the body, in its frame. margin [m]: pull begins this far before the plane. The error is the depth behind it [m].
+    """
+
+    def __init__(self, body: str, point: Any, normal: Any, *, margin: float = 0.0, **options: Any):
+        self.margin = float(numbers(margin, (), f"HalfSpace({body!r}): margin"))
+        super().__init__(body, point, normal, **options)
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One SIDE spring."""
+        body, data = self.row(skeleton)
+        data[..., ALONG : ALONG + 3] = self.direction
+        weight = weight_along(self.weight, self.direction)[..., None] * np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+        set_weight(data, weight, self.robust)
+        data[..., SIZE] = self.margin
+        data[..., MEASURE] = self.margin
+        return [Spring(SIDE_SPRING, body, data, self.tolerance)]
+
+
+def sandwich(p: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return P W P (..., 6) of symmetric matrices given as six numbers, P (..., 6)."""
+    x, y, z, xy, xz, yz = np.moveaxis(p, -1, 0)
+    outer = np.stack([np.stack(row, -1) for row in ((x, xy, xz), (xy, y, yz), (xz, yz, z))], -2)
+    m = outer @ full(weight) @ outer
+    return np.stack([m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], m[..., 0, 1], m[..., 0, 2], m[..., 1, 2]], axis=-1)

@@ -1,0 +1,168 @@
+"""Goals between two bodies, which close loops: a distance, and a place of one in the frame of the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posable.engine.layout import AXES2, POINT2, SIZE
+from posable.engine.springs import DISTANCE_SPRING, POINT_SPRING
+from posable.errors import GoalError
+from posable.goals.base import (
+    ANGLE_TOLERANCE,
+    POSITION_TOLERANCE,
+    Goal,
+    Spring,
+    numbers,
+    point_row,
+    positive,
+    range_of,
+    set_weight,
+    weight_matrix,
+)
+from posable.goals.energy import directed
+from posable.goals.orientation import both_weights, orientation_spring, pair, split
+from posable.model.skeleton import Skeleton
+
+
+class _Pair(Goal):
+    """What both share: two bodies, named in the label."""
+
+    body: str
+    other: str
+
+    def default_label(self) -> str:
+        """Return the two bodies' names."""
+        return f"{self.body}-{self.other}"
+
+    def other_point(self, skeleton: Skeleton, point: np.ndarray | None) -> tuple[int, np.ndarray, np.ndarray]:
+        """Return the other body's index, a point of its frame in the body's own axes, and the frame's rotation."""
+        frame = skeleton.frame(self.other)
+        rotation = skeleton.frame_rotations[frame]
+        local = skeleton.frame_positions[frame]
+        if point is not None:
+            local = local + (rotation @ point[..., None])[..., 0]
+        return int(skeleton.frame_bodies[frame]), local, rotation
+
+
+class Distance(_Pair):
+    """Keep two points at a distance: energy w/2 (d - length)^2, smooth but where d = 0.
+
+    body, other: sites or joints. length (...,) [m]: not negative. point, other_point (3,) [m]: in their frames.
+    weight: a number, three numbers or a symmetric 3x3 matrix W, in the axes of the other body: energy 1/2 r'W r of the
+    miss r = (d - length) u along the line between the two.
+    """
+
+    rows = 3
+
+    def __init__(
+        self,
+        body: str,
+        other: str,
+        length: Any,
+        *,
+        point: Any = None,
+        other_point: Any = None,
+        weight: Any = 1.0,
+        tolerance: float = POSITION_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body, self.other = body, other
+        what = f"Distance({body!r}, {other!r})"
+        super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
+        self.weight = weight_matrix(weight, what + ": weight")
+        self.point = None if point is None else numbers(point, (3,), what + ": point")
+        self.second = None if other_point is None else numbers(other_point, (3,), what + ": other_point")
+        self.aim(length)
+
+    def aim(self, target: Any) -> None:
+        """Take a length (...,) [m]."""
+        what = f"Distance({self.body!r}, {self.other!r}): length"
+        self.length = numbers(target, (), what)
+        if (self.length < 0.0).any():
+            raise GoalError(what, expected="a length that is not negative", got=f"{self.length.min():g}")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One DISTANCE spring whose target is on the other body; a POINT spring where every length is zero."""
+        body, data, _ = point_row(skeleton, self.body, self.point, self.length.shape)
+        other, local, _ = self.other_point(skeleton, self.second)
+        check_apart(body, other, self)
+        data[..., POINT2 : POINT2 + 3] = local
+        data[..., SIZE] = self.length
+        set_weight(data, self.weight, self.robust, np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]))
+        kind = DISTANCE_SPRING if self.length.any() else POINT_SPRING
+        return [Spring(kind, body, data, self.tolerance, "", other)]
+
+    def in_python(self, skeleton: Skeleton) -> Any:
+        """Return the energy of a weight that is not the same in every direction."""
+        return directed(self, skeleton, self.weight) if self.length.any() else None
+
+
+class Relative(_Pair):
+    """Hold a body at a place in another body's frame: a hand on a wrist, a foot on a pedal, a link closed to a loop.
+
+    body, other: sites or joints. target: the body's frame in the other's, (..., 4, 4) or SciPy RigidTransform; or
+    (..., 3) [m], a point alone, its turning free; None: the frames fall together. weight, tolerance as in Pose; the
+    axes of the position's weight are the other body's.
+    """
+
+    def __init__(
+        self,
+        body: str,
+        other: str,
+        target: Any = None,
+        *,
+        point: Any = None,
+        weight: Any = 1.0,
+        tolerance: Any = (POSITION_TOLERANCE, ANGLE_TOLERANCE),
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        self.body, self.other = body, other
+        what = f"Relative({body!r}, {other!r})"
+        if np.isscalar(tolerance):
+            tolerance = (tolerance, tolerance)
+        p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
+        checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
+        super().__init__(label, checked, priority, robust)
+        p_weight, r_weight = both_weights(weight, what + ": weight")
+        self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
+        self.point = None if point is None else numbers(point, (3,), what + ": point")
+        self.turned = not (target is not None and not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,))
+        self.rows = 6 if self.turned else 3
+        self.aim(np.eye(4) if target is None else target)
+
+    def aim(self, target: Any) -> None:
+        """Take a transform (..., 4, 4), or a point (..., 3)."""
+        what = f"Relative({self.body!r}, {self.other!r}): target"
+        if not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,):
+            self.position = numbers(target, (3,), what)
+            self.rotation = getattr(self, "rotation", np.eye(3))
+        else:
+            self.position, self.rotation = split(target, what)
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One POINT spring and, for a transform, one ORIENTATION spring, with their targets on the other body."""
+        body, data, _ = point_row(skeleton, self.body, self.point, self.position.shape[:-1])
+        other, local, rotation = self.other_point(skeleton, self.position)
+        check_apart(body, other, self)
+        data[..., POINT2 : POINT2 + 3] = local
+        set_weight(data, self.weight[0], self.robust, range_of(self.weight[0]))
+        out = [Spring(POINT_SPRING, body, data, self.tolerance[0], "", other)]
+        if self.turned:
+            turn = orientation_spring(
+                skeleton, self.body, self.rotation, self.weight[1], self.robust, self.tolerance[1], "rotation"
+            )
+            turn.data[..., AXES2 : AXES2 + 9] = (rotation @ self.rotation).reshape(*self.rotation.shape[:-2], 9)
+            out.append(turn._replace(other=other))
+        return out
+
+
+def check_apart(body: int, other: int, goal: Goal) -> None:
+    """Raise where both bodies are one: nothing could change what stands between them."""
+    if body == other:
+        raise GoalError(f"{goal}", expected="two bodies that move against each other", got="two places on one body")

@@ -1,0 +1,502 @@
+"""The way of a batch to the GPU and back: what is sent, in which pieces, and what comes of it as an Outcome."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posable.engine import jit as compiler
+from posable.engine.bounds import EXHAUSTED
+from posable.engine.layout import ALONG, AT, WIDTH
+from posable.errors import PosableWarning, SolverError
+from posable.goals.device_array import Remote
+from posable.goals.orientation import Orientation, Pose
+from posable.goals.point import Position
+from posable.gpu.codegen import BLOCK, Plan, moving_elements, source_of
+from posable.gpu.device import Buffer, CudaError, Gpu, Module, Pinned, Stream, gpu, missing
+from posable.gpu.newton import lane_turn
+from posable.gpu.symbolic import Refused
+from posable.problem import Problem
+from posable.solvers.base import Outcome, Request, Solver
+from posable.solvers.newton import Newton
+
+# --- Batches on a GPU ---
+
+ROOM = 1 << 18  # attempts that are made side by side where fewer problems are left
+MOST_AT_ONCE = 64  # attempts at one problem side by side
+TURNS = 50  # of an attempt, where others may follow
+LAST_TURNS = 200  # of the only attempt
+FINISHING_TURNS = 60
+SOURCE = np.dtype([("base", np.uint64), ("step", np.int64), ("at", np.int64), ("wide", np.int32), ("pad", np.int32)])
+
+
+class Given(NamedTuple):
+    """Numbers of every problem on the GPU: element j of problem t lies at at[j] + t * step."""
+
+    pointer: int
+    step: int
+    at: np.ndarray
+    wide: bool  # double precision
+    owner: Any  # keeps the memory alive
+
+    def later(self, problems: int) -> Given:
+        """Return the same numbers from another problem on."""
+        return self._replace(at=self.at + problems * self.step)
+
+
+def sources(givens: list[Given], order: list[int], stream: Stream) -> Buffer:
+    """Return the table from which a kernel reads a problem's numbers: entry k is element order[k] of all given."""
+    rows = np.zeros(sum(len(g.at) for g in givens), dtype=SOURCE)
+    k = 0
+    for g in givens:
+        part = rows[k : k + len(g.at)]
+        part["base"], part["step"], part["at"], part["wide"] = g.pointer, g.step, g.at, g.wide
+        k += len(g.at)
+    rows = np.ascontiguousarray(rows[order]) if order else np.zeros(1, dtype=SOURCE)
+    out = Buffer(stream, (rows.nbytes,), np.uint8).take(rows)
+    stream.wait()
+    return out
+
+
+class Answers(NamedTuple):
+    """What came of a batch, on the GPU."""
+
+    pose: Buffer  # (t, n) float64
+    errors: Buffer  # (t, g) float64: of each spring [m, rad]
+    code: Buffer  # (t,) int32: of kernels/stepping.py; 1 is reached
+    iterations: Buffer  # (t,) int32
+
+    @classmethod
+    def empty(cls, stream: Stream, total: int, n: int, g: int) -> Answers:
+        """Return memory for the answers to `total` problems."""
+        return cls(
+            Buffer(stream, (total, n), np.float64), Buffer(stream, (total, g), np.float64),
+            Buffer(stream, (total,), np.int32), Buffer(stream, (total,), np.int32),
+        )  # fmt: skip
+
+    def part(self, first: int, last: int) -> Answers:
+        """Return those of some of the problems, in the same memory."""
+        return Answers(*(buffer.part(first, last) for buffer in self))
+
+
+@lru_cache(maxsize=1)
+def _own_source() -> bytes:
+    """Return the text of this package: what it makes of a problem depends on it."""
+    return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+
+
+def identity(problem: Problem, plan: Plan, box: tuple[np.ndarray, np.ndarray]) -> str:
+    """Return a name for the compiled form of a problem: two with one name differ only in what is read as it runs."""
+    still = problem.data[0].ravel().copy()
+    still[list(plan.moving)] = 0.0
+    digest = hashlib.sha256(_own_source() + repr(plan).encode())
+    for array in (
+        *problem.skeleton.figure, problem.order.rows, problem.kind, still, problem.pull, problem.home,
+        problem.tolerances, *box,
+    ):  # fmt: skip
+        digest.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:32]
+
+
+class Lanes:
+    """A problem compiled for the GPU, and the loop of attempts."""
+
+    def __init__(self, on: Gpu, problem: Problem, box: tuple[np.ndarray, np.ndarray], plan: Plan):
+        self.gpu, self.problem, self.box, self.plan = on, problem, box, plan
+        self.main = self._module(plan)
+        self._finish: Module | None = None
+
+    def _module(self, plan: Plan) -> Module:
+        name = identity(self.problem, plan, self.box)
+        folder = compiler.cache_folder(compiler.plain(lane_turn))
+        return self.gpu.module(name, lambda: source_of(self.problem, plan, *self.box), folder)
+
+    @property
+    def finish(self) -> Module:
+        """The kernels that finish what is left, compiled when something is."""
+        if self._finish is None:
+            self._finish = self._module(self.plan._replace(single=False, finish=True, alone=True))
+        return self._finish
+
+    def solve(self, out: Answers, data: Buffer, starts: Buffer, *, restarts: int, seed: int, most: int | None) -> None:
+        """Solve the problems whose numbers the tables `data` and `starts` name, into `out`.
+
+        most: turns of each problem, all of its attempts together; those side by side count once. Without it each
+        attempt has TURNS.
+        """
+        usual = TURNS if restarts > 0 else LAST_TURNS
+        work = Work(self, out, data, starts, seed, usual if most is None else most, most is not None)
+        many, made = 1, 0
+        while True:
+            work.attempt(self.main, many, made, self.plan.single)
+            made += many
+            if made > restarts or work.left == 0:
+                break
+            many = min(max(1, ROOM // work.left), MOST_AT_ONCE, restarts + 1 - made)
+        if work.left > 0:
+            work.most = min(work.most, FINISHING_TURNS) if most is None else work.most
+            work.attempt(self.finish, 1, made, False)
+
+
+class Work:
+    """The arrays of one piece of a batch while it is being solved."""
+
+    def __init__(self, lanes: Lanes, out: Answers, data: Buffer, starts: Buffer, seed: int, most: int, shared: bool):
+        self.lanes, self.out, self.stream = lanes, out, out.pose.stream
+        self.total, self.n = total, _ = out.pose.shape
+        self.data, self.starts, self.seed = data, starts, float((seed * 2654435761 + 12345) % 4294967296)
+        self.most, stream = float(most), self.stream
+        out.pose.fill(0)
+        out.errors.fill(0x7FF00000)  # no number, until there is one
+        out.code.fill(EXHAUSTED)
+        out.iterations.fill(0)
+        self.before = out.iterations if shared else self._ints(total, 0)  # turns that count against `most`
+        self.lowest = Buffer(stream, (total,), np.float32).fill(0x7F800000)
+        self.winner = self._ints(total, 0x7FFFFFFF)
+        self.lists = [self._ints(total, 0), self._ints(total, 0)]
+        self.list: Buffer | None = None
+        self.left = total
+        self.units, self.wide = 0, False
+        self.counter = self._ints(2, 0)
+        self._count = np.zeros(2, dtype=np.int32)
+
+    def _ints(self, size: int, value: int) -> Buffer:
+        return Buffer(self.stream, (size,), np.int32).fill(value)
+
+    def attempt(self, module: Module, many: int, first: int, single: bool) -> None:
+        """Make `many` attempts, numbered from `first`, at every problem that is left, and judge them."""
+        stream, out = self.stream, self.out
+        count, places = self.left, self.list
+        units = count * many
+        if units > self.units or self.wide == single:
+            self.poses = Buffer(stream, (units, self.n), np.float32 if single else np.float64)
+            self.energies = Buffer(stream, (units,), np.float32)
+            self.results, self.turns = self._ints(units, 0), self._ints(units, 0)
+            self.units, self.wide = units, not single
+        self.counter.fill(0)
+        integer = ctypes.c_int
+        module.launch(
+            "attempts", min(module.blocks("attempts", BLOCK), -(-units // BLOCK)), BLOCK, stream,
+            self.data, self.starts, out.pose, places, integer(count), integer(many), integer(first),
+            ctypes.c_double(self.seed), ctypes.c_float(self.most), self.counter, self.before, self.winner,
+            self.poses, self.energies, self.results, self.turns,
+        )  # fmt: skip
+        after = self.lists[0] if self.list is not self.lists[0] else self.lists[1]
+        left = self.counter.fill(0)
+        module.launch(
+            "judge", -(-count // BLOCK), BLOCK, stream,
+            self.data, self.starts, places, integer(count), integer(many), self.poses, self.energies, self.results,
+            self.turns, self.winner, self.lowest, out.pose, out.errors, out.code, out.iterations, after, left,
+        )  # fmt: skip
+        self.list = after
+        left.give(self._count)
+        stream.wait()
+        self.left = int(self._count[0])
+
+
+# --- The way of a batch to the GPU and back ---
+
+PIECE = 1 << 19  # problems that are sent at a time
+LARGEST = 1 << 24  # problems in one go where nothing is sent
+STREAMS = 2  # pieces on the GPU at a time: one is computed while another is copied
+SHARE = 0.8  # of the free memory that a batch may take
+CROSSING = 1000  # problems from which on "auto" takes the GPU: it overtakes 16 cores at about 100 (docs/scaling.md)
+
+# Of each goal that takes a target on the GPU: its axes, and for each spring (column of its data, element of the target)
+ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
+    Position: (1, (tuple((AT + k, k) for k in range(3)),)),
+    Orientation: (2, (tuple((ALONG + k, k) for k in range(9)),)),
+    Pose: (
+        2,
+        (
+            tuple((AT + k, 4 * k + 3) for k in range(3)),
+            tuple((ALONG + 3 * i + j, 4 * i + j) for i in range(3) for j in range(3)),
+        ),
+    ),
+}
+
+
+class GpuOutcome(Outcome):
+    """An outcome whose numbers stay on the GPU until somebody asks for them: properties where an Outcome has arrays."""
+
+    __slots__ = ("__dict__", "answers")
+
+    def __init__(self, answers: Answers):
+        self.answers = answers
+        self.traces = []
+
+    @cached_property
+    def poses(self) -> np.ndarray:  # type: ignore[override]
+        """(t, n)."""
+        return self.answers.pose.numpy()
+
+    @cached_property
+    def errors(self) -> np.ndarray:  # type: ignore[override]
+        """(t, g) [m, rad]."""
+        return self.answers.errors.numpy()
+
+    @cached_property
+    def codes(self) -> np.ndarray:  # type: ignore[override]
+        """(t,)."""
+        return self.answers.code.numpy().astype(np.int64)
+
+    @cached_property
+    def iterations(self) -> np.ndarray:  # type: ignore[override]
+        """(t,)."""
+        return self.answers.iterations.numpy()
+
+    @property
+    def evaluations(self) -> np.ndarray:  # type: ignore[override]
+        """(t,): a turn evaluates the energy once."""
+        return self.iterations
+
+
+class RemoteProblem(Problem):
+    """A problem whose targets are on the GPU: they are brought here when somebody asks, for a status or what blocks."""
+
+    def __init__(self, problem: Problem, shape: tuple[int, ...]):
+        self.__dict__.update(problem.__dict__)
+        self._still = self.__dict__.pop("data")
+        self.batch_shape = shape
+
+    @cached_property
+    def data(self) -> np.ndarray:  # type: ignore[override]
+        """(t, g, WIDTH)."""
+        total = int(np.prod(self.batch_shape))
+        out = np.repeat(self._still, total // len(self._still), axis=0)
+        for k, goal in enumerate(self.goals):
+            if goal.remote is not None:
+                axes, springs = ELEMENTS[type(goal)]
+                values = fetched(goal.remote).reshape(-1, int(np.prod(goal.remote.shape[-axes:])))
+                rows = [row for row, owner in enumerate(self.owners) if owner == k]
+                for row, pairs in zip(rows, springs, strict=True):
+                    for column, element in pairs:
+                        out[:, row, column] = values[:, element]
+        return out
+
+
+def serves(problem: Problem, solver: Solver, request: Request) -> str | None:
+    """Return why a GPU cannot serve a call, or None where it can."""
+    if not isinstance(solver, Newton):
+        return f"the solver {solver.name!r}: only 'newton' runs on a GPU"
+    if not problem.plain:
+        return "goals of several priorities, choices or energies in Python: they run on the CPU"
+    if request.record or request.time_limit is not None:
+        return "a trace or a time limit: they are kept on the CPU"
+    if problem.skeleton.size == 0 or not problem.springs:
+        return "a figure that cannot move, or no goal"
+    return None
+
+
+def lanes_for(on: Gpu, problem: Problem, request: Request, precision: str) -> Lanes:
+    """Return a problem compiled for the GPU, or raise SolverError where it cannot be."""
+    plan = Plan(moving_elements(problem), precision == "single", False, request.restarts == 0)
+    try:
+        return Lanes(on, problem, (request.lower, request.upper), plan)
+    except Refused as error:
+        raise SolverError("device 'cuda'", expected="goals that a GPU serves", got=str(error)) from None
+
+
+def solve_on(
+    problem: Problem, solver: Solver, request: Request, shape: tuple[int, ...], device: str, precision: str,
+    start: Remote | None,
+) -> tuple[Problem, Outcome, tuple[int, ...]] | None:  # fmt: skip
+    """Solve on the GPU what device "cuda" or "auto" puts there: (problem, outcome, shape); None: it is the CPU's."""
+    remotes = [goal.remote for goal in problem.goals if goal.remote is not None]
+    leads = [r.shape[: len(r.shape) - ELEMENTS[type(g)][0]] for g in problem.goals if (r := g.remote) is not None]
+    leads += [start.shape[:-1]] if start is not None else []
+    try:
+        shape = np.broadcast_shapes(shape, *leads)
+    except ValueError:
+        raise SolverError("targets on the GPU", expected="leading axes that agree", got=f"{leads}") from None
+    total = int(np.prod(shape))
+    away = bool(remotes) or start is not None
+    reason = serves(problem, solver, request)
+    if device == "auto" and not away:
+        if total < CROSSING:
+            return None
+        reason = reason or missing()
+        if reason is not None:
+            warnings.warn(f"solved on the CPU: {reason}", PosableWarning, stacklevel=3)
+            return None
+    if reason is not None:
+        raise SolverError("device 'cuda'", expected="what a GPU serves", got=reason)
+    outcome = solve_on_gpu(problem, request, precision, total, start)
+    return RemoteProblem(problem, shape) if remotes else problem, outcome, shape
+
+
+def solve_on_gpu(problem: Problem, request: Request, precision: str, total: int, start: Remote | None) -> Outcome:
+    """Solve a batch of `total` problems on the GPU."""
+    try:
+        on = gpu()
+        on.enter()
+        lanes = lanes_for(on, problem, request, precision)
+        if start is not None or any(goal.remote is not None for goal in problem.goals):
+            return solve_in_place(on, lanes, problem, request, total, start)
+        return solve_in_pieces(on, lanes, problem, request, total)
+    except CudaError as error:
+        raise SolverError("device 'cuda'", expected="an NVIDIA GPU that answers", got=str(error)) from None
+
+
+def footprint(problem: Problem, lanes: Lanes) -> int:
+    """Return how many bytes of the GPU one problem takes."""
+    n, g = problem.skeleton.size, len(problem.springs)
+    return 8 * n + 8 * g + 4 * n * 3 + 48 + 8 * (len(lanes.plan.moving) + n)
+
+
+def piece_size(on: Gpu, problem: Problem, lanes: Lanes, at_a_time: int, most: int) -> int:
+    """Return how many problems fit on the GPU beside one another."""
+    room = int(SHARE * on.free_memory()) // (footprint(problem, lanes) * at_a_time)
+    if room < 1:
+        raise CudaError(f"{on.free_memory() / 2**20:.0f} MiB of free memory are too little")
+    return min(most, room)
+
+
+# ------------------------------------------------------------------------------------------ numbers that come from here
+
+
+def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: Request, total: int) -> Outcome:
+    """Send a batch piece by piece, on two streams, so that copies and work overlap."""
+    n, g = problem.skeleton.size, len(problem.springs)
+    out = Outcome(
+        np.empty((total, n)), np.empty(total, dtype=np.int64), np.empty((total, g)), np.empty(total), np.empty(total)
+    )
+    size = piece_size(on, problem, lanes, STREAMS, PIECE)
+    pieces = [(first, min(first + size, total)) for first in range(0, total, size)]
+    own = threading.local()
+
+    def one(piece: tuple[int, int]) -> None:
+        on.enter()
+        if not hasattr(own, "sender"):
+            own.sender = Sender(on, lanes, problem, request)
+        own.sender.solve(out, *piece)
+
+    if len(pieces) == 1:
+        one(pieces[0])
+    else:
+        with ThreadPoolExecutor(STREAMS) as pool:
+            list(pool.map(one, pieces))
+    np.clip(out.poses, request.lower, request.upper, out=out.poses)
+    return out
+
+
+class Sender:
+    """One stream, with pinned memory of its own, that sends pieces of a batch and brings back the answers."""
+
+    def __init__(self, on: Gpu, lanes: Lanes, problem: Problem, request: Request):
+        self.stream, self.lanes, self.problem, self.request = Stream(on), lanes, problem, request
+        self.pinned = [Pinned(on) for _ in range(6)]
+
+    def _send(self, place: int, values: np.ndarray, columns: Any) -> Given:
+        """Copy some columns of rows (t, m) to the GPU, in double precision: answers are judged by them."""
+        width = len(columns)
+        here = self.pinned[place].array((len(values), width), np.float64)
+        np.take(values, columns, axis=1, out=here)
+        there = Buffer(self.stream, here.shape, np.float64).take(here)
+        return Given(there.pointer, 0 if len(values) == 1 else width, np.arange(width), True, there)
+
+    def solve(self, out: Outcome, first: int, last: int) -> None:
+        """Solve one piece and write its answers into `out`."""
+        problem, request, stream = self.problem, self.request, self.stream
+        n, moving = problem.skeleton.size, self.lanes.plan.moving
+        data = problem.data.reshape(problem.data.shape[0], -1)
+        targets = self._send(0, data if len(data) == 1 else data[first:last], moving)
+        starts = request.starts if len(request.starts) == 1 else request.starts[first:last]
+        if len(starts) > 1 and (starts == starts[0]).all():
+            starts = starts[:1]
+        begin = self._send(1, starts, range(n))
+        answers = Answers.empty(stream, last - first, n, len(problem.springs))
+        self.lanes.solve(
+            answers, sources([targets], list(range(len(moving))), stream), sources([begin], list(range(n)), stream),
+            restarts=request.restarts, seed=request.seed, most=request.max_iterations,
+        )  # fmt: skip
+        here = [
+            buffer.give(pinned.array(buffer.shape, buffer.dtype))
+            for buffer, pinned in zip(answers, self.pinned[2:], strict=True)
+        ]
+        stream.wait()
+        piece = slice(first, last)
+        out.poses[piece], out.errors[piece], out.codes[piece], out.iterations[piece] = here
+        out.evaluations[piece] = here[3]
+
+
+# ---------------------------------------------------------------------------------- numbers that are on the GPU already
+
+
+def solve_in_place(
+    on: Gpu, lanes: Lanes, problem: Problem, request: Request, total: int, start: Remote | None
+) -> Outcome:
+    """Solve a batch whose targets or starts are on the GPU already; the answers stay there too."""
+    stream = Stream(on)
+    on.settle()  # whoever made the arrays is done with them
+    given, order = remote_targets(problem, lanes.plan.moving, stream, total)
+    n = problem.skeleton.size
+    begin = from_remote(start, 1, total) if start is not None else sent(request.starts, stream)
+    answers = Answers.empty(stream, total, n, len(problem.springs))
+    size = piece_size(on, problem, lanes, 1, LARGEST)
+    for first in range(0, total, size):
+        last = min(first + size, total)
+        lanes.solve(
+            answers.part(first, last),
+            sources([g.later(first) for g in given], order, stream),
+            sources([begin.later(first)], list(range(n)), stream),
+            restarts=request.restarts, seed=request.seed, most=request.max_iterations,
+        )  # fmt: skip
+    return GpuOutcome(answers)
+
+
+def from_remote(found: Remote, axes: int, total: int) -> Given:
+    """Return an array on the GPU, whose last axes are one problem's, as numbers of every problem; one may serve all."""
+    shape, strides = found.shape, found.strides
+    lead = len(shape) - axes
+    at = np.zeros(1, dtype=np.int64)
+    for axis in range(lead, len(shape)):
+        at = (at[:, None] + np.arange(shape[axis]) * strides[axis]).ravel()
+    count = int(np.prod(shape[:lead]))
+    if count not in (1, total):
+        raise SolverError("targets on the GPU", expected=f"leading axes of {total} problems", got=f"shape {shape}")
+    return Given(found.pointer, strides[lead - 1] if count > 1 else 0, at, found.dtype == np.float64, found.owner)
+
+
+def fetched(found: Remote) -> np.ndarray:
+    """Return an array on the GPU as one on the host."""
+    extent = 1 + sum((size - 1) * step for size, step in zip(found.shape, found.strides, strict=True))
+    flat = gpu().fetch(found.pointer, np.empty(extent, found.dtype))
+    return np.lib.stride_tricks.as_strided(flat, found.shape, [s * found.dtype.itemsize for s in found.strides])
+
+
+def sent(rows: np.ndarray, stream: Stream) -> Given:
+    """Send rows (t, m) from the host as they are; equal ones once."""
+    if len(rows) > 1 and (rows == rows[0]).all():
+        rows = rows[:1]
+    there = Buffer(stream, rows.shape, np.float64).take(np.ascontiguousarray(rows))
+    stream.wait()
+    return Given(there.pointer, rows.shape[1] if len(rows) > 1 else 0, np.arange(rows.shape[1]), True, there)
+
+
+def remote_targets(
+    problem: Problem, moving: tuple[int, ...], stream: Stream, total: int
+) -> tuple[list[Given], list[int]]:
+    """Return where every number that differs between problems lies: in users' arrays, or sent from here."""
+    here = sent(problem.data.reshape(problem.data.shape[0], -1)[:, list(moving)], stream)
+    given, order = [here], list(range(len(moving)))
+    base = len(moving)
+    for k, goal in enumerate(problem.goals):
+        if goal.remote is None:
+            continue
+        axes, springs = ELEMENTS[type(goal)]
+        given.append(from_remote(goal.remote, axes, total))
+        rows = [row for row, owner in enumerate(problem.owners) if owner == k]
+        for row, pairs in zip(rows, springs, strict=True):
+            for column, element in pairs:
+                order[moving.index(row * WIDTH + column)] = base + element
+        base += len(given[-1].at)
+    return given, order

@@ -1,0 +1,413 @@
+"""The CUDA C++ of a problem: two kernels around the lane loop, with the figure and its goals worked in.
+
+`attempts` makes one attempt at a problem in each lane and takes the next one when it is done; `judge` looks at every
+attempt in double precision, whatever the lanes computed in, picks the answer and lists the problems without one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posable.engine.assemble import energy_at
+from posable.engine.layout import (
+    ABOVE,
+    ALONG,
+    AT,
+    BODY,
+    DEPTH,
+    FIRST,
+    LAST,
+    ON,
+    PARENT,
+    WIDTH,
+    Figure,
+    Order,
+    Springs,
+    Workspace,
+)
+from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
+from posable.gpu import newton as lanes
+from posable.gpu.partial_eval import Specialiser
+from posable.gpu.symbolic import Code, table
+from posable.model.flatten import elimination_order
+from posable.problem import Problem
+
+# --- What no goal moves is left out ---
+
+
+class Reduced(NamedTuple):
+    """The part of a problem that its goals move, in arrays like the whole's."""
+
+    figure: Figure
+    order: Order
+    kind: np.ndarray
+    pull: np.ndarray
+    home: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    kept: np.ndarray  # (n,) int64: the dofs of the whole figure that are in it
+
+    @property
+    def depth(self) -> int:
+        """The longest row of the Hessian."""
+        return int(self.order.rows[:, DEPTH].max()) + 1
+
+
+def reduced(problem: Problem, lower: np.ndarray, upper: np.ndarray) -> Reduced:
+    """Return the bodies that goals are on, and all that carry them; everything where dofs are coupled or pulled."""
+    figure = problem.skeleton.figure
+    whole = Reduced(
+        figure, problem.order, problem.kind, problem.pull, problem.home, lower, upper, np.arange(problem.skeleton.size)
+    )
+    if problem.coupled or problem.pull.any():
+        return whole
+    bodies = sorted({b for body in problem.kind[:, ON].tolist() for b in carriers(figure, body)})
+    kept = np.array([i for b in bodies for i in range(*figure.body[b, [FIRST, LAST]])], dtype=np.int64)
+    if len(kept) in (0, problem.skeleton.size):
+        return whole
+    new_body = {-1: -1, **{b: k for k, b in enumerate(bodies)}}
+    new_dof = {-1: -1, **{int(i): k for k, i in enumerate(kept)}}
+    body, dof = figure.body[bodies].copy(), figure.dof[kept].copy()
+    body[:, PARENT] = [new_body[b] for b in body[:, PARENT].tolist()]
+    counts = body[:, LAST] - body[:, FIRST]
+    body[:, LAST] = np.cumsum(counts)
+    body[:, FIRST] = body[:, LAST] - counts
+    dof[:, ABOVE] = [new_dof[i] for i in dof[:, ABOVE].tolist()]
+    dof[:, BODY] = [new_body[b] for b in dof[:, BODY].tolist()]
+    kind = problem.kind.copy()
+    kind[:, ON] = [new_body[b] for b in kind[:, ON].tolist()]
+    part = Figure(body, figure.rest[bodies], dof, figure.sign[kept], figure.mass[bodies])
+    order = elimination_order(dof, ())
+    return Reduced(part, order, kind, problem.pull[kept], problem.home[kept], lower[kept], upper[kept], kept)
+
+
+def carriers(figure: Figure, body: int) -> list[int]:
+    """Return a body and all that it hangs from."""
+    out = []
+    while body >= 0:
+        out.append(body)
+        body = int(figure.body[body, PARENT])
+    return out
+
+
+# --- The CUDA C++ of a problem ---
+
+SMALL_FIGURE = 12  # dofs up to which every loop over the figure is unrolled and the work stays in registers
+LARGEST_STEP = 2.0  # [rad]
+# what single precision cannot tell from nothing
+SINGLE = {"SMALLEST_GAIN": 2e-6, "MARGIN": 1e-6}
+
+
+class Plan(NamedTuple):
+    """What of a problem goes into the source, and what is read when it runs."""
+
+    moving: tuple[int, ...]  # elements of the spring data (g, WIDTH), counted by rows, that differ between problems
+    single: bool
+    finish: bool  # no patience, exact curvature: for what is left at the end
+    alone: bool = False  # no other attempt follows
+    damping: float = 0.3
+
+
+# where each kind of spring keeps its target: the columns that a batch reads for every problem of its own
+TARGETS = {
+    POINT_SPRING: (AT, AT + 3), ORIENTATION_SPRING: (ALONG, ALONG + 9), DIRECTION_SPRING: (ALONG, ALONG + 3),
+    AIM_SPRING: (AT, AT + 3),
+}  # fmt: skip
+
+
+def moving_elements(problem: Problem) -> tuple[int, ...]:
+    """Return the elements of the spring data (g, WIDTH), by rows, that are targets or differ between the problems."""
+    moving = np.zeros((len(problem.springs), WIDTH), dtype=bool)
+    for k, (kind, _, _, other) in enumerate(problem.kind.tolist()):
+        if other < 0 and kind in TARGETS:
+            moving[k, slice(*TARGETS[kind])] = True
+    if problem.data.shape[0] > 1:
+        moving |= (problem.data != problem.data[0]).any(axis=0)
+    return tuple(np.flatnonzero(moving).tolist())
+
+
+def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every array of a Workspace."""
+    one, many = ("sine", "cosine", "gradient", "step", "trial", "best", "spare", "path"), {
+        "origin": (3,), "position": (b, 3), "rotation": (b, 9), "twist": (n, 6), "wrench": (b, 6),
+        "stiffness": (b, 21), "hessian": (n, d), "factor": (n, d), "chain": (6, d), "frame": (9,), "error": (g,),
+        "row": (WIDTH,), "load": (27,), "centre": (3,), "mass": (b, 4), "column": (n, 3),
+    }  # fmt: skip
+    return {name: (n,) if name in one else many[name] for name in Workspace._fields}
+
+
+class Parts:
+    """A problem as the specialiser sees it: tables that are known, arrays of the thread."""
+
+    def __init__(self, problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray, **options: Any):
+        self.part = part = reduced(problem, lower, upper)
+        self.n, b, self.g = len(part.kept), part.figure.body.shape[0], len(problem.springs)
+        self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, **options)
+        figure: Any = (table("figure_" + k, a) for k, a in zip(Figure._fields, part.figure, strict=True))
+        self.figure = Figure(*figure)
+        rows: Any = table("order_rows", part.order.rows)
+        self.order = Order(rows)
+        self.tolerances = table("tolerances", problem.tolerances)
+        self.lower, self.upper = table("lower", part.lower), table("upper", part.upper)
+        self.data = to.array("data", max(self.g, 1), WIDTH)
+        moving = set(plan.moving)
+        for k, value in enumerate(problem.data[0].ravel().tolist()):
+            if k not in moving:
+                to.store(self.data.storage, k, value)
+        springs: Any = (table("kind", part.kind), self.data, table("pull", part.pull), table("home", part.home))
+        self.springs = Springs(*springs)
+        shapes = field_shapes(self.n, b, max(self.g, 1), part.depth)
+        arrays: Any = (to.array("w_" + name, *shapes[name]) for name in Workspace._fields)  # Views in arrays' places
+        self.ws = Workspace(*arrays)
+        self.theta, self.start = to.array("theta", self.n), to.array("start", self.n)
+        self.prepare, to.code = to.code, []
+        self._known = dict(to.known)
+
+    def tables(self) -> str:
+        """Return the C++ of the tables that the code reads, and of where its dofs are in the whole pose."""
+        kept = ", ".join(str(i) for i in self.part.kept)
+        lines = [*self.to.tables.values(), f"__constant__ int kept[] = {{{kept}}};"]
+        return "\n".join(lines).replace("__constant__", "__constant__ static")
+
+    def piece(self, write: Any) -> tuple[str, Any]:
+        """Return the C++ that a call writes, with nothing known but the tables, and what the call returns."""
+        self.to.known = dict(self._known)
+        self.to.code = []
+        value = write()
+        return self.to.source(), value
+
+
+def source_of(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray) -> str:
+    """Return the CUDA C++ of both kernels for a problem in a box."""
+    return "\n".join(
+        (
+            PROLOGUE % {"number": "float" if plan.single else "double"},
+            attempts_source(problem, plan, lower, upper),
+            "#undef number\n#define number double",
+            judge_source(problem, plan, lower, upper),
+        )
+    )
+
+
+def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray) -> str:
+    """Return the kernel that makes attempts."""
+    constants: dict[str, Any] = {"LARGEST_STEP": LARGEST_STEP, **(SINGLE if plan.single else {})}
+    if not plan.alone:
+        constants["KICKS"] = 0.0
+    constants |= {"PATIENCE": 1e9, "MOST_TRIES": 14.0} if plan.finish else {"PASSES": 1}
+    parts = Parts(problem, plan, lower, upper, constants=constants)
+    to = parts.to
+    fixed, scale = to.array("fixed", parts.n), to.array("scale", parts.n)
+    state = to.array("state", lanes.STATE_WIDTH, types={lanes.RANDOM: "d"})
+    curved = float(plan.finish or problem.soft)
+    limits = (
+        Code("most", "f"), 1e-4, plan.damping, float(problem.soft), float(problem.coupled), curved,
+        float(limbs(problem)),
+    )  # fmt: skip
+    f, ws, theta, start = parts.figure, parts.ws, parts.theta, parts.start
+    low, up = parts.lower, parts.upper
+    which = 0 if plan.finish else Code("attempt", "i")
+    begin, _ = parts.piece(lambda: to.call(lanes.lane_begin, f, low, up, theta, start, ws, state, limits, which))
+    turn, code = parts.piece(
+        lambda: to.call(
+            lanes.lane_turn, f, parts.order, parts.springs, parts.tolerances, low, up, theta, start, ws, fixed, scale,
+            state, limits,
+        )
+    )  # fmt: skip
+    end, _ = parts.piece(lambda: to.call(lanes.lane_end, theta, ws, state))
+    return ATTEMPTS % {
+        "tables": parts.tables(),
+        "declarations": to.declarations(),
+        "prepare": to.source(parts.prepare),
+        "loads": loads(plan),
+        "begin": begin,
+        "turn": turn,
+        "code": to.text(code, "i"),
+        "end": end,
+        "n": parts.n,
+        "whole": problem.skeleton.size,
+        "random": f"state_{lanes.RANDOM}",
+        "energy": f"state_{lanes.ENERGY}",
+        "turns": f"state_{lanes.TURNS}",
+        "block": BLOCK,
+        "refill": REFILL,
+        "blocks": (6 if parts.n <= SMALL_FIGURE else 8) if plan.single else 4,
+    }
+
+
+def judge_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray) -> str:
+    """Return the kernel that judges, in double precision."""
+    parts = Parts(problem, plan, lower, upper)
+    to = parts.to
+    place, _ = parts.piece(lambda: to.call(energy_at, parts.figure, parts.springs, parts.theta, parts.ws))
+    whole = problem.skeleton.size
+    bounds = "".join(bounded(f"theta[{k}]", float(lower[i]), float(upper[i])) for k, i in enumerate(parts.part.kept))
+    idle = "".join(
+        f"x = read(starts[{i}], problem);\n{bounded('x', float(lower[i]), float(upper[i]))}answers[at + {i}] = x;\n"
+        for i in sorted(set(range(whole)) - set(parts.part.kept.tolist()))
+    )
+    good = " && ".join(f"w_error[{k}] <= {x!r}" for k, x in enumerate(problem.tolerances.tolist()) if np.isfinite(x))
+    return JUDGE % {
+        "tables": parts.tables(),
+        "whole": whole,
+        "idle": idle,
+        "declarations": to.declarations(),
+        "prepare": to.source(parts.prepare),
+        "loads": loads(plan),
+        "bounds": bounds,
+        "place": place,
+        "good": f"({good or 'true'})",
+        "n": parts.n,
+        "g": parts.g,
+        "given": "float" if plan.single else "double",
+        "soft": "true" if problem.soft else "false",
+    }
+
+
+def bounded(name: str, low: float, up: float) -> str:
+    """Return the C++ that brings a double into its bounds."""
+    text = f"{name} = fmax({name}, {low!r});\n" if np.isfinite(low) else ""
+    return text + (f"{name} = fmin({name}, {up!r});\n" if np.isfinite(up) else "")
+
+
+def loads(plan: Plan) -> str:
+    """Return the C++ that reads a problem's own numbers; where each lies is told when the kernel starts."""
+    return "\n".join(f"data[{k}] = (number)read(sources[{m}], problem);" for m, k in enumerate(plan.moving))
+
+
+def limbs(problem: Problem) -> bool:
+    """Return whether goals sit on different limbs: then a later attempt keeps those that are well."""
+    return len({int(body) for body in problem.kind[:, 1]}) > 1
+
+
+BLOCK = 64  # threads a block
+REFILL = 8  # lanes of a warp that wait before they are given new problems together
+
+PROLOGUE = """
+typedef unsigned int uint32;
+#define infinity (1.0f / 0.0f)
+#define number %(number)s
+struct Source { const void* base; long long step; long long at; int wide; int pad; };  // one number of each problem
+__device__ __forceinline__ double read(const Source& s, long long t) {
+    return s.wide ? ((const double*)s.base)[s.at + t * s.step] : (double)((const float*)s.base)[s.at + t * s.step];
+}
+"""
+
+ATTEMPTS = """
+namespace lane {
+%(tables)s
+}
+extern "C" __global__ void __launch_bounds__(%(block)d, %(blocks)d) attempts(
+    const Source* sources, const Source* starts, const double* best, const int* list, int count, int many, int first,
+    double seed, float most_turns, uint32* counter, const int* spent, int* winner, number* poses, float* energies,
+    int* codes, int* turns) {
+using namespace lane;
+%(declarations)s
+number most = 0;
+%(prepare)s
+const long long total = (long long)count * many;
+const uint32 everyone = __activemask();
+long long unit = 0;
+bool busy = false;
+bool more = true;
+int attempt = 0;
+int problem = 0;
+while (true) {
+    // what every lane votes on is the same for all of them, so they fall into step here, turn by turn
+    const bool idle = __ballot_sync(everyone, busy) == 0;
+    const uint32 asking = __ballot_sync(everyone, !busy && more);
+    if (asking != 0 && (idle || __popc(asking) >= %(refill)d)) {
+        if (!busy && more) {
+            unit = atomicAdd(counter, 1u);
+            more = busy = unit < total;
+            if (busy) {
+                const int place = (int)(unit / many);
+                problem = list ? list[place] : place;
+                attempt = first + (int)(unit %% many);
+                %(loads)s
+                for (int i = 0; i < %(n)d; i++) {
+                    start[i] = (number)read(starts[kept[i]], problem);
+                    theta[i] = first > 0 ? (number)best[(long long)problem * %(whole)d + kept[i]] : start[i];
+                }
+                most = (number)(most_turns - (float)spent[problem]);
+                %(random)s = (double)((uint32)seed + 2654435761u * (uint32)attempt);
+                {
+                %(begin)s
+                }
+            }
+        }
+    } else if (idle) {
+        break;  // nobody works and nobody asks
+    }
+    if (busy) {
+        int code;
+        if ((many > 1 && winner[problem] < attempt) || (first > 0 && !(most > 0))) {
+            code = -2;  // an earlier attempt has reached it, or no turn is left: this one cannot change the answer
+        } else {
+            %(turn)s
+            code = %(code)s;
+        }
+        if (code != 0) {
+            busy = false;
+            if (code == 1 && many > 1) atomicMin(winner + problem, attempt);
+            {
+            %(end)s
+            }
+            for (int i = 0; i < %(n)d; i++) poses[unit * %(n)d + i] = theta[i];
+            energies[unit] = code == -2 ? infinity : (float)%(energy)s;
+            codes[unit] = code;
+            turns[unit] = (int)%(turns)s;
+        }
+    }
+}
+}
+"""
+
+JUDGE = """
+namespace judging {
+%(tables)s
+}
+extern "C" __global__ void __launch_bounds__(64) judge(
+    const Source* sources, const Source* starts, const int* list, int count, int many, const %(given)s* poses,
+    const float* energies, const int* codes, const int* turns, int* winner, float* lowest, double* answers,
+    double* errors, int* states, int* spent, int* left, int* left_count) {
+using namespace judging;
+%(declarations)s
+const long long place_ = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+if (place_ >= count) return;
+const int problem = list ? list[place_] : (int)place_;
+%(prepare)s
+%(loads)s
+bool reached = false;
+int longest = 0;
+float low = lowest[problem];
+for (int k = 0; k < many && !reached; k++) {
+    const long long unit = place_ * many + k;
+    const int code = codes[unit];
+    if (code == -2) continue;
+    longest = max(longest, turns[unit]);
+    if (code != 1 && !(energies[unit] <= low)) continue;
+    for (int i = 0; i < %(n)d; i++) theta[i] = (double)poses[unit * %(n)d + i];
+    %(bounds)s
+    {
+    %(place)s
+    }
+    reached = (code == 1 || %(soft)s) && %(good)s;
+    if (reached || energies[unit] <= low) {
+        low = energies[unit];
+        states[problem] = reached ? 1 : code == 1 ? 2 : code;
+        const long long at = (long long)problem * %(whole)d;
+        double x;
+        for (int i = 0; i < %(n)d; i++) answers[at + kept[i]] = theta[i];
+        %(idle)s
+        for (int i = 0; i < %(g)d; i++) errors[(long long)problem * %(g)d + i] = w_error[i];
+    }
+}
+lowest[problem] = low;
+spent[problem] += longest;
+winner[problem] = reached ? -1 : 0x7fffffff;
+if (!reached) left[atomicAdd(left_count, 1)] = problem;
+}
+"""

@@ -1,0 +1,643 @@
+"""The limb: its place in the figure, and the solve for a place or a pose (seed 003, 3.2)."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posable.engine.layout import FIRST, LAST, PARENT
+from posable.errors import GoalError
+from posable.limb.ball_ik import NEVER, NO_LIMIT, ball_rotation
+from posable.limb.circle import BLOCKED, NO_SWIVEL, POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
+from posable.limb.kernels import (
+    BRANCH,
+    MOVED,
+    PLACE_ERROR,
+    REPORT,
+    SLACK,
+    SWIVEL,
+    TURN_ERROR,
+    answer_batch,
+    branches_of,
+    circle_of,
+    distance_batch,
+    nearest_batch,
+    ranges_of,
+    swivel_batch,
+)
+from posable.limb.solution import STATUS, Branch, ElbowCircle, LimbSolution, SwivelRange
+from posable.limb.srs_chain import BACK, BALL, LOWER, LOWER_TURN, TOOL, TOOL_TURN, VECTOR, Anatomy, find_limb
+from posable.model.joints import unit_axis
+from posable.model.kinematics import as_poses, in_rows, place_bodies
+from posable.model.skeleton import Skeleton
+
+# --- How far a limb reaches ---
+
+
+def tip_of(anatomy: Anatomy, held: Any) -> np.ndarray:
+    """Return the last joint's place (3,) [m] in the middle body; with its raw numbers held (3,), the site's."""
+    tip = anatomy.place[LOWER : LOWER + 3].copy()
+    if held is not None:
+        memory = np.concatenate([np.asarray(held, dtype=float), np.empty(18)])  # the numbers, the rotation, the axes
+        ball_rotation(anatomy.shape, 1, memory, 0, 3, 12)
+        rotation = memory[3:12]
+        turn = anatomy.place[LOWER_TURN : LOWER_TURN + 9].reshape(3, 3)
+        tip += turn @ rotation.reshape(3, 3) @ anatomy.place[TOOL : TOOL + 3]
+    return tip
+
+
+def distances(anatomy: Anatomy, held: Any, limits: bool) -> tuple[float, float]:
+    """Return the least and greatest distance [m] from the first joint, inside the middle joint's limits or without."""
+    tip = tip_of(anatomy, held)
+    k = int(anatomy.shape[2, 0])
+    u, v = (k + 1) % 3, (k + 2) % 3
+    a, b = anatomy.place[BACK : BACK + 3], tip
+    along, p, q = a[k] + b[k], np.hypot(a[u], a[v]), np.hypot(b[u], b[v])
+    near, far = np.hypot(along, p - q), np.hypot(along, p + q)
+    low, high = anatomy.box[3]
+    if not limits or not high - low < 2.0 * np.pi:
+        return float(near), float(far)
+    straight = np.arctan2(a[v] * b[u] - a[u] * b[v], a[u] * b[u] + a[v] * b[v])
+    angles = [low, high]
+    for turn in (straight, straight + np.pi):
+        angle = low + (turn - low) % (2.0 * np.pi)
+        if angle <= high:
+            angles.append(angle)
+    reach = np.sqrt(near**2 + (far**2 - near**2) * np.cos(0.5 * (np.array(angles) - straight)) ** 2)
+    return float(reach.min()), float(reach.max())
+
+
+# --- From what a user gives to flat arrays ---
+
+
+def read_target(target: Any) -> tuple[int, np.ndarray, tuple[int, ...]]:
+    """Return (task, (t, 12) place and frame by rows, leading axes) of (..., 4, 4), a RigidTransform, or (..., 3)."""
+    try:
+        value = np.asarray(target.as_matrix() if hasattr(target, "as_matrix") else target, dtype=float)
+    except (TypeError, ValueError):
+        raise GoalError(
+            "target", expected="a 4x4 matrix, a RigidTransform or three numbers", got=repr(target)
+        ) from None
+    if value.shape[-2:] == (4, 4):
+        lead, task = value.shape[:-2], POSE
+        flat = value.reshape(math.prod(lead), 4, 4)
+        turns = rotations(flat[:, :3, :3])
+        out = np.concatenate([flat[:, :3, 3], turns.reshape(len(flat), 9)], axis=1)
+    elif value.shape[-1:] == (3,) and not hasattr(target, "as_matrix"):
+        lead, task = value.shape[:-1], POSITION
+        out = np.zeros((math.prod(lead), 12))
+        out[:, :3] = value.reshape(len(out), 3)
+    else:
+        raise GoalError("target", expected="shape (..., 4, 4) for a pose or (..., 3) for a position", got=value.shape)
+    if not np.all(np.isfinite(out)):
+        raise GoalError("target", expected="finite numbers", got="NaN or infinity")
+    return task, np.ascontiguousarray(out), lead
+
+
+def rotations(matrices: np.ndarray) -> np.ndarray:
+    """Return (t, 3, 3) rotations, orthonormal to rounding; raise where a matrix is none to 1e-5."""
+    error = np.abs(matrices @ np.swapaxes(matrices, -1, -2) - np.eye(3)).max(axis=(-1, -2), initial=0.0)
+    if not np.all(error < 1e-5) or np.any(np.linalg.det(matrices) < 0.0):
+        raise GoalError(
+            "target", expected="a rotation in the upper left 3x3 block", got="a matrix that is not orthonormal"
+        )
+    off = error > 1e-13
+    if np.any(off):
+        matrices = matrices.copy()
+        u, _, vt = np.linalg.svd(matrices[off])
+        matrices[off] = u @ vt
+    return matrices
+
+
+def read_numbers(value: Any, what: str, tail: tuple[int, ...] = ()) -> np.ndarray:
+    """Return finite numbers of shape (..., *tail): a vector each where tail is (3,), one number each where it is ()."""
+    wanted = "three finite numbers" if tail else "a finite number"
+    try:
+        out = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise GoalError(what, expected=wanted, got=repr(value)) from None
+    if isinstance(value, (bool, str)) or out.shape[out.ndim - len(tail) :] != tail:
+        raise GoalError(what, expected=wanted, got=repr(value) if out.ndim < 2 else f"shape {out.shape}")
+    if not np.all(np.isfinite(out)):
+        raise GoalError(what, expected=wanted, got="NaN or infinity")
+    return out
+
+
+def wishes(value: Any, what: str, lead: tuple[int, ...], tail: tuple[int, ...] = ()) -> np.ndarray:
+    """Return what is wished of each goal, (t, *tail): one row for all where one was given, NaN where none was."""
+    if value is None:
+        return np.full((1, *tail), np.nan)
+    out = read_numbers(value, what, tail)
+    shape = out.shape[: out.ndim - len(tail)]
+    if shape == ():
+        return out.reshape(1, *tail)
+    if not fits(shape, lead) or np.broadcast_shapes(shape, lead) != lead:
+        raise GoalError(what, expected=f"one, or leading axes that fit the goals' {lead}", got=f"shape {out.shape}")
+    return np.ascontiguousarray(np.broadcast_to(out, (*lead, *tail)).reshape(math.prod(lead), *tail))
+
+
+def fits(*shapes: tuple[int, ...]) -> bool:
+    """Say whether leading axes broadcast together."""
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
+
+
+def common_lead(given: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the leading axes that everything given broadcasts to; raise where there are none."""
+    if not fits(*given.values()):
+        got = ", ".join(f"{name} {shape}" for name, shape in given.items())
+        raise GoalError("goals", expected="leading axes that fit together", got=got)
+    return np.broadcast_shapes(*given.values())
+
+
+def read_direction(value: Any, what: str) -> np.ndarray:
+    """Return a unit vector (3,) of "x", "-y", or three numbers that are not all zero."""
+    out = unit_axis(value)
+    if not np.any(out):
+        raise GoalError(
+            what, expected="'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero", got=repr(value)
+        )
+    return out
+
+
+def read_directions(value: Any, what: str) -> np.ndarray:
+    """Return unit vectors (..., 3) of one direction, by name or numbers, or of many, by numbers."""
+    if isinstance(value, str) or np.ndim(value) < 2:
+        return read_direction(value, what)
+    out = read_numbers(value, what, (3,))
+    length = np.linalg.norm(out, axis=-1, keepdims=True)
+    if not np.all(length > 0.0):
+        raise GoalError(what, expected="directions (..., 3) that are not zero", got="a zero vector")
+    return out / length
+
+
+# --- Many goals at once ---
+
+PARALLEL_FROM = 2048  # goals in a batch from which on all cores share it
+_memory = threading.local()
+
+
+def scratch_memory() -> np.ndarray:
+    """Return this thread's scratch memory for one limb."""
+    if not hasattr(_memory, "work"):
+        _memory.work = np.zeros(SCRATCH)
+    return _memory.work
+
+
+def share_out(count: int, part: Callable[[int, int], None]) -> None:
+    """Do part(low, high) for all rows of a batch: at once, or in pieces on all cores."""
+    workers = min(os.cpu_count() or 1, count // (PARALLEL_FROM // 2))
+    if count < PARALLEL_FROM or workers < 2:
+        part(0, count)
+        return
+    part(0, 1)  # compiles before the threads start
+    edges = np.linspace(1, count, 4 * workers + 1).astype(int)
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(part, edges[:-1], edges[1:]))
+
+
+def around_of(base: Any) -> tuple[int, ...]:
+    """Return the leading axes of a base pose."""
+    return () if base is None else np.shape(base)[:-1]
+
+
+def spread(rows: np.ndarray, around: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
+    """Return rows (t, k) with leading axes `around` as those of all goals; one row stays one."""
+    if around in ((), lead):
+        return rows
+    out = np.broadcast_to(rows.reshape(*around, rows.shape[1]), (*lead, rows.shape[1]))
+    return np.ascontiguousarray(out.reshape(math.prod(lead), rows.shape[1]))
+
+
+class Goals(NamedTuple):
+    """What a limb is asked for, in rows; one row stands for all where there is only one."""
+
+    task: int
+    lead: tuple[int, ...]
+    targets: np.ndarray  # (t, 12)
+    poses: np.ndarray  # (., n): the base
+    roots: np.ndarray  # (., 12): the first joint's rest frame
+    helds: np.ndarray  # (., 3): the last joint's raw numbers
+    swivels: np.ndarray  # (.,) [rad], NaN for none
+    elbows: np.ndarray  # (., 3) [m], NaN for none
+
+    def rows(self, which: Any) -> Goals:
+        """Return some of the goals."""
+        count = self.targets.shape[0]
+        parts = (rows[which] if rows.shape[0] == count and count > 1 else rows for rows in self[3:])
+        return Goals(self.task, self.lead, self.targets[which], *parts)
+
+
+# --- Why a limb does not reach ---
+
+SENTENCES = np.array(["reached", "too far", "too near", "no swivel angle holds every limit"], dtype=object)
+
+
+def classify(limb: Any, goals: Goals, limits: bool, out: np.ndarray, reports: np.ndarray, status: np.ndarray):
+    """Correct the status (t,) of places that are not reached, in place; return (t,) [m] how far the site reaches there.
+
+    The last joint moves too, so the reach of one way to hold it says little. With the first joint free to turn any way,
+    the site comes to the place, or as near to it as the rest of the limb lets it: then the first joint is to blame, or
+    the distance, and what is left of it is the reach.
+    """
+    edges = np.full(len(status), np.nan)
+    missed = np.flatnonzero(status != REACHED)
+    if goals.task == POSE or not missed.size:
+        return edges
+    numbers, errors = out[missed], reports[missed, PLACE_ERROR]
+    if limits:
+        box = limb.anatomy.box.copy()
+        box[:3] = -np.inf, np.inf
+        numbers, freed, found = limb.answers(goals.rows(missed), True, True, anatomy=limb.anatomy.with_box(box))
+        errors = np.where(found == REACHED, 0.0, freed[:, PLACE_ERROR])
+    reached = np.empty(len(missed))
+    distance_batch(*limb.anatomy, numbers * limb.anatomy.sign, scratch_memory(), reached)
+    roots = goals.roots[missed] if len(goals.roots) > 1 else goals.roots
+    wanted = np.linalg.norm(goals.targets[missed, :3] - roots[:, :3], axis=1)
+    status[missed] = np.where(errors == 0.0, NO_SWIVEL, np.where(wanted > reached, TOO_FAR, TOO_NEAR))
+    edges[missed] = reached
+    return edges
+
+
+def sentence(limb: Any, goals: Goals, limits: bool, status: int, report: np.ndarray, edge: float, swivel: Any):
+    """Return what became of one goal; edge [m]: how far the site reaches towards it, from `classify`."""
+    target, root = goals.targets[0], goals.roots[0]
+    if status == REACHED:
+        note = ""
+        if swivel is not None:
+            wish, got = float(np.asarray(swivel).reshape(-1)[0]), float(report[SWIVEL])
+            if abs(math.sin(0.5 * (got - wish))) > 1e-9:
+                note = f"; the swivel angle moved from {wish:.4f} to {got:.4f} rad to hold the limits"
+        if report[MOVED]:
+            note += f"; {limb.last!r} had to move"
+        return f"reached{note}"
+    if status in (TOO_FAR, TOO_NEAR):
+        place = target[:3]
+        if goals.task == POSE:
+            edge = limb.reach_of(limits=limits)[1 if status == TOO_FAR else 0]
+            place = place - target[3:].reshape(3, 3) @ limb.tool_in_site()
+        return too(limb, status, goals.task, float(np.linalg.norm(place - root[:3])), edge)
+    blame = to_blame(limb, goals)
+    return f"no swivel angle holds every limit{'; in the way: ' + ', '.join(blame) if blame else ''}"
+
+
+def too(limb: Any, status: int, task: int, distance: float, edge: float) -> str:
+    """Return the sentence for what is too far or too near."""
+    what = limb.last if task == POSE else limb.site
+    word, reach = ("far", "at most") if status == TOO_FAR else ("near", "no less than")
+    return (
+        f"too {word}: {what!r} would have to be {distance:.4f} m from {limb.first!r}; towards it, it can be {reach} "
+        f"{edge:.4f} m away"
+    )
+
+
+def to_blame(limb: Any, goals: Goals) -> list[str]:
+    """Name the degrees of freedom whose limits alone, taken away, would let the goal be reached."""
+    found = []
+    for number in range(7):
+        box = limb.anatomy.box.copy()
+        box[number] = -np.inf, np.inf
+        nearest = goals.task == POSITION
+        _, _, status = limb.answers(goals, True, nearest, anatomy=limb.anatomy.with_box(box))
+        if status[0] == REACHED:
+            found.append(limb.skeleton.dof_names[limb.columns[number]])
+    return found
+
+
+# --- The limb ---
+
+
+class LimbCore:
+    """What every task of a limb rests on; `Limb` is the one to use."""
+
+    def __init__(
+        self, skeleton: Skeleton, first: str, middle: str, last: str, site: str | None = None, *, reference: Any = None
+    ):
+        self.skeleton = skeleton
+        self.first, self.middle, self.last = first, middle, last
+        self.site = last if site is None else site
+        self.anatomy, self.bodies = find_limb(skeleton, first, middle, last, self.site)
+        where = [skeleton.index(name) for name in (first, middle, last)]
+        self.columns = np.concatenate([np.arange(part.start, part.stop) for part in where])
+        self.reference = down_of(skeleton) if reference is None else read_direction(reference, "reference")
+        self.down = down_of(skeleton)
+        self.directions = np.concatenate([self.reference, _across(self.reference)])
+
+    def __repr__(self) -> str:
+        return f"<Limb {self.first!r}, {self.middle!r}, {self.last!r} to {self.site!r}>"
+
+    # ------------------------------------------------------------------------------------------------- solving
+
+    def reach_for(
+        self, target: Any, *, swivel: Any, elbow: Any, limits: bool, base: Any, nearest: bool = True
+    ) -> LimbSolution:
+        """Solve for one target or for many: see `Limb.solve`. nearest: come near to what is out of reach."""
+        goals = self.goals(target, base, limits=limits, swivel=swivel, elbow=elbow)
+        out, reports, status = self.answers(goals, bool(limits), nearest)
+        edges = np.full(len(status), np.nan)
+        if nearest:
+            edges = classify(self, goals, bool(limits), out, reports, status)
+        else:
+            status[status >= BLOCKED] = NO_SWIVEL
+        swivels = reports[:, SWIVEL]
+        lost = np.isnan(swivels)
+        if np.any(lost):
+            swivels[lost] = self.swivels(
+                out[lost], goals.roots[lost] if len(goals.roots) > 1 else goals.roots, goals.task
+            )
+        messages: Any = SENTENCES[status]
+        if goals.lead == ():
+            said = sentence(self, goals, bool(limits), int(status[0]), reports[0], float(edges[0]), swivel)
+            messages = np.array([said], dtype=object)
+        return self.solution(goals.lead, goals.poses, out, reports, status, messages)
+
+    def goals(self, target: Any, base: Any, *, limits: bool = True, swivel: Any = None, elbow: Any = None) -> Goals:
+        """Return targets with their base and what is wished of them, checked and laid out in rows."""
+        task, targets, lead = read_target(target)
+        around = around_of(base)
+        full = common_lead({"target": lead, "base": around})
+        poses, roots, helds = (spread(rows, around, full) for rows in self.placed(base, limits=limits))
+        if full != lead:
+            targets = np.repeat(targets, math.prod(full), axis=0) if lead == () else spread(targets, lead, full)
+        return Goals(
+            task, full, targets, poses, roots, helds, wishes(swivel, "swivel", full), wishes(elbow, "elbow", full, (3,))
+        )
+
+    def answers(
+        self, goals: Goals, limits: bool, nearest: bool, *, anatomy: Anatomy | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the limb's numbers (t, 7), the reports (t, REPORT) and the outcomes (t,) of goals."""
+        count = goals.targets.shape[0]
+        out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
+        constants = self.anatomy if anatomy is None else anatomy
+
+        def part(low: int, high: int) -> None:
+            mine = goals.rows(slice(low, high))
+            common = (
+                *constants, mine.roots, self.directions, mine.targets, mine.helds, mine.task, limits, mine.swivels,
+                mine.elbows, scratch_memory(), out[low:high], reports[low:high], status[low:high],
+            )  # fmt: skip
+            answer_batch(*common)
+            if nearest and np.any(status[low:high] != REACHED):
+                nearest_batch(*common)
+
+        share_out(count, part)
+        return out, reports, status
+
+    def solution(self, lead, poses, out, reports, status, messages, spins=None) -> LimbSolution:
+        """Return the answer of many goals with leading axes, or of one."""
+        count = out.shape[0]
+        pose = np.empty((count, self.skeleton.size))
+        pose[:] = poses
+        pose[:, self.columns] = out
+        ok = status == REACHED
+        code = reports[:, BRANCH].astype(int)
+        branch = (code // 4, code // 2 % 2, code % 2)
+        if lead == ():
+            return LimbSolution(
+                pose[0], bool(ok[0]), float(reports[0, SWIVEL]), Branch(*(int(part[0]) for part in branch)),
+                str(messages[0]), STATUS[status[0]], float(reports[0, PLACE_ERROR]), float(reports[0, TURN_ERROR]),
+                self.clearance(pose[0]), None if spins is None else float(spins[0]),
+            )  # fmt: skip
+        return LimbSolution(
+            pose.reshape(*lead, self.skeleton.size), ok.reshape(lead), reports[:, SWIVEL].reshape(lead),
+            Branch(*(part.reshape(lead) for part in branch)),  # type: ignore[arg-type]
+            messages.reshape(lead), _NAMES[status].reshape(lead), reports[:, PLACE_ERROR].reshape(lead),
+            reports[:, TURN_ERROR].reshape(lead),
+            np.where(reports[:, SLACK] < NO_LIMIT, reports[:, SLACK], np.inf).reshape(lead),
+            None if spins is None else spins.reshape(lead),
+        )  # fmt: skip
+
+    def clearance(self, pose: np.ndarray) -> float:
+        """Return how far [rad] the limb's joint nearest to its limits stays inside them at a pose (n,)."""
+        theta = pose[self.columns]
+        return float(
+            np.minimum(theta - self.skeleton.lower[self.columns], self.skeleton.upper[self.columns] - theta).min()
+        )
+
+    def tool_in_site(self) -> np.ndarray:
+        """Return (3,) [m] from the last joint to the site, in the site's frame."""
+        place = self.anatomy.place
+        return place[TOOL_TURN : TOOL_TURN + 9].reshape(3, 3).T @ place[TOOL : TOOL + 3]
+
+    # --------------------------------------------------------------------------------------- all there is to choose
+
+    def solutions(
+        self, target: Any, swivel: float = 0.0, *, limits: bool = True, base: Any = None
+    ) -> list[LimbSolution]:
+        """Return every solution at a swivel angle: both bends of the middle joint, both families of each ball joint.
+
+        Limits are not enforced: `ok` says which solutions hold them. Equal ones are given once. For a place the last
+        joint is held as `solve` holds it, with limits on or off.
+        """
+        goals, held, _ = self._held(target, base, limits)
+        angle = read_numbers(swivel, "swivel")
+        if angle.ndim:
+            raise GoalError("swivel", expected="one angle", got=f"shape {angle.shape}")
+        swivel, task, poses = float(angle), goals.task, goals.poses
+        out, reports = np.empty((8, 7)), np.zeros((8, REPORT))
+        status = branches_of(
+            *self.anatomy, goals.roots[0], self.directions, goals.targets[0], held, task, swivel, scratch_memory(), out,
+            reports,
+        )  # fmt: skip
+        found: list[LimbSolution] = []
+        if status != REACHED:
+            return found
+        for row in range(8):
+            slack = reports[row, SLACK]
+            if slack <= NEVER or self._long_way(row, slack):
+                continue
+            pose = poses[0].copy()
+            pose[self.columns] = out[row]
+            if any(np.abs(pose - other.pose).max() < 1e-12 for other in found):
+                continue
+            good = bool(slack >= -1e-12)
+            if good:  # a rounding error outside is inside
+                pose[self.columns] = np.clip(
+                    out[row], self.skeleton.lower[self.columns], self.skeleton.upper[self.columns]
+                )
+            found.append(
+                LimbSolution(
+                    pose, good, float(swivel), Branch(row // 4, row // 2 % 2, row % 2),
+                    "reached" if good else "reached, outside the limits", "REACHED", float(reports[row, PLACE_ERROR]),
+                    float(reports[row, TURN_ERROR]), self.clearance(pose),
+                )
+            )  # fmt: skip
+        return found
+
+    def _long_way(self, row: int, slack: float) -> bool:
+        """Say whether a solution turns a rotation vector or a swing beyond pi without the limits asking for it."""
+        for ball, family in ((0, row // 2 % 2), (1, row % 2)):
+            free = not np.any(np.isfinite(self.anatomy.box[4 * ball : 4 * ball + 3]))
+            if self.anatomy.shape[ball, BALL] >= VECTOR and family == 1 and (free or slack < 0.0):
+                return True
+        return False
+
+    def swivel_ranges(self, target: Any, *, base: Any = None) -> list[SwivelRange]:
+        """Return all ranges [(lo, hi), ...] of swivel angles [rad] at which some solution holds every limit, by lo.
+
+        A range across pi is one range, with hi beyond pi; the whole circle is (-pi, pi). Euler joints in closed form;
+        the limits of rotation vectors and swings have none: their ends are bracketed, then refined to rounding, and a
+        range narrower than 5e-4 rad can be missed. Empty where the target cannot be reached.
+        """
+        goals, held, only = self._held(target, base, True)
+        out, report = np.empty((RANGES, 4)), np.empty(REPORT)
+        status, count = ranges_of(
+            *self.anatomy,
+            goals.roots[0],
+            self.directions,
+            goals.targets[0],
+            held,
+            goals.task,
+            scratch_memory(),
+            out,
+            report,
+        )
+        if status != REACHED or count == 0:
+            return [] if only is None else [SwivelRange(only, only)]
+        rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
+        return [SwivelRange(lo, hi, self._limit_name(a), self._limit_name(b)) for lo, hi, a, b in rows]
+
+    def _held(self, target: Any, base: Any, limits: bool) -> tuple[Goals, np.ndarray, float | None]:
+        """Return one target, the last joint's raw numbers (3,) as `solve` holds them, and the swivel that it gives.
+
+        For a place that is reached with the last joint as it is in base, that is how it is held.
+        """
+        goals = self.goals(target, base, limits=limits)
+        if goals.targets.shape[0] != 1:
+            raise GoalError("target", expected="one target and one base", got=f"{goals.targets.shape[0]} goals")
+        if goals.task == POSE:
+            return goals, goals.helds[0], None
+        out, reports, status = self.answers(goals, limits, True)
+        if status[0] != REACHED:
+            return goals, goals.helds[0], None
+        phi = float(reports[0, SWIVEL])
+        if math.isnan(phi):
+            phi = float(self.swivels(out, goals.roots, POSITION)[0])
+        return goals, np.ascontiguousarray(out[0, 4:] * self.anatomy.sign[4:]), phi
+
+    def _limit_name(self, tag: float) -> str:
+        if tag < 0:
+            return ""
+        number, side = divmod(int(tag), 2)
+        if self.anatomy.sign[number] < 0:
+            side = 1 - side
+        return f"{self.skeleton.dof_names[self.columns[number]]} {('lower', 'upper')[side]}"
+
+    def elbow_circle(self, target: Any, *, limits: bool = True, base: Any = None) -> ElbowCircle:
+        """Return the circle of the middle joint's places for a target, in the world; out of reach, the nearest one.
+
+        For a place the last joint is held as `solve` holds it, with limits on or off.
+        """
+        goals, held, _ = self._held(target, base, limits)
+        out, report = np.empty(13), np.empty(REPORT)
+        circle_of(
+            *self.anatomy,
+            goals.roots[0],
+            self.directions,
+            goals.targets[0],
+            held,
+            goals.task,
+            scratch_memory(),
+            out,
+            report,
+        )
+        return ElbowCircle(out[:3].copy(), float(out[3]), out[4:7].copy(), out[7:10].copy(), out[10:13].copy())
+
+    def swivel(self, pose: Any, *, about: str | None = None) -> Any:
+        """Return the swivel angle (...) [rad] of poses (..., n).
+
+        about: the last joint (default), as for a pose target, or the site, as for a position target.
+        """
+        poses = as_poses(self.skeleton, pose)
+        if not np.isfinite(poses).all():
+            raise GoalError("pose", expected="finite numbers", got="NaN or infinity")
+        if about not in (None, self.last, self.site):
+            raise GoalError("about", expected=f"{self.last!r} or {self.site!r}", got=repr(about))
+        task = POSITION if about == self.site and self.site != self.last else POSE
+        flat, roots, _ = self.placed(poses.reshape(-1, self.skeleton.size))
+        out = self.swivels(flat[:, self.columns], roots, task)
+        return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])
+
+    def swivels(self, numbers: np.ndarray, roots: np.ndarray, task: int) -> np.ndarray:
+        """Return the swivel angles (t,) [rad] of the limb's numbers (t, 7) at roots (t, 12) or (1, 12)."""
+        out = np.empty(numbers.shape[0])
+        swivel_batch(*self.anatomy, roots, self.directions, numbers * self.anatomy.sign, task, scratch_memory(), out)
+        return out
+
+    def reach_of(self, held: Any = None, *, limits: bool = True) -> tuple[float, float]:
+        """Return how near and how far [m] the last joint gets from the first; the site, where held (3,) is given."""
+        return distances(self.anatomy, held, limits)
+
+    # ------------------------------------------------------------------------------------------------- the base
+
+    def with_tool(self, offset: Any, rotation: Any) -> LimbCore:
+        """Return the same limb with another point (3,) [m] and frame (3, 3) of its last body for a site."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out.anatomy = self.anatomy.with_tool(np.asarray(offset, dtype=float), np.asarray(rotation, dtype=float))
+        out.site = f"a point of {self.last}"
+        return out
+
+    def dofs_above(self) -> list[int]:
+        """Return the degrees of freedom of the figure that move the first joint."""
+        body, found = int(self.skeleton.figure.body[self.bodies[0], PARENT]), []
+        while body >= 0:
+            found += range(*(int(i) for i in self.skeleton.figure.body[body, FIRST : LAST + 1]))
+            body = int(self.skeleton.figure.body[body, PARENT])
+        return found
+
+    def parent_frame(self, pose: np.ndarray, body: int) -> np.ndarray:
+        """Return (3, 3) the frame in the world of one of the figure's bodies before its own motion, at a pose (n,)."""
+        rest = self.skeleton.figure.rest[body, 3:].reshape(3, 3)
+        parent = self.skeleton.figure.body[body, PARENT]
+        return rest if parent < 0 else place_bodies(self.skeleton, pose[None])[1][0, parent] @ rest
+
+    @staticmethod
+    def is_position(target: Any) -> bool:
+        """Say whether a target is a place alone."""
+        return read_target(target)[0] == POSITION
+
+    def placed(self, base: Any, *, limits: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return base poses (t, n), the first joint's rest frames (t, 12), the last joint's raw numbers (t, 3)."""
+        poses = in_rows(as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base"))
+        if not np.isfinite(poses).all():
+            row, column = np.argwhere(~np.isfinite(poses))[0]
+            name = self.skeleton.dof_names[column]
+            raise GoalError("base", expected="finite numbers", got=f"{poses[row, column]} at {name!r}")
+        rest = self.skeleton.figure.rest[self.bodies[0]]
+        parent = self.skeleton.figure.body[self.bodies[0], PARENT]
+        roots = np.empty((poses.shape[0], 12))
+        if parent < 0:
+            roots[:] = rest
+        else:
+            positions, turns, _ = place_bodies(self.skeleton, poses)
+            roots[:, :3] = positions[:, parent] + turns[:, parent] @ rest[:3]
+            roots[:, 3:] = (turns[:, parent] @ rest[3:].reshape(3, 3)).reshape(-1, 9)
+        helds = poses[:, self.columns[4:]] * self.anatomy.sign[4:]
+        if limits:
+            helds = np.clip(helds, self.anatomy.box[4:, 0], self.anatomy.box[4:, 1])
+        return poses, roots, np.ascontiguousarray(helds)
+
+
+_NAMES = np.array(STATUS, dtype=object)
+
+
+def down_of(skeleton: Skeleton) -> np.ndarray:
+    """Return the direction (3,) that points down in a figure: against its `up`; -z where it does not say."""
+    return np.array([0.0, -1.0, 0.0]) if skeleton.up == "y" else np.array([0.0, 0.0, -1.0])
+
+
+def _across(direction: np.ndarray) -> np.ndarray:
+    helper = np.eye(3)[int(np.argmin(np.abs(direction)))]
+    out = helper - (helper @ direction) * direction
+    return out / np.linalg.norm(out)

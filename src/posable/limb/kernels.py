@@ -1,0 +1,529 @@
+"""What Python calls: batches of answers, every branch, the ranges, the circle and the angle of a swivel."""
+
+from __future__ import annotations
+
+import math
+
+from posable.engine.jit import entry, kernel
+from posable.limb.ball_ik import NEVER, NO_LIMIT, SINGULAR, ball_rotation, fit_ball, slack_in
+from posable.limb.circle import (  # fmt: skip  # fmt: skip
+    AXES,
+    BEND,
+    BEST,
+    BLOCKED,
+    ELBOW,
+    EXTRA,
+    GIVE,
+    GOAL,
+    KEEP,
+    NO_SWIVEL,
+    NORMAL,
+    PARTS,
+    POSE,
+    POSITION,
+    REACHED,
+    RESIDUAL,
+    ROTATION,
+    SPANS,
+    SPARE,
+    SPIN,
+    START,
+    TIP,
+    TOWARDS,
+    TRIAL,
+    U,
+    V,
+    bend_to,
+    bring_home,
+    carry_forearm,
+    draw_circle,
+    prefer_a_side,
+    reaches,
+    spin_branch,
+    spun,
+    stand_body,
+)
+from posable.limb.nearest import approach, orient, place_error, turn_error, turned
+from posable.limb.ranges import find_ranges, pick_swivel
+from posable.limb.srs_chain import BOX, LOWER, LOWER_TURN, REST, SIGN, TOOL, UPPER, WIDE
+
+# --- One limb ---
+
+EXACT = 1e-9  # [m per limb length, rad]: what `ok` allows
+REGAINED = 1e-11  # [m]: what counts as reached after all
+SAMPLES = 64  # ways to hold the last joint that are tried when the one asked for does not reach
+
+# Columns of a report
+SWIVEL, SLACK, PLACE_ERROR, TURN_ERROR, BRANCH, MOVED, SPUN = 0, 1, 2, 3, 4, 5, 6
+REPORT = 7
+
+
+@kernel
+def hold_last(limb, shape, task, w):
+    """Write TIP: the last joint, or the site with the last joint held at BEST + 4 (seed 003, end of 3.2.3)."""
+    for m in range(3):
+        w[TIP + m] = limb[LOWER + m]
+    if task == POSITION:
+        ball_rotation(shape, 1, w, BEST + 4, ROTATION, AXES)
+        for m in range(3):
+            o = ROTATION + 3 * m
+            r = w[o] * limb[TOOL] + w[o + 1] * limb[TOOL + 1] + w[o + 2] * limb[TOOL + 2]
+            for row in range(3):
+                w[TIP + row] += limb[LOWER_TURN + 3 * row + m] * r
+
+
+@kernel
+def fit_all(limb, shape, balls, phi, w):
+    """Write the seven numbers with the most slack at a swivel angle to BEST; return (slack, branch code).
+
+    The code is 4 branch + 2 family of the first joint + family of the last, which keeps BEST + 4 where balls is 1.
+    """
+    c, s = math.cos(phi), math.sin(phi)
+    best, code = -math.inf, 0
+    for branch in range(2):
+        if w[GIVE + branch] <= NEVER:
+            continue
+        slack, here = w[GIVE + branch], 4 * branch
+        w[TRIAL + 3] = w[BEND + branch]
+        for ball in range(balls):
+            at = TRIAL + 4 * ball
+            spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
+            most = -math.inf
+            for family in range(2):
+                if most >= NO_LIMIT:
+                    break
+                room = fit_ball(limb, shape, ball, w, ROTATION, family, SPARE)
+                if room > most:
+                    if family == 1:
+                        here += 2 - ball
+                    most = room
+                    for m in range(3):
+                        w[at + m] = w[SPARE + m]
+            slack = min(slack, most)
+        if slack > best:
+            best, code = slack, here
+            for m in range(7 if balls == 2 else 4):
+                w[BEST + m] = w[TRIAL + m]
+    return best, code
+
+
+@kernel
+def open_circle(limb, shape, root, reference, task, limited, w):
+    """Prepare the elbow circle of GOAL and TIP; return REACHED, TOO_FAR or TOO_NEAR.
+
+    limited: 1 keeps the branches inside the middle joint's limits, 0 both, -1 the better one.
+    """
+    distance = draw_circle(root, reference, w)
+    status = bend_to(limb, shape, distance, limited == 1, w)
+    if limited < 0:  # without limits one branch will do: the one farther inside them
+        w[GIVE + (0 if w[GIVE + 1] > w[GIVE] else 1)] = NEVER
+    for branch in range(2):
+        if w[GIVE + branch] > NEVER:
+            spin_branch(limb, shape, branch, task, w)
+    return status
+
+
+@kernel
+def angle_towards(root, elbow, w):
+    """Return the swivel angle, with its sign, that brings the elbow nearest to a point (seed 003, figure 3)."""
+    x, y, z = elbow[0] - root[0], elbow[1] - root[1], elbow[2] - root[2]
+    a, b = 0.0, 0.0
+    for m in range(3):
+        p = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
+        a += p * w[U + m]
+        b += p * w[V + m]
+    return math.atan2(b, a)
+
+
+@kernel
+def settle(limb, shape, balls, count, phi, limited, report, w):
+    """Fit the joints at the chosen swivel angle; at the very end of a range, step inside if rounding asks for it."""
+    step, inside = 0.0, phi
+    for _ in range(6):
+        slack, code = fit_all(limb, shape, balls, inside, w)
+        report[SWIVEL], report[SLACK], report[BRANCH] = inside, slack, code
+        if not limited or slack >= -SINGULAR:
+            break
+        step = 1e-12 if step == 0.0 else 30.0 * step
+        for r in range(count):
+            low, high = w[SPANS + 4 * r], w[SPANS + 4 * r + 1]
+            if 2.0 * step < high - low:
+                if abs(math.sin(0.5 * (phi - low))) < step:
+                    inside = low + step
+                elif abs(math.sin(0.5 * (phi - high))) < step:
+                    inside = high - step
+
+
+@kernel
+def attempt(limb, shape, root, reference, task, limited, wanted, elbow, report, w):
+    """Solve for GOAL with TIP in closed form; return the outcome, BLOCKED + it where the limits leave no swivel."""
+    status = open_circle(limb, shape, root, reference, task, 1 if limited else -1, w)
+    if not math.isnan(elbow[0]):
+        wanted = angle_towards(root, elbow, w)
+    balls = 2 if task == POSE else 1
+    count = 0
+    phi = 0.0 if math.isnan(wanted) else wanted
+    if limited:
+        count = find_ranges(limb, shape, balls, w)
+        if count == 0:
+            return BLOCKED + status
+        phi = pick_swivel(w, count, wanted)
+    settle(limb, shape, balls, count, phi, limited, report, w)
+    return status
+
+
+@kernel
+def measure(limb, shape, task, report, w):
+    """Write how far BEST is from the goal, from its own forward kinematics; return whether it is exact."""
+    size = 0.0
+    for m in range(3):
+        size += abs(limb[m]) + abs(limb[LOWER + m])
+    place = place_error(limb, shape, task, BEST, w)
+    turn = 0.0
+    if task == POSE:  # place_error left the first joint's rotation: a spin that does not spin
+        for m in range(9):
+            w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
+        turn = turn_error(shape, PARTS, 0.0, BEST + 4, w)
+    report[PLACE_ERROR], report[TURN_ERROR] = place, turn
+    return place <= EXACT * size and turn <= EXACT
+
+
+@kernel
+def finish(limb, shape, task, limited, status, out, report, w):
+    """Clip BEST to the limits, measure it, write the figure's seven numbers; return the outcome."""
+    if limited:
+        for m in range(7):
+            w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
+    slack = NO_LIMIT
+    for m in range(7):
+        slack = min(slack, slack_in(w[BEST + m], limb[BOX + 2 * m], limb[BOX + 2 * m + 1]))
+        out[m] = limb[SIGN + m] * w[BEST + m]
+    report[SLACK] = slack
+    exact = measure(limb, shape, task, report, w)
+    if exact:
+        return REACHED
+    return NO_SWIVEL if status in (REACHED, BLOCKED) else status % BLOCKED
+
+
+@kernel
+def begin(limb, shape, root, target, held, task, report, w):
+    """Write GOAL and TIP for a target (12,) of the world, the last joint held at raw numbers (3,)."""
+    bring_home(limb, root, target, task, w)
+    for m in range(3):
+        w[BEST + 4 + m] = held[m]
+    hold_last(limb, shape, task, w)
+    report[MOVED] = 0.0
+
+
+# ------------------------------------------------------------------------------------- when the closed form says no
+
+
+@kernel
+def halton(index, base):
+    """Return member `index` of the van der Corput sequence of a base: evenly spread in (0, 1)."""
+    out, part = 0.0, 1.0 / base
+    while index > 0:
+        out += part * (index % base)
+        index //= base
+        part /= base
+    return out
+
+
+@kernel
+def sample_last(limb, index, w):
+    """Write one of many ways to hold the last joint inside its limits to BEST + 4; the first is their middle."""
+    for m in range(3):
+        rest, box = limb[REST + 4 + m], BOX + 8 + 2 * m
+        low, high = max(limb[box], rest - math.pi), min(limb[box + 1], rest + math.pi)
+        share = 0.5 if index == 0 else halton(index, 2 if m == 0 else 2 * m + 1)
+        w[BEST + 4 + m] = low + share * (high - low)
+
+
+@kernel
+def clip_start(limb, box, w):
+    """Copy BEST to START, inside limb[box:]."""
+    for m in range(7):
+        w[START + m] = min(max(w[BEST + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
+
+
+@kernel
+def copy_numbers(w, source, to):
+    """Copy seven numbers."""
+    for m in range(7):
+        w[to + m] = w[source + m]
+
+
+@kernel
+def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
+    """Reach for a place by moving the last joint too; return the outcome and leave the numbers in BEST.
+
+    How the last joint is then held depends on the place, the base and the limits alone, not on the swivel wanted: so
+    every swivel angle of a place belongs to one way to hold it.
+    """
+    status = NO_SWIVEL
+    for index in range(SAMPLES):
+        sample_last(limb, index, w)
+        hold_last(limb, shape, POSITION, w)
+        status = attempt(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w)
+        if status == REACHED:
+            return REACHED
+    box = BOX if limited else WIDE
+    best = math.inf
+    for index in range(16):
+        sample_last(limb, index, w)
+        hold_last(limb, shape, POSITION, w)
+        open_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
+        fit_all(limb, shape, 1, 0.4 * index, w)
+        clip_start(limb, box, w)
+        error = approach(limb, shape, box, POSITION, w)
+        if error < best - 1e-15:
+            best = error
+            copy_numbers(w, START, KEEP)
+    for m in range(3):
+        w[BEST + 4 + m] = w[KEEP + 4 + m]
+    if best <= REGAINED:  # a way to hold the last joint that the samples missed: now the swivel can be chosen
+        hold_last(limb, shape, POSITION, w)
+        if attempt(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w) == REACHED:
+            return REACHED
+    copy_numbers(w, KEEP, BEST)
+    report[SWIVEL], report[BRANCH] = math.nan, 0.0
+    return status
+
+
+@kernel
+def turn_nearest(limb, shape, root, reference, report, w):
+    """With the tip at GOAL, write the nearest orientation to BEST; return False where no swivel reaches GOAL."""
+    open_circle(limb, shape, root, reference, POSE, 1, w)
+    best = math.inf
+    for branch in range(2):
+        if w[GIVE + branch] < 0.0:
+            continue
+        other = w[GIVE + 1 - branch]
+        w[GIVE + 1 - branch] = NEVER
+        count = find_ranges(limb, shape, 1, w)
+        carry_forearm(limb, shape, w[BEND + branch], w)
+        spin = SPIN + 54 * branch
+        for trial in range(10 * min(count, 32)):
+            r, share, family = trial // 10, 0.1 + 0.2 * (trial % 10 // 2), trial % 2
+            low, high = w[SPANS + 4 * r], w[SPANS + 4 * r + 1]
+            phi = low + share * (high - low)
+            spun(w, spin + 27, math.cos(phi), math.sin(phi), ROTATION)
+            if fit_ball(limb, shape, 1, w, ROTATION, family, BEST + 4) <= NEVER:
+                continue
+            clip_start(limb, BOX, w)
+            error, phi = orient(limb, shape, spin, low, high, phi, w)
+            if error < best - 1e-12:
+                best = error
+                for m in range(3):
+                    w[BEST + 4 + m] = w[START + 4 + m]
+                fit_all(limb, shape, 1, phi, w)
+                copy_numbers(w, BEST, KEEP)
+                report[SWIVEL], report[BRANCH] = phi, 4.0 * branch
+        w[GIVE + 1 - branch] = other
+    copy_numbers(w, KEEP, BEST)
+    return best < math.inf
+
+
+@kernel
+def come_nearest(limb, shape, root, reference, report, w):
+    """Where the first joint's limits shut out the place: the nearest place inside, then the nearest orientation."""
+    best = math.inf
+    for index in range(24):
+        if index == 0:
+            for m in range(7):
+                w[BEST + m] = limb[REST + m]
+        else:
+            fit_all(limb, shape, 2, 0.2618 * index, w)
+        clip_start(limb, BOX, w)
+        error = approach(limb, shape, BOX, POSE, w)
+        if error < best - 1e-15:
+            best = error
+            copy_numbers(w, START, KEEP)
+    place_error(limb, shape, POSE, KEEP, w)
+    x, y, z = w[RESIDUAL], w[RESIDUAL + 1], w[RESIDUAL + 2]
+    w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z
+    if not turn_nearest(limb, shape, root, reference, report, w):  # not even a single swivel angle: turn the last joint
+        copy_numbers(w, KEEP, START)
+        ball_rotation(shape, 0, w, START, ROTATION, AXES)
+        for m in range(9):
+            w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
+        carry_forearm(limb, shape, w[START + 3], w)
+        orient(limb, shape, PARTS, 0.0, 0.0, 0.0, w)
+        copy_numbers(w, START, BEST)
+        report[SWIVEL], report[BRANCH] = math.nan, 0.0
+    w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] + x, w[GOAL + 1] + y, w[GOAL + 2] + z
+
+
+# --- What Python calls ---
+
+FITS = EXTRA  # (2 branches, 2 ball joints, 2 families, 4): three numbers and their slack
+
+
+@entry
+def answer_batch(limb, shape, roots, reference, targets, helds, task, limited, wanted, elbows, w, out, reports, status):
+    """Solve for every target (t, 12) in closed form: out (t, 7), reports (t, REPORT), status (t,).
+
+    roots (., 12), helds (., 3), wanted (.,) and elbows (., 3) have a row for each target, or one for all. A status from
+    BLOCKED on says that the limits leave no swivel angle: `nearest_batch` then finds what comes nearest.
+    """
+    for t in range(targets.shape[0]):
+        root, report = roots[t % roots.shape[0]], reports[t]
+        if t == 0 or helds.shape[0] > 1:
+            begin(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+        else:  # the last joint is held as before: its tip is still there
+            bring_home(limb, root, targets[t], task, w)
+            report[MOVED] = 0.0
+        want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
+        found = attempt(limb, shape, root, reference, task, limited, want, elbow, report, w)
+        status[t] = found if found >= BLOCKED else finish(limb, shape, task, limited, found, out[t], report, w)
+
+
+@entry
+def nearest_batch(
+    limb, shape, roots, reference, targets, helds, task, limited, wanted, elbows, w, out, reports, status
+):
+    """Come as near as the limits allow to every target that `answer_batch` did not reach; the same arguments."""
+    for t in range(targets.shape[0]):
+        found = status[t]
+        if found == REACHED or (found < BLOCKED and task == POSE):
+            continue
+        root, report = roots[t % roots.shape[0]], reports[t]
+        begin(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+        if task == POSITION:
+            report[MOVED] = 1.0
+            want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
+            let_go(limb, shape, root, reference, limited, want, elbow, report, w)
+        elif not turn_nearest(limb, shape, root, reference, report, w):
+            come_nearest(limb, shape, root, reference, report, w)
+        status[t] = finish(limb, shape, task, limited, found, out[t], report, w)
+
+
+@kernel
+def fit_branch(limb, shape, branch, balls, swivel, w):
+    """Write FITS of a branch: both families of each ball joint at a swivel angle."""
+    c, s = math.cos(swivel), math.sin(swivel)
+    for ball in range(balls):
+        spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
+        for family in range(2):
+            fit = FITS + 4 * (4 * branch + 2 * ball + family)
+            w[fit + 3] = fit_ball(limb, shape, ball, w, ROTATION, family, fit)
+
+
+@kernel
+def all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
+    """Write every solution (8, 7) at a swivel angle, whatever the limits; return the outcome of the reach.
+
+    Row 4 branch + 2 family of the first joint + family of the last; reports[row, SLACK] is NEVER where there is none.
+    """
+    begin(limb, shape, root, target, held, task, reports[0], w)
+    status = open_circle(limb, shape, root, reference, task, 0, w)
+    balls = 2 if task == POSE else 1
+    give0, give1 = w[GIVE], w[GIVE + 1]
+    for branch in range(2):
+        if (give0 if branch == 0 else give1) > NEVER:
+            fit_branch(limb, shape, branch, balls, swivel, w)
+    for row in range(8):
+        branch, report = row // 4, reports[row]
+        report[BRANCH], report[SWIVEL], report[SLACK] = row, swivel, NEVER
+        slack = give0 if branch == 0 else give1
+        if slack <= NEVER or (balls == 1 and row % 2 == 1):
+            continue
+        w[BEST + 3] = w[BEND + branch]
+        for m in range(3):
+            w[BEST + 4 + m] = held[m]
+        for ball in range(balls):
+            fit = FITS + 4 * (4 * branch + 2 * ball + (row // 2 % 2 if ball == 0 else row % 2))
+            for m in range(3):
+                w[BEST + 4 * ball + m] = w[fit + m]
+            slack = min(slack, w[fit + 3])
+        report[SLACK] = slack
+        if slack > NEVER:
+            measure(limb, shape, task, report, w)
+            for m in range(7):
+                out[row, m] = limb[SIGN + m] * w[BEST + m]
+    return status
+
+
+@entry
+def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
+    """Write every solution of one target: see `all_branches`."""
+    return all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports)
+
+
+@entry
+def branches_batch(limb, shape, root, reference, targets, held, task, swivel, w, out, reports):
+    """Write every solution (t, 8, 7) of targets (t, 12) at one swivel angle, with reports (t, 8, REPORT)."""
+    for t in range(targets.shape[0]):
+        all_branches(limb, shape, root, reference, targets[t], held, task, swivel, w, out[t], reports[t])
+
+
+@entry
+def ranges_of(limb, shape, root, reference, target, held, task, w, out, report):
+    """Write the swivel ranges (RANGES, 4) that hold every limit; return (outcome of the reach, their count)."""
+    begin(limb, shape, root, target, held, task, report, w)
+    status = open_circle(limb, shape, root, reference, task, 1, w)
+    count = find_ranges(limb, shape, 2 if task == POSE else 1, w)
+    for r in range(count):
+        for m in range(4):
+            out[r, m] = w[SPANS + 4 * r + m]
+    return status, count
+
+
+@entry
+def circle_of(limb, shape, root, reference, target, held, task, w, out, report):
+    """Write the elbow circle (13,) in the world: centre, radius, normal, u, v."""
+    begin(limb, shape, root, target, held, task, report, w)
+    distance = draw_circle(root, reference, w)
+    bend_to(limb, shape, distance, False, w)
+    stand_body(limb, shape, 0, w)
+    along, square = 0.0, 0.0
+    for m in range(3):
+        along += w[TOWARDS + m] * limb[UPPER + m]
+    for m in range(3):
+        across = limb[UPPER + m] - along * w[TOWARDS + m]
+        square += across * across
+    out[3] = math.sqrt(square)
+    for m in range(3):
+        o = 3 + 3 * m
+        for row in range(3):
+            x, y, z = w[NORMAL + 3 * row], w[NORMAL + 3 * row + 1], w[NORMAL + 3 * row + 2]
+            out[4 + 3 * row + m] = root[o] * x + root[o + 1] * y + root[o + 2] * z
+        out[m] = root[m] + along * out[4 + m]
+
+
+@entry
+def swivel_batch(limb, shape, roots, reference, numbers, task, w, out):
+    """Write the swivel angle of limbs with raw numbers (t, 7), about the last joint or (POSITION) the site."""
+    for t in range(numbers.shape[0]):
+        root = roots[t % roots.shape[0]]
+        for m in range(7):
+            w[BEST + m] = numbers[t, m]
+        hold_last(limb, shape, task, w)
+        for m in range(3):
+            w[GOAL + m] = 0.0
+        place_error(limb, shape, task, BEST, w)
+        for m in range(3):
+            w[GOAL + m] = -w[RESIDUAL + m]
+        straight, _, _ = reaches(limb, shape, w)
+        side = math.sin(w[BEST + 3] - straight)
+        w[GIVE], w[GIVE + 1] = 0.0, 0.0
+        if abs(side) < 1e-12:
+            prefer_a_side(straight, limb[BOX + 6], limb[BOX + 7], w)
+        branch = 1 if side < -1e-12 or w[GIVE] <= NEVER else 0
+        w[BEND + branch] = w[BEST + 3]
+        draw_circle(root, reference, w)
+        stand_body(limb, shape, branch, w)
+        ball_rotation(shape, 0, w, BEST, ROTATION, AXES)
+        x, y, z = turned(w, ROTATION, w[ELBOW], w[ELBOW + 1], w[ELBOW + 2])
+        out[t] = math.atan2(w[V] * x + w[V + 1] * y + w[V + 2] * z, w[U] * x + w[U + 1] * y + w[U + 2] * z)
+
+
+@entry
+def distance_batch(limb, shape, numbers, w, out):
+    """Write how far [m] the site of limbs with raw numbers (t, 7) is from the first joint, (t,)."""
+    for t in range(numbers.shape[0]):
+        for m in range(7):
+            w[BEST + m] = numbers[t, m]
+        for m in range(3):
+            w[GOAL + m] = 0.0
+        out[t] = place_error(limb, shape, POSITION, BEST, w)

@@ -1,0 +1,295 @@
+"""Which joint of a figure is its left knee: roles of a human or humanoid body, from names, topology and the rest pose.
+
+Names decide where they are known (hip, femur, LeftUpLeg, leg_joint_L_1, LKneePitch, ...); where a limb's names only
+count its joints, its longest two bones in a row do. A role is a joint, so a figure with more joints or fewer than
+another has the same roles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from posable.errors import PosableError, unknown
+from posable.model.kinematics import Frames, forward
+from posable.model.skeleton import Skeleton
+
+SIDES = ("L", "R")
+MIDDLE_ROLES = ("pelvis", "chest", "neck", "head")
+SIDE_ROLES = ("hip", "knee", "ankle", "toe", "clavicle", "shoulder", "elbow", "wrist", "hand")
+ROLES = (*MIDDLE_ROLES, *(f"{role}.{side}" for side in SIDES for role in SIDE_ROLES))
+
+# For each role of a limb, the words that name its joint, the surest first.
+LEG_WORDS = {
+    "hip": ("femur", "thigh", "upleg", "upperleg", "hippitch", "hip"),
+    "knee": ("knee", "tibia", "shin", "calf", "shank", "lowerleg", "loleg", "leg"),
+    "ankle": ("ankle", "foot"),
+    "toe": ("toebase", "toe", "toes"),
+}
+ARM_WORDS = {
+    "clavicle": ("clavicle", "collar", "collarbone", "scapula", "shoulder"),
+    "shoulder": ("humerus", "upperarm", "uparm", "shoulderpitch", "arm", "shoulder", "shldr"),
+    "elbow": ("elbow", "forearm", "radius", "lowerarm", "loarm"),
+    "wrist": ("wrist", "hand"),
+    "hand": ("hand", "fingerbase", "fingers", "gripper", "finger"),
+}
+LEG, ARM = "leg", "arm"
+_LIMB_WORDS = {
+    LEG: ("leg", "femur", "thigh", "hip", "knee", "tibia", "shin", "calf", "shank", "ankle", "foot", "toe", "sole"),
+    ARM: (
+        "arm", "humerus", "shoulder", "shldr", "clavicle", "collar", "scapula", "elbow", "radius", "wrist", "hand",
+        "finger", "thumb", "gripper",
+    ),
+}  # fmt: skip
+_NECK_WORDS, _HEAD_WORDS = ("neck",), ("head", "skull")
+_SHORT_SIDE = re.compile(
+    r"^([lr])(?=(?:hip|femur|tibia|foot|toe|clav|hum|rad|wrist|hand|fing|thumb|thigh|shin|knee|elb|sho|arm|leg|ank|up|low))"
+)
+NEAR = 0.03  # joints nearer than this part of a limb's length are one place
+
+
+def words_of(name: str) -> tuple[str, str]:
+    """Return (side, rest of the name) of a joint: side "L", "R" or "", the rest in lower case without separators."""
+    text = name.rsplit(":", 1)[-1]
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)
+    parts = [part for part in re.split(r"[^A-Za-z]+", text) if part]
+    side, rest = "", []
+    for part in (part.lower() for part in parts):
+        short = _SHORT_SIDE.match(part)
+        if not side and part in ("left", "l", "right", "r"):
+            side = part[0].upper()
+        elif not side and part.startswith(("left", "right")):
+            side = part[0].upper()
+            rest.append(part.removeprefix("left").removeprefix("right"))
+        elif not side and short:
+            side = short[1].upper()
+            rest.append(part[1:])
+        else:
+            rest.append(part)
+    return side, "".join(part for part in rest if part not in ("joint", "jnt", "bone", "skeleton"))
+
+
+@dataclass(frozen=True, eq=False)
+class BodyPlan:
+    """The roles that a figure's joints play, and its axes at rest.
+
+    roles: {role: joint}, for those of `ROLES` that were found. up, left, forward (3,): the figure's axes at rest.
+    """
+
+    skeleton: Skeleton
+    roles: Mapping[str, str]
+    up: np.ndarray
+    left: np.ndarray
+    forward: np.ndarray
+    rest: Frames = field(repr=False)
+
+    def __getitem__(self, role: str) -> str:
+        if role not in self.roles:
+            raise unknown("role", role, self.roles)
+        return self.roles[role]
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.roles
+
+    def __str__(self) -> str:
+        return "\n".join(f"{role:12s} {self.roles[role]}" for role in ROLES if role in self.roles)
+
+    def place(self, role: str) -> np.ndarray:
+        """Return where a role's joint is at rest (3,) [m]."""
+        return self.rest.position(self[role])
+
+    def first(self, *roles: str) -> str | None:
+        """Return the first of several roles that this figure has, or None."""
+        return next((role for role in roles if role in self.roles), None)
+
+    @property
+    def leg(self) -> float:
+        """Length of a leg [m], from hip to ankle along the bones; of both sides, the mean."""
+        return float(
+            np.mean(
+                [
+                    np.linalg.norm(self.place(f"hip.{s}") - self.place(f"knee.{s}"))
+                    + np.linalg.norm(self.place(f"knee.{s}") - self.place(f"ankle.{s}"))
+                    for s in SIDES
+                ]
+            )
+        )
+
+
+def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, option: str = "roles") -> BodyPlan:
+    """Return the roles of a figure's joints; `roles` {role: joint} puts some of them right.
+
+    Raises PosableError where the figure has no two legs, or no joint of a given name; option: what the caller's own
+    argument for roles is called, "" if there is none.
+    """
+    rest = forward(skeleton, skeleton.rest)
+    for role, joint in (roles or {}).items():
+        if role not in ROLES:
+            raise unknown("role", role, ROLES)
+        skeleton.index(joint)
+    up = np.array([0.0, 0.0, 1.0]) if skeleton.up == "z" else np.array([0.0, 1.0, 0.0])
+    tree = _Tree(skeleton, rest)
+    found: dict[str, str] = {}
+    for side in SIDES:
+        found |= {
+            f"{role}.{side}": joint for role, joint in tree.limb(side, LEG, LEG_WORDS, ("hip", "knee", "ankle")).items()
+        }
+        arm = tree.limb(side, ARM, ARM_WORDS, ("shoulder", "elbow", "wrist"))
+        found |= {f"{role}.{side}": joint for role, joint in arm.items()}
+    found |= {role: joint for role, joint in (roles or {}).items() if "." in role}
+    missing = [role for role in ("hip.L", "hip.R", "knee.L", "knee.R", "ankle.L", "ankle.R") if role not in found]
+    if missing:
+        remedy = f"give them as {option}={{{missing[0]!r}: 'joint'}}; " if option else "two legs are needed; "
+        raise PosableError(
+            f"body plan of {skeleton.name or 'the figure'}: expected joints for {', '.join(missing)}, found none; "
+            f"{remedy}joints: {', '.join(skeleton.names[:40])}"
+        )
+    found |= tree.trunk(found)
+    found |= roles or {}
+    up, left = _axes(rest, found, up)
+    return BodyPlan(
+        skeleton, {role: found[role] for role in ROLES if role in found}, up, left, np.cross(left, up), rest
+    )
+
+
+def _axes(rest: Frames, found: Mapping[str, str], up: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return up and left (3,) at rest; a figure that lies on its side where it says that it stands is believed."""
+    across = rest.position(found["hip.L"]) - rest.position(found["hip.R"])
+    left = across - (across @ up) * up
+    if not np.linalg.norm(left) > 0.5 * np.linalg.norm(across):
+        tall = rest.position(found["hip.L"]) - rest.position(found["ankle.L"])
+        up = np.sign(tall) * (np.abs(tall) == np.abs(tall).max())
+        left = across - (across @ up) * up
+    length = np.linalg.norm(left)
+    return up, left / length if length > 0.0 else np.roll(up, 1)
+
+
+class _Tree:
+    """The joints of a figure by name, with their children, sides and words."""
+
+    def __init__(self, skeleton: Skeleton, rest: Frames):
+        self.skeleton = skeleton
+        self.rest = rest
+        self.parent = {joint.name: joint.parent for joint in skeleton.joints}
+        self.children: dict[str, list[str]] = {name: [] for name in skeleton.names}
+        for name, parent in self.parent.items():
+            if parent is not None:
+                self.children[parent].append(name)
+        self.words = {name: words_of(name) for name in skeleton.names}
+
+    def path(self, joint: str) -> list[str]:
+        """Return the joints from the root to this one."""
+        out = [joint]
+        while (parent := self.parent[out[-1]]) is not None:
+            out.append(parent)
+        return out[::-1]
+
+    def limb(
+        self, side: str, kind: str, vocabulary: Mapping[str, Sequence[str]], three: tuple[str, str, str]
+    ) -> dict[str, str]:
+        """Return {role: joint} of one limb: by words, or its three places by geometry."""
+        chain = self._chain(side, kind)
+        if not chain:
+            return {}
+        found: dict[str, str] = {}
+        for role in (*three, *(role for role in vocabulary if role not in three)):
+            options = [name for name in chain if name not in found.values()] if role not in three else chain
+            joint = self._named(options, vocabulary[role])
+            if joint is not None and joint not in found.values():
+                found[role] = joint
+        order = [chain.index(found[role]) for role in three if role in found]
+        if len(order) < 3 or order != sorted(order):
+            found = self._longest(chain, three)
+        if "clavicle" in found and chain.index(found["clavicle"]) >= chain.index(found["shoulder"]):
+            del found["clavicle"]
+        last = found.get(three[2])
+        beyond = chain[chain.index(last) + 1 :] if last in chain else []
+        for role in ("toe", "hand"):
+            if role in vocabulary and found.get(role) not in beyond:
+                found.pop(role, None)
+                if beyond:
+                    found[role] = beyond[0] if role == "hand" else beyond[-1]
+        return found
+
+    def _chain(self, side: str, kind: str) -> list[str]:
+        """Return the joints of a limb from its first to its farthest leaf."""
+        mine = [
+            name
+            for name, (where, word) in self.words.items()
+            if where == side and any(limb in word for limb in _LIMB_WORDS[kind])
+        ]
+        if not mine:
+            return []
+        best: list[str] = []
+        length = -1.0
+        for name in mine:
+            path = [joint for joint in self.path(name) if joint in mine]
+            places = [self.rest.position(joint) for joint in path]
+            total = sum(float(np.linalg.norm(b - a)) for a, b in pairwise(places))
+            thumb = 0.5 if any("thumb" in self.words[joint][1] for joint in path) else 1.0
+            if total * thumb > length + 1e-9 or (len(path) > len(best) and total * thumb > length - 1e-9):
+                best, length = path, total * thumb
+        return best
+
+    def _named(self, chain: Sequence[str], words: Iterable[str]) -> str | None:
+        for word in words:
+            hits = [name for name in chain if self.words[name][1] == word]
+            hits = hits or [
+                name for name in chain if self.words[name][1].startswith(word) and word not in ("leg", "arm", "hip")
+            ]
+            hits = hits or [name for name in chain if word == "hip" and self.words[name][1].startswith("hip")]
+            if hits:  # yaw, roll and pitch in one place: what the last of them moves is the bone
+                start = self.rest.position(hits[0])
+                size = self._length(chain)
+                return [name for name in hits if np.linalg.norm(self.rest.position(name) - start) <= NEAR * size][-1]
+        return None
+
+    def _length(self, chain: Sequence[str]) -> float:
+        places = [self.rest.position(name) for name in chain]
+        return sum(float(np.linalg.norm(b - a)) for a, b in pairwise(places)) or 1.0
+
+    def _longest(self, chain: list[str], three: tuple[str, str, str]) -> dict[str, str]:
+        """Return the three joints at the ends of a limb's longest two bones in a row."""
+        size = self._length(chain)
+        groups: list[list[str]] = []
+        for name in chain:
+            if groups and np.linalg.norm(self.rest.position(name) - self.rest.position(groups[-1][0])) <= NEAR * size:
+                groups[-1].append(name)
+            else:
+                groups.append([name])
+        if len(groups) < 3:
+            return {}
+        places = [self.rest.position(group[0]) for group in groups]
+        bones = [float(np.linalg.norm(b - a)) for a, b in pairwise(places)]
+        i = int(np.argmax([a + b for a, b in pairwise(bones)]))
+        return {three[0]: groups[i][-1], three[1]: groups[i + 1][-1], three[2]: groups[i + 2][-1]}
+
+    def trunk(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Return pelvis, chest, neck and head: where the limbs meet, and what is above."""
+        out = {"pelvis": self._meeting(found["hip.L"], found["hip.R"])}
+        arms = [found.get(f"clavicle.{s}") or found.get(f"shoulder.{s}") for s in SIDES]
+        if arms[0] and arms[1]:
+            out["chest"] = self._meeting(arms[0], arms[1])
+        neck = [name for name, (_, word) in self.words.items() if any(w in word for w in _NECK_WORDS)]
+        head = [name for name, (_, word) in self.words.items() if any(word.startswith(w) for w in _HEAD_WORDS)]
+        head = [name for name in head if self.skeleton.joint(name).motion.dofs] or head
+        if neck or head:
+            chain = self.path((head or neck)[0])
+            out["neck"] = neck[0] if neck else (head[0])
+            out["head"] = self._last_place(head, chain) if head else neck[-1]
+        return out
+
+    def _last_place(self, head: Sequence[str], chain: Sequence[str]) -> str:
+        """Return the last of the head's joints that sit where its first one does (yaw, pitch and roll of one neck)."""
+        start = self.rest.position(head[0])
+        size = max(self._length(chain), 1e-9)
+        return [name for name in head if np.linalg.norm(self.rest.position(name) - start) <= NEAR * size][-1]
+
+    def _meeting(self, a: str, b: str) -> str:
+        """Return the last joint that is above both."""
+        common = [x for x, y in zip(self.path(a)[:-1], self.path(b)[:-1], strict=False) if x == y]
+        return common[-1] if common else self.skeleton.names[0]

@@ -1,0 +1,609 @@
+"""An actor from a generic figure: marker offsets and bone lengths fitted together over chosen frames of a take.
+
+Variable projection: for given offsets and lengths the poses are solved to their end by the compiled walk, limits held;
+then one Gauss-Newton step over offsets and lengths, with the poses eliminated from the normal equations (their Schur
+complement), so that a step knows how the poses will answer. A handful of steps is enough.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from posable.engine.linalg import eliminate
+from posable.errors import PosableError, PosableWarning, unknown
+from posable.formats.conventions import markers_with_up
+from posable.mocap.autolabel import infer_attachments
+from posable.mocap.body_plan import BodyPlan, body_plan, words_of
+from posable.mocap.frame_solver import Pace, marker_walker
+from posable.mocap.labels import base_name, guess, markers_for
+from posable.mocap.root_align import (
+    ASTRAY,
+    LOOSENED,
+    best_turn,
+    free_joint,
+    move_figure,
+    with_free_root,
+    words_of_loosening,
+)
+from posable.model.joints import Site
+from posable.model.kinematics import forward, place_bodies
+from posable.model.motion import Markers
+from posable.model.skeleton import Skeleton
+from posable.problem import path_of
+
+# --- Offsets ---
+
+STEPS = 25  # of Gauss-Newton
+NOISE = 0.01  # [m]: how well a marker is expected to fit
+OFFSET_SPREAD = 0.10  # [m]: how far a first guess of an offset may be off
+LENGTH_SPREAD = 0.10  # how much one bone's length may differ, against the whole figure's
+POSE_PULL = 1e-4  # [m^2/rad^2]: of what no marker holds, to the rest pose
+GAINED = 0.9  # part of its energy below which a frame that is found anew is another bend
+STICKS = 0.7  # part of its scatter at which a marker counts as sitting on another bone
+LOOSE = 0.03  # [m]: scatter beyond which a marker of unknown name sits on no bone
+_SETTLE = Pace(most=100, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-1)
+_REFINE = Pace(most=15, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-3)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """How an actor was fitted. In `actor.info["calibration"]`; print it.
+
+    before, after [m]: mean marker error over the chosen frames, with the first guesses and in the end. markers {name:
+    (bone, error [m])}. scale: of the whole figure; lengths {joint: factor beyond it}. left_out: markers that sit
+    on no bone. frames: those used.
+    """
+
+    before: float
+    after: float
+    markers: Mapping[str, tuple[str, float]]
+    scale: float
+    lengths: Mapping[str, float]
+    left_out: tuple[str, ...]
+    frames: tuple[int, ...]
+    steps: int
+
+    def __str__(self) -> str:
+        worst = sorted(self.markers.items(), key=lambda item: -item[1][1])[:5]
+        changed = sorted(self.lengths.items(), key=lambda item: -abs(item[1] - 1.0))[:5]
+        lines = [
+            f"calibrated on {len(self.frames)} frames: mean marker error {self.before * 1e3:.1f} mm before, "
+            f"{self.after * 1e3:.1f} mm after {self.steps} steps; figure scaled by {self.scale:.3f}",
+            "  worst markers: " + ", ".join(f"{name} on {bone} {error * 1e3:.1f} mm" for name, (bone, error) in worst),
+            "  bones that changed most: " + ", ".join(f"{name} {factor:.3f}" for name, factor in changed),
+        ]
+        if self.left_out:
+            lines.append(f"  left out: {', '.join(self.left_out)}")
+        return "\n".join(lines)
+
+
+class Fit:
+    """The state of a calibration: offsets (M, 3), factors of bone lengths (G,), poses (K, n) of its frames."""
+
+    def __init__(self, skeleton, attached, places, symmetric, lengths, limits):
+        self.generic = skeleton
+        self.names = list(attached)
+        self.joints = [joint for joint, _ in attached.values()]
+        self.guesses = np.array([offset for _, offset in attached.values()])
+        self.places = places  # (K, M, 3) [m], NaN where unseen
+        self.limits = limits
+        self.groups = _length_groups(skeleton, symmetric) if lengths else {}
+        self.factors = np.ones(len(set(self.groups.values())))
+        self.scale = self._first_scale()
+        self.offsets = self.guesses * self.scale
+        self.guesses = self.offsets.copy()
+        self.poses = np.empty((0, skeleton.size))
+        self.energy = np.inf
+
+    def _first_scale(self) -> float:
+        """Return the actor's size against the figure's: by distances of markers on one bone or on neighbours."""
+        rest = forward(self.generic, self.generic.rest)
+        at_rest = np.array([rest.convert(o, from_=j) for j, o in zip(self.joints, self.guesses, strict=True)])
+        parent = {joint.name: joint.parent for joint in self.generic.joints}
+        ours, theirs = 0.0, 0.0
+        for a, first in enumerate(self.joints):
+            for b, second in enumerate(self.joints[:a]):
+                if first == second or parent[first] == second or parent[second] == first:
+                    gaps = np.linalg.norm(self.places[:, a] - self.places[:, b], axis=-1)
+                    if np.isfinite(gaps).any():
+                        ours += float(np.linalg.norm(at_rest[a] - at_rest[b]))
+                        theirs += float(np.nanmedian(gaps))
+        return theirs / ours if ours > 0.0 and theirs > 0.0 else 1.0
+
+    # ------------------------------------------------------------------------------------------------------ figures
+
+    def figure(self, *, sites: bool = True) -> Skeleton:
+        """Return the figure as it is fitted now."""
+        joints = []
+        for joint in self.generic.joints:
+            factor = self.scale * self._factor(joint.name)
+            base = np.asarray(joint.offset, dtype=float)
+            center = np.asarray(joint.center, dtype=float) * self.scale * self._factor_below(joint.name)
+            joints.append(replace(joint, offset=base if joint.parent is None else base * factor, center=center))
+        others = [
+            replace(site, offset=np.asarray(site.offset, dtype=float) * self.scale * self._factor_below(site.joint))
+            for site in self.generic.sites
+            if site.name not in self.names
+        ]
+        mine = [Site(n, j, o) for n, j, o in zip(self.names, self.joints, self.offsets, strict=True)] if sites else []
+        return self.generic.replace(joints=joints, sites=others + mine)
+
+    def _factor(self, joint: str) -> float:
+        return float(self.factors[self.groups[joint]]) if joint in self.groups else 1.0
+
+    def _factor_below(self, joint: str) -> float:
+        """Return the factor of what hangs on a joint: of its children's offsets, or its own where it has none."""
+        below = [self._factor(child.name) for child in self.generic.joints if child.parent == joint]
+        return float(np.mean(below)) if below else self._factor(joint)
+
+    # -------------------------------------------------------------------------------------------------------- poses
+
+    def settle(self) -> float:
+        """Find the poses from nothing: the root from the trunk's markers, then all joints; return the mean error."""
+        figure = self.figure()
+        rest = forward(figure, figure.rest)
+        at_rest = np.array([rest.position(name) for name in self.names])
+        trunk = _trunk_weights(figure, self.joints)
+        starts = []
+        for targets in self.places:
+            r, t = best_turn(at_rest, targets, trunk)
+            starts.append(move_figure(figure, figure.rest, r, t))
+        self.poses = np.array(starts)
+        errors, notes = self._solve(figure, _SETTLE)
+        energies = notes[:, 0]
+        usual = np.median(energies)
+        for k in np.flatnonzero(energies > 4.0 * usual):  # caught in a wrong bend: start from a frame that is not
+            best = int(np.argmin(energies))
+            r, t = best_turn(self._model(figure, self.poses[best]), self.places[k], trunk)
+            trial = move_figure(figure, self.poses[best], r, t)[None].copy()
+            kept = self.poses[k].copy()
+            self.poses[k] = trial
+            _, again = self._solve(figure, _SETTLE, slice(k, k + 1))
+            if again[0, 0] >= energies[k]:
+                self.poses[k] = kept
+        errors, notes = self._solve(figure, _REFINE)
+        self.energy = self._total(notes)
+        return float(np.nanmean(errors))
+
+    def resettle(self) -> bool:
+        """Find the poses from nothing once more, with what is fitted by now, and keep those that are better.
+
+        A frame that the first guesses had sent into a wrong bend holds the whole fit back. Returns whether any gained.
+        """
+        figure = self.figure()
+        _, before = self._solve(figure, _REFINE)
+        kept, energies = self.poses.copy(), before[:, 0].copy()
+        self.settle()
+        _, after = self._solve(figure, _REFINE)
+        worse = after[:, 0] >= energies
+        self.poses[worse] = kept[worse]
+        _, notes = self._solve(figure, _REFINE)
+        self.energy = self._total(notes)
+        return bool((after[:, 0] < GAINED * energies).any())
+
+    def _model(self, figure: Skeleton, pose: np.ndarray) -> np.ndarray:
+        frames = forward(figure, pose)
+        return np.array([frames.position(name) for name in self.names])
+
+    def _solve(self, figure: Skeleton, pace: Pace, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        walker = marker_walker(figure, self.names, limits=self.limits)
+        walker.pull = _pull_shares(figure)
+        return walker(pace, self.poses[part], targets=self.places[part])
+
+    def _total(self, notes: np.ndarray) -> float:
+        prior = 0.5 * self._prior_weights() @ np.square(self._parameters() - self._prior())
+        spread = self.factors - (self.factors.mean() if len(self.factors) else 0.0)
+        return float(notes[:, 0].sum() + prior + 0.5 * self._length_weight() * spread @ spread)
+
+    # --------------------------------------------------------------------------------------------------- parameters
+
+    def _parameters(self) -> np.ndarray:
+        return np.concatenate([self.offsets.ravel(), self.factors])
+
+    def _prior(self) -> np.ndarray:
+        return np.concatenate([self.guesses.ravel(), np.ones(len(self.factors))])
+
+    def _prior_weights(self) -> np.ndarray:
+        offsets = np.full(self.offsets.size, len(self.places) * (NOISE / OFFSET_SPREAD) ** 2)
+        return np.concatenate([offsets, np.full(len(self.factors), 1e-6)])
+
+    def _length_weight(self) -> float:
+        """Return how stiff a bone's factor is towards the mean: what fits badly does so in every frame."""
+        return len(self.places) * (NOISE / LENGTH_SPREAD) ** 2
+
+    def _put(self, parameters: np.ndarray) -> None:
+        self.offsets = parameters[: self.offsets.size].reshape(-1, 3)
+        self.factors = parameters[self.offsets.size :]
+
+    def believe(self) -> None:
+        """Take the offsets as they are now for the first guesses: what was guessed along a bone was far off."""
+        self.guesses = self.offsets.copy()
+
+    def run(self) -> int:
+        """Take Gauss-Newton steps until they gain nothing; return how many."""
+        damping, steps = 1e-4, 0
+        while steps < STEPS and damping < 1e4:
+            steps += 1
+            figure = self.figure()
+            matrix, slope = self._normal_equations(figure)
+            old, poses, energy = self._parameters(), self.poses.copy(), self.energy
+            change = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), slope)
+            if len(self.factors):  # a step that turns a figure inside out is no step
+                change *= min(1.0, 0.2 / max(np.abs(change[self.offsets.size :]).max(), 1e-12))
+            self._put(old + change)
+            _, notes = self._solve(self.figure(), _REFINE)
+            self.energy = self._total(notes)
+            if self.energy < energy:
+                damping = max(damping * 0.2, 1e-8)
+                if energy - self.energy < 1e-4 * energy:
+                    break
+            else:
+                self._put(old)
+                self.poses, self.energy = poses, energy
+                damping = max(damping, 1e-5) * 10.0
+        return steps
+
+    def _normal_equations(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray]:
+        """Return matrix (P, P) and slope (P,) of the energy over offsets and factors, the poses eliminated.
+
+        In the frame of its bone a marker moves as its offset does: that part of the Jacobian is the identity.
+        """
+        residuals, by_pose, by_factor, seen = self._jacobians(figure)
+        m, g, n = self.offsets.size, len(self.factors), figure.size
+        pulls = POSE_PULL * _pull_shares(figure)
+        matrix, slope = np.zeros((m + g, m + g)), np.zeros(m + g)
+        inner, half = np.empty((n, n)), np.empty((n, m + g + 1))
+        gaps = pulls * (self.poses - figure.rest)
+        eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, matrix, slope)
+        matrix = np.tril(matrix) + np.tril(matrix, -1).T
+        weights = self._prior_weights()
+        matrix += np.diag(weights)
+        slope += weights * (self._parameters() - self._prior())
+        if g:
+            stiff = self._length_weight() * (np.eye(g) - 1.0 / g)
+            matrix[m:, m:] += stiff
+            slope[m:] += stiff @ self.factors
+        return matrix, slope
+
+    def _jacobians(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return residuals (K, 3M), their derivatives by pose (K, 3M, n) and by factor (K, 3M, G), and seen (K, 3M).
+
+        Each marker's rows are in the frame of its bone; those of unseen markers are zero, and so are the columns of
+        degrees of freedom that a limit holds.
+        """
+        k, m, n = len(self.poses), len(self.names), figure.size
+        frames = forward(figure, self.poses)
+        _, _, twists = place_bodies(figure, self.poses, twists=True)
+        seen: np.ndarray = np.asarray(np.isfinite(self.places).all(axis=-1))
+        residuals, by_pose, by_factor = (
+            np.zeros((k, m, 3)),
+            np.zeros((k, m, 3, n)),
+            np.zeros((k, m, 3, len(self.factors))),
+        )
+        joints = {joint.name: joint for joint in self.generic.joints}
+        turns = {name: frames.rotation_matrix(name) for name in joints}
+        for i, (name, bone) in enumerate(zip(self.names, self.joints, strict=True)):
+            model = frames.position(name)
+            path = sorted(path_of(figure, int(figure.frame_bodies[figure.frame(bone)])))
+            by_pose[:, i, :, path] = np.swapaxes(
+                np.cross(twists[:, path, :3], model[:, None]) + twists[:, path, 3:], 0, 1
+            )
+            residuals[:, i] = np.where(seen[:, i, None], model - self.places[:, i], 0.0)
+            joint = joints[bone]
+            while joint.parent is not None:
+                if joint.name in self.groups:
+                    column = turns[joint.parent] @ (np.asarray(joint.offset, dtype=float) * self.scale)
+                    by_factor[:, i, :, self.groups[joint.name]] += column
+                joint = joints[joint.parent]
+            inverse = np.swapaxes(turns[bone], -1, -2)
+            residuals[:, i] = (inverse @ residuals[:, i, :, None])[..., 0]
+            by_pose[:, i], by_factor[:, i] = inverse @ by_pose[:, i], inverse @ by_factor[:, i]
+        by_pose[~seen], by_factor[~seen] = 0.0, 0.0
+        if self.limits:
+            slope = np.einsum("kmxn,kmx->kn", by_pose, residuals)
+            at_lower, at_upper = self.poses <= figure.lower + 1e-9, self.poses >= figure.upper - 1e-9
+            by_pose *= ~((at_lower & (slope > 0.0)) | (at_upper & (slope < 0.0)))[:, None, None, :]
+        rows = (k, 3 * m)
+        return (
+            residuals.reshape(rows),
+            by_pose.reshape(*rows, n),
+            by_factor.reshape(*rows, -1),
+            np.repeat(seen, 3, axis=1) * 1.0,
+        )
+
+    # ------------------------------------------------------------------------------------------- which bone it is on
+
+    def _scatter(self, figure: Skeleton, joint: str, track: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return how far a marker's places (K, 3) scatter in a joint's frame [m, RMS], and their middle."""
+        local = forward(figure, self.poses).convert(track, to=joint)
+        good = local[np.isfinite(local).all(axis=-1)]
+        if len(good) < 3:
+            return np.inf, np.zeros(3)
+        middle = np.median(good, axis=0)
+        return float(np.sqrt(np.mean(np.sum((good - middle) ** 2, axis=-1)))), middle
+
+    def reattach(self) -> bool:
+        """Move markers to a neighbouring bone on which they sit much more firmly; return whether any was moved."""
+        figure = self.figure()
+        moved = False
+        parent = {joint.name: joint.parent for joint in figure.joints}
+        for i, (name, joint) in enumerate(zip(self.names, self.joints, strict=True)):
+            near = [parent[joint], *(other for other, above in parent.items() if above == joint)]
+            here, _ = self._scatter(figure, joint, self.places[:, i])
+            options = [(*self._scatter(figure, other, self.places[:, i]), other) for other in near if other is not None]
+            best = min(options, key=lambda option: option[0], default=None)
+            if best is not None and best[0] < STICKS * here and here > 0.5 * NOISE and name:
+                self.joints[i], self.offsets[i], self.guesses[i] = best[2], best[1], best[1]
+                moved = True
+        if moved:
+            _, notes = self._solve(self.figure(), _REFINE)
+            self.energy = self._total(notes)
+        return moved
+
+    def adopt(self, name: str, track: np.ndarray) -> bool:
+        """Put a marker of unknown name on the bone where it moves least; return whether it sits firmly."""
+        figure = self.figure()
+        bones = [joint.name for joint in figure.joints if joint.motion.dofs]
+        scatter, middle, bone = min(
+            ((*self._scatter(figure, joint, track), joint) for joint in bones), key=lambda option: option[0]
+        )
+        if not scatter < LOOSE:
+            return False
+        self.names.append(name)
+        self.joints.append(bone)
+        self.offsets = np.vstack([self.offsets, middle])
+        self.guesses = np.vstack([self.guesses, middle])
+        self.places = np.concatenate([self.places, track[:, None]], axis=1)
+        _, notes = self._solve(self.figure(), _REFINE)
+        self.energy = self._total(notes)
+        return True
+
+    def actor(self, before: float, steps: int, left_out: tuple[str, ...], frames: tuple[int, ...]) -> Skeleton:
+        """Return the fitted figure, with its calibration in `info`."""
+        figure = self.figure()
+        errors, _ = self._solve(figure, _REFINE)
+        mean = np.nanmean(errors, axis=0)
+        middle = float(self.factors.mean()) if len(self.factors) else 1.0
+        found = Calibration(
+            before,
+            float(np.nanmean(errors)),
+            {n: (j, float(e)) for n, j, e in zip(self.names, self.joints, mean, strict=True)},
+            self.scale * middle,
+            {joint: self._factor(joint) / middle for joint in self.groups},
+            left_out,
+            frames,
+            steps,
+        )
+        best_first = self.poses[np.argsort(np.nanmean(errors, axis=1))]
+        return figure.replace(info={**figure.info, "calibration": found, "calibration_poses": best_first})
+
+
+def _length_groups(skeleton: Skeleton, symmetric: bool) -> dict[str, int]:
+    """Return {joint: number of its factor}: every bone has one, or, symmetric, left and right share one."""
+    out: dict[str, int] = {}
+    keys: dict[tuple[int, str], int] = {}
+    depth: dict[str, int] = {}
+    for joint in skeleton.joints:
+        depth[joint.name] = depth[joint.parent] + 1 if joint.parent is not None else 0
+        if joint.parent is None or not np.any(joint.offset):
+            continue
+        side, word = words_of(joint.name)
+        key = (depth[joint.name], word) if symmetric and side else (-1, joint.name)
+        out[joint.name] = keys.setdefault(key, len(keys))
+    return out
+
+
+def _trunk_weights(skeleton: Skeleton, joints: list[str]) -> np.ndarray:
+    """Return (M,) weights of the markers for the root's first place: little for those that hang on many joints."""
+    depth: dict[str, int] = {}
+    for joint in skeleton.joints:
+        moves = len(joint.motion.dofs) if joint.parent is not None else 0
+        depth[joint.name] = moves + (depth[joint.parent] if joint.parent is not None else 0)
+    levels = np.array([depth[joint] for joint in joints], dtype=float)
+    return np.exp(-0.25 * (levels - levels.min()))
+
+
+def _pull_shares(skeleton: Skeleton) -> np.ndarray:
+    """Return (n,) shares of a pull to the rest pose: none for what moves the whole figure."""
+    out = np.ones(skeleton.size)
+    for joint in skeleton.joints:
+        if joint.motion.dofs:
+            out[skeleton.index(joint.name)] = 0.0
+            break
+    return out
+
+
+# --- An actor from a generic figure ---
+
+FRAMES = 64  # chosen from a take
+MOST_SCALE = 20.0  # of an actor to the figure, or the markers' unit is another
+KNOWN = 4  # markers of known bones, or all are found from rigidity
+RESETTLINGS = 2  # of the poses, with what is fitted by then
+REGROUPINGS = 3  # after which markers found from rigidity are looked at again
+CONSIDERED = 20000  # frames of a long take that are looked at
+CANDIDATES = 400  # frames among which they are chosen
+
+
+def calibrate(
+    skeleton: Skeleton,
+    markers: Markers,
+    attachments: Mapping[str, Any] | None = None,
+    frames: Iterable[int] | None = None,
+    *,
+    symmetric: bool = False,
+    lengths: bool = True,
+    roles: Mapping[str, str] | None = None,
+    limits: bool = True,
+) -> Skeleton:
+    """Return the actor: the figure with the lengths of the person in the take, and a site for every marker.
+
+    attachments: {marker: joint} or {marker: (joint, offset (3,) [m])}; what it leaves open comes from the sites of
+    the same name, from the names of the usual sets (Plug-in Gait, HDM05, CMU), or, for other names, from the bone on
+    which the marker moves least. frames: which to use; by default those with the most different poses.
+    symmetric: left and right bones keep one length. lengths=False fits the offsets alone. roles {role: joint} helps
+    where a figure's names say too little. A figure that is bolted down, as robots in files are, is let loose, with a
+    warning, where the markers ask for it. `print(actor.info["calibration"])` tells how it went.
+    """
+    if not len(markers_for("calibrate", markers)):
+        raise PosableError("calibrate: expected a take with frames, got none")
+    chosen = None if frames is None else list(frames)
+
+    def fitted(figure: Skeleton) -> Skeleton:
+        return _calibrate(figure, markers, attachments, chosen, symmetric, lengths, roles, limits)
+
+    actor = fitted(skeleton)
+    if free_joint(skeleton) is not None or actor.info["calibration"].after < ASTRAY:
+        return actor
+    loose = fitted(with_free_root(skeleton))
+    if loose.info["calibration"].after > LOOSENED * actor.info["calibration"].after:
+        return actor
+    warnings.warn(f"calibrate: {words_of_loosening(loose)}", PosableWarning, stacklevel=2)
+    return loose
+
+
+def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles, limits) -> Skeleton:
+    names = list(dict.fromkeys(base_name(name) for name in markers.names))
+    columns = [next(i for i, name in enumerate(markers.names) if base_name(name) == wanted) for wanted in names]
+    rows = np.unique(np.linspace(0, len(markers) - 1, min(CONSIDERED, len(markers))).astype(int))
+    places = _places(skeleton, markers, rows, columns)
+    attached, strangers = _attach(skeleton, names, attachments, roles)
+    inferred = len(attached) < KNOWN
+    if inferred:
+        attached, strangers = _infer(skeleton, names, places, attached, roles)
+    known = [names.index(name) for name in attached]
+    if frames is None:
+        chosen = _choose(places[:, known])
+    else:
+        rows = _given(frames, len(markers))
+        places, chosen = _places(skeleton, markers, rows, columns), np.arange(len(rows))
+    fit = Fit(skeleton, attached, places[np.ix_(chosen, np.array(known))], symmetric, lengths, limits)
+    if not 1.0 / MOST_SCALE < fit.scale < MOST_SCALE:
+        raise PosableError(
+            f"calibrate: expected markers in metres, got an actor {fit.scale:.3g} times the figure: "
+            "are they in millimetres or centimetres? ps.load(file, unit=...) reads a file whose unit is not stated"
+        )
+    before = fit.settle()
+    steps = fit.run()
+    for _ in range(RESETTLINGS):
+        if not fit.resettle():
+            break
+        steps += fit.run()
+    for _ in range(REGROUPINGS if inferred else 1):
+        if inferred:
+            fit.believe()
+        if not fit.reattach():
+            break
+        steps += fit.run()
+    left_out = []
+    for name in strangers:
+        if name.startswith("*"):  # what C3D files call a trajectory that nobody has labelled
+            left_out.append(name)
+            continue
+        track = places[chosen, names.index(name)]
+        if not fit.adopt(name, track):
+            left_out.append(name)
+    if len(fit.names) > len(attached):
+        steps += fit.run()
+    return fit.actor(before, steps, tuple(left_out), tuple(int(frame) for frame in rows[chosen]))
+
+
+def _attach(
+    skeleton: Skeleton, names: list[str], given: Mapping[str, Any] | None, roles: Mapping[str, str] | None
+) -> tuple[dict[str, tuple[str, np.ndarray]], list[str]]:
+    """Return {marker: (joint, offset (3,))}, and the markers whose bone is not known."""
+    wanted = {base_name(name): value for name, value in (given or {}).items()}
+    for name, value in wanted.items():
+        if name not in names:
+            raise unknown("marker", name, names)
+        skeleton.index(value if isinstance(value, str) else value[0])
+    plan: BodyPlan | None = None
+    out: dict[str, tuple[str, np.ndarray]] = {}
+    strangers: list[str] = []
+    sites = {site.name: site for site in skeleton.sites}
+    rest = forward(skeleton, skeleton.rest)
+    for name in names:
+        value = wanted.get(name)
+        if value is not None and not isinstance(value, str):
+            out[name] = (value[0], np.asarray(value[1], dtype=float))
+            continue
+        if value is None and name in sites:
+            out[name] = (sites[name].joint, np.asarray(sites[name].offset, dtype=float))
+            continue
+        try:
+            plan = plan or body_plan(skeleton, roles)
+            place = guess(plan, name)
+        except PosableError:
+            if not given:
+                raise
+            place = None
+        if place is not None:
+            joint = value or place[0]
+            out[name] = (joint, rest.convert(place[1], to=joint))
+        elif value is not None:
+            out[name] = (value, np.zeros(3))
+        else:
+            strangers.append(name)
+    return out, strangers
+
+
+def _infer(
+    skeleton: Skeleton,
+    names: list[str],
+    places: np.ndarray,
+    known: dict[str, tuple[str, np.ndarray]],
+    roles: Mapping[str, str] | None,
+) -> tuple[dict[str, tuple[str, np.ndarray]], list[str]]:
+    """Return {marker: (joint, offset (3,))} from rigidity over the take, and the markers that hang on nothing."""
+    try:
+        found = infer_attachments(body_plan(skeleton, roles), places)
+    except PosableError as error:
+        raise PosableError(
+            "calibrate: expected markers whose bones are known by name, given in attachments={marker: joint}, or plain "
+            f"from how they move; got {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}; {error}"
+        ) from error
+    attached = {names[k]: place for k, place in sorted(found.items())} | known
+    return attached, [name for name in names if name not in attached]
+
+
+def _places(skeleton: Skeleton, markers: Markers, rows: np.ndarray, columns: list[int]) -> np.ndarray:
+    """Return the places (T, M, 3) [m] of some frames and markers in the figure's axes; of an hour never all of it."""
+    part = Markers(
+        tuple(markers.names[k] for k in columns),
+        markers.positions[np.ix_(rows, np.array(columns, dtype=int))],
+        markers.fps,
+        markers.up,
+    )
+    return markers_with_up(part, skeleton.up).positions
+
+
+def _given(frames: Iterable[int], total: int) -> np.ndarray:
+    """Return the frames that the caller wants used."""
+    rows = np.array(sorted({int(frame) for frame in frames}), dtype=int)
+    if not len(rows) or rows[0] < 0 or rows[-1] >= total:
+        raise PosableError(f"calibrate: expected frames from 0 to {total - 1}, got {list(rows[:5])}")
+    return rows
+
+
+def _choose(places: np.ndarray) -> np.ndarray:
+    """Return the frames to use: half as they come and half the most different ones."""
+    seen = np.isfinite(places).all(axis=-1)
+    enough = seen.sum(axis=1) >= max(4, np.quantile(seen.sum(axis=1), 0.5))
+    candidates = np.flatnonzero(enough)
+    if not len(candidates):
+        raise PosableError("calibrate: expected frames that show at least 4 markers, got none")
+    candidates = candidates[np.linspace(0, len(candidates) - 1, min(CANDIDATES, len(candidates))).astype(int)]
+    shape = places[candidates]
+    shape = shape - np.nanmean(shape, axis=1, keepdims=True)
+    shape = np.where(np.isfinite(shape), shape, 0.0).reshape(len(candidates), -1)
+    count = min(FRAMES, len(candidates))
+    picked = list(np.linspace(0, len(candidates) - 1, max(1, count // 2)).astype(int))  # half as they come
+    far = np.min([np.linalg.norm(shape - shape[k], axis=1) for k in picked], axis=0)
+    while len(picked) < count:
+        picked.append(int(np.argmax(far)))
+        far = np.minimum(far, np.linalg.norm(shape - shape[picked[-1]], axis=1))
+    return np.sort(candidates[np.unique(picked)])

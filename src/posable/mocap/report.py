@@ -1,0 +1,356 @@
+"""Reports as one HTML file that needs no other: what was tracked, retargeted or smoothed, and what to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posable.engine.joints import SLIDE
+from posable.errors import PosableError
+from posable.mocap.contacts import find_contacts
+from posable.mocap.gaps import frame_errors
+from posable.mocap.labels import Source
+from posable.mocap.unwrap import continuous
+from posable.model.kinematics import forward
+from posable.model.motion import Motion, joint_transform
+from posable.model.skeleton import Skeleton
+
+# --- Small drawings as SVG text ---
+
+BLUE, RED, GREY, GREEN = "#2b6cb0", "#c53030", "#a0aec0", "#2f855a"
+MOST_POINTS = 1500  # of a curve: more than a screen has
+
+
+def _svg(width: float, height: float, body: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" font-family="sans-serif" font-size="11">{body}</svg>'
+    )
+
+
+def _ticks(low: float, high: float, count: int = 4) -> list[float]:
+    """Return round numbers between two."""
+    span = max(high - low, 1e-12)
+    step = 10.0 ** np.floor(np.log10(span / count))
+    step *= next(k for k in (1, 2, 5, 10) if span / (k * step) <= count + 1)
+    return [float(x) for x in np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step]
+
+
+def curves(
+    lines: Mapping[str, tuple[np.ndarray, str]],
+    *,
+    seconds: float,
+    unit: str,
+    marks: Sequence[tuple[float, float, str]] = (),
+) -> str:
+    """Return curves over time: lines {name: (values (T,), colour)}; marks (from, to [s], colour) shade."""
+    width, height, left, bottom = 900.0, 220.0, 50.0, 24.0
+    high = max((float(np.nanmax(values)) for values, _ in lines.values() if np.isfinite(values).any()), default=1.0)
+    high = high * 1.05 or 1.0
+
+    def x(share: float) -> float:
+        return left + share * (width - left - 10.0)
+
+    def y(value: float) -> float:
+        return height - bottom - value / high * (height - bottom - 16.0)
+
+    body = []
+    for start, end, colour in marks:
+        wide = max(1.0, x(end / max(seconds, 1e-9)) - x(start / max(seconds, 1e-9)))
+        at = x(start / max(seconds, 1e-9))
+        body.append(
+            f'<rect x="{at:.1f}" y="10" width="{wide:.1f}" height="{height - bottom - 10:.1f}" '
+            f'fill="{colour}" opacity="0.25"/>'
+        )
+    for tick in _ticks(0.0, high):
+        body.append(f'<line x1="{left}" x2="{width - 10}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" stroke="#e2e8f0"/>')
+        body.append(f'<text x="{left - 4}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    for tick in _ticks(0.0, max(seconds, 1e-9), 8):
+        body.append(
+            f'<text x="{x(tick / max(seconds, 1e-9)):.1f}" y="{height - 6}" text-anchor="middle">{tick:g} s</text>'
+        )
+    for k, (name, (values, colour)) in enumerate(lines.items()):
+        picked, step = _thin(values)
+        points = " ".join(
+            f"{x(i * step / max(len(values) - 1, 1)):.1f},{y(float(v)):.1f}"
+            for i, v in enumerate(picked)
+            if np.isfinite(v)
+        )
+        body.append(f'<polyline fill="none" stroke="{colour}" points="{points}"/>')
+        body.append(f'<text x="{left + 8 + 160 * k}" y="12" fill="{colour}">{escape(name)} [{escape(unit)}]</text>')
+    return _svg(width, height, "".join(body))
+
+
+def _thin(values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return a curve with few enough points, each the largest of its stretch: no peak is lost."""
+    step = max(1, -(-len(values) // MOST_POINTS))
+    if step == 1:
+        return values, 1
+    padded = np.concatenate([values, np.full(-len(values) % step, np.nan)]).reshape(-1, step)
+    filled = np.where(np.isfinite(padded), padded, -np.inf).max(axis=1)
+    return np.where(np.isfinite(filled), filled, np.nan), step
+
+
+def bars(values: Mapping[str, float], *, unit: str) -> str:
+    """Return horizontal bars, the longest first."""
+    rows = sorted(values.items(), key=lambda item: -np.nan_to_num(item[1]))
+    high = max((value for _, value in rows if np.isfinite(value)), default=1.0) or 1.0
+    body = []
+    for k, (name, value) in enumerate(rows):
+        y = 14 * k + 12
+        body.append(f'<text x="96" y="{y}" text-anchor="end">{escape(name)}</text>')
+        body.append(
+            f'<rect x="100" y="{y - 9}" width="{max(0.0, np.nan_to_num(value) / high * 440):.1f}" '
+            f'height="10" fill="{BLUE}"/>'
+        )
+        body.append(
+            f'<text x="{104 + np.nan_to_num(value) / high * 440:.1f}" y="{y}">{value:.1f} {escape(unit)}</text>'
+        )
+    return _svg(640, 14 * len(rows) + 8, "".join(body))
+
+
+def figure_picture(
+    skeleton: Skeleton, pose: np.ndarray, targets: np.ndarray | None = None, sites: Sequence[str] = ()
+) -> str:
+    """Return a stick figure from the front and from the side, with lines from sites to targets (M, 3) [m]."""
+    frames = forward(skeleton, pose)
+    up = 2 if skeleton.up == "z" else 1
+    across = (1, 0) if up == 2 else (0, 2)
+    joints = {joint.name: frames.position(joint.name) for joint in skeleton.joints}
+    ends = [(frames.position(site.name), joints[site.joint]) for site in skeleton.sites if site.name.endswith(".end")]
+    cloud = np.array(list(joints.values()))
+    if targets is not None and np.isfinite(targets).any():
+        cloud = np.vstack([cloud, targets[np.isfinite(targets).all(axis=-1)]])
+    middle, size = 0.5 * (cloud.max(axis=0) + cloud.min(axis=0)), float(np.ptp(cloud, axis=0).max()) or 1.0
+    body = []
+    for view, axis in enumerate(across):
+
+        def at(point: np.ndarray, view: int = view, axis: int = axis) -> tuple[float, float]:
+            return (
+                150.0 + 300.0 * view + 260.0 * (point[axis] - middle[axis]) / size,
+                150.0 - 260.0 * (point[up] - middle[up]) / size,
+            )
+
+        bones = [(joints[joint.name], joints[joint.parent]) for joint in skeleton.joints if joint.parent is not None]
+        for a, b in [*bones, *ends]:
+            (x1, y1), (x2, y2) = at(a), at(b)
+            body.append(
+                f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{BLUE}" stroke-width="2"/>'
+            )
+        for site, target in zip(sites, targets if targets is not None else (), strict=False):
+            if np.isfinite(target).all():
+                (x1, y1), (x2, y2) = at(frames.position(site)), at(target)
+                body.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{RED}"/>')
+                body.append(f'<circle cx="{x2:.1f}" cy="{y2:.1f}" r="2" fill="{RED}"/>')
+    return _svg(600, 300, "".join(body))
+
+
+# --- Reports as one HTML file that needs no other ---
+
+PART = 1 << 14  # frames worked on at a time
+STYLE = """
+body { font: 14px/1.5 sans-serif; color: #1a202c; max-width: 960px; margin: 2em auto; padding: 0 1em }
+table { border-collapse: collapse; margin: .5em 0 }
+td, th { padding: .15em .8em .15em 0; text-align: left; vertical-align: top }
+h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 1.6em; border-bottom: 1px solid #e2e8f0 }
+figure { display: inline-block; margin: .5em 1em .5em 0 } figcaption { color: #4a5568 }
+"""
+
+
+def page(title: str, sections: Iterable[tuple[str, str]]) -> str:
+    """Return an HTML page of (heading, HTML) sections."""
+    body = "".join(f"<h2>{escape(heading)}</h2>{content}" for heading, content in sections)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
+    )
+
+
+def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+    """Return an HTML table, or that there is nothing in it."""
+    rows = list(rows)
+    if head and not rows:
+        return "<p>none</p>"
+    top = "<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>" if head else ""
+    lines = ("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>{top}{''.join(lines)}</table>"
+
+
+def write(path: str | PathLike[str], text: str) -> None:
+    """Write a page; an error of the file system is one of ours."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PosableError(f"report: {path} cannot be written: {error}") from error
+
+
+def millimetres(values: np.ndarray) -> str:
+    """Return mean, median, 95% and largest of lengths [m] in words."""
+    good = values[np.isfinite(values)]
+    if not good.size:
+        return "none"
+    return (
+        f"mean {good.mean() * 1e3:.2f} mm, median {np.median(good) * 1e3:.2f}, "
+        f"95% {np.quantile(good, 0.95) * 1e3:.2f}, worst {good.max() * 1e3:.1f}"
+    )
+
+
+def accelerations(motion: Motion) -> np.ndarray:
+    """Return the mean absolute acceleration of the degrees of freedom (T,) [rad/s^2, m/s^2]; zero at both ends."""
+    out = np.zeros(len(motion))
+    if len(motion) > 2 and motion.skeleton.size:
+        poses = continuous(motion.skeleton, motion.poses)
+        for start in range(0, len(poses) - 2, PART):  # of an hour there should be no copy of differences
+            bends = np.diff(poses[start : start + PART + 2], n=2, axis=0)
+            out[start + 1 : start + 1 + len(bends)] = np.abs(bends).mean(axis=1) * motion.fps**2
+    return out
+
+
+def changes(before: Motion, after: Motion) -> np.ndarray:
+    """Return how far each joint was turned [rad], and each that slides moved [m], in each frame (T, k).
+
+    Whole turns, and other numbers for the same rotation, are no change.
+    """
+    out = []
+    for joint, where in zip(before.skeleton.joints, before.skeleton.slices, strict=True):
+        slides = [dof.kind == SLIDE for dof in joint.motion.dofs]
+        if not slides:
+            continue
+        (p, r), (q, s) = (joint_transform(joint.motion, motion.poses[:, where]) for motion in (before, after))
+        if any(slides):
+            out.append(np.linalg.norm(q - p, axis=-1))
+        if not all(slides):
+            out.append((r.inv() * s).magnitude())
+    return np.stack(out, axis=1) if out and len(before) else np.zeros((len(before), 0))
+
+
+def take_page(take: Any, path: str | PathLike[str]) -> None:
+    """Write the report of a tracked take."""
+    report, motion = take.report, take.motion
+    seconds = motion.duration
+    statuses = [(name, report.count(i)) for i, name in enumerate(report.status_names)]
+    summary = [
+        (
+            "frames",
+            f"{report.frames} at {motion.fps:g} Hz ({seconds:.1f} s){', stopped early' if report.stopped else ''}",
+        ),
+        ("tracked", f"in {report.seconds:.2f} s, {report.frames / max(report.seconds, 1e-9):.0f} frames a second"),
+        ("marker error", millimetres(take.errors)),
+        ("frames that are", ", ".join(f"{name}: {count}" for name, count in statuses)),
+        ("markers without a site", ", ".join(report.unmatched) or "none"),
+    ]
+    calibration = motion.skeleton.info.get("calibration")
+    if calibration is not None:
+        summary.append(("calibration", str(calibration).splitlines()[0]))
+    summary += [("", note) for note in report.notes]
+    mean = frame_errors(take.errors) * 1e3
+    worst = np.where(np.isfinite(take.errors), take.errors, -np.inf).max(axis=1) * 1e3
+    worst = np.where(np.isfinite(worst), worst, np.nan)
+    colours = (None, GREEN, RED, GREY)
+    marks = [(t / motion.fps, (t + 1) / motion.fps, colours[s]) for t, s in enumerate(report.statuses) if s]
+    error_curves = curves(
+        {"worst marker": (worst, GREY), "mean": (mean, BLUE)},
+        seconds=seconds,
+        unit="mm",
+        marks=marks[:2000],  # type: ignore[arg-type]
+    )
+    pictures = []
+    source = Source(motion.skeleton, take.markers)
+    for frame in report.worst_frames():
+        targets = source.read(frame, frame + 1)[0]
+        picture = figure_picture(motion.skeleton, motion.poses[frame], targets, source.sites)
+        k = int(np.nanargmax(np.nan_to_num(take.errors[frame], nan=-1.0)))
+        caption = f"frame {frame}, {frame / motion.fps:.2f} s: mean {mean[frame]:.1f} mm, "
+        caption += f"{take.names[k]} {worst[frame]:.1f} mm"
+        pictures.append(f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>")
+    limits = sorted(((share, name) for name, share in report.limits.items() if share > 0.0), reverse=True)
+    repaired = [(t, report.status_names[s]) for t, s in enumerate(report.statuses) if s][:200]
+    sections = [
+        ("Summary", table(summary)),
+        ("Error over time", error_curves),
+        ("Error of each marker", bars({name: value * 1e3 for name, value in report.marker_errors.items()}, unit="mm")),
+        ("Worst frames", "".join(pictures) or "none"),
+        (
+            "Accelerations",
+            curves({"mean of all joints": (accelerations(motion), BLUE)}, seconds=seconds, unit="rad/s²"),
+        ),
+        ("Limits touched", table([(name, f"{share:.1%} of the frames") for share, name in limits[:30]]) or "none"),
+        (
+            "Out of place and left out",
+            table([(m, a, b - 1) for m, a, b in report.outliers[:200]], ("marker", "from", "to frame")),
+        ),
+        ("Gaps", table([(m, a, b - 1) for m, a, b in report.gaps[:200]], ("marker", "from", "to frame"))),
+        ("Repaired, failed or blind frames", table(repaired, ("frame", "what"))),
+    ]
+    write(path, page(f"Take: {motion.name or 'tracked'}", sections))
+
+
+def retarget_page(result: Any, path: str | PathLike[str]) -> None:
+    """Write the report of a retargeted motion."""
+    slips = result.contacts.slips(result) if result.contacts is not None else np.zeros(0)
+    steps = result.contacts.steps() if result.contacts is not None else []
+    summary = [
+        ("frames", f"{len(result)} at {result.fps:g} Hz"),
+        ("scaled by", f"{result.scale:.4f}"),
+        ("foot contacts", f"{len(steps)}; slipping {millimetres(slips)}"),
+        *(("", note) for note in result.notes),
+    ]
+    mapping = [(role, source, target) for role, (source, target) in result.mapping.items()]
+    contacts = [(point, a, b - 1, f"{slip * 1e3:.2f}") for (point, a, b), slip in zip(steps, slips, strict=True)]
+    sections = [
+        ("Summary", table(summary)),
+        ("Mapping", table(mapping, ("role", "from", "to"))),
+        ("Contacts", table(contacts, ("point", "from", "to frame", "slip [mm]"))),
+        ("Pictures", _pictures(result)),
+        (
+            "Accelerations",
+            curves({"mean of all joints": (accelerations(result), BLUE)}, seconds=result.duration, unit="rad/s²"),
+        ),
+        ("Limits touched", _limits(result)),
+    ]
+    write(path, page(f"Retargeted to {result.skeleton.name}", sections))
+
+
+def smooth_page(before: Motion, after: Motion, path: str | PathLike[str]) -> None:
+    """Write the report of a smoothed motion."""
+    contacts = find_contacts(before)
+    old, new = accelerations(before), accelerations(after)
+    change = changes(before, after)
+    summary = [
+        ("frames", f"{len(after)} at {after.fps:g} Hz"),
+        ("mean acceleration", f"{old.mean():.2f} before, {new.mean():.2f} after [rad/s²]"),
+        ("largest change of a joint", f"{change.max(initial=0.0):.4f} [rad, m]"),
+        ("feet slip", f"{millimetres(contacts.slips(before))} before; {millimetres(contacts.slips(after))} after"),
+    ]
+    lines = {"before": (old, GREY), "after": (new, BLUE)}
+    sections = [
+        ("Summary", table(summary)),
+        ("Accelerations", curves(lines, seconds=after.duration, unit="rad/s²")),
+        ("Pictures", _pictures(after)),
+        ("Limits touched", _limits(after)),
+    ]
+    write(path, page(f"Smoothed: {after.name}", sections))
+
+
+def _pictures(motion: Motion) -> str:
+    frames = np.unique(np.linspace(0, max(len(motion) - 1, 0), 6).astype(int)) if len(motion) else []
+    return "".join(
+        f"<figure>{figure_picture(motion.skeleton, motion.poses[t])}<figcaption>frame {t}</figcaption></figure>"
+        for t in frames
+    )
+
+
+def _limits(motion: Motion) -> str:
+    skeleton = motion.skeleton
+    rows = []
+    for i, name in enumerate(skeleton.dof_names):
+        if skeleton.lower[i] < skeleton.upper[i]:
+            at = (motion.poses[:, i] <= skeleton.lower[i] + 1e-6) | (motion.poses[:, i] >= skeleton.upper[i] - 1e-6)
+            if at.any():
+                rows.append((float(at.mean()), name))
+    return table([(name, f"{share:.1%} of the frames") for share, name in sorted(rows, reverse=True)[:30]]) or "none"

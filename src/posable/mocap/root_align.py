@@ -1,0 +1,117 @@
+"""The joint that carries a figure through the world: find it, add one, place it; keep bone lengths rigid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from posable.engine.joints import SLIDE
+from posable.model.joints import Free, Joint, limits_of, rotation_matrix
+from posable.model.kinematics import forward
+from posable.model.motion import rotation_values, turns_freely
+from posable.model.skeleton import WORLD, Skeleton
+
+ASTRAY = 0.03  # [m]: mean marker error of a bolted figure beyond which it may be its root that cannot follow
+LOOSENED = 0.5  # of that error, at most, is left when it is let loose: or it stays bolted
+
+
+def free_joint(skeleton: Skeleton) -> str | None:
+    """Return the first joint that moves the whole figure freely, or None; nothing before it moves."""
+    for joint in skeleton.joints:
+        slides = sum(dof.kind == SLIDE for dof in joint.motion.dofs)
+        if slides == 3 and turns_freely(joint.motion):
+            return joint.name
+        if joint.motion.dofs:
+            return None
+    return None
+
+
+def with_free_root(skeleton: Skeleton) -> Skeleton:
+    """Return the figure with a free root: itself, or, where it is bolted down, as a robot's file has it, let loose."""
+    if free_joint(skeleton) is not None:
+        return skeleton
+    root = skeleton.joints[0]
+    if not root.motion.dofs and root.name != WORLD:
+        return skeleton.replace(joints=[replace(root, motion=Free("zyx"), limits=None), *skeleton.joints[1:]])
+    name = "floating_root"
+    while name in skeleton.names or name in skeleton.site_names:
+        name += "_"
+    if root.name != WORLD:
+        return skeleton.replace(joints=[Joint(name, Free("zyx")), replace(root, parent=name), *skeleton.joints[1:]])
+    hung = [replace(joint, parent=name) if joint.parent == WORLD else joint for joint in skeleton.joints[1:]]
+    return skeleton.replace(joints=[root, Joint(name, Free("zyx"), parent=WORLD), *hung])  # the world itself stays
+
+
+def with_rigid_bones(figure: Skeleton) -> Skeleton:
+    """Return the figure with bones that keep their lengths: slides, but the root's, are held where they rest."""
+    root = free_joint(figure)
+    joints = []
+    for joint in figure.joints:
+        slides = [i for i, dof in enumerate(joint.motion.dofs) if dof.kind == SLIDE]
+        if slides and joint.name != root and len(joint.motion.dofs) > 1:
+            box = limits_of(joint)
+            assert box is not None  # checked when the figure was made
+            rest = np.broadcast_to(np.asarray(joint.rest, dtype=float), (len(joint.motion.dofs),))
+            for i in slides:
+                box[i] = rest[i]
+            joint = replace(joint, limits=box)
+        joints.append(joint)
+    return figure.replace(joints=joints)
+
+
+def words_of_loosening(figure: Skeleton) -> str:
+    """Return what to say of a figure that was given a free root because its markers move as a whole."""
+    name = free_joint(figure)
+    return f"{name} moves freely: the figure is fixed to the world, and the markers are not where that lets it go"
+
+
+def best_turn(
+    source: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return R (3, 3), t (3,) that bring points source (M, 3) nearest to target (M, 3), which may hold NaN: Kabsch."""
+    w = np.isfinite(target).all(axis=-1).astype(float)
+    if weights is not None:
+        w = w * weights
+    if w.sum() <= 0.0:
+        return np.eye(3), np.zeros(3)
+    target = np.where(w[:, None] > 0.0, target, 0.0)
+    a, b = w @ source / w.sum(), w @ target / w.sum()
+    u, _, vt = np.linalg.svd((w[:, None] * (source - a)).T @ (target - b))
+    flip = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt)) or 1.0])
+    r = (u @ flip @ vt).T
+    return r, b - r @ a
+
+
+def move_figure(skeleton: Skeleton, pose: np.ndarray, r: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Return the pose (n,) with the whole figure turned by r (3, 3), then moved by t (3,), in the world."""
+    name = free_joint(skeleton)
+    if name is None:
+        return pose.copy()
+    frames = forward(skeleton, pose)
+    return place_root(skeleton, pose, r @ frames.rotation_matrix(name), r @ frames.position(name) + t)
+
+
+def place_root(skeleton: Skeleton, pose: np.ndarray, rotation: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """Return the pose (n,) with the free joint's frame at `position` (3,), turned as `rotation` (3, 3)."""
+    name = free_joint(skeleton)
+    if name is None:
+        return pose.copy()
+    joint, where = skeleton.joint(name), skeleton.index(name)
+    frames = forward(skeleton, pose)
+    r_rest, p_rest = rotation_matrix(joint.rotation), np.asarray(joint.offset, dtype=float)
+    assert r_rest is not None  # a skeleton's rotations are checked when it is made
+    if joint.parent is not None:
+        r_parent = frames.rotation_matrix(joint.parent)
+        r_rest, p_rest = r_parent @ r_rest, frames.position(joint.parent) + r_parent @ p_rest
+    out = pose.copy()
+    moved = joint.motion.basis.T @ r_rest.T @ (position - p_rest)
+    turned = Rotation.from_matrix((r_rest.T @ rotation)[None])
+    values = out[where].copy()
+    for i, dof in enumerate(joint.motion.dofs):
+        if dof.kind == SLIDE:
+            values[i] = dof.sign * moved[dof.axis]
+    values[-3:] = rotation_values(joint.motion, turned, values[None, -3:])[0]
+    out[where] = values
+    return out

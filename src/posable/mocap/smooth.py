@@ -1,0 +1,284 @@
+"""Smoothing of a whole clip: accelerations against markers or the motion itself; feet that stand stay put."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from posable.engine.layout import ROBUST
+from posable.errors import PosableError
+from posable.goals import Position
+from posable.mocap.contacts import Contacts, find_contacts
+from posable.mocap.gaps import blend_weight
+from posable.mocap.labels import motion_for
+from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
+from posable.mocap.report import accelerations, changes, smooth_page
+from posable.mocap.trajectory import USUAL, Effort, Whole
+from posable.mocap.unwrap import continuous, open_box, within_turns
+from posable.model.joints import Site
+from posable.model.kinematics import forward
+from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
+from posable.problem import Problem
+
+WINDOW = 256  # frames whose answer is kept
+MARGIN = 32  # frames beyond it on either side, at least
+SAMPLES = 64  # frames from which the stiffness of each degree of freedom is taken
+WEAK = 1e-3  # part of the mean stiffness below which a degree of freedom counts as that stiff
+LOCK_WEIGHT = 600.0  # of a standing foot, against 1 of a marker
+FOOT_WEIGHT = 30.0  # of a foot in the stiffness of its joints: it stands now and then
+STANDS = 4e-3  # [m]: a foot that slips further in a step does not stand
+CAREFUL = 3  # passes of a step, where limits keep feet from standing
+ARM = 0.1  # [m]: how far from a body the points are that stand for its frame
+_NONE = np.zeros((0, 0, 3))
+HOLD = 1e-4  # [m^2/rad^2]: of every dof to where it was, for what no point holds
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed(Motion):
+    """A smoothed motion; before: what it was."""
+
+    before: Motion | None = field(default=None, repr=False)
+
+    @property
+    def accelerations(self) -> tuple[float, float]:
+        """Mean absolute acceleration of the joints, before and after [rad/s^2]."""
+        if len(self) < 3 or not self.skeleton.size:
+            return 0.0, 0.0
+        before, after = (float(accelerations(motion)[1:-1].mean()) for motion in (self.before or self, self))
+        return before, after
+
+    @property
+    def change(self) -> float:
+        """Mean change of the joints, as rotations and moves [rad, m]."""
+        change = changes(self.before or self, self)
+        return float(change.mean()) if change.size else 0.0
+
+    def save_report(self, path: Any) -> None:
+        """Write what changed as one HTML file that needs no other."""
+        smooth_page(self.before or self, self, path)
+
+
+def smooth(
+    motion: Motion,
+    seconds: float = 0.1,
+    *,
+    contacts: Contacts | bool = True,
+    limits: bool = True,
+    threads: int | None = None,
+    progress: Progress = None,
+    stop: Stop = None,
+) -> Smoothed:
+    """Return the motion without what is faster than `seconds`: one optimisation over all frames.
+
+    Every body is drawn to where it was, accelerations cost, limits are hard, and feet that stand on the ground are held
+    where they stand (contacts=False: not; or give what `find_contacts` found).
+    """
+    seconds = _period(seconds)
+    if len(motion_for("smooth", motion)) < 3 or not motion.skeleton.size:
+        return Smoothed(motion.skeleton, motion.poses, motion.fps, motion.name, motion)
+    skeleton = motion.skeleton
+    standing = _contacts(motion, contacts)
+    names, figure = _framed(skeleton)
+    targets = _Places(figure, names, motion.poses)
+    poses = _smooth_clip(
+        figure, names, targets.read, motion.poses, motion.fps, seconds, standing, None, limits, threads, progress, stop
+    )
+    return Smoothed(skeleton, within_turns(skeleton, poses) if limits else poses, motion.fps, motion.name, motion)
+
+
+def smooth_take(
+    take: Any,
+    source: Any,
+    seconds: float,
+    *,
+    limits: bool,
+    robust: float | None,
+    threads: int | None,
+    progress: Progress,
+) -> tuple[Any, tuple[str, ...]]:
+    """Return a tracked take smoothed against its own markers, and notes for its report."""
+    seconds = _period(seconds)
+    motion, sites = take.motion, list(take.names)
+
+    def read(start: int, end: int) -> np.ndarray:
+        places = source.read(start, end).copy()
+        places[~np.isfinite(take.errors[start:end])] = np.nan
+        return places
+
+    standing = _contacts(motion, True)
+    poses = _smooth_clip(
+        motion.skeleton,
+        sites,
+        read,
+        motion.poses,
+        motion.fps,
+        seconds,
+        standing,
+        robust,
+        limits,
+        threads,
+        progress,
+        None,
+    )
+    errors = np.empty_like(take.errors)
+    for start in range(0, len(poses), 4096):
+        end = min(start + 4096, len(poses))
+        frames = forward(motion.skeleton, poses[start:end])
+        model = np.stack([frames.position(site) for site in sites], axis=1)
+        errors[start:end] = np.linalg.norm(model - read(start, end), axis=-1)
+    steps = len(standing.steps())
+    notes = (f"smoothed over {seconds:g} s; {steps} foot contacts locked",)
+    if limits:
+        poses = within_turns(motion.skeleton, poses)
+    return replace(take, motion=Motion(motion.skeleton, poses, motion.fps, motion.name), errors=errors), notes
+
+
+def _period(seconds: Any) -> float:
+    value = float(seconds)
+    if not 0.0 < value < np.inf:
+        raise PosableError(f"smooth: expected seconds above 0, got {seconds!r}")
+    return value
+
+
+def _contacts(motion: Motion, contacts: Contacts | bool) -> Contacts:
+    if isinstance(contacts, Contacts):
+        return contacts
+    if contacts:
+        return find_contacts(motion)
+    return Contacts((), np.zeros((len(motion), 0), dtype=bool), np.zeros((len(motion), 0, 3)))
+
+
+def _framed(skeleton: Skeleton) -> tuple[list[str], Skeleton]:
+    """Return names of three points on every body that moves, and the figure with sites for them."""
+    sites, names = [], []
+    for joint in skeleton.joints:
+        if joint.motion.dofs:
+            for axis in range(3):
+                names.append(f"{joint.name}|{axis}")
+                sites.append(Site(names[-1], joint.name, ARM * np.eye(3)[axis]))
+    return names, skeleton.replace(sites=[*skeleton.sites, *sites])
+
+
+class _Places:
+    """Where the points of a figure are in a motion, computed piece by piece."""
+
+    def __init__(self, skeleton: Skeleton, names: Sequence[str], poses: np.ndarray):
+        self.skeleton, self.names, self.poses = skeleton, names, poses
+
+    def read(self, start: int, end: int) -> np.ndarray:
+        """Return places (end - start, M, 3) [m]."""
+        frames = forward(self.skeleton, self.poses[start:end])
+        return np.stack([frames.position(name) for name in self.names], axis=1)
+
+
+def _smooth_clip(
+    skeleton, sites, read, poses, fps, seconds, standing, robust, limits, threads, progress, stop
+) -> np.ndarray:
+    """Smooth poses (T, n) against places of sites, read(start, end) -> (t, M, 3), and feet that stand."""
+    feet = list(standing.points)
+    goals = [Position(site, (0.0, 0.0, 0.0), robust=robust) for site in sites]
+    goals += [Position(foot, (0.0, 0.0, 0.0), weight=LOCK_WEIGHT, label=f"{foot} stands") for foot in feet]
+    problem = Problem(skeleton, goals)
+    poses = continuous(skeleton, poses)
+    pull = np.full(skeleton.size, HOLD)
+    lighter = [Position(foot, (0.0, 0.0, 0.0), weight=FOOT_WEIGHT) for foot in feet]
+    usual = _stiffness(Problem(skeleton, [*goals[: len(sites)], *lighter]), poses, pull)
+    stiffness = usual * (seconds * fps / (2.0 * np.pi)) ** 4
+    own = len(sites) + len(feet)  # the springs after these are the figure's own couplings: they keep their targets
+
+    def window(first: int, last: int) -> Whole:
+        targets = np.full((last - first, own, 3), np.nan)
+        targets[:, : len(sites)] = read(first, last)
+        targets[:, len(sites) :] = standing.places[first:last]
+        robust_scales = problem.data[0, :, ROBUST].copy()
+        box = box_of(skeleton, limits)
+        return Whole(problem, problem.data, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
+
+    def stands(answer: np.ndarray, first: int, last: int) -> bool:
+        held = Contacts(standing.points, standing.standing[first:last], standing.places[first:last])
+        return held.slips(Motion(skeleton, answer, fps)).max(initial=0.0) < STANDS
+
+    return smooth_windows(
+        skeleton, poses, window, fps, seconds, limits, threads, progress, stop, stands=stands if feet else None
+    )
+
+
+def smooth_goals(
+    problem: Problem,
+    poses: np.ndarray,
+    fps: float,
+    seconds: float,
+    *,
+    limits: bool = True,
+    threads: int | None = None,
+    effort: Effort = USUAL,
+) -> np.ndarray:
+    """Return poses (T, n) smoothed against a problem whose targets (T, ...) are one frame's each."""
+    skeleton = problem.skeleton
+    poses = continuous(skeleton, poses)
+    pull = np.full(skeleton.size, HOLD)
+    stiffness = _stiffness(problem, poses, pull) * (_period(seconds) * fps / (2.0 * np.pi)) ** 4
+    scales = np.zeros(len(problem.springs))
+
+    def window(first: int, last: int) -> Whole:
+        data = problem.data if problem.data.shape[0] == 1 else problem.data[first:last]
+        return Whole(problem, data, scales, _NONE, _NONE, pull, poses[first:last], stiffness, *box_of(skeleton, limits))
+
+    return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)
+
+
+def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the limits (n,), (n,) of a figure, or none; frozen joints stay as they are at rest."""
+    lower, upper = open_box(skeleton, limits)
+    lower = np.where(skeleton.frozen, skeleton.rest, lower)
+    upper = np.where(skeleton.frozen, skeleton.rest, upper)
+    return lower, upper
+
+
+def smooth_windows(
+    skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort=USUAL, stands=None
+) -> np.ndarray:
+    """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them.
+
+    stands(answer, first, last): whether feet stand in the answer of a window; with more care where they do not.
+    """
+    total = len(poses)
+    margin = max(MARGIN, int(np.ceil(2.0 * seconds * fps)))
+    size = max(WINDOW, margin // 2)  # a window is no shorter than what it is blended over
+    parts = [(first, begin, end, min(end + margin, total)) for first, begin, end in pieces(total, size, margin)]
+
+    def work(i: int) -> np.ndarray:
+        first, _, _, last = parts[i]
+        answer = window(first, last).solve(poses[first:last], effort)
+        if stands is None or stands(answer, first, last):
+            return answer
+        return window(first, last).solve(poses[first:last], effort._replace(passes=CAREFUL))
+
+    sizes = [end - begin for _, begin, end, _ in parts]
+    done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="smoothing")
+    out = poses.copy()
+    shared = margin // 2
+    for i, (piece, (first, begin, _, last)) in enumerate(zip(done, parts, strict=False)):
+        if not i:
+            out[first:last] = piece
+            continue
+        start, end = begin - shared, min(begin + shared, last)  # blended there with the window before
+        weight = blend_weight(2 * shared)[: end - start, None]
+        out[start:end] += weight * (piece[start - first : end - first] - out[start:end])
+        out[end:last] = piece[end - first :]
+    return np.clip(out, *box_of(skeleton, limits))
+
+
+def _stiffness(problem: Problem, poses: np.ndarray, pull: np.ndarray) -> np.ndarray:
+    """Return (n,): how stiffly the goals hold each degree of freedom, over some frames, and all of them together."""
+    rows = np.linspace(0, len(poses) - 1, min(SAMPLES, len(poses))).astype(int)
+    total = np.zeros(problem.skeleton.size)
+    for row in rows:
+        total += np.diag(problem.evaluate(poses[row], exact=False)[2])
+    mean = total / len(rows) + pull
+    # between each one's own and the same for all: with its own alone, jitter would move to what is held weakly
+    return np.sqrt(np.maximum(mean, WEAK * mean.mean()) * mean.mean())

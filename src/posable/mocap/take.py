@@ -1,0 +1,143 @@
+"""What tracking gives back: the take, and the report of what happened in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from posable.mocap.gaps import frame_errors, runs
+from posable.mocap.labels import Source
+from posable.mocap.report import take_page
+from posable.model.motion import Markers, Motion
+
+OK, REPAIRED, FAILED, BLIND = 0, 1, 2, 3  # what became of a frame
+STATUS_NAMES = ("ok", "repaired", "failed", "blind")
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What happened in a take; print it, or write it with `report.save("report.html")`.
+
+    frames, seconds; mean, median, p95 and worst marker error [m]; marker_errors {marker: mean [m]}; statuses (T,) of
+    STATUS_NAMES; outliers [(marker, first frame, end)], gaps likewise; unmatched: markers without a site;
+    limits {degree of freedom: part of the frames at its limit}; stopped: whether the take was cut short.
+    """
+
+    take: Any = field(repr=False)
+    seconds: float
+    marker_errors: Mapping[str, float]
+    statuses: np.ndarray = field(repr=False)
+    outliers: tuple[tuple[str, int, int], ...]
+    gaps: tuple[tuple[str, int, int], ...]
+    unmatched: tuple[str, ...]
+    limits: Mapping[str, float]
+    stopped: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def status_names(self) -> tuple[str, ...]:
+        """What the numbers in `statuses` mean."""
+        return STATUS_NAMES
+
+    @property
+    def frames(self) -> int:
+        """How many frames there are."""
+        return len(self.statuses)
+
+    @property
+    def mean(self) -> float:
+        """Mean marker error [m] of what was seen and believed."""
+        return float(np.nanmean(self.take.errors)) if np.isfinite(self.take.errors).any() else float("nan")
+
+    def count(self, status: int) -> int:
+        """Return how many frames have a status."""
+        return int((self.statuses == status).sum())
+
+    def worst_frames(self, count: int = 5) -> list[int]:
+        """Return the frames of the largest mean error, worst first, no two within a tenth of a second."""
+        errors = frame_errors(self.take.errors)
+        apart = max(1, int(0.1 * self.take.motion.fps))
+        out: list[int] = []
+        for frame in np.argsort(-np.nan_to_num(errors, nan=-1.0)):
+            if all(abs(int(frame) - other) >= apart for other in out):
+                out.append(int(frame))
+            if len(out) == count:
+                break
+        return out
+
+    def __str__(self) -> str:
+        errors = self.take.errors[np.isfinite(self.take.errors)]
+        spread = (
+            f"median {np.median(errors) * 1e3:.1f}, 95% {np.quantile(errors, 0.95) * 1e3:.1f}, "
+            f"worst {errors.max() * 1e3:.0f} mm"
+            if errors.size
+            else ""
+        )
+        rate = self.frames / max(self.seconds, 1e-9)
+        counts = ", ".join(f"{self.count(i)} {name}" for i, name in enumerate(STATUS_NAMES) if self.count(i))
+        worst = sorted(self.marker_errors.items(), key=lambda item: -np.nan_to_num(item[1]))[:4]
+        lines = [
+            f"{self.frames} frames in {self.seconds:.2f} s ({rate:.0f} a second)"
+            f"{', stopped early' if self.stopped else ''}: {counts}",
+            f"  marker error: mean {self.mean * 1e3:.1f} mm, {spread}",
+            "  worst markers: " + ", ".join(f"{name} {error * 1e3:.1f} mm" for name, error in worst),
+        ]
+        if self.outliers:
+            frames = sum(end - start for _, start, end in self.outliers)
+            which = ", ".join(sorted({marker for marker, _, _ in self.outliers}))
+            lines.append(f"  out of place and left out: {frames} marker frames, {which}")
+        if self.gaps:
+            lines.append(
+                f"  gaps: {len(self.gaps)}, the longest {max(end - start for _, start, end in self.gaps)} frames"
+            )
+        if self.unmatched:
+            lines.append(f"  no site for: {', '.join(self.unmatched)}")
+        touched = sorted(((share, name) for name, share in self.limits.items() if share > 0.05), reverse=True)[:5]
+        if touched:
+            lines.append("  at their limits: " + ", ".join(f"{name} {share:.0%}" for share, name in touched))
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def save(self, path: Any) -> None:
+        """Write the report as one HTML file that needs no other."""
+        take_page(self.take, path)
+
+
+@dataclass(frozen=True, eq=False)
+class Take:
+    """A tracked take: motion, errors (T, M) [m] (NaN where a marker was not seen or not believed), report."""
+
+    motion: Motion
+    errors: np.ndarray
+    markers: Markers = field(repr=False)
+    names: tuple[str, ...]
+    report: Report = field(init=False)
+
+    def __repr__(self) -> str:
+        return f"<Take of {self.motion!r}>"
+
+
+def report_of(take: Take, source: Source, statuses, seconds: float, stopped: bool, notes) -> Report:
+    """Return what happened in a take."""
+    total = len(take.motion)
+    outliers: list[tuple[str, int, int]] = []
+    gaps: list[tuple[str, int, int]] = []
+    for k, (site, column) in enumerate(zip(source.sites, source.columns, strict=True)):
+        seen: np.ndarray = np.asarray(np.isfinite(source.markers.positions[:total, column]).all(axis=-1))
+        left_out = seen & ~np.isfinite(take.errors[:, k])
+        gaps += [(site, a, b) for a, b in runs(~seen)]
+        outliers += [(site, a, b) for a, b in runs(left_out)]
+    skeleton, poses = take.motion.skeleton, take.motion.poses
+    limits: dict[str, float] = {}
+    for i, name in enumerate(skeleton.dof_names):
+        if skeleton.upper[i] > skeleton.lower[i]:
+            at = (poses[:, i] <= skeleton.lower[i] + 1e-6) | (poses[:, i] >= skeleton.upper[i] - 1e-6)
+            limits[name] = float(at.mean()) if total else 0.0
+    seen = np.isfinite(take.errors)
+    sums = np.where(seen, take.errors, 0.0).sum(axis=0)
+    means = {site: float(sums[k] / max(1, seen[:, k].sum())) for k, site in enumerate(source.sites)}
+    return Report(
+        take, seconds, means, statuses, tuple(outliers), tuple(gaps), source.unmatched, limits, stopped, tuple(notes)
+    )

@@ -1,0 +1,347 @@
+"""Markers to motion: `track` walks a take piece by piece, leaves out what cannot be right, and repairs what it can."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from posable._solve import Session
+from posable.errors import PosableWarning
+from posable.goals import Position
+from posable.mocap import frame_solver
+from posable.mocap.frame_solver import Pace, Walker, marker_walker
+from posable.mocap.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, thresholds
+from posable.mocap.labels import Source
+from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
+from posable.mocap.root_align import (
+    ASTRAY,
+    LOOSENED,
+    best_turn,
+    free_joint,
+    move_figure,
+    with_free_root,
+    words_of_loosening,
+)
+from posable.mocap.smooth import smooth_take
+from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
+from posable.mocap.unwrap import open_box, same_branch, within_turns
+from posable.model.kinematics import forward
+from posable.model.motion import Markers, Motion
+from posable.model.skeleton import Skeleton
+from posable.problem import path_of
+
+PIECE = 1024  # frames
+LEAD = 48  # frames that two pieces share
+ROBUST = 0.05  # [m]: beyond, a marker pulls no harder
+PULL = 2e-2  # [m^2/rad^2]: to the prediction, of what no marker holds
+SWERVE = 0.1  # [rad, m]: how far a frame may be off its prediction at FAST frames a second; an acceleration
+FAST = 120.0  # frames a second
+LOST = 0.06  # [m]: mean error of a frame beyond which it counts as failed
+LOST_TIMES = 4.0  # or so many times the take's own
+LOST_SURELY = 0.2  # [m]: and whatever the take's own is
+BRIDGE = 0.02  # [m]: how much worse a frame may become by a bridge
+FEW = 3  # markers that a frame must show
+
+WALK = Pace(most=8, gain=1e-4, damping=1e-2, keep=0.7, pull=PULL, jump=8.0, swerve=SWERVE)
+SETTLE = Pace(most=150, gain=1e-6, damping=1e-1, own=True, pull=PULL)
+
+
+def track(
+    actor: Skeleton,
+    markers: Markers,
+    *,
+    smooth: float = 0.0,
+    solver: str = "newton",
+    limits: bool = True,
+    start: Any = None,
+    robust: float | None = ROBUST,
+    threads: int | None = None,
+    progress: Progress = None,
+    stop: Stop = None,
+) -> Take:
+    """Return the motion of an actor (`calibrate`) under markers: take.motion, take.errors (T, M), take.report.
+
+    Markers are matched to the actor's sites by name; unseen ones do not pull, and those that are out of place (robust
+    scale) are listed and left out. A frame that fails is solved again from its neighbours and from known poses, or
+    marked; the take goes on. A figure that is bolted down is let loose, with a warning, where that halves the error.
+    smooth [s]: then smooth the whole take, see `smooth`. solver: any; "newton" walks in
+    compiled code. robust [m]: error beyond which a marker pulls no harder, None: none. start: the first pose.
+    threads: None for all cores; the result is the same for any. progress: True for a bar, or progress(done, total).
+    stop(): asked between pieces; what was done is kept.
+    """
+    begin = time.perf_counter()
+    source = Source(actor, markers)
+    notes: tuple[str, ...] = ()
+    poses, errors, statuses = _tracked(actor, source, solver, limits, start, robust, threads, progress, stop)
+    if free_joint(actor) is None and len(poses) == source.total and _mean(errors) > ASTRAY:
+        loose = with_free_root(actor)
+        again = _tracked(loose, source, solver, limits, None, robust, threads, progress, stop)
+        if len(again[0]) == len(poses) and _mean(again[1]) < LOOSENED * _mean(errors):
+            actor, (poses, errors, statuses), notes = loose, again, (words_of_loosening(loose),)
+            warnings.warn(f"track: {notes[0]}", PosableWarning, stacklevel=2)
+    if len(poses) < len(markers):
+        markers = Markers(markers.names, markers.positions[: len(poses)], markers.fps, markers.up, markers.unit)
+    if limits:
+        poses = within_turns(actor, poses)
+    stopped = len(poses) < source.total
+    take = Take(Motion(actor, poses, markers.fps, actor.name), errors, markers, tuple(source.sites))
+    if smooth > 0.0 and len(poses) > 2:
+        take, more = smooth_take(take, source, smooth, limits=limits, robust=robust, threads=threads, progress=progress)
+        notes += more
+    object.__setattr__(take, "report", report_of(take, source, statuses, time.perf_counter() - begin, stopped, notes))
+    return take
+
+
+def _tracked(actor, source, solver, limits, start, robust, threads, progress, stop):
+    """Return poses (T, n), errors (T, M) [m] and statuses (T,)."""
+    if solver == "newton":
+        return _walk_take(actor, source, limits, start, robust, threads, progress, stop)
+    return _step_take(actor, source, solver, limits, start, stop)
+
+
+def _mean(errors: np.ndarray) -> float:
+    """Return the mean [m] of errors (T, M), 0 where none is known."""
+    return float(np.nan_to_num(np.nanmean(frame_errors(errors)))) if np.isfinite(errors).any() else 0.0
+
+
+# --------------------------------------------------------------------------------------------------- the compiled walk
+
+
+def _walk_take(actor, source, limits, start, robust, threads, progress, stop):
+    walker = marker_walker(actor, source.sites, limits=limits, robust=robust)
+    parts = pieces(source.total, PIECE, LEAD)
+    bank = _known_poses(actor, start)
+
+    def work(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        first, _, end = parts[i]
+        return _Piece(actor, walker, source.read(first, end), source.sites, source.markers.fps).solve(
+            bank, None if start is None or i else start
+        )
+
+    done = run_pieces(
+        work, [end - begin for _, begin, end in parts], threads=threads, progress=progress, stop=stop, what="tracking"
+    )
+    poses, errors, statuses = _join(actor, walker, source, parts, done)
+    statuses[(statuses != BLIND) & _lost(errors)] = FAILED  # by what the frames are in the end
+    return poses, errors, statuses
+
+
+def _known_poses(actor: Skeleton, start: Any) -> np.ndarray:
+    """Return poses (B, n) from which a figure is caught anywhere: given, from the calibration, at rest."""
+    known = [] if start is None else [np.asarray(start, dtype=float).reshape(1, -1)]
+    if "calibration_poses" in actor.info:
+        known.append(np.asarray(actor.info["calibration_poses"], dtype=float))
+    known = [poses for poses in known if poses.shape[1] == actor.size]
+    bank = np.vstack([*known, actor.rest])
+    return np.clip(bank, *open_box(actor))
+
+
+def _lost(errors: np.ndarray) -> np.ndarray:
+    """Return (t,) bool: the frames whose markers are missed by far more than usual."""
+    mean = frame_errors(errors)
+    if not np.isfinite(mean).any():
+        return np.zeros(len(mean), dtype=bool)
+    return np.nan_to_num(mean, nan=0.0) > max(LOST, min(LOST_TIMES * float(np.nanmedian(mean)), LOST_SURELY))
+
+
+class _Piece:
+    """One piece of a take: walked, cleaned of outliers, bridged over gaps, repaired."""
+
+    def __init__(self, actor: Skeleton, walker: Walker, places: np.ndarray, sites: list[str], fps: float):
+        self.actor, self.walker, self.sites = actor, walker, sites
+        self.pace = replace(WALK, swerve=min(SWERVE * max(1.0, FAST / fps) ** 2, np.pi))
+        self.places = places.copy()
+        self.poses = np.empty((len(places), actor.size))
+
+    def solve(self, bank: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return poses (t, n), errors (t, M) and statuses (t,)."""
+        first = self.catch(0, bank) if start is None else np.asarray(start, dtype=float)
+        statuses = np.zeros(len(self.poses), dtype=np.int8)
+        errors, notes = self._walk(first, bank)
+        limit = thresholds(errors)
+        wrong = errors > limit
+        wrong[2 * wrong.sum(axis=1) > np.isfinite(errors).sum(axis=1)] = (
+            False  # the figure is lost there, not the markers
+        )
+        if wrong.any():
+            self.places[wrong] = np.nan
+            errors, notes = self._walk(first, bank)
+        bad = _lost(errors)
+        if bad.any():
+            errors = self._repair(errors, notes, bad, bank, statuses)
+        if self._bridge_gaps():
+            errors = self.measure()
+        statuses[np.isfinite(errors).sum(axis=1) < FEW] = BLIND
+        return self.poses, errors, statuses
+
+    def _walk(self, first: np.ndarray, bank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Walk over the piece from a pose (n,), caught anew after each time in which nothing was seen."""
+        errors, notes = self.walker(self.pace, self.poses, targets=self.places, last=first)
+        for a, b in runs(notes[:, frame_solver.SEEN] < FEW):
+            end = min(b + CATCH_UP, len(self.poses))
+            if b - a < LONG or b >= end:
+                continue
+            poses, found, energies = self._again(b, end, self.catch(b, bank))
+            rows = np.flatnonzero(energies < notes[b:end, frame_solver.ENERGY])
+            self.poses[b + rows], errors[b + rows], notes[b + rows, frame_solver.ENERGY] = (
+                poses[rows],
+                found[rows],
+                energies[rows],
+            )
+        return errors, notes
+
+    def measure(self) -> np.ndarray:
+        """Return the errors (t, M) [m] of the poses as they are."""
+        frames = forward(self.actor, self.poses)
+        model = np.stack([frames.position(site) for site in self.sites], axis=1)
+        return np.linalg.norm(model - self.places, axis=-1)
+
+    def catch(self, frame: int, bank: np.ndarray) -> np.ndarray:
+        """Return the pose (n,) at a frame, found without any neighbour: from the known poses, moved to the markers."""
+        targets = self.places[frame]
+        seen = np.isfinite(targets).all(axis=-1)
+        if seen.sum() < FEW:  # nothing to hold on to: take the first frame that shows enough
+            enough = np.flatnonzero(np.isfinite(self.places).all(axis=-1).sum(axis=1) >= FEW)
+            if not len(enough) or frame == enough[0]:
+                return bank[0].copy()
+            return self.catch(int(enough[0]), bank)
+        frames = forward(self.actor, bank)
+        models = np.stack([frames.position(site) for site in self.sites], axis=1)
+        starts, misses = [], []
+        for pose, model in zip(bank, models, strict=True):
+            r, t = best_turn(model, targets)
+            starts.append((pose, r, t))
+            misses.append(np.nansum(np.square(model @ r.T + t - targets)))
+        best: tuple[float, np.ndarray] = (np.inf, bank[0])
+        for k in np.argsort(misses)[:3]:
+            pose = np.clip(move_figure(self.actor, *starts[k]), self.walker.lower, self.walker.upper)[None].copy()
+            _, notes = self.walker(SETTLE, pose, targets=targets[None], home=pose[0])
+            if notes[0, frame_solver.ENERGY] < best[0]:
+                best = (float(notes[0, frame_solver.ENERGY]), pose[0])
+        return best[1]
+
+    def _repair(self, errors, notes, bad, bank, statuses) -> np.ndarray:
+        """Solve failed runs again: caught anew and walked forwards, and walked backwards from the frame after them."""
+        for a, b in runs(bad):
+            options = [self._again(a, b, self.catch(a, bank))]
+            if b < len(self.poses):
+                options.append(self._again(a, b, self.poses[b], backwards=True))
+            energies = np.array([notes[a:b, frame_solver.ENERGY], *(energy for _, _, energy in options)])
+            best = np.argmin(energies, axis=0)
+            for k, (poses, found, _) in enumerate(options, start=1):
+                rows = np.flatnonzero(best == k)
+                self.poses[a + rows], errors[a + rows] = poses[rows], found[rows]
+                statuses[a + rows] = REPAIRED
+        still = _lost(errors)
+        statuses[still] = FAILED
+        return errors
+
+    def _again(self, a: int, b: int, start: np.ndarray, *, backwards: bool = False):
+        step = -1 if backwards else 1
+        poses = np.empty((b - a, self.actor.size))
+        errors, notes = self.walker(self.pace, poses, targets=self.places[a:b][::step], last=start)
+        return poses[::step], errors[::step], notes[::step, frame_solver.ENERGY]
+
+    def _bridge_gaps(self) -> bool:
+        """Cross long gaps from both sides; return whether there were any."""
+        missing: np.ndarray = ~np.asarray(np.isfinite(self.places).all(axis=-1))
+        total = len(self.poses)
+        gaps: list[tuple[int, int, int, np.ndarray]] = []
+        for m in np.flatnonzero(missing.any(axis=0)):
+            body = int(self.actor.frame_bodies[self.actor.frame(self.sites[m])])
+            dofs = np.array(sorted(path_of(self.actor, body)), dtype=int)
+            spans = [(a, b) for a, b in runs(missing[:, m]) if b - a >= LONG and a > 0 and b < total]
+            gaps += [(a, b, min(b + CATCH_UP, total - 1), dofs) for a, b in spans]
+        if not gaps:
+            return False
+        back = self.poses.copy()
+        crossed = np.zeros(total, dtype=bool)
+        for a, _, b, _ in gaps:
+            crossed[a:b] = True
+        for a, b in runs(crossed):
+            back[a:b], _, _ = self._again(a, b, self.poses[b], backwards=True)
+        forth, worse = self.poses.copy(), frame_errors(self.measure())
+        bridge(self.poses, back, gaps)
+        np.clip(self.poses, self.walker.lower, self.walker.upper, out=self.poses)
+        worse = frame_errors(self.measure()) - worse
+        for a, b in runs(crossed):
+            if np.nanmax(np.append(worse[a:b], 0.0)) > BRIDGE:  # the two sides came along different ways
+                self.poses[a:b] = forth[a:b]
+        return True
+
+
+# --------------------------------------------------------------------------------------------------------------- joins
+
+
+def _join(actor: Skeleton, walker: Walker, source: Source, parts, done) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Put pieces together: angles on one branch, a piece that came out elsewhere walked again, overlaps blended."""
+    total = parts[len(done) - 1][2] if done else 0
+    poses, errors = np.empty((total, actor.size)), np.empty((total, len(source.sites)))
+    statuses = np.zeros(total, dtype=np.int8)
+    for i, ((first, begin, end), (piece, found, status)) in enumerate(zip(parts, done, strict=False)):
+        lead = begin - first
+        if i:
+            same_branch(actor, poses[begin - 1], piece, lead - 1)
+            gap = np.abs(poses[first:begin] - piece[:lead]).max(axis=0)
+            if gap[_angles(actor)].max(initial=0.0) > 0.3:
+                again = _Piece(actor, walker, source.read(first, end), source.sites, source.markers.fps)
+                other = again.solve(poses[first : first + 1], poses[first])
+                if np.nansum(other[1] ** 2) < 1.05 * np.nansum(found**2):
+                    piece, found, status = other
+                    same_branch(actor, poses[begin - 1], piece, lead - 1)
+            poses[first:begin] = _blend(actor, walker, source, first, poses[first:begin], piece[:lead])
+        poses[begin:end], errors[begin:end], statuses[begin:end] = piece[lead:], found[lead:], status[lead:]
+        if i:
+            measured = _Piece(actor, walker, source.read(first, begin), source.sites, source.markers.fps)
+            measured.poses = poses[first:begin]
+            believed = np.isfinite(errors[first:begin])
+            errors[first:begin] = np.where(believed, measured.measure(), np.nan)
+    return poses, errors, statuses
+
+
+def _blend(actor: Skeleton, walker: Walker, source: Source, first: int, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return the frames (t, n) that two pieces share: from the one to the other, or cut where they do not meet."""
+    weight = blend_weight(len(old))[:, None]
+    options = [old + weight * (new - old), np.where(weight < 0.5, old, new)]
+    misses = []
+    for poses in options:
+        shared = _Piece(actor, walker, source.read(first, first + len(old)), source.sites, source.markers.fps)
+        shared.poses = poses
+        misses.append(np.nanmax(np.append(frame_errors(shared.measure()), 0.0)))
+    return options[0] if misses[0] < misses[1] + BRIDGE else options[1]
+
+
+def _angles(actor: Skeleton) -> np.ndarray:
+    return actor.figure.dof[:, 0] != 0 if actor.size else np.zeros(0, dtype=bool)
+
+
+# -------------------------------------------------------------------------------------------------- any other solver
+
+
+def _step_take(actor, source, solver, limits, start, stop):
+    """Track with a solver that has no compiled walk: frame by frame, each from the last pose."""
+    session = Session(actor, [Position(site, (0.0, 0.0, 0.0)) for site in source.sites], solver=solver, limits=limits)
+    walker = marker_walker(actor, source.sites, limits=limits)
+    poses, errors = np.empty((source.total, actor.size)), np.full((source.total, len(source.sites)), np.nan)
+    piece = _Piece(actor, walker, source.read(0, min(64, source.total)), source.sites, source.markers.fps)
+    session.pose = piece.catch(0, _known_poses(actor, start)) if start is None else np.asarray(start, dtype=float)
+    done = 0
+    for t in range(source.total):
+        if stop is not None and stop():
+            break
+        places = source.read(t, t + 1)[0]
+        seen = np.isfinite(places).all(axis=-1)
+        for k in range(len(source.sites)):
+            session.problem.enable(k, bool(seen[k]))
+            if seen[k]:
+                session.problem.move(k, session.problem.goals[k].moved(places[k]))
+        result = session.solve()
+        poses[t] = result.pose
+        errors[t, seen] = np.array(list(result.errors.values()))[seen]
+        done = t + 1
+    statuses = np.where(np.isfinite(errors[:done]).sum(axis=1) < FEW, BLIND, OK).astype(np.int8)
+    return poses[:done], errors[:done], statuses

@@ -1,0 +1,104 @@
+"""Angles that mean the same: whole turns, and the other triple of Euler angles."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from posable.engine.joints import ROTVEC, TURN
+from posable.model.motion import joint_transform, rotation_values, turns_freely
+from posable.model.skeleton import Skeleton
+
+WHOLE_TURN = 2.0 * np.pi
+JUMP = 2.0  # [rad]: a change between frames that another way to write the angles may explain
+
+
+def turns_around(skeleton: Skeleton) -> np.ndarray:
+    """Return (n,) bool: angles whose limits leave a whole turn, so that they hold nothing back: one can come round."""
+    out = np.zeros(skeleton.size, dtype=bool)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        out[where] = [dof.kind == TURN for dof in joint.motion.dofs]
+    return out & (skeleton.upper - skeleton.lower >= WHOLE_TURN - 1e-6) & ~skeleton.frozen
+
+
+def open_box(skeleton: Skeleton, limits: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Return the box (n,), (n,) to solve in: the limits but where an angle can come round (see `within_turns`)."""
+    held = ~turns_around(skeleton) if limits else np.zeros(skeleton.size, dtype=bool)
+    return np.where(held, skeleton.lower, -np.inf), np.where(held, skeleton.upper, np.inf)
+
+
+def within_turns(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
+    """Return poses (T, n) with angles that can come round within their limits: the whole clip shifted by whole turns,
+    or, where it turns farther than the limits are wide, each frame that has to be.
+    """
+    lower, upper = skeleton.lower, skeleton.upper
+    out = poses
+    for i in np.flatnonzero(turns_around(skeleton)):
+        values = poses[:, i]
+        if not len(values) or ((values >= lower[i]) & (values <= upper[i])).all():
+            continue
+        out = poses.copy() if out is poses else out
+        middle = 0.5 * (lower[i] + upper[i])
+        values = values - WHOLE_TURN * np.round((0.5 * (values.min() + values.max()) - middle) / WHOLE_TURN)
+        beyond = (values < lower[i]) | (values > upper[i])
+        while beyond.any():  # from there on the other way round
+            start = int(np.argmax(beyond))
+            values[start:] -= WHOLE_TURN * np.round((values[start] - middle) / WHOLE_TURN)
+            if not lower[i] <= values[start] <= upper[i]:
+                values[start:] += WHOLE_TURN * (1.0 if values[start] < lower[i] else -1.0)
+            beyond = (values < lower[i] - 1e-9) | (values > upper[i] + 1e-9)
+        out[:, i] = np.clip(values, lower[i], upper[i])
+    return out
+
+
+def same_branch(skeleton: Skeleton, reference: np.ndarray, poses: np.ndarray, row: int) -> None:
+    """Shift the angles of poses (t, n), in place, to the numbers nearest to reference (n,) at one row: whole turns, and
+    for Euler angles a, b, c that can come round also a + pi, pi - b, c + pi, which mean the same.
+    """
+    round_ = turns_around(skeleton)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        dofs = joint.motion.dofs
+        if not round_[where].any():
+            continue
+        axes = [dof.axis for dof in dofs[-3:]]
+        if len(dofs) >= 3 and turns_freely(joint.motion) and round_[where][-3:].all() and len(set(axes)) == 3:
+            part = slice(where.stop - 3, where.stop)
+            here, there = poses[row, part], reference[part]
+            mirrored = np.array([here[0] + np.pi, np.pi - here[1], here[2] + np.pi])
+            if _turns_apart(mirrored, there) + 1e-6 < _turns_apart(here, there):
+                poses[:, part] = poses[:, part] * [1.0, -1.0, 1.0] + np.pi
+        for i in range(where.start, where.stop):
+            if round_[i]:
+                poses[:, i] += WHOLE_TURN * np.round((reference[i] - poses[row, i]) / WHOLE_TURN)
+
+
+def _turns_apart(a: np.ndarray, b: np.ndarray) -> float:
+    gap = a - b
+    return float(np.linalg.norm(gap - WHOLE_TURN * np.round(gap / WHOLE_TURN)))
+
+
+def continuous(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
+    """Return poses (T, n) whose numbers do not jump between frames where the figure does not.
+
+    Angles that can come round go on beyond a whole turn, Euler angles stay on one of their two triples, and rotation
+    vectors grow longer than pi.
+    """
+    out = np.array(poses)
+    angles = turns_around(skeleton)
+    jumps = 1 + np.flatnonzero(np.any([np.abs(np.diff(poses[:, i])) > JUMP for i in np.flatnonzero(angles)], axis=0))
+    for start, end in pairwise([*jumps, len(poses)]):
+        same_branch(skeleton, out[start - 1], out[start:end], 0)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        if not any(dof.kind == ROTVEC for dof in joint.motion.dofs):
+            continue
+        part = slice(where.stop - 3, where.stop)
+        for t in np.flatnonzero(np.linalg.norm(np.diff(poses[:, part], axis=0), axis=-1) > JUMP) + 1:
+            turned = joint_transform(joint.motion, poses[t:, where])[1]
+            near = out[t - 1, part]
+            values = np.empty((len(poses) - t, 3))
+            for k in range(len(values)):
+                near = values[k] = rotation_values(joint.motion, turned[k : k + 1], near[None])[0]
+            out[t:, part] = values
+            break
+    return out

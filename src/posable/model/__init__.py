@@ -1,0 +1,1 @@
+"""The figure as people describe it: joints, skeletons, kinematics, motion."""

@@ -1,0 +1,110 @@
+"""How a frame moves when the degrees of freedom do: Jacobians by the seeds' methods, and their time derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posable.engine import jacobians as kernels
+from posable.engine.jacobians import frame_jacobian_rates
+from posable.engine.layout import work_size
+from posable.errors import SkeletonError, unknown
+from posable.model.kinematics import as_poses, in_rows, scratch
+from posable.model.skeleton import Skeleton
+
+ROWS = ("position", "rotation", "pose", "axes")
+METHODS = {
+    "cross": kernels.CROSS,
+    "adjoint": kernels.ADJOINT,
+    "adjusted": kernels.ADJUSTED,
+    "finite": kernels.FINITE,
+}
+FRAMES = {"world": kernels.WORLD_AXES, "body": kernels.OWN_AXES}
+
+
+def jacobian(
+    skeleton: Skeleton,
+    pose: Any,
+    body: str,
+    *,
+    rows: str = "position",
+    method: str = "cross",
+    frame: str = "world",
+    point: Any = (0.0, 0.0, 0.0),
+    gains: bool = False,
+) -> np.ndarray:
+    """Return the Jacobian (..., k, n) of a site or a joint at a pose (n,), or at many (..., n).
+
+    rows: "position" (3) [m], "rotation" (3, angular velocity) [rad], "pose" (6: position, then rotation, the twist
+    [v; w] of seed 001), or "axes" (6: the frame's unit vectors i, then j: seed 000 (A.11), (A.22)).
+    method: "cross" (seed 001 procedure 1), "adjoint" (procedure 2), "adjusted" (procedure 3) or "finite" differences.
+    frame: the axes of the rows, "world" or the "body"'s own (seed 001 (13)). point (3,) [m]: the point, in the body's
+    frame, whose motion counts (12). gains: scale each column by its joint's strength. Frozen joints have zero columns.
+    """
+    if rows not in ROWS:
+        raise unknown("rows", rows, ROWS)
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    poses = as_poses(skeleton, pose)
+    flat = in_rows(poses)
+    on, place = _place(skeleton, body, point)
+    t, n = flat.shape
+    twists, rotations = np.empty((t, 6, n)), np.empty((t, 9))
+    work = scratch(work_size(n, skeleton.figure.body.shape[0], 0, 1) + kernels.SCRATCH)
+    kernels.frame_jacobians(
+        skeleton.figure, flat, work[kernels.SCRATCH :], on, place, METHODS[method], _axes(frame),
+        work[: kernels.SCRATCH], rotations, twists,
+    )  # fmt: skip
+    if rows == "axes":
+        out = _axis_rows(twists[:, 3:], rotations.reshape(t, 3, 3) if frame == "world" else np.eye(3)[None])
+    else:
+        out = {"position": twists[:, :3], "rotation": twists[:, 3:], "pose": twists}[rows]
+    out = out * np.where(skeleton.frozen, 0.0, skeleton.gain if gains else 1.0)
+    return out.reshape(*poses.shape[:-1], *out.shape[1:])
+
+
+def jacobian_rate(skeleton: Skeleton, pose: Any, velocity: Any, body: str, *, frame: str = "world") -> np.ndarray:
+    """Return the time derivative (..., 6, n) of the pose Jacobian of a site or a joint (seed 001 (14), (15)).
+
+    pose, velocity: (..., n) [rad, m] and the same per second. The rows are those of `jacobian(rows="pose")`, in the
+    axes of the "world" or of the "body". Frozen joints have zero columns.
+    """
+    poses, speeds = np.broadcast_arrays(as_poses(skeleton, pose), as_poses(skeleton, velocity, "velocity"))
+    n = skeleton.size
+    flat, flat_speeds = in_rows(poses), in_rows(speeds)
+    on, place = _place(skeleton, body, (0.0, 0.0, 0.0))
+    out = np.empty((flat.shape[0], 6, n))
+    work = scratch(kernels.SCRATCH + 6 * n)
+    frame_jacobian_rates(
+        skeleton.figure, flat, flat_speeds, on, place, _axes(frame), work[: kernels.SCRATCH],
+        work[kernels.SCRATCH : kernels.SCRATCH + 6 * n].reshape(6, n), out,
+    )  # fmt: skip
+    out[..., skeleton.frozen] = 0.0
+    return out.reshape(*poses.shape[:-1], 6, n)
+
+
+def _axes(frame: str) -> int:
+    if frame not in FRAMES:
+        raise unknown("frame", frame, FRAMES)
+    return FRAMES[frame]
+
+
+def _place(skeleton: Skeleton, body: str, point: Any) -> tuple[int, np.ndarray]:
+    """Return the body that carries a frame, and (12,): the point and the frame's rotation in that body."""
+    try:
+        p = np.asarray(point, dtype=float)
+    except (TypeError, ValueError):
+        p = np.empty(0)
+    if p.shape != (3,) or not np.all(np.isfinite(p)):
+        raise SkeletonError(f"point: expected three finite numbers [m], got {point!r}")
+    row = skeleton.frame(body)
+    rotation = skeleton.frame_rotations[row]
+    place = np.concatenate([skeleton.frame_positions[row] + rotation @ p, rotation.ravel()])
+    return int(skeleton.frame_bodies[row]), place
+
+
+def _axis_rows(angular: np.ndarray, rotations: np.ndarray) -> np.ndarray:
+    """Return (t, 6, n): w x i, then w x j, for angular velocities (t, 3, n) and frames whose columns are i, j, k."""
+    sweeps = [np.cross(angular, rotations[:, :, k, None], axis=1) for k in (0, 1)]
+    return np.concatenate(sweeps, axis=1)

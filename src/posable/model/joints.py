@@ -1,0 +1,372 @@
+"""Joints and sites as a user writes them, and how their fields are read.
+
+A joint's frame sits in its parent's at a constant place (the arc of seed 002), then moves by its motion:
+T_world_joint = T_world_parent (offset, rotation) motion(theta). A site is a frame fixed in a joint's (the node of
+seed 002): an end effector, a tool, a marker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from posable.engine.joints import ROTVEC, SLIDE, SWING, TAIL, TURN
+
+# --- Everything about the ways a joint can move ---
+
+AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+EULER_ORDERS = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx", "xyx", "xzx", "yxy", "yzy", "zxz", "zyz")
+
+
+# ---------------------------------------------------------------------------------------------- what a user writes
+
+
+@dataclass(frozen=True)
+class Dof:
+    """One elementary degree of freedom: its kind, the axis index 0..2 in the joint's frame, its sense, its name."""
+
+    kind: int
+    axis: int
+    sign: float = 1.0
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class JointMotion:
+    """How a joint moves. Its children are the ones to use."""
+
+    turns: ClassVar[bool] = False
+
+    @property
+    def dofs(self) -> tuple[Dof, ...]:
+        """The elementary degrees of freedom, in the order of the pose vector."""
+        return ()
+
+    @property
+    def basis(self) -> np.ndarray:
+        """(3, 3): the frame, in the joint's own, whose axes the degrees of freedom use; the motion is B m B'."""
+        return np.eye(3)
+
+    @property
+    def size(self) -> int:
+        """How many numbers of the pose it takes."""
+        return len(self.dofs)
+
+    def problems(self) -> list[str]:
+        """Say what is wrong with it, if anything."""
+        return []
+
+
+def unit_axis(axis: str | object) -> np.ndarray:
+    """Return an axis given as "x", "-y" or three numbers, as a unit vector (3,); zeros where it is none."""
+    if isinstance(axis, str):
+        name = axis.lower().lstrip("+-")
+        value = np.array(AXES.get(name, (0.0, 0.0, 0.0)))
+        return -value if axis.startswith("-") else value
+    try:
+        value = np.asarray(axis, dtype=float)
+    except (TypeError, ValueError):
+        return np.zeros(3)
+    if value.shape != (3,) or not np.all(np.isfinite(value)):
+        return np.zeros(3)
+    length = float(np.linalg.norm(value))
+    return value / length if length > 1e-12 else np.zeros(3)
+
+
+def _freeze(axis: object) -> object:
+    return axis if isinstance(axis, str) or not hasattr(axis, "__iter__") else tuple(axis)  # type: ignore[arg-type]
+
+
+def _aligned(axis: object) -> tuple[int, float] | None:
+    """Return (index, sense) where the axis is one of the frame's own."""
+    value = unit_axis(axis)
+    k = int(np.argmax(np.abs(value)))
+    return (k, float(np.sign(value[k]))) if np.count_nonzero(value) == 1 else None
+
+
+def _frame_with(axis: np.ndarray, k: int) -> np.ndarray:
+    """Return a rotation whose column k is the axis; deterministic, and the identity where it can be."""
+    helper = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    first = np.cross(axis, helper)
+    first /= np.linalg.norm(first)
+    columns = np.empty((3, 3))
+    columns[:, k] = axis
+    columns[:, (k + 1) % 3] = first
+    columns[:, (k + 2) % 3] = np.cross(axis, first)
+    return columns
+
+
+def _axis_problem(axis: object, what: str) -> list[str]:
+    if np.any(unit_axis(axis)):
+        return []
+    return [f"{what} must be 'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero, got {axis!r}"]
+
+
+@dataclass(frozen=True)
+class Fixed(JointMotion):
+    """No motion: a rigid connection."""
+
+
+@dataclass(frozen=True)
+class Revolute(JointMotion):
+    """A hinge about an axis of the joint's frame: one angle [rad]."""
+
+    axis: object = "z"
+    turns: ClassVar[bool] = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "axis", _freeze(self.axis))
+
+    @property
+    def dofs(self) -> tuple[Dof, ...]:
+        """One TURN."""
+        index, sign = _aligned(self.axis) or (2, 1.0)
+        return (Dof(TURN, index, sign),)
+
+    @property
+    def basis(self) -> np.ndarray:
+        """The frame whose z is a skew axis."""
+        return np.eye(3) if _aligned(self.axis) else _frame_with(unit_axis(self.axis), 2)
+
+    def problems(self) -> list[str]:
+        """Say whether the axis is one."""
+        return _axis_problem(self.axis, "axis")
+
+
+@dataclass(frozen=True)
+class Prismatic(JointMotion):
+    """A slider along an axis of the joint's frame: one length [m]."""
+
+    axis: object = "z"
+
+    def __post_init__(self):
+        object.__setattr__(self, "axis", _freeze(self.axis))
+
+    @property
+    def dofs(self) -> tuple[Dof, ...]:
+        """One SLIDE."""
+        index, sign = _aligned(self.axis) or (2, 1.0)
+        return (Dof(SLIDE, index, sign),)
+
+    @property
+    def basis(self) -> np.ndarray:
+        """The frame whose z is a skew axis."""
+        return np.eye(3) if _aligned(self.axis) else _frame_with(unit_axis(self.axis), 2)
+
+    def problems(self) -> list[str]:
+        """Say whether the axis is one."""
+        return _axis_problem(self.axis, "axis")
+
+
+@dataclass(frozen=True)
+class Universal(JointMotion):
+    """Two hinges at one origin, about two different axes, leftmost first: two angles [rad]."""
+
+    axes: str = "xy"
+    turns: ClassVar[bool] = True
+
+    @property
+    def dofs(self) -> tuple[Dof, ...]:
+        """Two TURNs."""
+        return tuple(Dof(TURN, "xyz".index(a), 1.0, a) for a in self.axes)
+
+    def problems(self) -> list[str]:
+        """Say whether the axes are two."""
+        good = (
+            isinstance(self.axes, str)
+            and len(self.axes) == 2
+            and set(self.axes) < set("xyz")
+            and len(set(self.axes)) == 2
+        )
+        return [] if good else [f"Universal expects two different axes such as 'xy', got {self.axes!r}"]
+
+
+@dataclass(frozen=True)
+class Planar(JointMotion):
+    """Two translations in the plane across a normal [m], then the rotation about it [rad]."""
+
+    normal: object = "z"
+    turns: ClassVar[bool] = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "normal", _freeze(self.normal))
+
+    @property
+    def dofs(self) -> tuple[Dof, ...]:
+        """Two SLIDEs and a TURN."""
+        index, sign = _aligned(self.normal) or (2, 1.0)
+        first, second = (index + 1) % 3, (index + 2) % 3
+        return (Dof(SLIDE, first, 1.0, "t1"), Dof(SLIDE, second, 1.0, "t2"), Dof(TURN, index, sign, "turn"))
+
+    @property
+    def basis(self) -> np.ndarray:
+        """The frame whose z is a skew normal."""
+        return np.eye(3) if _aligned(self.normal) else _frame_with(unit_axis(self.normal), 2)
+
+    def problems(self) -> list[str]:
+        """Say whether the normal is one."""
+        return _axis_problem(self.normal, "normal")
+
+
+@dataclass(frozen=True)
+class Ball(JointMotion):
+    """A ball joint: three numbers, read as Euler angles, as a rotation vector, or as swing and twist.
+
+    order: one of the 12 Euler orders, intrinsic, leftmost first ("zyx": R = Rz Ry Rx); "rotvec"; or "swing-twist":
+    a rotation vector (2 numbers) across `axis`, then the twist about it (1 number), R = swing twist.
+    """
+
+    order: str = "zyx"
+    axis: object = "x"
+    turns: ClassVar[bool] = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "axis", _freeze(self.axis))
+
+    @property
+    def dofs(self) -> tuple[Dof, ...]:
+        """Three TURNs, a ROTVEC, or a SWING and a TURN."""
+        if self.order == "rotvec":
+            return (Dof(ROTVEC, 0, 1.0, "rx"), Dof(TAIL, 1, 1.0, "ry"), Dof(TAIL, 2, 1.0, "rz"))
+        if self.order == "swing-twist":
+            k, sign = _aligned(self.axis) or (0, 1.0)
+            return (Dof(SWING, k, 1.0, "swing1"), Dof(TAIL, k, 1.0, "swing2"), Dof(TURN, k, sign, "twist"))
+        repeated = len(set(self.order)) < 3
+        names = [a + str(i + 1) for i, a in enumerate(self.order)] if repeated else list(self.order)
+        return tuple(Dof(TURN, "xyz".index(a), 1.0, name) for a, name in zip(self.order, names, strict=True))
+
+    @property
+    def basis(self) -> np.ndarray:
+        """The frame whose x is a skew twist axis."""
+        if self.order != "swing-twist" or _aligned(self.axis):
+            return np.eye(3)
+        return _frame_with(unit_axis(self.axis), 0)
+
+    def problems(self) -> list[str]:
+        """Say whether the order is known and the axis is one."""
+        choices = (*EULER_ORDERS, "rotvec", "swing-twist")
+        if self.order not in choices:
+            return [f"expected a rotation order among {', '.join(choices)}, got {self.order!r}"]
+        return _axis_problem(self.axis, "axis") if self.order == "swing-twist" else []
+
+
+@dataclass(frozen=True)
+class Free(JointMotion):
+    """A moving root: three translations [m], then a ball joint in any of its orders."""
+
+    order: str = "zyx"
+    turns: ClassVar[bool] = True
+
+    @property
+    def dofs(self) -> tuple[Dof, ...]:
+        """Three SLIDEs and a ball."""
+        slides = tuple(Dof(SLIDE, k, 1.0, "t" + "xyz"[k]) for k in range(3))
+        return slides + Ball(self.order).dofs
+
+    def problems(self) -> list[str]:
+        """Say whether the order is known."""
+        return Ball(self.order).problems()
+
+
+# ------------------------------------------------------------------------------------------- what the kernels do
+
+
+# --- Joints and sites as a user writes them ---
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """A joint, and the bone that moves with it.
+
+    name: unique among the joints. motion: `Revolute("z")`, `Ball("zyx")`, ... parent: another joint's name.
+    offset (3,) [m], rotation (SciPy Rotation or 3x3): the constant place in the parent's frame.
+    limits: None, one (lower, upper) for all, or (k, 2) [rad, m]; infinities allowed. rest: a number or (k,), the
+    relaxed value. gain: a number or (k,), the joint's strength. frozen: True or (k,) of them: what keeps its value.
+    mass [kg] sits at center (3,) [m] in the joint's frame.
+    """
+
+    name: str
+    motion: JointMotion
+    parent: str | None = None
+    _: KW_ONLY
+    offset: Any = (0.0, 0.0, 0.0)
+    rotation: Any = None
+    limits: Any = None
+    rest: Any = 0.0
+    gain: Any = 1.0
+    mass: float = 0.0
+    frozen: Any = False
+    center: Any = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A frame fixed on a joint's bone: offset (3,) [m] and rotation in the joint's frame."""
+
+    name: str
+    joint: str
+    offset: Any = (0.0, 0.0, 0.0)
+    rotation: Any = None
+
+
+def rotation_matrix(rotation: Any) -> np.ndarray | None:
+    """Return a rotation given as None, a SciPy Rotation, or a 3x3 matrix, as (3, 3); None where it is neither."""
+    if rotation is None:
+        return np.eye(3)
+    try:
+        value = rotation.as_matrix() if hasattr(rotation, "as_matrix") else np.asarray(rotation, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    if value.shape != (3, 3) or not np.all(np.isfinite(value)):
+        return None
+    if np.abs(value @ value.T - np.eye(3)).max() > 1e-6 or np.linalg.det(value) < 0.0:
+        return None
+    return np.array(value, dtype=float)
+
+
+def vector_of(value: Any) -> np.ndarray | None:
+    """Return three finite numbers as (3,), or None where they are not."""
+    try:
+        out = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    return out.copy() if out.shape == (3,) and np.all(np.isfinite(out)) else None
+
+
+def limits_of(joint: Joint) -> np.ndarray | None:
+    """Return a joint's limits as (k, 2), or None where they cannot be read."""
+    k = joint.motion.size
+    if joint.limits is None:
+        return np.tile([-np.inf, np.inf], (k, 1))
+    try:
+        box = np.asarray(joint.limits, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    if box.shape == (2,):
+        box = np.tile(box, (k, 1))
+    return box.copy() if box.shape == (k, 2) and not np.any(np.isnan(box)) else None
+
+
+def numbers_of(value: Any, k: int) -> np.ndarray | None:
+    """Return a number or k numbers as (k,), or None where they cannot be read or are not finite."""
+    try:
+        out = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    if out.shape not in ((), (k,)) or not np.all(np.isfinite(out)):
+        return None
+    return np.broadcast_to(out, (k,)).copy()
+
+
+def frozen_of(joint: Joint) -> np.ndarray | None:
+    """Return which of a joint's k degrees of freedom keep their value, as (k,) bool, or None where it cannot be."""
+    k = joint.motion.size
+    try:
+        out = np.asarray(joint.frozen)
+    except ValueError:
+        return None
+    if out.shape not in ((), (k,)) or (out.dtype != bool and not np.isin(out, (0, 1)).all()):
+        return None
+    return np.broadcast_to(out.astype(bool), (k,)).copy()

@@ -1,0 +1,157 @@
+"""From a pose to frames: where every joint and site is, and points carried from any frame to any other."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posable.engine.forward import forward_batch
+from posable.engine.layout import work_size
+from posable.errors import SkeletonError
+from posable.model.skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
+
+WORLD = "world"
+_NO_TWISTS = np.zeros((0, 0, 6))
+_memory = threading.local()
+
+
+def scratch(size: int) -> np.ndarray:
+    """Return this thread's flat scratch memory, at least `size` numbers; whatever it holds is lost at the next call."""
+    work = getattr(_memory, "work", None)
+    if work is None or work.shape[0] < size:
+        work = _memory.work = np.zeros(max(size, 4096))
+    return work
+
+
+def as_poses(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
+    """Return poses as a float array (..., n); raises where the shape or a number is wrong."""
+    try:
+        poses = np.asarray(pose, dtype=float)
+    except (TypeError, ValueError):
+        raise SkeletonError(f"{what}: expected numbers (..., {skeleton.size}), got {pose!r}") from None
+    if poses.ndim < 1 or poses.shape[-1] != skeleton.size:
+        raise SkeletonError(f"{what}: expected shape (..., {skeleton.size}), got {poses.shape}")
+    return poses
+
+
+def in_rows(poses: np.ndarray) -> np.ndarray:
+    """Return poses (..., n) as contiguous rows (t, n); n may be zero."""
+    return np.ascontiguousarray(poses.reshape(math.prod(poses.shape[:-1]), poses.shape[-1]))
+
+
+def one_pose(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
+    """Return one pose (n,) of finite numbers; raises where it is a batch or holds NaN or infinity."""
+    theta = as_poses(skeleton, pose, what)
+    if theta.ndim != 1:
+        raise SkeletonError(f"{what}: expected one pose ({skeleton.size},), got shape {theta.shape}")
+    if not np.isfinite(theta).all():
+        name = skeleton.dof_names[int(np.flatnonzero(~np.isfinite(theta))[0])]
+        raise SkeletonError(f"{what}: expected finite numbers, got {theta[~np.isfinite(theta)][0]} at {name!r}")
+    return theta
+
+
+def place_bodies(skeleton: Skeleton, poses: np.ndarray, *, twists: bool = False) -> tuple[np.ndarray, ...]:
+    """Return positions (t, b, 3) [m], rotations (t, b, 3, 3) and world twists (t, n, 6) at poses (t, n)."""
+    t, n = poses.shape
+    b = skeleton.figure.body.shape[0]
+    positions, rotations = np.empty((t, b, 3)), np.empty((t, b, 9))
+    rates = np.empty((t, n, 6)) if twists else _NO_TWISTS
+    work = scratch(work_size(n, b, 0, 1))
+    forward_batch(skeleton.figure, np.ascontiguousarray(poses), work, 1, positions, rotations, rates)
+    return positions, rotations.reshape(t, b, 3, 3), rates
+
+
+def forward(skeleton: Skeleton, pose: Any) -> Frames:
+    """Return the frames of every joint and site at a pose (n,), or at many (..., n)."""
+    poses = as_poses(skeleton, pose)
+    positions, rotations, _ = place_bodies(skeleton, in_rows(poses))
+    shape = (*poses.shape[:-1], positions.shape[1])
+    return Frames(skeleton, poses, positions.reshape(*shape, 3), rotations.reshape(*shape, 3, 3))
+
+
+class Frames:
+    """Where everything is at a pose, or at a batch of poses, whose axes lead in every answer.
+
+    `name` is a site, a joint, or "world".
+    """
+
+    def __init__(self, skeleton: Skeleton, pose: np.ndarray, positions: np.ndarray, rotations: np.ndarray):
+        self.skeleton = skeleton
+        self.pose = pose
+        self._positions = positions  # (..., b, 3) [m]
+        self._rotations = rotations  # (..., b, 3, 3)
+
+    def __repr__(self) -> str:
+        return f"<Frames of {self.skeleton!r} at pose {self.pose.shape}>"
+
+    def position(self, name: str) -> np.ndarray:
+        """Return the world position (..., 3) [m] of a frame's origin."""
+        if name == WORLD and WORLD not in self.skeleton._frames:
+            return np.zeros((*self.pose.shape[:-1], 3))
+        row = self.skeleton.frame(name)
+        body = self.skeleton.frame_bodies[row]
+        local = self.skeleton.frame_positions[row]
+        return self._positions[..., body, :] + self._rotations[..., body, :, :] @ local
+
+    def rotation_matrix(self, name: str) -> np.ndarray:
+        """Return the world orientation (..., 3, 3) of a frame."""
+        if name == WORLD and WORLD not in self.skeleton._frames:
+            return np.broadcast_to(np.eye(3), (*self.pose.shape[:-1], 3, 3)).copy()
+        row = self.skeleton.frame(name)
+        return self._rotations[..., self.skeleton.frame_bodies[row], :, :] @ self.skeleton.frame_rotations[row]
+
+    def many(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the world positions (..., k, 3) [m] and orientations (..., k, 3, 3) of k joints and sites at once."""
+        rows = [self.skeleton.frame(name) for name in names]
+        bodies = self.skeleton.frame_bodies[rows]
+        turns = self._rotations[..., bodies, :, :]
+        offsets = (turns @ self.skeleton.frame_positions[rows][..., None])[..., 0]
+        return self._positions[..., bodies, :] + offsets, turns @ self.skeleton.frame_rotations[rows]
+
+    def rotation(self, name: str) -> Rotation:
+        """Return the world orientation of a frame as a SciPy Rotation, one or a stack of them.
+
+        A batch of several leading axes has their shape with SciPy 1.17 or later; before, SciPy knew only flat stacks.
+        """
+        from scipy.spatial.transform import Rotation  # a quarter of a second that a solve need not wait for
+
+        matrices = self.rotation_matrix(name)
+        flat = matrices.ndim > 3 and not hasattr(Rotation, "shape")
+        return Rotation.from_matrix(matrices.reshape(-1, 3, 3) if flat else matrices)
+
+    def quaternion_wxyz(self, name: str) -> np.ndarray:
+        """Return the world orientation (..., 4) of a frame as a unit quaternion, w first and not negative."""
+        xyzw = self.rotation(name).as_quat(canonical=True)
+        return np.roll(xyzw, 1, axis=-1).reshape(*self.pose.shape[:-1], 4)
+
+    def matrix(self, name: str) -> np.ndarray:
+        """Return the world transform (..., 4, 4) of a frame."""
+        out = np.zeros((*self.pose.shape[:-1], 4, 4))
+        out[..., :3, :3] = self.rotation_matrix(name)
+        out[..., :3, 3] = self.position(name)
+        out[..., 3, 3] = 1.0
+        return out
+
+    def convert(self, point: Any, *, from_: str = WORLD, to: str = WORLD) -> np.ndarray:
+        """Return a point (..., 3) [m] of one frame in the coordinates of another."""
+        p = np.asarray(point, dtype=float)
+        if p.shape[-1:] != (3,):
+            raise SkeletonError(f"point: expected shape (..., 3), got {p.shape}")
+        world = self.position(from_) + (self.rotation_matrix(from_) @ p[..., None])[..., 0]
+        inverse = np.swapaxes(self.rotation_matrix(to), -1, -2)
+        return (inverse @ (world - self.position(to))[..., None])[..., 0]
+
+    def center_of_mass(self) -> np.ndarray:
+        """Return the centre of mass (..., 3) [m] of the whole figure; raises where no joint has a mass."""
+        if not self.skeleton.total_mass > 0.0:
+            raise SkeletonError("centre of mass: no joint of this figure has a mass")
+        share, centre = self.skeleton.figure.mass[:, 0], self.skeleton.figure.mass[:, 1:]
+        p_world = self._positions + (self._rotations @ centre[..., None])[..., 0]
+        return np.einsum("b,...bk->...k", share, p_world)

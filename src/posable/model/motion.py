@@ -1,0 +1,336 @@
+"""Motion and markers over time: poses at a steady rate, keyframes, positions of markers with their gaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.transform import Rotation
+
+from posable.engine.joints import ROTVEC, SLIDE, SWING, TAIL, TURN
+from posable.errors import PosableError, unknown
+from posable.model.joints import JointMotion
+from posable.model.skeleton import Skeleton
+
+Floats = NDArray[np.float64]
+
+
+# ---------------------------------------------------------------------------------- one joint: numbers and transforms
+
+
+def joint_transform(motion: JointMotion, values: ArrayLike) -> tuple[Floats, Rotation]:
+    """Return how far a joint moves and turns its own frame at `values` (..., k): translation (..., 3) [m], rotation."""
+    theta = np.array(values, dtype=float)  # a copy: SciPy wants to be able to write
+    shape = theta.shape[:-1]
+    theta = theta.reshape(math.prod(shape), theta.shape[-1])
+    translation = np.zeros((len(theta), 3))
+    rotation = Rotation.from_quat(np.tile([0.0, 0.0, 0.0, 1.0], (len(theta), 1)))
+    for i, dof in enumerate(motion.dofs):
+        if dof.kind == SLIDE:
+            translation[:, dof.axis] += dof.sign * theta[:, i]
+        elif dof.kind == TURN:
+            rotation = rotation * Rotation.from_rotvec(np.outer(dof.sign * theta[:, i], np.eye(3)[dof.axis]))
+        elif dof.kind == ROTVEC:
+            rotation = rotation * Rotation.from_rotvec(theta[:, i : i + 3])
+        elif dof.kind == SWING:
+            rotation = rotation * Rotation.from_rotvec(_swing_vector(theta[:, i : i + 2], dof.axis))
+    basis = motion.basis
+    if not np.array_equal(basis, np.eye(3)):
+        frame = Rotation.from_matrix(basis)
+        translation, rotation = translation @ basis.T, frame * rotation * frame.inv()
+    return translation.reshape(*shape, 3), rotation if shape else rotation[0]
+
+
+def _swing_vector(values: Floats, axis: int) -> Floats:
+    vector = np.zeros((len(values), 3))
+    vector[:, (axis + 1) % 3], vector[:, (axis + 2) % 3] = values[:, 0], values[:, 1]
+    return vector
+
+
+def turns_freely(motion: JointMotion) -> bool:
+    """Say whether a joint reaches every rotation: a ball or a free joint, in any parametrisation."""
+    return sum(dof.kind != SLIDE for dof in motion.dofs) == 3
+
+
+def rotation_values(motion: JointMotion, rotation: Rotation, near: ArrayLike) -> Floats:
+    """Return the numbers (T, 3) of a joint that turns freely at `rotation` (T of them), those closest to `near` (T, 3).
+
+    Angles come back unwrapped: of all the numbers that mean one rotation, the ones nearest to where the joint was.
+    """
+    near = np.asarray(near, dtype=float)
+    basis = motion.basis
+    if not np.array_equal(basis, np.eye(3)):
+        frame = Rotation.from_matrix(basis)
+        rotation = frame.inv() * rotation * frame
+    turning = [dof for dof in motion.dofs if dof.kind not in (SLIDE, TAIL)]
+    if turning[0].kind == ROTVEC:
+        return _nearest_vector(rotation.as_rotvec(), near)
+    if turning[0].kind == SWING:
+        return _swing_twist_values(rotation, turning[0].axis, turning[1].sign, near)
+    order = "".join("XYZ"[dof.axis] for dof in turning)
+    signs = np.array([dof.sign for dof in turning])
+    with np.errstate(all="ignore"):
+        angles = signs * _quiet_euler(rotation, order)
+    flip = signs * np.array([np.pi, np.pi if len(set(order)) == 3 else 0.0, np.pi])
+    mirrored = angles * [1.0, -1.0, 1.0] + flip
+    options = np.stack([_nearest_turns(angles, near), _nearest_turns(mirrored, near)])
+    best = np.argmin(np.linalg.norm(options - near, axis=-1), axis=0)
+    return options[best, np.arange(len(near))]
+
+
+def _quiet_euler(rotation: Rotation, order: str) -> Floats:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Gimbal lock", category=UserWarning)
+        return rotation.as_euler(order)
+
+
+def _nearest_turns(angles: Floats, near: Floats) -> Floats:
+    return angles + 2 * np.pi * np.round((near - angles) / (2 * np.pi))
+
+
+def _nearest_vector(vectors: Floats, near: Floats) -> Floats:
+    """Return the rotation vectors of the same rotations, longer or shorter by whole turns, nearest to `near`."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    reference = np.linalg.norm(near, axis=-1, keepdims=True)
+    axis = np.where(length > 1e-12, vectors / np.maximum(length, 1e-300), near / np.maximum(reference, 1e-300))
+    along = np.sum(axis * near, axis=-1, keepdims=True)
+    return np.where((length <= 1e-12) & (reference <= np.pi), vectors, axis * _nearest_turns(length, along))
+
+
+def _swing_twist_values(rotation: Rotation, axis: int, sign: float, near: Floats) -> Floats:
+    x, y, z, w = rotation.as_quat().T
+    part = (x, y, z)[axis]
+    half = np.where(np.hypot(part, w) > 1e-12, np.arctan2(part, w), 0.0)
+    twist = 2.0 * half
+    swing = rotation * Rotation.from_rotvec(np.outer(-twist, np.eye(3)[axis]))
+    vector = swing.as_rotvec()
+    values = np.stack([vector[:, (axis + 1) % 3], vector[:, (axis + 2) % 3], sign * twist], axis=-1)
+    values[:, 2] = _nearest_turns(values[:, 2], near[:, 2])
+    return values
+
+
+def interpolate(skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, seconds: ArrayLike) -> Floats:
+    """Return the poses (S, n) at `seconds` (S,) between `poses` (T, n) at increasing `times` (T,) [s].
+
+    Ball and free joints take the shortest rotation (slerp), everything else goes straight; the ends hold outside.
+    """
+    times, poses, seconds = (np.asarray(a, dtype=float) for a in (times, poses, seconds))
+    if len(poses) == 1:
+        return np.repeat(poses, len(seconds), axis=0)
+    before = np.clip(np.searchsorted(times, seconds, side="right") - 1, 0, len(times) - 2)
+    share = np.clip((seconds - times[before]) / (times[before + 1] - times[before]), 0.0, 1.0)[:, None]
+    start, end = poses[before], poses[before + 1]
+    if not np.any((share > 0.0) & (share < 1.0)):  # given poses alone: nothing lies between
+        return np.where(share == 1.0, end, start)
+    result = start + share * (end - start)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        if turns_freely(joint.motion) and len(seconds):
+            turns = slice(where.stop - 3, where.stop)
+            first = joint_transform(joint.motion, start[:, where])[1]
+            last = joint_transform(joint.motion, end[:, where])[1]
+            between = first * Rotation.from_rotvec(share * (first.inv() * last).as_rotvec())
+            result[:, turns] = rotation_values(joint.motion, between, result[:, turns])
+    result = np.where(share == 0.0, start, result)
+    return np.where(share == 1.0, end, result)
+
+
+def carry_over(skeleton: Skeleton, poses: ArrayLike, before: ArrayLike, after: ArrayLike, share: ArrayLike) -> Floats:
+    """Return `poses` (T, n) changed as `before` (n,) was changed to `after` (n,), each by its share (T,) of the change.
+
+    Ball and free joints turn by that share of the rotation, about the same axis of their own; all else moves straight.
+    """
+    poses, before, after = (np.asarray(a, dtype=float) for a in (poses, before, after))
+    part = np.asarray(share, dtype=float)[:, None]
+    result = poses + part * (after - before)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        if turns_freely(joint.motion) and len(poses):
+            turns = slice(where.stop - 3, where.stop)
+            first, last = (joint_transform(joint.motion, pose[where])[1] for pose in (before, after))
+            moved = joint_transform(joint.motion, poses[:, where])[1] * Rotation.from_rotvec(
+                part * (first.inv() * last).as_rotvec()
+            )
+            result[:, turns] = rotation_values(joint.motion, moved, result[:, turns])
+    return result
+
+
+# ------------------------------------------------------------------------------------------------------ over time
+
+
+def _read_only(array: Floats) -> Floats:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _rate(fps: Any, what: str) -> float:
+    try:
+        value = float(fps)
+    except (TypeError, ValueError):
+        value = np.nan
+    if not (np.isfinite(value) and value > 0):
+        raise PosableError(f"{what}: expected frames per second above 0, got {fps!r}")
+    return value
+
+
+def _numbers(values: Any, what: str, rank: int, shape: str) -> Floats:
+    try:
+        array = np.ascontiguousarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise PosableError(f"{what}: expected numbers of shape {shape}, got {type(values).__name__}") from None
+    if array.ndim != rank:
+        raise PosableError(f"{what}: expected shape {shape}, got {array.shape}")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """Poses of a figure at a steady rate.
+
+    skeleton: whose poses they are. poses (T, n) [rad, m]. fps: frames per second. name: the take's, for people.
+    """
+
+    skeleton: Skeleton
+    poses: Floats
+    fps: float
+    name: str = ""
+
+    def __post_init__(self):
+        if not isinstance(self.skeleton, Skeleton):
+            raise PosableError(f"Motion: expected a Skeleton, got {type(self.skeleton).__name__}")
+        poses = _numbers(self.poses, "Motion.poses", 2, f"(T, {self.skeleton.size})")
+        if poses.shape[1] != self.skeleton.size:
+            raise PosableError(f"Motion.poses: expected shape (T, {self.skeleton.size}), got {poses.shape}")
+        object.__setattr__(self, "poses", _read_only(poses))
+        object.__setattr__(self, "fps", _rate(self.fps, "Motion.fps"))
+
+    def __len__(self) -> int:
+        return len(self.poses)
+
+    def __repr__(self) -> str:
+        label = f"{self.name!r}: " if self.name else ""
+        return f"<Motion {label}{len(self)} frames at {self.fps:g} fps of {self.skeleton!r}>"
+
+    @property
+    def times(self) -> Floats:
+        """(T,) [s]: when each frame is."""
+        return np.arange(len(self)) / self.fps
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first frame to the last."""
+        return max(len(self) - 1, 0) / self.fps
+
+    def at(self, seconds: ArrayLike) -> Floats:
+        """Return the pose (n,) at a time, or (..., n) at many: slerp in ball and free joints, the ends held outside."""
+        if not len(self):
+            raise PosableError("Motion.at: expected at least one frame, got none")
+        when = np.asarray(seconds, dtype=float)
+        if not np.all(np.isfinite(when)):
+            raise PosableError(f"Motion.at: expected finite seconds, got {seconds!r}")
+        frames = when.ravel() * self.fps
+        whole = np.round(frames)
+        frames = np.where(np.abs(frames - whole) < 1e-9 * np.maximum(1.0, np.abs(whole)), whole, frames)
+        poses = interpolate(self.skeleton, np.arange(len(self)), self.poses, frames)
+        return poses.reshape(*when.shape, self.skeleton.size)
+
+    def resample(self, fps: float) -> Motion:
+        """Return the same motion at another rate; the first frame stays, the last is the latest that fits."""
+        fps = _rate(fps, "Motion.resample")
+        if not len(self):
+            return Motion(self.skeleton, self.poses, fps, self.name)
+        count = int(np.floor(self.duration * fps * (1 + 1e-12) + 1e-9)) + 1
+        return Motion(self.skeleton, self.at(np.arange(count) / fps), fps, self.name)
+
+    def edited(self, frame: int, pose: ArrayLike, *, reach: int = 12) -> Motion:
+        """Return the motion with a frame at another pose (n,), the change fading over `reach` frames on both sides.
+
+        Ball and free joints fade by rotation. Numbers within their limits stay within; others stay as recorded.
+        """
+        if not 0 <= frame < len(self) or reach < 0:
+            raise PosableError(f"Motion.edited: expected a frame of {len(self)} and reach >= 0, got {frame}, {reach}")
+        new = _numbers(pose, "Motion.edited: pose", 1, f"({self.skeleton.size},)")
+        if new.shape != (self.skeleton.size,) or not np.all(np.isfinite(new)):
+            raise PosableError(f"Motion.edited: expected a finite pose ({self.skeleton.size},), got {new.shape}")
+        near = slice(max(frame - reach, 0), frame + reach + 1)
+        old = self.poses[near]
+        away = np.abs(np.arange(len(old)) + near.start - frame) / (reach + 1)
+        changed = carry_over(self.skeleton, old, self.poses[frame], new, 0.5 + 0.5 * np.cos(np.pi * away))
+        lower, upper = self.skeleton.lower, self.skeleton.upper
+        within = (old >= lower) & (old <= upper)
+        poses = np.array(self.poses)
+        poses[near] = np.where(within, np.clip(changed, lower, upper), changed)
+        poses[frame] = new
+        return Motion(self.skeleton, poses, self.fps, self.name)
+
+    @classmethod
+    def from_keyframes(
+        cls, skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, *, fps: float = 30.0, name: str = ""
+    ) -> Motion:
+        """Return the motion through `poses` (K, n) at increasing `times` (K,) [s], sampled at `fps` from the first."""
+        fps = _rate(fps, "Motion.from_keyframes")
+        keys = _numbers(poses, "Motion.from_keyframes: poses", 2, f"(K, {skeleton.size})")
+        when = _numbers(times, "Motion.from_keyframes: times", 1, "(K,)")
+        if len(when) != len(keys) or not len(when) or not np.all(np.diff(when) > 0) or not np.all(np.isfinite(when)):
+            raise PosableError(f"Motion.from_keyframes: expected {len(keys)} increasing times, got {when}")
+        count = int(np.floor((when[-1] - when[0]) * fps + 1e-9)) + 1
+        return cls(skeleton, interpolate(skeleton, when, keys, when[0] + np.arange(count) / fps), fps, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Markers:
+    """Positions of markers at a steady rate.
+
+    names: M of them. positions (T, M, 3) [m], NaN where a marker was not seen. fps: frames per second.
+    up: "y" or "z", the axis that points up, where it is known. unit: metres per unit of the file they came from.
+    """
+
+    names: tuple[str, ...]
+    positions: Floats
+    fps: float
+    up: str | None = None
+    unit: float = 1.0
+
+    def __post_init__(self):
+        names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
+        positions = _numbers(self.positions, "Markers.positions", 3, f"(T, {len(names)}, 3)")
+        if positions.shape[1:] != (len(names), 3):
+            raise PosableError(f"Markers.positions: expected shape (T, {len(names)}, 3), got {positions.shape}")
+        if self.up not in (None, "y", "z"):
+            raise PosableError(f"Markers.up: expected 'y', 'z' or None, got {self.up!r}")
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "positions", _read_only(positions))
+        object.__setattr__(self, "fps", _rate(self.fps, "Markers.fps"))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __repr__(self) -> str:
+        return f"<Markers: {len(self.names)} over {len(self)} frames at {self.fps:g} fps>"
+
+    @property
+    def times(self) -> Floats:
+        """(T,) [s]: when each frame is."""
+        return np.arange(len(self)) / self.fps
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """(T, M): where a marker was seen."""
+        return np.asarray(np.isfinite(self.positions).all(axis=-1))
+
+    def index(self, name: str) -> int:
+        """Return the column of a marker."""
+        if name not in self.names:
+            raise unknown("marker", name, self.names)
+        return self.names.index(name)
+
+    def select(self, names: Iterable[str]) -> Markers:
+        """Return the named markers alone, in the order given."""
+        chosen: Sequence[str] = tuple(names)
+        columns = [self.index(name) for name in chosen]
+        return Markers(tuple(chosen), self.positions[:, columns], self.fps, self.up, self.unit)

@@ -1,0 +1,370 @@
+"""The skeleton: a frozen, validated tree of joints, compiled to flat arrays when it is made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from posable.engine.layout import Figure, Order
+from posable.errors import SkeletonError, did_you_mean, unknown
+from posable.model.flatten import flatten, parents_first
+from posable.model.joints import (
+    Fixed,
+    Joint,
+    JointMotion,
+    Site,
+    frozen_of,
+    limits_of,
+    numbers_of,
+    rotation_matrix,
+    vector_of,
+)
+
+# --- What is wrong with a figure ---
+
+WORLD = "world"  # the frame that needs no joint
+
+
+def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> list[str]:
+    """Return everything that is wrong with a figure, in words."""
+    strangers = [thing for thing in joints if not isinstance(thing, Joint)]
+    strangers += [thing for thing in sites if not isinstance(thing, Site)]
+    if strangers:
+        return [f"expected joints and sites, Joint(...) and Site(...), got {thing!r}" for thing in strangers]
+    findings: list[str] = []
+    if not joints:
+        findings.append("a skeleton needs at least one joint")
+    names = [joint.name for joint in joints]
+    findings += [f"joint name must be a non-empty string, got {n!r}" for n in names if not (isinstance(n, str) and n)]
+    findings += [f"joint {name!r} appears {count} times" for name, count in Counter(names).items() if count > 1]
+    known = {name for name in names if isinstance(name, str)}
+    roots = [joint.name for joint in joints if joint.parent is None]
+    if joints and len(roots) != 1:
+        listed = ", ".join(map(repr, roots))
+        findings.append(f"expected one root (a joint without a parent), got {len(roots)}: {listed}")
+    for joint in joints:
+        if joint.parent is not None and joint.parent not in known:
+            findings.append(
+                f"joint {joint.name!r} has the unknown parent {joint.parent!r}{did_you_mean(joint.parent, known)}"
+            )
+        findings += [f"joint {joint.name!r}: {problem}" for problem in check_joint(joint)]
+    findings += [f"joints form a cycle: {' -> '.join(map(repr, cycle))}" for cycle in cycles(joints)]
+    findings += check_dof_names(joints)
+    site_names = [site.name for site in sites]
+    findings += [f"site {name!r} appears {count} times" for name, count in Counter(site_names).items() if count > 1]
+    for site in sites:
+        if not (isinstance(site.name, str) and site.name):
+            findings.append(f"site name must be a non-empty string, got {site.name!r}")
+        if site.name in known:
+            findings.append(f"site {site.name!r} has the name of a joint: a goal on it could mean either")
+        if site.joint not in known:
+            hint = did_you_mean(site.joint, known)
+            findings.append(f"site {site.name!r} is on the unknown joint {site.joint!r}{hint}")
+        findings += [f"site {site.name!r}: {problem}" for problem in check_place(site.offset, site.rotation)]
+    if any(joint.name == WORLD and not is_world(joint) for joint in joints):
+        findings.append(f"joint {WORLD!r}: that name is the world's own frame")
+    if WORLD in site_names:
+        findings.append(f"site {WORLD!r}: that name is the world's own frame")
+    if up not in (None, "y", "z"):
+        findings.append(f"up: expected 'y', 'z' or None, got {up!r}")
+    return findings
+
+
+def is_world(joint: Joint) -> bool:
+    """Return whether a joint is the world's own frame: a root that never moves, at the origin (many robots have it)."""
+    place = vector_of(joint.offset)
+    turn = rotation_matrix(joint.rotation)
+    at_origin = place is not None and turn is not None and not place.any() and np.array_equal(turn, np.eye(3))
+    return joint.parent is None and isinstance(joint.motion, Fixed) and at_origin
+
+
+def check_dof_names(joints: Sequence[Joint]) -> list[str]:
+    """Return the names that stand for two degrees of freedom, such as those of a Ball "a" and of a joint "a.z"."""
+    owners: dict[str, list[str]] = {}
+    for joint in {joint.name: joint for joint in joints}.values():  # a joint that appears twice is said elsewhere
+        motion = joint.motion
+        if isinstance(motion, JointMotion) and not motion.problems():
+            for dof in motion.dofs:
+                owners.setdefault(joint.name + ("." + dof.name if dof.name else ""), []).append(joint.name)
+    return [
+        f"degree of freedom {name!r} is one of the joints {' and '.join(map(repr, those))} at once"
+        for name, those in owners.items()
+        if len(those) > 1
+    ]
+
+
+def check_place(offset: Any, rotation: Any) -> list[str]:
+    """Return what is wrong with a constant transform."""
+    out = []
+    if vector_of(offset) is None:
+        out.append(f"offset: expected three finite numbers [m], got {offset!r}")
+    if rotation_matrix(rotation) is None:
+        out.append(f"rotation: expected a SciPy Rotation or an orthonormal 3x3 matrix, got {rotation!r}")
+    return out
+
+
+def check_joint(joint: Joint) -> list[str]:
+    """Return what is wrong with one joint by itself."""
+    if not isinstance(joint.motion, JointMotion):
+        return [f"motion: expected Revolute(...), Ball(...), ..., got {joint.motion!r}"]
+    problems = joint.motion.problems()
+    if problems:
+        return problems
+    out = check_place(joint.offset, joint.rotation)
+    k = joint.motion.size
+    box = limits_of(joint)
+    if box is None:
+        out.append(f"limits: expected (lower, upper) or ({k}, 2) numbers without NaN, got {joint.limits!r}")
+    else:
+        for dof, (low, high) in zip(joint.motion.dofs, box, strict=True):
+            if low > high or (np.isinf(low) and low == high):
+                out.append(f"limits{' of ' + dof.name if dof.name else ''}: lower {low:g} is above upper {high:g}")
+    for what in ("rest", "gain"):
+        value = numbers_of(getattr(joint, what), k)
+        if value is None:
+            out.append(f"{what}: expected a number or {k} numbers, all finite, got {getattr(joint, what)!r}")
+        elif what == "gain" and np.any(value < 0.0):
+            out.append(f"gain: expected numbers that are not negative, got {joint.gain!r}")
+    if frozen_of(joint) is None:
+        out.append(f"frozen: expected True, False or {k} of them, got {joint.frozen!r}")
+    mass = numbers_of(joint.mass, 1)
+    if mass is None or mass[0] < 0.0:
+        out.append(f"mass: expected a number [kg] that is not negative, got {joint.mass!r}")
+    if vector_of(joint.center) is None:
+        out.append(f"center: expected three finite numbers [m], got {joint.center!r}")
+    return out
+
+
+def cycles(joints: Sequence[Joint]) -> list[list[str]]:
+    """Return every cycle of parents, once."""
+    parent = {joint.name: joint.parent for joint in joints}
+    done: set[Any] = set()
+    found = []
+    for start in parent:
+        path: list[Any] = []
+        name: Any = start
+        while name in parent and name not in done and name not in path:
+            path.append(name)
+            name = parent[name]
+        if name in path:
+            found.append([*path[path.index(name) :], name])
+        done.update(path)
+    return found
+
+
+# --- The skeleton ---
+
+
+class Skeleton:
+    """A frozen, validated tree of joints with sites, and its flat arrays for the kernels.
+
+    joints: one root, any order; parents come first in `skeleton.joints`. sites: frames to hold goals. name: for people.
+    up: "y" or "z", the axis that points up, where it is known. unit: metres per unit of the file it came from.
+    couplings: (follower dof, leader dof, ratio, offset) of mimic joints. info: anything a reader wants to keep.
+    Raises SkeletonError with every finding at once.
+    """
+
+    __slots__ = (
+        "_frames", "_frozen", "_joint_index", "_limits", "couplings", "dof_names", "figure", "frame_bodies",
+        "frame_positions", "frame_rotations", "gain", "info", "joints", "lower", "name", "names", "order", "rest",
+        "site_names", "sites", "size", "slices", "total_mass", "unit", "up", "upper",
+    )  # fmt: skip
+
+    names: tuple[str, ...]
+    joints: tuple[Joint, ...]
+    sites: tuple[Site, ...]
+    site_names: tuple[str, ...]
+    dof_names: tuple[str, ...]
+    size: int
+    lower: np.ndarray
+    upper: np.ndarray
+    rest: np.ndarray
+    gain: np.ndarray
+    slices: tuple[slice, ...]
+    figure: Figure
+    order: Order
+    frame_bodies: np.ndarray
+    frame_positions: np.ndarray
+    frame_rotations: np.ndarray
+    total_mass: float
+    up: str | None
+    unit: float
+    name: str
+    couplings: tuple[tuple[str, str, float, float], ...]
+    info: Mapping[str, Any]
+
+    def __init__(
+        self,
+        joints: Iterable[Joint],
+        sites: Iterable[Site] = (),
+        name: str = "",
+        *,
+        up: str | None = None,
+        unit: float = 1.0,
+        couplings: Iterable[tuple[str, str, float, float]] = (),
+        info: Mapping[str, Any] | None = None,
+    ):
+        put = object.__setattr__
+        joints, sites = tuple(joints), tuple(sites)
+        findings = check(joints, sites, up)
+        if findings:
+            raise SkeletonError(findings, name=name)
+        joints = parents_first(joints)
+        put(self, "joints", joints)
+        put(self, "sites", sites)
+        put(self, "name", name)
+        put(self, "up", up)
+        put(self, "unit", float(unit))
+        put(self, "couplings", tuple(couplings))
+        put(self, "info", MappingProxyType(dict(info or {})))
+        put(self, "names", tuple(joint.name for joint in joints))
+        put(self, "site_names", tuple(site.name for site in sites))
+        for field, value in flatten(joints, sites).items():
+            put(self, field, value)
+        put(self, "_joint_index", {joint.name: i for i, joint in enumerate(joints)})
+        frames = {joint.name: i for i, joint in enumerate(joints)}
+        frames.update({site.name: len(joints) + i for i, site in enumerate(sites)})
+        put(self, "_frames", frames)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Skeleton is frozen; skeleton.replace({name}=...) makes a new one")
+
+    def __reduce__(self):
+        return _rebuild, (self.joints, self.sites, self.name, self.up, self.unit, self.couplings, dict(self.info))
+
+    def __repr__(self) -> str:
+        label = f"{self.name!r}: " if self.name else ""
+        return f"<Skeleton {label}{len(self.joints)} joints, {self.size} degrees of freedom, {len(self.sites)} sites>"
+
+    @property
+    def frozen(self) -> np.ndarray:
+        """(n,) bool: the degrees of freedom that keep the value they have."""
+        return self._frozen
+
+    def index(self, name: str) -> slice:
+        """Return where the numbers of a joint, or of one degree of freedom ("shoulder.z"), are in a pose."""
+        if name in self._joint_index:
+            return self.slices[self._joint_index[name]]
+        if name in self.dof_names:
+            where = self.dof_names.index(name)
+            return slice(where, where + 1)
+        raise unknown("joint or degree of freedom", name, tuple(dict.fromkeys((*self.names, *self.dof_names))))
+
+    def joint(self, name: str) -> Joint:
+        """Return a joint by its name."""
+        if name not in self._joint_index:
+            raise unknown("joint", name, self.names)
+        return self.joints[self._joint_index[name]]
+
+    def frame(self, name: str) -> int:
+        """Return the row of a site, or else of a joint, in the frame arrays; raises with the nearest name."""
+        try:
+            return self._frames[name]
+        except (KeyError, TypeError):
+            raise unknown("joint or site", name, (*self.site_names, *self.names)) from None
+
+    def dof(self, name: str) -> int:
+        """Return the place in a pose of a degree of freedom, named as in `dof_names`."""
+        try:
+            return self.dof_names.index(name)
+        except ValueError:
+            raise unknown("degree of freedom", name, self.dof_names) from None
+
+    def pose(self, values: Mapping[str, Any] | None = None) -> np.ndarray:
+        """Return a pose (n,) with the named joints or degrees of freedom at the given values, the rest at rest."""
+        out = self.rest.copy()
+        for name, value in (values or {}).items():
+            where = self.index(name)
+            numbers = np.asarray(value, dtype=float)
+            if numbers.shape not in ((), (where.stop - where.start,)):
+                raise SkeletonError(
+                    f"pose of {name!r}: expected {where.stop - where.start} numbers, got shape {numbers.shape}"
+                )
+            out[where] = numbers
+        return out
+
+    def replace(self, **changes: Any) -> Skeleton:
+        """Return a new skeleton with some of joints, sites, name, up, unit, couplings, info changed."""
+        fields = {
+            "joints": self.joints, "sites": self.sites, "name": self.name, "up": self.up, "unit": self.unit,
+            "couplings": self.couplings, "info": self.info,
+        }  # fmt: skip
+        for key in changes:
+            if key not in fields:
+                raise unknown("field of a skeleton", key, fields)
+        return Skeleton(**{**fields, **changes})
+
+    def freeze(self, names: Iterable[str] | str) -> Skeleton:
+        """Return a new skeleton in which the named joints or degrees of freedom keep the value that they have."""
+        held = self.frozen.copy()
+        whole = {names} if isinstance(names, str) else set(names)
+        for name in sorted(whole):
+            held[self.index(name)] = True
+        joints = []
+        for joint, where in zip(self.joints, self.slices, strict=True):
+            mine = held[where]
+            given = joint.frozen if joint.name not in whole else True  # a Fixed joint has no numbers to hold
+            joints.append(replace(joint, frozen=_one_or_all(mine.tolist()) if mine.size else given))
+        return self.replace(joints=joints)
+
+    def with_limits(self, limits: Mapping[str, Any]) -> Skeleton:
+        """Return a new skeleton with the limits of the named joints or degrees of freedom changed.
+
+        Of a joint: (lower, upper) or (k, 2); of a degree of freedom: (lower, upper). None takes them away.
+        """
+        changed = {joint.name: joint.limits for joint in self.joints}
+        for name, value in sorted(limits.items(), key=lambda item: item[0] not in changed):  # joints before their dofs
+            where = self.index(name)
+            if name in changed:
+                changed[name] = value
+                continue
+            joint = next(j for j, s in zip(self.joints, self.slices, strict=True) if s.start <= where.start < s.stop)
+            box = limits_of(replace(joint, limits=changed[joint.name]))
+            pair = limits_of(replace(joint, limits=value)) if value is None or np.shape(value) == (2,) else None
+            if box is None or pair is None:
+                raise SkeletonError(f"limits of {name!r}: expected (lower, upper) or None, got {value!r}")
+            row = where.start - self.index(joint.name).start
+            box[row] = pair[row]
+            changed[joint.name] = box
+        return self.replace(joints=[replace(joint, limits=changed[joint.name]) for joint in self.joints])
+
+    # ------------------------------------------------------------------------------------------------------- equality
+
+    def __eq__(self, other: object) -> bool:
+        """Two skeletons are equal where everything but `info` is: joints in their order, sites, name, up, unit."""
+        if not isinstance(other, Skeleton):
+            return NotImplemented
+        return self is other or (hash(self) == hash(other) and self._content() == other._content())
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.names, self.dof_names, self.site_names))  # quick: it is a key for every problem
+
+    def _content(self) -> tuple[Any, ...]:
+        """Return what the skeleton is, as plain values that compare and hash."""
+        joints = tuple(
+            (j.name, j.parent, type(j.motion), j.motion.dofs, _values(j.motion.basis, j.offset, j.center, j.mass),
+             _values(rotation_matrix(j.rotation), limits_of(j), numbers_of(j.rest, j.motion.size)),
+             _values(numbers_of(j.gain, j.motion.size), frozen_of(j)))
+            for j in self.joints
+        )  # fmt: skip
+        sites = tuple((s.name, s.joint, _values(s.offset, rotation_matrix(s.rotation))) for s in self.sites)
+        return self.name, self.up, self.unit, tuple(map(tuple, self.couplings)), joints, sites
+
+
+def _one_or_all(values: list[bool]) -> Any:
+    """Return what all values are, or a tuple of them where they differ."""
+    return values[0] if len(set(values)) == 1 else tuple(values)
+
+
+def _values(*arrays: Any) -> tuple[tuple[float, ...], ...]:
+    """Return the numbers of arrays; they compare as numbers do, so that -0 is 0."""
+    return tuple(tuple(np.asarray(array, dtype=float).ravel().tolist()) for array in arrays)
+
+
+def _rebuild(joints, sites, name, up, unit, couplings, info) -> Skeleton:
+    return Skeleton(joints, sites, name, up=up, unit=unit, couplings=couplings, info=info)

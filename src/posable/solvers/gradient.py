@@ -1,0 +1,230 @@
+"""Projected conjugate gradients: the gradient method with a memory of one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posable.engine.assemble import energy_at
+from posable.engine.bounds import leave_bounds
+from posable.engine.forward import forward
+from posable.engine.jit import kernel
+from posable.engine.ltl import multiply
+from posable.errors import SolverError
+from posable.solvers.base import register
+from posable.solvers.line_search import (
+    BETA,
+    OWN_OPTIONS,
+    OWN_STATE,
+    TAU,
+    DescentSolver,
+    accept,
+    differentiate,
+    first_derivatives,
+    four_vectors,
+    line_search,
+    write_trace,
+)
+from posable.solvers.loop import ENERGY, EVALUATIONS, ITERATIONS, SOFT, STATIONARY_GAIN, batch_of, started_elsewhere
+
+# --- Projected gradient with the projected Armijo search of seed 000 ---
+
+# A column of the limits and two of the state, after those of descent.py
+KICKS = OWN_OPTIONS + 1
+SEEN_ENERGY, KICKED = OWN_STATE, OWN_STATE + 1
+
+WINDOW = 200.0  # steps between two looks at what they won
+LITTLE = 0.9  # of the energy then: where more is left, the figure is caught
+ONE, PREVIOUS, SPECTRAL = 0.0, 1.0, 2.0
+AGREEMENT = 0.5  # of the two inverse curvatures, shorter over longer: below it the shorter one is taken
+LONGEST = 1e6
+FIRST_STEPS = {"one": ONE, "previous": PREVIOUS, "spectral": SPECTRAL}
+
+
+@kernel
+def first_length(theta, ws, vectors, state, limits):
+    """Return the step length that the search starts from."""
+    if limits[OWN_OPTIONS] == ONE or state[TAU] == 0.0:
+        return 1.0
+    if limits[OWN_OPTIONS] == PREVIOUS:
+        return state[TAU] / limits[BETA]
+    ss, sy, yy = 0.0, 0.0, 0.0
+    for i in range(theta.shape[0]):
+        s, y = theta[i] - vectors[2, i], ws.gradient[i] - vectors[3, i]
+        ss += s * s
+        sy += s * y
+        yy += y * y
+    if not sy > 1e-300:
+        return 1.0
+    # Barzilai and Borwein's two inverse curvatures along the last step. Where they disagree the step mixed stiff and
+    # soft directions, and the longer one would be refused (Zhou, Gao and Dai).
+    return sy / yy if sy * sy < AGREEMENT * ss * yy else min(ss / sy, LONGEST)
+
+
+@kernel
+def leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved):
+    """Bend a figure that is caught on its limits away from them, in place; return whether it was caught.
+
+    It is caught where no step is left, or where the steps since the last look, WINDOW of them, won next to nothing.
+    """
+    if moved and state[ITERATIONS] % WINDOW != 0.0:
+        return False
+    caught = not moved or state[ENERGY] > LITTLE * state[SEEN_ENERGY]
+    state[SEEN_ENERGY] = state[ENERGY]
+    if not caught or state[KICKED] >= limits[KICKS] or limits[SOFT] != 0.0:
+        return False  # where more than goals is minimised, little is won near every optimum
+    if not leave_bounds(theta, lower, upper, theta):
+        return False
+    state[KICKED] += 1.0
+    state[EVALUATIONS] += 1.0
+    state[TAU] = 0.0
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    state[SEEN_ENERGY] = state[ENERGY]
+    return True
+
+
+@kernel
+def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+    """Make one step down the gradient, in place; return whether there was one to make."""
+    n = theta.shape[0]
+    fixed, direction = vectors[0], vectors[1]
+    before = state[ENERGY]
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
+    square = 0.0
+    for i in range(n):
+        direction[i] = -ws.gradient[i]
+        square += 0.0 if fixed[i] != 0.0 else direction[i] * direction[i]
+    if started_elsewhere(state):
+        state[TAU], state[KICKED], state[SEEN_ENERGY] = 0.0, 0.0, np.inf
+    if not square > STATIONARY_GAIN * before:
+        write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
+        return leave_limits(figure, springs, lower, upper, theta, ws, state, limits, False)
+    tau = first_length(theta, ws, vectors, state, limits)
+    for i in range(n):
+        vectors[2, i] = theta[i]
+        vectors[3, i] = ws.gradient[i]
+    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits)
+    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
+        state[TAU] = 0.0
+    else:
+        state[TAU] = tau
+    write_trace(trace, state, largest, length, tau, fixed, slope, before)
+    freed = leave_limits(figure, springs, lower, upper, theta, ws, state, limits, tau > 0.0)
+    return freed or tau > 0.0
+
+
+@register("projected-gradient")
+@dataclass(frozen=True, kw_only=True)
+class ProjectedGradient(DescentSolver):
+    """The projected gradient: theta <- P(theta - tau grad E), tau by projected back-tracking; seed 000 (27), (34)-(40).
+
+    first_step: where the search for tau starts: "spectral", from the curvature along the last step (Barzilai and
+    Borwein), much the fastest; "previous", from the last tau; "one", as seed 000 prints it. kicks: how often a figure
+    that is caught on its limits (a straight knee) is bent away from them, where goals are all there is to do; the best
+    pose is kept. 0: as in seed 000.
+    """
+
+    first_step: str = "spectral"
+    kicks: int = 2
+
+    name: ClassVar[str] = "projected-gradient"
+    summary: ClassVar[str] = "projected gradient with projected Armijo back-tracking"
+    iterations: ClassVar[int] = 2000
+    loop: ClassVar = staticmethod(batch_of("projected_gradient", projected_gradient_step, four_vectors))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.first_step not in FIRST_STEPS:
+            expected = ", ".join(map(repr, FIRST_STEPS))
+            raise SolverError("projected-gradient: first_step", expected=expected, got=repr(self.first_step))
+        if not self.kicks >= 0:
+            raise SolverError("projected-gradient: kicks", expected="zero or more", got=repr(self.kicks))
+
+    def options(self) -> tuple[float, ...]:
+        """Return where the search starts, and how many kicks there are."""
+        return (FIRST_STEPS[self.first_step], self.kicks)
+
+
+# --- Projected conjugate gradients ---
+
+
+@kernel
+def conjugate(fixed, gradient, direction, old, keep):
+    """Write the new direction from the old one; return gradient . direction and the free gradient's square.
+
+    Polak and Ribiere, never negative; plain descent where the direction would not go down or nothing is kept.
+    """
+    n = fixed.shape[0]
+    top, bottom, square = 0.0, 0.0, 0.0
+    for i in range(n):
+        g = 0.0 if fixed[i] != 0.0 else gradient[i]
+        top += g * (g - old[i])
+        bottom += old[i] * old[i]
+        square += g * g
+    factor = max(0.0, top / bottom) if keep and bottom > 0.0 else 0.0
+    slope = 0.0
+    for i in range(n):
+        g = 0.0 if fixed[i] != 0.0 else gradient[i]
+        kept = factor * direction[i] if factor > 0.0 else 0.0  # before the first step there is nothing to keep
+        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g
+        slope += g * direction[i]
+    if slope > -1e-8 * square:
+        slope = -square
+        for i in range(n):
+            direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i]
+    for i in range(n):
+        old[i] = 0.0 if fixed[i] != 0.0 else gradient[i]
+    return slope, square
+
+
+@kernel
+def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+    """Make one conjugate step, in place; return whether there was one to make. state[TAU]: steps since a fresh one."""
+    n = theta.shape[0]
+    fixed, direction, old, bent = vectors[0], vectors[1], vectors[2], vectors[3]
+    before = state[ENERGY]
+    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    keep = not started_elsewhere(state) and 0.0 < state[TAU] < n
+    slope, square = conjugate(fixed, ws.gradient, direction, old, keep)
+    if not square > STATIONARY_GAIN * before:
+        write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
+        return False
+    multiply(order, ws.hessian, direction, bent, ws.path)
+    curvature = 0.0
+    for i in range(n):
+        curvature += direction[i] * bent[i]
+    tau = -slope / curvature if limits[OWN_OPTIONS] != 0.0 and curvature > 1e-12 * square else 1.0
+    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits)
+    state[TAU] = state[TAU] + 1.0 if keep else 1.0
+    if tau == 0.0 and keep:  # the memory has led astray: try plain descent before giving up
+        for i in range(n):
+            direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
+        forward(figure, theta, ws)
+        tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits)
+        state[TAU] = 1.0
+    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
+        state[TAU] = 0.0
+    write_trace(trace, state, largest, length, tau, fixed, slope, before)
+    return tau > 0.0
+
+
+@register("projected-cg")
+@dataclass(frozen=True, kw_only=True)
+class ProjectedCg(DescentSolver):
+    """Projected conjugate gradients (Polak and Ribiere) on the dofs that no bound holds, with seed 000's search (39).
+
+    curvature: start the search at the minimum of the Gauss-Newton model along the direction, which costs one product
+    with the gathered stiffness; False starts it at one.
+    """
+
+    curvature: bool = True
+
+    name: ClassVar[str] = "projected-cg"
+    summary: ClassVar[str] = "projected conjugate gradients"
+    loop: ClassVar = staticmethod(batch_of("projected_cg", projected_cg_step, four_vectors))
+
+    def options(self) -> tuple[float, ...]:
+        """Return whether the curvature sets the first step."""
+        return (float(self.curvature),)

@@ -1,0 +1,484 @@
+"""Problems that one run of a solver does not answer: choices between goals, strict priorities, energies in Python.
+
+AnyOf        every member is solved for, from the same start, and the best one taken
+priorities   a level is solved, then held by stiff springs at what it reached while the next one is served
+Custom       the energy is replaced by a quadratic model in its points and directions, solved, and modelled anew
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import Any
+
+import numpy as np
+
+from posable.engine.assemble import FOLLOWER, LEADER, RATIO
+from posable.engine.bounds import EXHAUSTED, STATIONARY
+from posable.engine.layout import (
+    ALONG,
+    AT,
+    AXES,
+    AXES2,
+    GOAL,
+    MEASURE,
+    OFF,
+    ON,
+    OTHER,
+    POINT,
+    POINT2,
+    ROBUST,
+    SIZE,
+    SPRING,
+    WEIGHT,
+)
+from posable.engine.springs import (
+    AIM_SPRING,
+    CENTRE_SIDE_SPRING,
+    CENTRE_SPRING,
+    CLEAR_SPRING,
+    COUPLING_SPRING,
+    CROSS_SPRING,
+    DIRECTION_SPRING,
+    DISTANCE_SPRING,
+    MODEL_SPRING,
+    ORIENTATION_SPRING,
+    POINT_SPRING,
+    SIDE_SPRING,
+)
+from posable.goals.energy import VectorEnergy, convex_model, convex_part, fill_model, place_vectors, upper_root
+from posable.goals.joint import Posture
+from posable.model.kinematics import place_bodies
+from posable.problem import Problem, joined_pulls, measured_rows
+from posable.solvers.base import Outcome, Request, Solver
+from posable.solvers.result import AT_BOUND, judge
+
+# --- Hold what a level of goals has reached ---
+
+
+def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
+    """Make the springs marked in chosen (g,) stiffer by a factor, in problem.data (t, g, WIDTH)."""
+    data = problem.data
+    for k in np.flatnonzero(chosen):
+        data[:, k, WEIGHT : WEIGHT + 6] *= factor
+        data[:, k, ROBUST] = np.where(data[:, k, ROBUST] > 0.0, data[:, k, ROBUST] * factor, data[:, k, ROBUST])
+        if problem.kind[k, SPRING] in (POINT_SPRING, MODEL_SPRING):
+            data[:, k, AXES : AXES + 9] *= np.sqrt(factor)  # the root that it may bring along
+
+
+def hold_springs(
+    problem: Any, chosen: np.ndarray, poses: np.ndarray, errors: np.ndarray, tolerances: np.ndarray
+) -> None:
+    """Put the targets of the goals that were missed where their bodies are at poses (t, n), in problem.data.
+
+    chosen (g,) marks the springs of the level; errors (t, g) and tolerances (g,) say what was missed. A goal within its
+    tolerance keeps its target: it can only gain by being held.
+    """
+    positions, rotations, _ = place_bodies(problem.skeleton, poses)
+    missed = (errors > tolerances) | np.isinf(tolerances)
+    for goal in np.unique(problem.kind[chosen, GOAL]):
+        rows = np.flatnonzero(chosen & (problem.kind[:, GOAL] == goal))
+        for t in np.flatnonzero(missed[:, rows].any(axis=1)):
+            for k in rows:
+                _hold(problem, problem.data[t, k], problem.kind[k], poses[t], positions[t], rotations[t])
+
+
+def _hold(problem: Any, row: np.ndarray, kind: np.ndarray, pose: np.ndarray, p: np.ndarray, r: np.ndarray) -> None:
+    """Put one spring's target where it is satisfied at a pose, in place: p (b, 3), r (b, 3, 3) of the bodies."""
+    spring, b, other = int(kind[SPRING]), int(kind[ON]), int(kind[OTHER])
+    if row[ROBUST] < 0.0:
+        return
+    if spring == COUPLING_SPRING:
+        row[SIZE] = pose[int(row[FOLLOWER])] - row[RATIO] * pose[int(row[LEADER])]
+        return
+    if spring in (CENTRE_SPRING, CENTRE_SIDE_SPRING):
+        mass = problem.skeleton.figure.mass
+        centre = np.einsum("b,bi->i", mass[:, 0], p + np.einsum("bij,bj->bi", r, mass[:, 1:]))
+        if spring == CENTRE_SPRING:
+            row[AT : AT + 3] = centre
+        else:
+            row[SIZE] = min(row[SIZE], float((centre - row[AT : AT + 3]) @ row[ALONG : ALONG + 3]))
+        return
+    moves = row[MEASURE] if spring in (MODEL_SPRING, CROSS_SPRING) else 1.0
+    e = moves * p[b] + r[b] @ row[POINT : POINT + 3]
+    if spring == CROSS_SPRING:
+        row[AT : AT + 3] = e
+        row[ALONG : ALONG + 3] = row[MEASURE + 1] * p[other] + r[other] @ row[POINT2 : POINT2 + 3]
+        return
+    base_p, base_r = (np.zeros(3), np.eye(3)) if other < 0 else (p[other], r[other])
+    at, along = (AT, ALONG) if other < 0 else (POINT2, AXES2)
+    if spring in (POINT_SPRING, MODEL_SPRING):
+        row[at : at + 3] = base_r.T @ (e - base_p)
+        if spring == MODEL_SPRING:
+            row[ALONG : ALONG + 3] = 0.0
+    elif spring == ORIENTATION_SPRING:
+        row[along : along + 9] = (base_r.T @ r[b] @ row[AXES : AXES + 9].reshape(3, 3)).ravel()
+    elif spring == DIRECTION_SPRING:
+        row[along : along + 3] = base_r.T @ r[b] @ row[AXES : AXES + 3]
+    elif spring == AIM_SPRING:
+        target = base_p + base_r @ row[at : at + 3]
+        ahead = e + float(np.linalg.norm(target - e)) * (r[b] @ row[AXES : AXES + 3])
+        row[at : at + 3] = base_r.T @ (ahead - base_p)
+    elif spring == SIDE_SPRING:
+        normal, point = base_r @ row[along : along + 3], base_p + base_r @ row[at : at + 3]
+        row[SIZE] = min(row[SIZE], float((e - point) @ normal))
+    elif spring in (DISTANCE_SPRING, CLEAR_SPRING):
+        d = _segment_distance(
+            e, r[b] @ row[AXES : AXES + 3], base_p + base_r @ row[at : at + 3], base_r @ row[along : along + 3]
+        )
+        row[SIZE] = d if spring == DISTANCE_SPRING else min(row[SIZE], d)
+
+
+def _segment_distance(p: np.ndarray, a: np.ndarray, q: np.ndarray, c: np.ndarray) -> float:
+    """Return the distance [m] between the segments p + s a and q + t c."""
+    from posable.engine.distance import nearest_parameters
+
+    s, t = nearest_parameters(*(p - q), *a, *c)
+    return float(np.linalg.norm(p + s * a - q - t * c))
+
+
+# --- Problems that one run of a solver does not answer ---
+
+STIFFNESS = (1e2, 1e4, 1e6, 1e8)  # of a held level against the next: each starts where the one before ended
+GROWTH = 1e-6  # [m, rad] by which the error of a held goal may grow
+LAST_GAIN = 1e-5  # part of the energy: where a Newton step would gain no more, an answer is as good as it gets
+ROUNDS = 60  # of models of an energy in Python
+SETTLED = 1e-10  # part of the energy: a round that gains no more is the last
+SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show: seed 000 (39)
+
+
+def answer(problem: Problem, method: Solver, request: Request) -> tuple[Problem, Outcome, dict[str, Any]]:
+    """Solve any problem. Return it with its choices made, the outcome, and the member that each AnyOf took (t,)."""
+    t = request.starts.shape[0]
+    spread = with_data(problem, np.repeat(problem.data, t // problem.data.shape[0], axis=0))
+    best: tuple[Problem, Outcome] | None = None
+    best_rank: list[tuple[bool, float]] = []
+    taken = np.zeros((t, len(problem.choices)), dtype=int)
+    for combination in problem.combinations():
+        trial = with_data(spread, spread.data.copy())
+        trial.choose(trial.data, combination)
+        outcome = run_levels(trial, method, request)
+        rank = ranks(trial, outcome, request)
+        if best is None:
+            best, best_rank = (trial, outcome), rank
+            taken[:] = combination
+            continue
+        for k in range(t):
+            if rank[k] < best_rank[k]:
+                best_rank[k] = rank[k]
+                taken[k] = combination
+                take(best[0], best[1], trial, outcome, k)
+    assert best is not None  # there is always one combination
+    chosen = {}
+    for column, (goal, _) in enumerate(problem.choices):
+        label = problem.labels[problem.goals.index(goal)]
+        chosen[label] = np.array([goal.names[member] for member in taken[:, column]], dtype=object)
+    return *best, chosen
+
+
+def stand_in(problem: Problem) -> Problem:
+    """Return the problem as the solver will meet it: with models in the place of energies in Python."""
+    out = copy.copy(problem)
+    out.customs = []
+    return out
+
+
+def with_data(problem: Problem, data: np.ndarray) -> Problem:
+    """Return the same problem with other spring data (t, g, WIDTH)."""
+    out = copy.copy(problem)
+    out.data = data
+    return out
+
+
+def ranks(problem: Problem, outcome: Outcome, request: Request) -> list[tuple[bool, float]]:
+    """Return how good each answer is, lower is better: whether it misses, then its energy.
+
+    Answers that reach everything are equally good, unless something soft is minimised beyond that.
+    """
+    good = judge(problem, outcome, request)
+    out = []
+    for k, pose in enumerate(outcome.poses):
+        energy = 0.0 if good[k] and not problem.soft else problem.evaluate(pose, member=k)[0]
+        out.append((not good[k], energy))
+    return out
+
+
+def take(problem: Problem, outcome: Outcome, other: Problem, answers: Outcome, k: int) -> None:
+    """Put answer k of another outcome, and its spring data, in the place of this one's."""
+    problem.data[k] = other.data[k]
+    for name in ("poses", "codes", "errors", "iterations", "evaluations"):
+        getattr(outcome, name)[k] = getattr(answers, name)[k]
+    if outcome.traces:
+        outcome.traces[k] = answers.traces[k]
+
+
+# ------------------------------------------------------------------------------------------------------- priorities
+
+
+def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
+    """Solve level after level, each while the ones before are held at what they reached."""
+    priorities = sorted({goal.priority for goal in problem.goals})
+    if len(priorities) == 1:
+        return run_models(problem, method, request)
+    stays = any(isinstance(goal, Posture) and goal.priority < priorities[-1] for goal in problem.goals)
+    if stays and request.starts.shape[0] > 1:  # a held posture is another one for each, and springs have one home
+        return each_alone(problem, method, request)
+    begin = time.perf_counter()
+    level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
+    held = problem.data.copy()
+    tolerances = problem.tolerances.copy()
+    outcome: Outcome | None = None
+    for priority in priorities:
+        now = with_data(problem, held.copy())
+        now.data[:, level_of > priority, ROBUST] = OFF
+        now.tolerances = tolerances.copy()
+        now.customs = [(energy, part) for energy, part in problem.customs if energy.priority == priority]
+        pulls_of(now, priority)
+        if outcome is None:
+            outcome = run_models(now, method, request)
+            settle(now, outcome, request)
+        else:
+            earlier = Earlier(problem, priority, level_of, outcome.poses)
+            serve(now, earlier, method, request._replace(time_limit=left(request, begin)), outcome)
+        reached = with_data(now, held.copy())
+        errors = np.array([now.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
+        hold_springs(reached, level_of == priority, outcome.poses, errors, tolerances)
+        hold_energies(reached, outcome.poses)
+        held[:, level_of == priority] = reached.data[:, level_of == priority]
+        tolerances[level_of == priority] = np.minimum(tolerances[level_of == priority], GROWTH / 2)
+    assert outcome is not None
+    outcome.errors = np.array([problem.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
+    return outcome
+
+
+def each_alone(problem: Problem, method: Solver, request: Request) -> Outcome:
+    """Solve the levels of each problem of a batch by itself."""
+    return joined(
+        [
+            run_levels(
+                with_data(problem, problem.data[k : k + 1].copy()),
+                method,
+                request._replace(starts=start.reshape(1, -1)),
+            )
+            for k, start in enumerate(request.starts)
+        ]
+    )
+
+
+def left(request: Request, begin: float) -> float | None:
+    """Return the time [s] that is left, or None where there is no limit."""
+    return None if request.time_limit is None else max(0.0, request.time_limit - (time.perf_counter() - begin))
+
+
+def pulls_of(problem: Problem, priority: int) -> None:
+    """Set the springs on degrees of freedom to those of one level, and whether something is minimised there."""
+    n = problem.skeleton.size
+    problem.pull, problem.home = np.zeros(n), np.zeros(n)
+    on = (problem.data[:, :, ROBUST].max(axis=0, initial=OFF) >= 0.0) & ~problem.idle
+    problem.soft = bool(np.isinf(problem.tolerances[on]).any())
+    for k, goal in enumerate(problem.goals):
+        if isinstance(goal, Posture) and goal.priority == priority and k not in problem.off:
+            problem._take_pulls(goal)
+
+
+class Earlier:
+    """What is held while a level is served: the springs, energies and postures of the levels before it."""
+
+    def __init__(self, problem: Problem, priority: int, level_of: np.ndarray, poses: np.ndarray):
+        self.springs = level_of < priority  # (g,)
+        self.counted = self.springs & ~problem.idle  # (g,): those whose errors must not grow
+        self.energies = [(energy, part) for energy, part in problem.customs if energy.priority < priority]
+        self.problem, self.home = problem, poses[0]
+        self.pull = np.zeros(problem.skeleton.size)
+        for k, goal in enumerate(problem.goals):
+            if isinstance(goal, Posture) and goal.priority < priority and k not in problem.off:
+                self.pull = np.maximum(self.pull, goal.pulls(problem.skeleton)[0])
+        self.pull /= max(self.pull.max(initial=0.0), 1e-300)
+
+    def stiff(self, now: Problem, stiffness: float) -> Problem:
+        """Return a level's problem with all that is held by this stiffness."""
+        out = with_data(now, now.data.copy())
+        scale_springs(out, self.springs, stiffness)
+        out.pull, out.home = joined_pulls(now.pull, now.home, stiffness * self.pull, self.home)
+        return out
+
+    def losses(self, now: Problem, poses: np.ndarray) -> np.ndarray:
+        """Return (t, k): what must not grow at poses (t, n); errors [m, rad], energies, ways off a posture [rad, m]."""
+        out = []
+        for k, pose in enumerate(poses):
+            vectors = place_vectors(now.skeleton, pose, [energy for energy, _ in self.energies])
+            values = [
+                energy.value(at, measured_rows(self.problem.data[k], energy, part))
+                for (energy, part), at in zip(self.energies, vectors, strict=True)
+                if self.problem.data[k, part.start, ROBUST] >= 0.0
+            ]
+            away = np.abs(pose - self.home)[self.pull > 0.0]
+            out.append(np.concatenate([now.evaluate(pose, member=k)[3][self.counted], values, away]))
+        return np.array(out)
+
+
+def serve(problem: Problem, earlier: Earlier, method: Solver, request: Request, outcome: Outcome) -> None:
+    """Solve a level from where the earlier ones have come, and put its answers into outcome.
+
+    The held springs grow stiffer in steps. An answer at which a held goal's error has grown by more than GROWTH is not
+    taken: that problem keeps the pose that it had.
+    """
+    before = outcome.poses.copy()
+    base = earlier.losses(problem, before)
+    reached = np.zeros(len(before), dtype=bool)
+    for attempt in (0, 1) if request.restarts else (0,):
+        starts, restarts = before, request.restarts if attempt else 0
+        found, stiff = outcome, problem
+        for stiffness in STIFFNESS:
+            stiff = earlier.stiff(problem, stiffness)
+            found = run_models(stiff, method, request._replace(starts=starts, restarts=restarts))
+            starts, restarts = found.poses, 0
+        settle(stiff, found, request)
+        kept = (earlier.losses(problem, found.poses) - base <= GROWTH).all(axis=1)
+        done = kept & judge(problem, found, request)
+        for k in np.flatnonzero(kept if attempt == 0 else done & ~reached):
+            put(outcome, found, int(k))
+        reached |= done
+        if reached.all():
+            return
+
+
+def settle(problem: Problem, outcome: Outcome, request: Request) -> None:
+    """Call answers stationary that ran out of iterations where no more is to be had.
+
+    Stiff springs make the last digits slow. What counts is what a Newton step, inside the limits, would still gain.
+    """
+    for k in np.flatnonzero(outcome.codes == EXHAUSTED):
+        pose = outcome.poses[k]
+        energy, gradient, hessian, _ = problem.evaluate(pose, member=int(k))
+        held = (pose <= request.lower + AT_BOUND) & (gradient > 0.0)
+        held |= (pose >= request.upper - AT_BOUND) & (gradient < 0.0)
+        free = np.flatnonzero(~held & (request.lower < request.upper))
+        values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
+        values = np.maximum(np.abs(values), 1e-14 * np.abs(values).max(initial=1e-300))
+        gain = 0.5 * float(np.sum((vectors.T @ gradient[free]) ** 2 / values))
+        if gain <= LAST_GAIN * abs(energy):
+            outcome.codes[k] = STATIONARY
+
+
+def put(outcome: Outcome, found: Outcome, k: int) -> None:
+    """Put a later level's answer in the place of an earlier one's; the work adds up."""
+    outcome.poses[k], outcome.codes[k], outcome.errors[k] = found.poses[k], found.codes[k], found.errors[k]
+    outcome.iterations[k] += found.iterations[k]
+    outcome.evaluations[k] += found.evaluations[k]
+    if outcome.traces and found.traces:
+        outcome.traces[k] = found.traces[k]
+
+
+def joined(every: list[Outcome]) -> Outcome:
+    """Return the outcomes of a batch's problems as one."""
+    return Outcome(
+        np.concatenate([one.poses for one in every]),
+        np.concatenate([one.codes for one in every]),
+        np.concatenate([one.errors for one in every]),
+        np.concatenate([one.iterations for one in every]),
+        np.concatenate([one.evaluations for one in every]),
+        [trace for one in every for trace in one.traces],
+    )
+
+
+# ------------------------------------------------------------------------------------------------ energies in Python
+
+
+def run_models(problem: Problem, method: Solver, request: Request) -> Outcome:
+    """Run the solver; where energies are in Python, on models of them, until the models and the energies agree."""
+    customs = [(energy, part) for energy, part in problem.customs if problem.data[0, part.start, ROBUST] >= 0.0]
+    if not customs:
+        return method.run(problem, request)
+    return joined([model_one(problem, customs, method, request, k) for k in range(request.starts.shape[0])])
+
+
+def model_one(
+    problem: Problem, customs: list[tuple[VectorEnergy, slice]], method: Solver, request: Request, k: int
+) -> Outcome:
+    """Solve problem k by models, each from the last pose; Armijo's test on the energy itself accepts what it finds."""
+    energies = [energy for energy, _ in customs]
+    pose = request.starts[k].copy()
+    one = stand_in(with_data(problem, problem.data[k : k + 1].copy()))
+    one.soft = True
+    best: Outcome | None = None
+    energy = true_energy(one, customs, pose)
+    damping = 0.0
+    iterations = evaluations = 0.0
+    found: Outcome | None = None
+    for round_ in range(ROUNDS):
+        largest = 0.0
+        for (each, part), at in zip(customs, place_vectors(problem.skeleton, pose, energies), strict=True):
+            _, slope, hessian = each.model(at, measured_rows(one.data[0], each, part))
+            step, matrix = convex_model(each, at, slope, hessian, damping)
+            largest = max(largest, float(np.abs(matrix).max()))
+            fill_model(one.data[0, part], at + step.reshape(at.shape), np.zeros_like(slope), matrix)
+            fill_roots(one.data[0, part], matrix)
+        before = one._evaluate(pose, one.data[0], False)[0]
+        found = method.run(
+            one, request._replace(starts=pose.reshape(1, -1), restarts=request.restarts if round_ == 0 else 0)
+        )
+        iterations += float(found.iterations[0])
+        evaluations += float(found.evaluations[0])
+        predicted = before - one._evaluate(found.poses[0], one.data[0], False)[0]
+        after = true_energy(one, customs, found.poses[0])
+        if after <= energy - SUFFICIENT * max(predicted, 0.0):
+            gained = energy - after
+            pose, energy, best = found.poses[0].copy(), after, found
+            damping *= 0.25
+            if damping < 1e-9 * largest:
+                damping = 0.0
+            if gained <= SETTLED * abs(energy):
+                break
+        elif predicted <= SETTLED * abs(energy):
+            best = best or found
+            break
+        else:
+            damping = max(8.0 * damping, 1e-3 * largest)
+    out = best or found
+    assert out is not None  # there is at least one round
+    out.poses[0] = pose
+    out.iterations[:], out.evaluations[:] = iterations, evaluations
+    out.errors = problem.evaluate(pose, member=k)[3].reshape(1, -1)
+    return out
+
+
+def true_energy(problem: Problem, customs: list[tuple[VectorEnergy, slice]], pose: np.ndarray) -> float:
+    """Return the energy at a pose (n,), with the energies in Python themselves and not their models."""
+    data = problem.data[0].copy()
+    for _, part in customs:
+        data[part, ROBUST] = OFF
+    total = problem._evaluate(pose, data, False)[0]
+    vectors = place_vectors(problem.skeleton, pose, [energy for energy, _ in customs])
+    return total + sum(
+        energy.value(at, measured_rows(data, energy, part)) for (energy, part), at in zip(customs, vectors, strict=True)
+    )
+
+
+def fill_roots(rows: np.ndarray, matrix: np.ndarray) -> None:
+    """Write the root of a model's matrix into its springs, for the solvers that go by residuals."""
+    k = len(matrix) // 3
+    blocks = upper_root(matrix).reshape(k, 3, k, 3).swapaxes(1, 2)
+    for i in range(k):
+        rows[i, AXES : AXES + 9] = blocks[i, i].ravel()
+    row = k
+    for i in range(k):
+        for j in range(i + 1, k):
+            rows[row, AXES2 : AXES2 + 9] = blocks[i, j].ravel()
+            rows[row, SIZE] = 3 * (k - i)
+            rows[row, WEIGHT] = 1.0
+            row += 1
+
+
+def hold_energies(problem: Problem, poses: np.ndarray) -> None:
+    """Make the models of energies in Python, in problem.data, springs that hold their vectors where they are at poses.
+
+    What they hold is what the energy depends on: the part of its Hessian that is not negative.
+    """
+    for k, pose in enumerate(poses):
+        places = place_vectors(problem.skeleton, pose, [energy for energy, _ in problem.customs])
+        for (energy, part), at in zip(problem.customs, places, strict=True):
+            if problem.data[k, part.start, ROBUST] >= 0.0:
+                matrix = convex_part(energy.model(at, measured_rows(problem.data[k], energy, part))[2])
+                fill_model(problem.data[k, part], at, np.zeros(at.size), matrix)
+                fill_roots(problem.data[k, part], matrix)

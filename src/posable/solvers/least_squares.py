@@ -1,0 +1,433 @@
+"""Selectively damped least squares: each singular vector damped by how far it would throw the effectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from posable.engine.jit import kernel
+from posable.engine.layout import SPRING
+from posable.engine.linalg import (
+    cholesky,
+    cholesky_solve,
+    lu_factor,
+    lu_solve,
+    qr_factor,
+    qr_least_norm,
+    qr_least_squares,
+    svd_rows,
+)
+from posable.engine.residuals import rows_of
+from posable.errors import SolverError
+from posable.solvers.base import register
+from posable.solvers.linear import FIRST_OPTION, ROWS, SECOND_OPTION, LinearSolver, linear_batch_of, per_dof
+from posable.solvers.loop import DAMPING
+
+# --- The transpose of the Jacobian ---
+
+
+@kernel
+def solve_transpose(springs, lin, state, limits):
+    """Write lin.step = tau J' V; tau is `length`, or, where that is zero, Buss's best one for a linear world (28)."""
+    length = limits[FIRST_OPTION]
+    m, n = lin.active.shape
+    for i in range(n):
+        total = 0.0
+        for k in range(m):
+            total += lin.active[k, i] * lin.right[k]
+        lin.step[i] = total
+    if length == 0.0:
+        top, bottom = 0.0, 0.0
+        for k in range(m):
+            z = 0.0
+            for i in range(n):
+                z += lin.active[k, i] * lin.step[i]
+            top += lin.right[k] * z
+            bottom += z * z
+        length = top / bottom if bottom > 0.0 else 0.0
+    for i in range(n):
+        lin.step[i] *= length
+
+
+@register("transpose")
+@dataclass(frozen=True, kw_only=True)
+class Transpose(LinearSolver):
+    """The Jacobian's transpose: step = tau J' K e; seed 000 (27), seed 002 section 5.3.3, seed 003 section 2.2 item 6.
+
+    step: tau, a number (fixed, as seed 000's comparison and seed 002's scale term have it: in radians per square
+    length), or "buss" for tau = e.z / z.z with z = JJ'e, seed 000 (28). There is no null space to control: `gains` is
+    refused.
+    """
+
+    step: float | str = "buss"
+
+    name: ClassVar[str] = "transpose"
+    summary: ClassVar[str] = "Jacobian transpose, with a fixed step or Buss's"
+    iterations: ClassVar[int] = 2000
+    loop: ClassVar = staticmethod(linear_batch_of("transpose", solve_transpose))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.step != "buss" and not (isinstance(self.step, (int, float)) and self.step > 0.0):
+            raise SolverError("transpose: step", expected="a positive number or 'buss'", got=repr(self.step))
+
+    def check(self, problem) -> None:
+        """Raise SolverError for gains as well: J' has no null-space projector."""
+        super().check(problem)
+        if per_dof(self.gains, problem, "transpose: gains").any():
+            raise SolverError("transpose: gains", expected="none: it has no null space", got=repr(self.gains))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the step length, zero for Buss's."""
+        return (0.0 if self.step == "buss" else float(self.step),)
+
+
+# --- The pseudo-inverse of the Jacobian ---
+
+
+@kernel
+def solve_pseudoinverse(springs, lin, state, limits):
+    """Write lin.step = J' beta with (JJ') beta = right, by LU: seed 002 (5.21)-(5.23).
+
+    Where rows depend on one another JJ' has no inverse; the dependent ones are let go, pivot by pivot.
+    """
+    relative = limits[FIRST_OPTION]
+    m, n = lin.active.shape
+    a, beta = lin.first, lin.vectors[2]
+    for k in range(m):
+        for j in range(m):
+            total = 0.0
+            for i in range(n):
+                total += lin.active[k, i] * lin.active[j, i]
+            a[k, j] = total
+    rank = lu_factor(a, m, lin.vectors[0], lin.vectors[1], relative)
+    lu_solve(a, m, rank, lin.vectors[0], lin.vectors[1], lin.right, beta, lin.vectors[3])
+    for i in range(n):
+        total = 0.0
+        for k in range(m):
+            total += lin.active[k, i] * beta[k]
+        lin.step[i] = total
+
+
+@register("pseudoinverse")
+@dataclass(frozen=True, kw_only=True)
+class Pseudoinverse(LinearSolver):
+    """The pseudo-inverse: step = J' (JJ')^-1 V, solved by LU without forming an inverse; seed 002 (5.21)-(5.23).
+
+    Near a singular pose its steps grow without bound; `max_step` is the clamp that seed 002 asks for. relative: pivots
+    of JJ' below this part of the largest count as zero.
+    """
+
+    relative: float = 1e-12
+
+    name: ClassVar[str] = "pseudoinverse"
+    summary: ClassVar[str] = "pseudo-inverse of the Jacobian by LU"
+    loop: ClassVar = staticmethod(linear_batch_of("pseudoinverse", solve_pseudoinverse))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 <= self.relative < 1.0:
+            raise SolverError("pseudoinverse: relative", expected="a number in [0, 1)", got=repr(self.relative))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the threshold of the pivots."""
+        return (self.relative,)
+
+
+# --- The pseudo-inverse by QR factorisation ---
+
+
+@kernel
+def solve_qr(springs, lin, state, limits):
+    """Write lin.step by QR: of J' where rows are not more than dofs (the shortest step), else of J (least squares)."""
+    relative = limits[FIRST_OPTION]
+    m, n = lin.active.shape
+    if m > n:
+        rank = qr_factor(lin.active, m, n, lin.vectors[0], lin.vectors[1], relative)
+        qr_least_squares(lin.active, m, n, rank, lin.vectors[0], lin.vectors[1], lin.right, lin.step)
+        return
+    a = lin.first
+    for k in range(m):
+        for i in range(n):
+            a[i, k] = lin.active[k, i]
+    rank = qr_factor(a, n, m, lin.vectors[0], lin.vectors[1], relative)
+    qr_least_norm(a, n, m, rank, lin.vectors[0], lin.vectors[1], lin.right, lin.step)
+
+
+@register("qr")
+@dataclass(frozen=True, kw_only=True)
+class Qr(LinearSolver):
+    """QR factorisation: J = QR, y = Q'V, R step = y; seed 001 figure 8.
+
+    The Jacobian is seldom square: with fewer rows than degrees of freedom J' is factored and the step is the shortest
+    one. Columns are pivoted; those shorter than `relative` times the first are let go.
+    """
+
+    relative: float = 1e-6
+
+    name: ClassVar[str] = "qr"
+    summary: ClassVar[str] = "pseudo-inverse by Householder QR"
+    loop: ClassVar = staticmethod(linear_batch_of("qr", solve_qr))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 <= self.relative < 1.0:
+            raise SolverError("qr: relative", expected="a number in [0, 1)", got=repr(self.relative))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the threshold of the rank."""
+        return (self.relative,)
+
+
+# --- The pseudo-inverse through singular values ---
+
+
+@kernel
+def solve_svd(springs, lin, state, limits):
+    """Write lin.step = sum of v_i (u_i . right) / sigma_i over the larger singular values: seed 001 figure 8."""
+    threshold = limits[FIRST_OPTION]
+    m, n = lin.active.shape
+    u, squares = lin.first, lin.vectors[0]
+    svd_rows(lin.active, m, n, u)
+    largest = 0.0
+    for k in range(m):
+        squares[k] = 0.0
+        for i in range(n):
+            squares[k] += lin.active[k, i] * lin.active[k, i]
+        largest = max(largest, squares[k])
+    for i in range(n):
+        lin.step[i] = 0.0
+    for k in range(m):
+        if squares[k] > threshold * threshold * largest:
+            dot = 0.0
+            for j in range(m):
+                dot += u[j, k] * lin.right[j]
+            for i in range(n):
+                lin.step[i] += lin.active[k, i] * dot / squares[k]
+
+
+@register("svd")
+@dataclass(frozen=True, kw_only=True)
+class Svd(LinearSolver):
+    """The pseudo-inverse by singular values, J = U S V', step = V S+ U' V; seed 001 figure 8, seed 000 section 2.
+
+    threshold: singular values below this part of the largest count as zero. The limits count only at the end, by
+    projection of the final pose, as seed 000 describes Blender's solver; bounds="inside" or "clamp" does better.
+    """
+
+    threshold: float = 1e-3
+    bounds: str = "final"
+
+    name: ClassVar[str] = "svd"
+    summary: ClassVar[str] = "pseudo-inverse by singular values, projecting the final pose"
+    loop: ClassVar = staticmethod(linear_batch_of("svd", solve_svd))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 <= self.threshold < 1.0:
+            raise SolverError("svd: threshold", expected="a number in [0, 1)", got=repr(self.threshold))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the threshold of the singular values."""
+        return (self.threshold,)
+
+
+# --- Damped least squares ---
+
+
+@kernel
+def solve_rows(lin, square):
+    """Write lin.step = J' (JJ' + square)^-1 right, by LU: seed 002 (5.24), seed 001 (35)."""
+    m, n = lin.active.shape
+    a, beta = lin.first, lin.vectors[2]
+    for k in range(m):
+        for j in range(m):
+            total = square if k == j else 0.0
+            for i in range(n):
+                total += lin.active[k, i] * lin.active[j, i]
+            a[k, j] = total
+    rank = lu_factor(a, m, lin.vectors[0], lin.vectors[1], 1e-15)
+    lu_solve(a, m, rank, lin.vectors[0], lin.vectors[1], lin.right, beta, lin.vectors[3])
+    for i in range(n):
+        total = 0.0
+        for k in range(m):
+            total += lin.active[k, i] * beta[k]
+        lin.step[i] = total
+
+
+@kernel
+def solve_columns(lin, square):
+    """Write lin.step = (J'J + square)^-1 J' right, by Cholesky: seed 000 (15). The same step, for many goals."""
+    m, n = lin.active.shape
+    a = lin.first
+    for i in range(n):
+        for j in range(i + 1):
+            total = square if i == j else 0.0
+            for k in range(m):
+                total += lin.active[k, i] * lin.active[k, j]
+            a[i, j] = total
+        total = 0.0
+        for k in range(m):
+            total += lin.active[k, i] * lin.right[k]
+        lin.step[i] = total
+    if cholesky(a, n, 0.0):
+        cholesky_solve(a, n, lin.step)
+    else:
+        for i in range(n):
+            lin.step[i] = 0.0
+
+
+@kernel
+def solve_dls(springs, lin, state, limits):
+    """Write lin.step in the smaller of the two forms."""
+    state[DAMPING] = limits[FIRST_OPTION]  # for the trace
+    square = limits[FIRST_OPTION] * limits[FIRST_OPTION]
+    if limits[SECOND_OPTION] != 0.0:
+        solve_columns(lin, square)
+    else:
+        solve_rows(lin, square)
+
+
+@register("dls")
+@dataclass(frozen=True, kw_only=True)
+class Dls(LinearSolver):
+    """Damped least squares: step = J' (JJ' + damping^2 1)^-1 V; seed 002 (5.24), seed 000 (15), seed 001 (35).
+
+    damping: lambda, in the units of the weighted residuals per radian; large damping is safe and slow. (Seed 001 writes
+    lambda for its square.) form: "rows" solves (5.24) by LU, "columns" solves (15) by Cholesky: the same step, cheaper
+    where there are more goals than degrees of freedom; "auto" takes the smaller matrix.
+    """
+
+    damping: float = 0.05
+    form: str = "auto"
+
+    name: ClassVar[str] = "dls"
+    summary: ClassVar[str] = "damped least squares"
+    loop: ClassVar = staticmethod(linear_batch_of("dls", solve_dls))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.damping > 0.0:
+            raise SolverError("dls: damping", expected="a positive number", got=repr(self.damping))
+        if self.form not in ("auto", "rows", "columns"):
+            raise SolverError("dls: form", expected="'auto', 'rows' or 'columns'", got=repr(self.form))
+
+    def limits(self, problem, request):
+        """Return what `solve_dls` reads, with the smaller form chosen."""
+        out = super().limits(problem, request)
+        out[SECOND_OPTION] = self.form == "columns" or (self.form == "auto" and out[ROWS] > problem.skeleton.size)
+        return out
+
+    def options(self) -> tuple[float, ...]:
+        """Return the damping."""
+        return (self.damping,)
+
+
+# --- Selectively damped least squares ---
+
+
+@kernel
+def effector_speeds(springs, lin, speeds):
+    """Write for each dof the sum over the effectors of |d s / d theta_j| into speeds (n,)."""
+    m, n = lin.active.shape
+    for i in range(n):
+        speeds[i] = 0.0
+        row = 0
+        for k in range(springs.kind.shape[0]):
+            rows = rows_of(springs.kind[k, SPRING], 1)
+            square = 0.0
+            for j in range(row, row + rows):
+                square += lin.active[j, i] * lin.active[j, i]
+            speeds[i] += math.sqrt(square)
+            row += rows
+        for j in range(row, m):
+            speeds[i] += abs(lin.active[j, i])
+
+
+@kernel
+def effector_share(springs, u, column, m):
+    """Return N: the sum over the effectors of the lengths of a left singular vector's blocks."""
+    total = 0.0
+    row = 0
+    for k in range(springs.kind.shape[0]):
+        rows = rows_of(springs.kind[k, SPRING], 1)
+        square = 0.0
+        for j in range(row, row + rows):
+            square += u[j, column] * u[j, column]
+        total += math.sqrt(square)
+        row += rows
+    for j in range(row, m):
+        total += abs(u[j, column])
+    return total
+
+
+@kernel
+def solve_sdls(springs, lin, state, limits):
+    """Write lin.step: the sum over the singular vectors, each clamped to its own largest angle, then clamped whole."""
+    most = limits[FIRST_OPTION]
+    m, n = lin.active.shape
+    u, speeds = lin.first, lin.vectors[0]
+    effector_speeds(springs, lin, speeds)
+    svd_rows(lin.active, m, n, u)
+    largest = 0.0
+    for k in range(m):
+        lin.vectors[1, k] = 0.0
+        for i in range(n):
+            lin.vectors[1, k] += lin.active[k, i] * lin.active[k, i]
+        largest = max(largest, lin.vectors[1, k])
+    for i in range(n):
+        lin.step[i] = 0.0
+    for k in range(m):
+        square = lin.vectors[1, k]
+        if not square > 1e-20 * largest:
+            continue
+        sigma = math.sqrt(square)
+        reach = 0.0
+        for i in range(n):
+            reach += abs(lin.active[k, i]) / sigma * speeds[i]
+        reach /= sigma
+        share = effector_share(springs, u, k, m)
+        gamma = most * min(1.0, share / reach) if reach > 0.0 else most
+        dot = 0.0
+        for j in range(m):
+            dot += u[j, k] * lin.right[j]
+        peak = 0.0
+        for i in range(n):
+            peak = max(peak, abs(lin.active[k, i] * dot / square))
+        factor = dot / square * (gamma / peak if peak > gamma else 1.0)
+        for i in range(n):
+            lin.step[i] += lin.active[k, i] * factor
+    peak = 0.0
+    for i in range(n):
+        peak = max(peak, abs(lin.step[i]))
+    if peak > most:
+        for i in range(n):
+            lin.step[i] *= most / peak
+
+
+@register("sdls")
+@dataclass(frozen=True, kw_only=True)
+class Sdls(LinearSolver):
+    """Selectively damped least squares: Buss and Kim, Journal of Graphics Tools 10(3), 2005; reference [2] of seed 002.
+
+    With J = sum of sigma_i u_i v_i', alpha_i = u_i.V, N_i the lengths of u_i's blocks and M_i = sum_j |v_ji| sum_l
+    |ds_l/dtheta_j| / sigma_i, the step is the sum of alpha_i v_i / sigma_i, each clamped to max_angle min(1, N_i/M_i).
+    max_angle [rad]: gamma_max, of each singular vector and of the whole step.
+    """
+
+    max_angle: float = math.pi / 4.0
+    clamp: float = 0.5
+
+    name: ClassVar[str] = "sdls"
+    summary: ClassVar[str] = "selectively damped least squares (Buss and Kim)"
+    loop: ClassVar = staticmethod(linear_batch_of("sdls", solve_sdls))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.max_angle > 0.0:
+            raise SolverError("sdls: max_angle", expected="a positive number", got=repr(self.max_angle))
+
+    def options(self) -> tuple[float, ...]:
+        """Return gamma_max."""
+        return (self.max_angle,)

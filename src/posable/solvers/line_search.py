@@ -1,0 +1,142 @@
+"""What the projected descent methods share: options, the line search of seed 000 section 4.3, the accepted step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posable.engine.assemble import clear_hessian, derivatives, energy_at, gradient_at
+from posable.engine.bounds import active_bounds, armijo, recentre_all, record
+from posable.engine.forward import forward
+from posable.engine.jit import kernel
+from posable.errors import SolverError
+from posable.problem import Problem
+from posable.solvers.base import CompiledSolver, Request
+from posable.solvers.loop import COUPLED, ENERGY, EVALUATIONS, ITERATIONS, OPTIONS, OWN, STATE_WIDTH, common_limits
+
+# Columns of the limits, after those of looping.py; a method's own follow
+ALPHA, BETA, OWN_OPTIONS = OPTIONS, OPTIONS + 1, OPTIONS + 2
+# Columns of the state, after those of looping.py; a method's own follow
+TAU, OWN_STATE = OWN, OWN + 1
+
+SEARCHES = 60  # step lengths tried for one step
+LARGEST_STEP = 1.0  # [rad, m] of any one degree of freedom: beyond it a model of rotations says nothing
+RESOLUTION = 1e-16  # of the energy: a predicted gain below it cannot be seen
+
+
+@kernel
+def four_vectors(work, lower, upper, limits, n, b, g):
+    """Return four vectors (4, n) from the end of the scratch memory, and the box."""
+    return work[work.shape[0] - 4 * n :].reshape(4, n), lower, upper
+
+
+@kernel
+def differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, exact):
+    """Write gradient, Hessian and active bounds at a placed pose; return the largest free gradient."""
+    if limits[COUPLED] != 0.0:
+        clear_hessian(ws)
+    derivatives(figure, order, springs, theta, ws, exact)
+    return active_bounds(theta, ws.gradient, lower, upper, fixed)
+
+
+@kernel
+def first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits):
+    """Write gradient and active bounds at a placed pose, and no Hessian; return the largest free gradient."""
+    if limits[COUPLED] != 0.0:
+        clear_hessian(ws)
+    gradient_at(figure, order, springs, theta, ws)
+    return active_bounds(theta, ws.gradient, lower, upper, fixed)
+
+
+@kernel
+def trial_step(lower, upper, theta, direction, tau, ws):
+    """Write P(theta + tau d) into ws.trial; return gradient . (trial - theta), of (39), and the largest change."""
+    slope, length = 0.0, 0.0
+    for i in range(theta.shape[0]):
+        x = min(max(theta[i] + tau * direction[i], lower[i]), upper[i])
+        ws.trial[i] = x
+        slope += ws.gradient[i] * (x - theta[i])
+        length = max(length, abs(x - theta[i]))
+    return slope, length
+
+
+@kernel
+def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits):
+    """Shorten tau by beta until the projected step gives enough: seed 000 (34), (39), (40).
+
+    Returns (tau, slope, length, energy there); tau is zero where no step does. ws.trial holds the pose, placed.
+    """
+    energy = state[ENERGY]
+    largest = 0.0
+    for i in range(theta.shape[0]):
+        largest = max(largest, abs(direction[i]))
+    if tau * largest > LARGEST_STEP:
+        tau = LARGEST_STEP / largest
+    for _ in range(SEARCHES):
+        slope, length = trial_step(lower, upper, theta, direction, tau, ws)
+        if not length > 0.0:
+            break
+        if slope < 0.0:
+            if not -slope > RESOLUTION * energy:
+                break
+            after = energy_at(figure, springs, ws.trial, ws)
+            state[EVALUATIONS] += 1.0
+            if after < energy and armijo(energy, after, slope, limits[ALPHA]):
+                return tau, slope, length, after
+        tau *= limits[BETA]
+    return 0.0, 0.0, 0.0, energy
+
+
+@kernel
+def accept(figure, lower, upper, theta, ws, state, after):
+    """Go to ws.trial, whose energy is `after`; return whether a rotation vector was brought back to the short way."""
+    for i in range(theta.shape[0]):
+        theta[i] = ws.trial[i]
+    state[ENERGY] = after
+    turned = recentre_all(figure, theta, lower, upper)
+    if turned:
+        forward(figure, theta, ws)
+    return turned
+
+
+@kernel
+def write_trace(trace, state, largest, length, damping, fixed, slope, before):
+    """Write this iteration's row of a trace, where one is wanted."""
+    if trace.shape[0] > 0:
+        row = int(state[ITERATIONS]) - 1
+        record(trace, row, state[ENERGY], largest, length, damping, fixed, state[EVALUATIONS], slope, before)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescentSolver(CompiledSolver):
+    """The options of the projected line search, seed 000 section 4.3.
+
+    alpha: how much of the predicted decrease a step must give (39). beta: what a refused step is shortened by (34).
+    """
+
+    alpha: float = 1e-4
+    beta: float = 0.5
+
+    iterations: ClassVar[int] = 1000
+    state_width: ClassVar[int] = STATE_WIDTH
+    vectors: ClassVar[int] = 4  # of n numbers that the loop needs
+
+    def __post_init__(self):
+        if not 0.0 < self.alpha < 1.0:
+            raise SolverError(f"{self.name}: alpha", expected="a number between 0 and 1", got=repr(self.alpha))
+        if not self.alpha <= self.beta < 1.0:
+            raise SolverError(f"{self.name}: beta", expected="a number from alpha up to 1", got=repr(self.beta))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the method's own numbers."""
+        return ()
+
+    def memory(self, problem: Problem) -> int:
+        """Return the scratch memory of the engine and the method's own vectors."""
+        return problem.work_size + self.vectors * problem.skeleton.size
+
+    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+        """Return what the loops read, column by column."""
+        return common_limits(problem, request, self.iterations, (self.alpha, self.beta, *self.options()))

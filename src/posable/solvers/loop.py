@@ -1,0 +1,201 @@
+"""The compiled loop of the classic solvers: their memory of one problem, when they stop, restarts, the end.
+
+The loop is: `begin`; then, while `before_step` says GO_ON: one step of the method, and `after_step`; then `finish`. A
+method brings its step and its memory, and `batch_of` makes a loop of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posable.engine.assemble import energy_at
+from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, STATIONARY, all_reached, project, random_pose
+from posable.engine.forward import workspace
+from posable.engine.jit import entry, kernel, with_names
+from posable.engine.layout import Springs
+from posable.problem import Problem
+from posable.solvers.base import Request
+
+# What a loop remembers between two entries: columns of its state. A method's own begin at OWN.
+RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, SEEN, OWN = range(11)
+STATE_WIDTH = 16
+FRESH, GOING = 0.0, 1.0
+
+# What a loop is told: columns of its limits. A method's own begin at OPTIONS.
+PIECE, MOST, MOST_RESTARTS, SOFT, COUPLED, KEEP_BEST, OPTIONS = range(7)
+
+GO_ON = 9  # beside the outcomes of kernels/stepping.py
+SLOW_STEPS = 30.0  # steps without a new best energy before the figure starts elsewhere, while restarts are left
+STATIONARY_GAIN = 1e-12  # predicted gain, relative to the energy, below which a pose is stationary
+
+
+def common_limits(
+    problem: Problem, request: Request, iterations: int, options: tuple[float, ...] = (), keep_best: bool = True
+) -> np.ndarray:
+    """Return what a loop reads: the columns above, then the method's own options."""
+    most = request.max_iterations
+    if most is None:
+        most = iterations * (1 + request.restarts)
+    shared = (most + 1.0, most, request.restarts, problem.soft, problem.coupled, keep_best)
+    return np.array((*shared, *options), dtype=float)
+
+
+@kernel
+def begin(figure, springs, lower, upper, theta, ws, state):
+    """Place the figure at theta, in the box, with its energy in the state; return whether this is the first entry."""
+    fresh = state[PHASE] == FRESH
+    if fresh:
+        project(theta, lower, upper)
+        state[PHASE] = GOING
+        state[EVALUATIONS] = 1.0
+        state[SEEN] = -1.0
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    if fresh:
+        keep_best(theta, ws, state)
+    return fresh
+
+
+@kernel
+def started_elsewhere(state):
+    """Return whether the figure was put somewhere since the method last looked: what it has learnt is void."""
+    if state[SEEN] == state[RESTARTS]:
+        return False
+    state[SEEN] = state[RESTARTS]
+    return True
+
+
+@kernel
+def keep_best(theta, ws, state):
+    """Remember a pose that is better than all before it; return whether it is."""
+    if not state[ENERGY] < state[BEST]:
+        return False
+    state[BEST] = state[ENERGY]
+    for i in range(theta.shape[0]):
+        ws.best[i] = theta[i]
+    return True
+
+
+@kernel
+def put_back_best(figure, springs, theta, ws, state):
+    """Return to the best pose, where it is better than the one at hand."""
+    if not state[ENERGY] <= state[BEST]:
+        for i in range(theta.shape[0]):
+            theta[i] = ws.best[i]
+        state[ENERGY] = energy_at(figure, springs, theta, ws)
+
+
+@kernel
+def before_step(figure, springs, tolerances, theta, ws, state, limits, left):
+    """Return GO_ON where a step is due, and count it; else RUNNING (the piece is done), CONVERGED or EXHAUSTED."""
+    if limits[SOFT] == 0.0 and all_reached(ws.error, tolerances):
+        return CONVERGED
+    if state[ITERATIONS] >= limits[MOST]:
+        if limits[KEEP_BEST] != 0.0:
+            put_back_best(figure, springs, theta, ws, state)
+        return EXHAUSTED
+    if left <= 0.0:
+        return RUNNING
+    state[ITERATIONS] += 1.0
+    return GO_ON
+
+
+@kernel
+def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved):
+    """Judge a step: return GO_ON, or what became of the problem where there is no more to do.
+
+    Where a method is stationary, or has found nothing better for SLOW_STEPS, it starts at a random pose while
+    restarts are left. A pose that is no longer a number gives way to the best one.
+    """
+    if keep_best(theta, ws, state):
+        state[SLOW] = 0.0
+    else:
+        state[SLOW] += 1.0
+    numeric = state[ENERGY] < np.inf
+    elsewhere = state[RESTARTS] < limits[MOST_RESTARTS]
+    if numeric and moved and not (elsewhere and state[SLOW] >= SLOW_STEPS):
+        return GO_ON
+    if limits[SOFT] != 0.0 and numeric and all_reached(ws.error, tolerances):
+        return CONVERGED
+    if elsewhere:
+        state[RESTARTS] += 1.0
+        state[SLOW] = 0.0
+        random_pose(figure, lower, upper, start, state, theta)
+        state[ENERGY] = energy_at(figure, springs, theta, ws)
+        state[EVALUATIONS] += 1.0
+        keep_best(theta, ws, state)
+        return GO_ON
+    if limits[KEEP_BEST] != 0.0 or not numeric:
+        put_back_best(figure, springs, theta, ws, state)
+    return STATIONARY
+
+
+@kernel
+def finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors):
+    """Put the pose into the box, write the goals' errors (g,) there, and return the outcome that holds for it."""
+    outside = False
+    if code != RUNNING:
+        for i in range(theta.shape[0]):
+            outside = outside or theta[i] < lower[i] or theta[i] > upper[i]
+        project(theta, lower, upper)
+    energy_at(figure, springs, theta, ws)
+    for k in range(errors.shape[0]):
+        errors[k] = ws.error[k]
+    if outside and not all_reached(errors, tolerances):
+        return EXHAUSTED  # the method was content outside the box: nothing says that it is stationary inside
+    return code
+
+
+# ----------------------------------------------------------------------------------------------------- one loop for all
+
+# What a method brings; `batch_of` puts its own kernels in the place of these names.
+carve: Any = None
+step: Any = None
+
+
+def advance(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, limits, trace):
+    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+    begin(figure, springs, lower, upper, theta, ws, state)
+    left = limits[PIECE]
+    while True:
+        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        if code != GO_ON:
+            return code
+        left -= 1.0
+        moved = step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace)
+        if not moved:
+            energy_at(figure, springs, theta, ws)
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        if code != GO_ON:
+            return code
+
+
+def solve_batch(
+    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
+    outcome, trace,
+):  # fmt: skip
+    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    memory, low, high = carve(work, lower, upper, limits, n, b, g)
+    for t in range(poses.shape[0]):
+        if outcome[t] != RUNNING:
+            continue
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        theta = poses[t]
+        code = advance(
+            figure, order, springs, tolerances, low, high, theta, starts[t], ws, memory, states[t], limits, trace
+        )
+        outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
+
+
+def batch_of(name: str, step: Any, carve: Any) -> Any:
+    """Return the entry that solves a batch by the steps of a method.
+
+    step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace) moves theta and says whether it
+    did. carve(work, lower, upper, limits, n, b, g) returns the method's memory, from the end of the scratch memory, and
+    the box that it moves in.
+    """
+    one = kernel(with_names(advance, f"{name}_loop", step=step))
+    return entry(with_names(solve_batch, f"{name}_batch", carve=carve, advance=one))

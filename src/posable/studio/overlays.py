@@ -1,0 +1,226 @@
+"""What stands in the way, in the scene: ranges and circles, lines and labels of what misses, markers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import viser
+
+from posable.studio.joint_ranges import POINTS, bone_of, range_of
+from posable.studio.messages import amount, joint_of, slides
+from posable.studio.session import View
+
+# --- What is drawn beside the figure ---
+
+AMBER, RED, GREEN, GREY = (255, 159, 28), (239, 71, 111), (46, 160, 112), (190, 198, 210)
+Lines = tuple[np.ndarray, np.ndarray]
+NONE: Lines = (np.zeros((0, 2, 3)), np.zeros((0, 2, 3)))
+MOST = 6  # ranges that are drawn at once: those of the longest bones
+SHORT = 0.05  # of the figure's size: shorter bones (fingers) draw no range
+MISSED, MISSED_TURN = 2e-3, np.radians(1.0)  # [m, rad] how far off a firm handle may be before anybody is told
+
+
+class Range(NamedTuple):
+    """The range of a joint that stands at a limit: its centre (3,), its rim (P, 3), its needle's tip (3,), all [m]."""
+
+    joint: str
+    kind: str  # "cone", "arc", "twist"
+    centre: np.ndarray
+    rim: np.ndarray
+    tip: np.ndarray
+
+
+class Miss(NamedTuple):
+    """A handle that is not where it should be: its body, its place and its target (3,) [m], and how far, in words."""
+
+    body: str
+    place: np.ndarray
+    target: np.ndarray
+    text: str
+
+
+def ranges_of(view: Any, size: float) -> list[Range]:
+    """Return the ranges of the joints that stand at a limit: the cone of a joint that swings, the arc of an axis."""
+    skeleton = view.skeleton
+    length = {met.joint: float(np.linalg.norm(bone_of(skeleton, met.joint))) for met in view.limits}
+    found: dict[tuple[str, str], Range] = {}
+    for met in sorted(view.limits, key=lambda met: -length[met.joint]):
+        if len(found) >= MOST or length[met.joint] < SHORT * size or slides(skeleton, met.dof):
+            continue
+        sweep = range_of(skeleton, met.joint, met.dof, view.pose)
+        if sweep is not None and (met.joint, sweep.kind) not in found:
+            radius = float(np.clip(0.6 * length[met.joint], 0.05 * size, 0.14 * size))
+            found[met.joint, sweep.kind] = _placed(view, met.joint, sweep, radius)
+    return list(found.values())
+
+
+def _placed(view: Any, joint: str, sweep: Any, radius: float) -> Range:
+    """Return a range where its joint is; that of a twist, halfway along the bone and smaller."""
+    skeleton, frames = view.skeleton, view.frames
+    parent = skeleton.joint(joint).parent
+    turn = np.eye(3) if parent is None else frames.rotation_matrix(parent)
+    centre, own = frames.position(joint), frames.rotation_matrix(joint)
+    if sweep.kind == "twist":
+        centre, radius = centre + 0.5 * own @ np.array(bone_of(skeleton, joint)), 0.6 * radius
+    rim = centre + radius * sweep.rim @ turn.T
+    return Range(joint, sweep.kind, centre, rim, centre + 1.1 * radius * own @ sweep.needle)
+
+
+def range_lines(ranges: list[Range]) -> Lines:
+    """Draw the rim of every range, two spokes at the ends of an arc, and a red needle where the joint stands."""
+    points: list[np.ndarray] = []
+    colors: list[np.ndarray] = []
+    for one in ranges:
+        rim = np.vstack([one.rim, one.rim[:1]]) if one.kind == "cone" else np.vstack([one.centre, one.rim, one.centre])
+        segments = np.concatenate([np.stack([rim[:-1], rim[1:]], axis=1), [[one.centre, one.tip]]])
+        shade = np.tile(np.array(AMBER, dtype=float), (len(segments), 2, 1))
+        shade[-1] = RED
+        points.append(segments)
+        colors.append(shade)
+    return (np.concatenate(points), np.concatenate(colors)) if points else NONE
+
+
+def levels_of(view: Any) -> dict[str, tuple[int, int, int]]:
+    """Return the colour of every joint at a limit: red where the limit is in the way of a goal, amber elsewhere."""
+    blocked = {joint_of(view.skeleton, block.dof) for block in view.blocking}
+    return {met.joint: RED if met.joint in blocked else AMBER for met in view.limits}
+
+
+def circle_of(view: Any) -> Lines:
+    """Draw the circle of the chosen elbow or knee: green where every limit is held, grey elsewhere."""
+    limb = view.limb
+    if limb is None or not np.isfinite(limb.circle.radius):
+        return NONE
+    angles = np.linspace(-np.pi, np.pi, 97)
+    rim = limb.circle.point(angles)
+    middle = 0.5 * (angles[:-1] + angles[1:])
+    good = np.zeros(len(middle), dtype=bool)
+    for low, high in limb.ranges:
+        good |= (middle - low) % (2.0 * np.pi) <= high - low
+    color = np.where(good[:, None], np.array(GREEN), np.array(GREY)).astype(float)
+    return np.stack([rim[:-1], rim[1:]], axis=1), np.repeat(color[:, None], 2, axis=1)
+
+
+def misses_of(view: Any) -> list[Miss]:
+    """Return the handles that are held firmly and still are not where, or turned as, they should be."""
+    out = []
+    for handle in view.handles:
+        if handle.hold != "pinned" and view.active != handle.body:
+            continue
+        place, turn = view.frames.position(handle.body), view.frames.rotation_matrix(handle.body)
+        target = handle.position if handle.mode != "orientation" else place
+        away = float(np.linalg.norm(place - target))
+        cosine = 0.5 * (np.trace(turn.T @ handle.rotation) - 1.0)
+        angle = float(np.arccos(np.clip(cosine, -1.0, 1.0))) if handle.mode != "position" else 0.0
+        told = [amount(away)] if away > MISSED else []
+        told += [amount(angle, angle=True)] if angle > MISSED_TURN else []
+        if told:
+            out.append(Miss(handle.body, place, target, ", ".join(told)))
+    return out
+
+
+def miss_lines(misses: list[Miss]) -> Lines:
+    """Draw a red line from every handle that misses to its target."""
+    points = np.array([(miss.place, miss.target) for miss in misses]).reshape(-1, 2, 3)
+    return points, np.tile(np.array(RED, dtype=float), (len(points), 2, 1))
+
+
+def markers_of(view: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return a line (M, 2, 3) from every marker of the take that a site is named after to that site, and colours."""
+    markers = view.timeline.markers
+    if markers is None or not len(markers):
+        return np.zeros((0, 2, 3)), np.zeros((0, 2, 3))
+    known = set(view.skeleton.site_names)
+    lines = [
+        (place, view.frames.position(name))
+        for name, place in zip(markers.names, marker_places(view), strict=True)
+        if name in known and np.isfinite(place).all()
+    ]
+    points = np.array(lines).reshape(-1, 2, 3)
+    return points, np.tile(np.array([[[230, 57, 70], [244, 162, 97]]], dtype=float), (len(points), 1, 1))
+
+
+def marker_places(view: Any) -> np.ndarray:
+    """Return where the take's markers (M, 3) [m] are at this frame, NaN where unseen."""
+    markers = view.timeline.markers
+    if markers is None or not len(markers):
+        return np.zeros((0, 3))
+    return markers.positions[min(round(view.timeline.frame), len(markers) - 1)]
+
+
+# --- What stands in the way ---
+
+BELOW = 1e3  # [m] where markers that are not seen are put
+
+
+class Notes:
+    """The lines, surfaces and labels beside one figure; each is sent only when it differs from what was sent."""
+
+    def __init__(self, scene: viser.SceneApi, size: float):
+        self.scene, self.size = scene, size
+        self.lines = scene.add_line_segments(
+            "/notes/lines", np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), thickness=0.004 * size, visible=False
+        )
+        self.markers = scene.add_point_cloud(
+            "/notes/markers", np.zeros((1, 3), dtype=np.float32), colors=(230, 57, 70), point_size=0.012 * size,
+            point_shape="circle", visible=False,
+        )  # fmt: skip
+        self.fans: list[Any] = []
+        self.labels: dict[str, Any] = {}
+
+    def show(self, view: View) -> None:
+        """Bring everything to a view."""
+        ranges, misses = ranges_of(view, self.size), misses_of(view)
+        self._show_lines(
+            [
+                range_lines(ranges),
+                circle_of(view),
+                miss_lines(misses),
+                markers_of(view),
+            ]
+        )
+        self._show_fans(ranges)
+        self._show_labels(misses)
+        places = marker_places(view)
+        if len(places):
+            self.markers.points = np.nan_to_num(places, nan=-BELOW).astype(np.float32)
+        self.markers.visible = len(places) > 0
+
+    def _show_lines(self, sets: list[Lines]) -> None:
+        sets = [pair for pair in sets if len(pair[0])]
+        if sets:
+            self.lines.points = np.concatenate([points for points, _ in sets]).astype(np.float32)
+            self.lines.colors = np.concatenate([colors for _, colors in sets]).astype(np.uint8)
+        self.lines.visible = bool(sets)
+
+    def _show_fans(self, ranges: list[Range]) -> None:
+        """Fill the ranges with a surface that can be seen through."""
+        k = np.arange(1, POINTS)
+        faces = np.stack([np.zeros_like(k), k, k + 1], axis=1)
+        while len(self.fans) < min(len(ranges), MOST):
+            self.fans.append(
+                self.scene.add_mesh_simple(
+                    f"/notes/fan{len(self.fans)}", np.zeros((POINTS + 1, 3)), np.vstack([faces, [[0, POINTS, 1]]]),
+                    color=AMBER, opacity=0.16, side="double", cast_shadow=False, receive_shadow=False,
+                )
+            )  # fmt: skip
+        for fan, one in zip(self.fans, ranges, strict=False):
+            rim = one.rim if one.kind == "cone" else np.vstack([one.rim[:-2], one.rim[-1:], one.centre])
+            fan.vertices = np.vstack([one.centre, rim]).astype(np.float32)
+        for number, fan in enumerate(self.fans):
+            fan.visible = number < len(ranges)
+
+    def _show_labels(self, misses: list[Any]) -> None:
+        """Write beside every handle that misses how far."""
+        told = {miss.body: miss for miss in misses}
+        for body, miss in told.items():
+            place = 0.5 * (miss.place + miss.target)
+            if body not in self.labels:
+                self.labels[body] = self.scene.add_label(
+                    f"/notes/miss/{body}", miss.text, position=place, font_screen_scale=1.1, depth_test=False,
+                    anchor="bottom-left",
+                )  # fmt: skip
+            self.labels[body].text, self.labels[body].position = miss.text, place
+        for body, label in self.labels.items():
+            label.visible = body in told

@@ -1,0 +1,82 @@
+"""A real cluster of processes on this machine; one of its workers is killed in the middle of thirty clips."""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+import posable as ps
+from posable.cli import workers as cluster
+from posable.cli.main import main
+
+CALL = ["--figure", "human", "--as-is"]
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://host", "http://host:8786", "tcp://host:port"])
+def test_a_wrong_address_is_refused(address):
+    with pytest.raises(ps.PosableError, match=r"tcp://host:8786, got"):
+        cluster.check(address)
+
+
+def test_without_dask_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ps.PosableError, match=r"posable\[cluster\]"):
+        cluster.check("tcp://127.0.0.1:8786")
+
+
+def test_where_nobody_answers(clips, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster, "ANSWERS_WITHIN", 0.5)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    out = tmp_path / "out"
+    assert main(["track", f"{clips}/*.c3d", *CALL, "-o", str(out), "--scheduler", address]) == 2
+    assert f"expected a Dask scheduler at {address}, nobody answers" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_killed_workers_clips_are_done_by_others_with_the_same_bits(clips, tmp_path, capsys):
+    distributed = pytest.importorskip("distributed")
+    alone, out = tmp_path / "alone", tmp_path / "cluster"
+    assert main(["track", f"{clips}/*.c3d", *CALL, "-o", str(alone), "--workers", "1", "--format", "npz"]) == 0
+    capsys.readouterr()
+    with distributed.LocalCluster(
+        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as local:
+        killed = []
+        killer = threading.Thread(target=_kill_one, args=(local, out, killed))
+        killer.start()
+        words = ["-o", str(out), "--format", "npz", "--scheduler", local.scheduler_address, "--json"]
+        code = main(["track", f"{clips}/*.c3d", *CALL, *words])
+        killer.join()
+    said = json.loads(capsys.readouterr().out)
+    assert code == 0, [row for row in said["rows"] if row["status"] != "ok"]
+    assert said["ok"] == 30
+    ((pid, had, done),) = killed
+    assert had > 0, "the worker that was killed had nothing to do"
+    assert 0 < done < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    for k in range(30):
+        name = f"clip{k:02d}.npz"
+        assert (out / name).read_bytes() == (alone / name).read_bytes(), name
+    assert not list(out.glob(".part-*"))
+
+
+def _kill_one(local, out, killed):
+    """Kill a worker that has clips to do once some are done; note its process, how many it had, how many were done."""
+    while True:
+        done = len(list(out.glob("*.outcome.json")))
+        for worker in list(local.scheduler.workers.values()):
+            if done >= 4 and worker.processing:
+                had, pid = len(worker.processing), worker.nanny and local.workers[worker.name].pid
+                os.kill(pid, signal.SIGKILL)
+                killed.append((pid, had, done))
+                return
+        time.sleep(0.005)

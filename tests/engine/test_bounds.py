@@ -1,0 +1,84 @@
+"""The box, the stop rules and the random numbers that every solver loop shares."""
+
+import math
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.engine import bounds as stepping
+
+LOWER, UPPER = np.array([-1.0, -1.0, 0.0, -math.inf]), np.array([1.0, 1.0, 0.0, math.inf])
+
+
+def test_projection_is_the_nearest_pose_in_the_box():
+    theta = np.array([-3.0, 0.5, 2.0, 1e9])
+    stepping.project(theta, LOWER, UPPER)
+    assert theta.tolist() == [-1.0, 0.5, 0.0, 1e9]
+
+
+@pytest.mark.parametrize(
+    ("theta", "gradient", "held"),
+    [
+        ([-1.0, 1.0, 0.0, 0.0], [1.0, -1.0, 5.0, 1.0], [1, 1, 1, 0]),  # both push outward; equal limits are held
+        ([-1.0, 1.0, 0.0, 0.0], [-1.0, 1.0, 0.0, 2.0], [0, 0, 1, 0]),  # both come back inside
+        ([0.0, 0.0, 0.0, 7.0], [1.0, -3.0, 0.0, 2.0], [0, 0, 1, 0]),  # inside
+    ],
+)
+def test_a_bound_is_active_where_the_gradient_pushes_outward(theta, gradient, held):
+    fixed = np.zeros(4)
+    largest = stepping.active_bounds(np.array(theta), np.array(gradient), LOWER, UPPER, fixed)
+    assert fixed.tolist() == held
+    assert largest == max(abs(g) for g, h in zip(gradient, held, strict=True) if not h)
+
+
+def test_armijo_asks_for_a_part_of_what_the_slope_promises():
+    assert stepping.armijo(1.0, 0.9, -0.5, 0.1)
+    assert not stepping.armijo(1.0, 0.96, -0.5, 0.1)
+    assert not stepping.armijo(1.0, math.nan, -0.5, 0.1)
+
+
+def test_reached_means_every_tolerance_and_a_number():
+    assert stepping.all_reached(np.array([1e-5, 9.0]), np.array([1e-4, math.inf]))
+    assert not stepping.all_reached(np.array([1e-3, 0.0]), np.array([1e-4, 1.0]))
+    assert not stepping.all_reached(np.array([math.nan]), np.array([1.0]))
+
+
+def test_leaving_the_bounds_moves_what_stands_on_them_and_nothing_else():
+    out = np.empty(4)
+    assert stepping.leave_bounds(np.array([-1.0, 0.3, 0.0, 5.0]), LOWER, UPPER, out)
+    assert out.tolist() == [-1.0 + stepping.BEND, 0.3, 0.0, 5.0]
+    assert stepping.leave_bounds(np.array([0.0, 1.0, 0.0, 5.0]), LOWER, UPPER, out)
+    assert out.tolist() == [0.0, 1.0 - stepping.BEND, 0.0, 5.0]
+    assert not stepping.leave_bounds(np.array([0.0, 0.3, 0.0, 5.0]), LOWER, UPPER, out)
+    narrow = np.array([0.2])
+    assert stepping.leave_bounds(np.array([0.0]), np.array([0.0]), narrow, out[:1])
+    assert out[0] == 0.1  # no farther than the middle
+
+
+def test_a_kick_moves_only_what_its_limit_holds():
+    theta, fixed = np.array([-1.0, 1.0, 0.0, 5.0]), np.zeros(4)
+    assert stepping.kick(theta, LOWER, UPPER, np.array([1.0, 1.0, 1.0, 1.0]), fixed, 0.0)
+    assert theta.tolist() == [-1.0 + stepping.BEND, 1.0, 0.0, 5.0]
+    assert not stepping.kick(theta, LOWER, UPPER, np.zeros(4), fixed, 1.0)
+
+
+def test_random_numbers_are_even_and_repeat_with_their_seed():
+    state = np.array([12345.0])
+    drawn = np.array([stepping.random_number(state) for _ in range(4000)])
+    assert drawn.min() >= 0.0
+    assert drawn.max() < 1.0
+    assert np.abs(np.histogram(drawn, bins=10, range=(0, 1))[0] - 400).max() < 100  # 5 standard deviations
+    assert np.abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.08
+    again = np.array([12345.0])
+    assert [stepping.random_number(again) for _ in range(5)] == drawn[:5].tolist()
+
+
+def test_random_poses_hold_the_limits_and_keep_a_moving_root_in_its_place():
+    human = ps.figures.human()
+    start, theta, state = human.rest + 0.01, np.empty(human.size), np.array([7.0])
+    for _ in range(20):
+        stepping.random_pose(human.figure, human.lower, human.upper, start, state, theta)
+        assert np.all((theta >= human.lower) & (theta <= human.upper))
+        np.testing.assert_array_equal(theta[:3], start[:3])
+    assert np.abs(theta[6:] - start[6:]).max() > 0.1

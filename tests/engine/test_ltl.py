@@ -1,0 +1,112 @@
+"""The tree-sparse factorisation against NumPy's, with fixed dofs, damping, and orders that goals couple."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posable.engine.layout import DEPTH, UP
+from posable.engine.ltl import damped_copy, factorise, negative_curvature, substitute
+from posable.model.flatten import elimination_order
+
+
+@st.composite
+def trees(draw):
+    """Draw dof rows (n, 4) of a random tree, and groups of coupled dofs."""
+    n = draw(st.integers(1, 14))
+    above = [-1] + [draw(st.integers(0, i - 1)) for i in range(1, n)]
+    groups = draw(st.lists(st.lists(st.integers(0, n - 1), min_size=2, max_size=4), max_size=2))
+    dof = np.zeros((n, 4), dtype=np.int64)
+    dof[:, 2] = above
+    return dof, groups, draw(st.integers(0, 2**31))
+
+
+def chain(order, i):
+    """Return i and all above it in the elimination tree."""
+    out = []
+    while i >= 0:
+        out.append(i)
+        i = int(order.rows[i, UP])
+    return out
+
+
+def random_matrix(order, rng, definite):
+    """Return a symmetric matrix with the order's pattern, dense (n, n) and by depth (n, d)."""
+    n = order.rows.shape[0]
+    dense = np.zeros((n, n))
+    for i in range(n):
+        for j in chain(order, i):
+            dense[i, j] = dense[j, i] = rng.normal()
+    if definite:
+        dense += np.eye(n) * (1.0 - min(0.0, np.linalg.eigvalsh(dense)[0]))
+    rows = np.zeros((n, int(order.rows[:, DEPTH].max()) + 1))
+    for i in range(n):
+        for j in chain(order, i):
+            rows[i, order.rows[j, DEPTH]] = dense[i, j]
+    return dense, rows
+
+
+@given(trees())
+def test_the_order_holds_every_coupling(tree):
+    dof, groups, _ = tree
+    order = elimination_order(dof, groups)
+    for group in groups:
+        for i in group:
+            for j in group:
+                assert min(i, j) in chain(order, max(i, j))
+    for i in range(dof.shape[0]):
+        above = int(dof[i, 2])
+        assert above < 0 or above in chain(order, i)
+
+
+@given(trees())
+def test_solves_like_numpy_with_fixed_dofs_and_damping(tree):
+    dof, groups, seed = tree
+    rng = np.random.default_rng(seed)
+    order = elimination_order(dof, groups)
+    n = dof.shape[0]
+    dense, rows = random_matrix(order, rng, definite=True)
+    fixed = (rng.random(n) < 0.3).astype(float)
+    scale, damping, x = rng.uniform(0.5, 2.0, n), 0.7, rng.normal(size=n)
+    factor = np.empty_like(rows)
+    damped_copy(order, rows, fixed, damping, scale, factor, np.zeros(len(scale)))
+    assert factorise(order, factor, fixed, 0.0) == -1
+    expected = dense + damping * np.diag(scale)
+    for i in np.flatnonzero(fixed):
+        expected[i, :] = expected[:, i] = 0.0
+        expected[i, i] = 1.0
+    solution = x.copy()
+    substitute(order, factor, solution, np.zeros(len(solution)))
+    assert np.allclose(solution, np.linalg.solve(expected, x), rtol=1e-8, atol=1e-10)
+
+
+@given(trees())
+def test_negative_curvature_curves_down(tree):
+    dof, groups, seed = tree
+    rng = np.random.default_rng(seed)
+    order = elimination_order(dof, groups)
+    n = dof.shape[0]
+    dense, rows = random_matrix(order, rng, definite=False)
+    dense -= 0.5 * np.eye(n)
+    for i in range(n):
+        rows[i, order.rows[i, DEPTH]] -= 0.5
+    factor = np.empty_like(rows)
+    damped_copy(order, rows, np.zeros(n), 0.0, np.ones(n), factor, np.zeros(n))
+    failed = factorise(order, factor, np.zeros(len(factor)), 0.0)
+    if failed < 0:
+        assert np.linalg.eigvalsh(dense)[0] > 0.0
+        return
+    assert np.linalg.eigvalsh(dense)[0] <= 1e-12
+    pivot = factor[failed, order.rows[failed, DEPTH]]
+    x = np.empty(n)
+    negative_curvature(order, factor, failed, x)
+    assert x[failed] == 1.0
+    assert np.isclose(x @ dense @ x, pivot, rtol=1e-6, atol=1e-9 * np.abs(x).max() ** 2 * np.abs(dense).max())
+    assert x @ dense @ x <= 1e-9
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0, -1.0])
+def test_a_bad_pivot_is_reported(value):
+    order = elimination_order(np.array([[1, 0, -1, 0], [1, 0, 0, 1]], dtype=np.int64), ())
+    factor = np.array([[value, 0.0], [0.0, 1.0]])
+    assert factorise(order, factor, np.zeros(len(factor)), 0.0) == 0

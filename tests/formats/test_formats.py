@@ -1,0 +1,165 @@
+"""load and save: what a file is, which way is up, what is missing, and every format with every kind of figure."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from posable.errors import FormatError, PosableError, PosableWarning, UnknownName
+from posable.formats import Scene, load, names, save, table
+from posable.model.kinematics import forward
+from posable.model.motion import Markers, Motion
+
+from .conftest import difference, positions
+
+WRITERS = [suffix for known in table() if known.write for suffix in known.suffixes]
+
+
+def test_the_table_of_formats():
+    assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "c3d", "trc", "csv", "npz")
+    assert set(WRITERS) == {".bvh", ".asf", ".amc", ".glb", ".gltf", ".c3d", ".csv", ".npz"}
+    assert all(known.conventions and known.holds for known in table())
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "bvh/bvhio_example.bvh",
+        "cmu/02.asf",
+        "gltf/khronos_Fox.glb",
+        "gltf/khronos_SimpleSkin_embedded.gltf",
+        "urdf/erd_panda.urdf",
+        "c3d/MyCube.c3d",
+        "c3d/sample01_Eb015si.c3d",
+    ],
+)
+@pytest.mark.parametrize("suffix", ["", ".dat"])
+def test_content_decides(data_dir, tmp_path, file, suffix):
+    path = tmp_path / f"thing{suffix}"
+    path.write_bytes((data_dir / file).read_bytes())
+    scene = load(path)
+    assert scene.skeleton is not None or scene.markers is not None
+
+
+def test_content_beats_the_suffix(data_dir, tmp_path):
+    path = tmp_path / "thing.urdf"
+    path.write_bytes((data_dir / "bvh/bvhio_example.bvh").read_bytes())
+    with pytest.warns(PosableWarning, match="named like URDF, but it is BVH by content"):
+        assert load(path).motion is not None
+
+
+def test_what_is_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing.bvh")
+    with pytest.raises(FormatError, match="no such file"):
+        load(tmp_path / "missing.bvh")
+    with pytest.raises(FormatError, match="found a folder"):
+        load(tmp_path)
+    with pytest.raises(FormatError, match="a device or pipe"):
+        load("/dev/zero")
+    (tmp_path / "a.xyz").write_text("hello")
+    with pytest.raises(FormatError, match=r"not recognised: expected a file of BVH, ASF, .* suffix '\.xyz'"):
+        load(tmp_path / "a.xyz")
+    (tmp_path / "empty.bvh").write_bytes(b"")
+    with pytest.raises(FormatError):
+        load(tmp_path / "empty.bvh")
+
+
+def test_wrong_calls(tmp_path, motion):
+    with pytest.raises(FormatError, match="a suffix among"):
+        save(tmp_path / "a.xyz", motion)
+    with pytest.raises(FormatError, match="a suffix among"):
+        save(tmp_path / "a.urdf", motion)
+    with pytest.raises(PosableError, match="expected a Motion, Skeleton, Markers or Scene"):
+        save(tmp_path / "a.bvh", 3)
+    with pytest.raises(PosableError, match="up='y'"):
+        load(tmp_path / "a.bvh", up="x")
+    with pytest.raises(UnknownName, match="unknown unit 'yard'"):
+        load(tmp_path / "a.bvh", unit="yard")
+    with pytest.raises(PosableError, match="above 0"):
+        load(tmp_path / "a.bvh", unit=-1)
+    with pytest.raises(FormatError, match="cannot be written"):
+        save(tmp_path / "no" / "folder" / "a.bvh", motion)
+
+
+@pytest.mark.parametrize("suffix", [".bvh", ".amc", ".asf", ".glb"])
+def test_empty_scenes_are_refused(tmp_path, suffix):
+    markers = Scene(markers=Markers(("a",), np.zeros((1, 1, 3)), 30))
+    with pytest.raises(FormatError, match="expected a Motion or a Skeleton") as caught:
+        save(tmp_path / f"a{suffix}", markers)
+    assert caught.value.path
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".bvh", ".amc", ".glb", ".gltf", ".npz"])
+@pytest.mark.parametrize("up", ["y", "z"])
+def test_a_motion_through_every_format(tmp_path, motion, suffix, up):
+    turned = Motion(motion.skeleton.replace(up=up), motion.poses, motion.fps, "wave")
+    save(tmp_path / f"a{suffix}", turned)
+    back = load(tmp_path / f"a{suffix}", up=up)
+    assert back.skeleton.up == up
+    assert back.motion.fps == motion.fps
+    rename = (lambda name: "root" if name == "hips" else name) if suffix == ".amc" else (lambda name: name)
+    assert difference(turned, back.motion, rename) < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:.*do not tell a frame rate")
+@pytest.mark.parametrize("suffix", [".bvh", ".amc", ".glb", ".npz", ".csv"])
+def test_a_skeleton_alone_stands_at_rest(tmp_path, figure, suffix):
+    save(tmp_path / f"a{suffix}", figure)
+    back = load(tmp_path / f"a{suffix}", skeleton=figure if suffix == ".csv" else None)
+    pose = back.motion.poses[:1] if back.motion is not None else back.skeleton.rest[None]
+    ours, theirs = positions(figure, figure.rest[None]), positions(back.skeleton, pose)
+    np.testing.assert_allclose(theirs["elbow"], ours["elbow"], atol=1e-6)
+
+
+def test_turning_keeps_poses_and_heights(data_dir):
+    plain, turned = load(data_dir / "urdf/erd_panda.urdf"), load(data_dir / "urdf/erd_panda.urdf", up="y")
+    pose = np.linspace(0.1, 0.5, plain.skeleton.size)
+    x, y, z = forward(plain.skeleton, pose).position("panda_hand")
+    np.testing.assert_allclose(forward(turned.skeleton, pose).position("panda_hand"), (x, z, -y), atol=1e-12)
+    walk, again = load(data_dir / "cmu/02_01.amc"), load(data_dir / "cmu/02_01.amc", up="z")
+    np.testing.assert_array_equal(walk.motion.poses, again.motion.poses)
+    assert again.motion.skeleton is again.skeleton
+    assert again.skeleton.up == "z"
+    heights = forward(again.skeleton, again.motion.poses).position("head")[:, 2]
+    np.testing.assert_allclose(heights, forward(walk.skeleton, walk.motion.poses).position("head")[:, 1], atol=1e-12)
+
+
+def test_saving_at_another_rate(tmp_path, motion):
+    save(tmp_path / "a.bvh", motion, fps=50)
+    assert len(load(tmp_path / "a.bvh").motion) == 39
+
+
+def test_a_human_is_as_tall_as_a_human(data_dir):
+    for file in (
+        "cmu/02_01.amc",
+        "hdm05/HDM_dg_06-03_03_120.amc",
+        "bvh/animdraw_rokoko_jesse_dance.bvh",
+        "gltf/khronos_CesiumMan.glb",
+    ):
+        scene = load(data_dir / file)
+        points = np.array(list(positions(scene.skeleton, scene.motion.poses[:1]).values()))
+        assert 1.0 < np.ptp(points[:, 0, 1]) < 2.0
+
+
+def test_errors_name_the_file_and_the_place(data_dir):
+    with pytest.raises(FormatError) as caught:
+        load(data_dir / "bad/bvh_text_value.bvh")
+    error = caught.value
+    assert (error.line, error.column, error.found) == (124, 372, "'abc'")
+    assert re.match(r".*bvh_text_value\.bvh:124:372: expected a number, found 'abc'$", str(error))
+
+
+def test_notes_say_what_was_repaired(data_dir):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "3070 were read" in load(data_dir / "bvh/assimp_Boxing_Toes.bvh").notes[0]
+        assert load(data_dir / "cmu/02_01.amc").notes == ("the skeleton is 02.asf",)
+
+
+def test_warnings_point_at_the_caller(data_dir):
+    with pytest.warns(PosableWarning) as caught:
+        load(data_dir / "bvh/assimp_Boxing_Toes.bvh")
+    assert caught[0].filename == __file__

@@ -1,0 +1,43 @@
+"""What of the driver's side works without a GPU."""
+
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from posable.goals.device_array import remote
+from posable.gpu import device as driver
+
+
+def test_compiled_code_is_kept_under_its_name(monkeypatch, tmp_path):
+    compiled = []
+    monkeypatch.setattr(driver, "compiled", lambda source, architecture: compiled.append(source) or b"code")
+    monkeypatch.setattr(driver, "Module", lambda on, image: image)
+
+    def fresh():
+        out = object.__new__(driver.Gpu)
+        out.architecture, out._modules, out._lock = "sm_90", {}, threading.Lock()
+        return out
+
+    one = fresh()
+    assert one.module("panda", lambda: "text", tmp_path) == b"code"
+    assert one.module("panda", lambda: "text", tmp_path) == b"code"
+    assert fresh().module("panda", lambda: "text", tmp_path) == b"code"
+    assert compiled == ["text"]
+    assert [path.name for path in tmp_path.iterdir()] == ["panda.sm_90.cubin"]
+
+
+def test_an_error_of_the_driver_is_raised():
+    assert driver.checked((0, 5)) == 5
+    with pytest.raises(driver.CudaError, match="2"):
+        driver.checked((2,))
+
+
+def test_arrays_say_where_they_are():
+    told = {"shape": (4, 3), "typestr": "<f4", "data": (4096, False), "strides": (24, 8)}
+    found = remote(SimpleNamespace(__cuda_array_interface__=told))
+    assert found is not None
+    assert (found.pointer, found.shape, found.strides, found.dtype) == (4096, (4, 3), (6, 2), np.float32)
+    assert remote(np.zeros(3)) is None
+    assert remote((1.0, 2.0, 3.0)) is None

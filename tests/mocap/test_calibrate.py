@@ -1,0 +1,106 @@
+"""An actor from a generic figure, on takes whose actor is known."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.mocap.body_plan import body_plan, words_of
+
+from .conftest import NAMES
+
+
+def stripped(figure):
+    """Return the figure without the markers' sites."""
+    return figure.replace(sites=[site for site in figure.sites if site.name not in NAMES])
+
+
+def test_a_taller_actor_is_found(human, dance):
+    tall = ps.figures.human(height=1.95)
+    poses = dance.poses.copy()
+    frames = ps.forward(tall, poses)
+    markers = ps.Markers(NAMES, np.stack([frames.position(name) for name in NAMES], axis=1), 120.0, "y")
+    actor = ps.calibrate(human, markers)
+    found = actor.info["calibration"]
+    assert found.after < 0.2 * found.before
+    assert found.after < 0.004
+    assert abs(found.scale - 1.95 / 1.80) < 0.03
+    take = ps.track(actor, markers)
+    assert np.nanmean(take.errors) < 0.005
+    assert "mm before" in str(found)
+
+
+def test_markers_are_attached_by_name(human, markers):
+    actor = ps.calibrate(stripped(human), markers)
+    found = actor.info["calibration"]
+    assert found.markers["LKNE"][0] == "hip.L"
+    assert found.markers["RWRA"][0] == "wrist.R"
+    assert found.after < 0.01
+    assert set(NAMES) <= set(actor.site_names)
+
+
+def test_a_marker_of_unknown_name_goes_to_the_bone_on_which_it_rests(human, dance, markers):
+    frames = ps.forward(human, dance.poses)
+    extra = frames.position("forearm.R")
+    stray = np.cumsum(np.random.default_rng(0).normal(0.0, 0.05, (len(dance), 3)), axis=0)
+    places = np.concatenate([markers.positions, extra[:, None], stray[:, None]], axis=1)
+    actor = ps.calibrate(human, ps.Markers((*markers.names, "X1", "X2"), places, 120.0, "y"))
+    assert actor.info["calibration"].markers["X1"][0] == "elbow.R"
+    assert actor.info["calibration"].left_out == ("X2",)
+
+
+def test_symmetric_bones_keep_one_length(human, markers):
+    actor = ps.calibrate(human, markers, symmetric=True)
+    for name in ("knee", "elbow", "wrist", "ankle"):
+        left, right = (np.linalg.norm(actor.joint(f"{name}.{side}").offset) for side in "LR")
+        assert left == pytest.approx(right)
+
+
+def test_attachments_can_be_given(human, markers):
+    renamed = ps.Markers([f"m{k}" for k in range(41)], markers.positions, 120.0, "y")
+    sites = {site.name: site for site in human.sites}
+    given = {f"m{k}": (sites[name].joint, sites[name].offset) for k, name in enumerate(NAMES)}
+    actor = ps.calibrate(human, renamed, given)
+    assert actor.info["calibration"].after < 0.002
+
+
+def test_wrong_calls_say_what_is_missing(human, markers):
+    with pytest.raises(ps.PosableError, match="attachments"):
+        ps.calibrate(human, ps.Markers(("A", "B", "C"), np.zeros((5, 3, 3)), 120.0))
+    with pytest.raises(ps.PosableError, match="LKNE"):
+        ps.calibrate(human, markers, {"LKNEE": "hip.L"})
+    with pytest.raises(ps.PosableError, match="millimetres"):
+        ps.calibrate(human, ps.Markers(markers.names, 1000.0 * markers.positions, 120.0, "y"))
+    with pytest.raises(ps.PosableError, match="frames"):
+        ps.calibrate(human, ps.Markers(markers.names, markers.positions[:0], 120.0, "y"))
+    with pytest.raises(ps.PosableError, match="frames from 0"):
+        ps.calibrate(human, markers, frames=[1000])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("lfemur", ("L", "femur")),
+        ("LeftUpLeg", ("L", "upleg")),
+        ("mixamorig:RightForeArm", ("R", "forearm")),
+        ("leg_joint_L_1", ("L", "leg")),
+        ("hip.R", ("R", "hip")),
+        ("RAnkleRoll", ("R", "ankleroll")),
+        ("arm_left_4_joint", ("L", "arm")),
+        ("lowerback", ("", "lowerback")),
+    ],
+)
+def test_words_of_names(name, words):
+    assert words_of(name) == words
+
+
+def test_the_plan_of_the_human(human):
+    plan = body_plan(human)
+    assert plan["knee.L"] == "knee.L"
+    assert plan["chest"] == "spine3"
+    assert plan["head"] == "skull"
+    assert np.allclose(plan.forward, (0, 0, 1))
+
+
+def test_a_figure_without_legs_is_refused():
+    with pytest.raises(ps.PosableError, match="hip"):
+        body_plan(ps.figures.panda())

@@ -1,0 +1,98 @@
+"""Recorded takes: what the benchmark measures, held to its figures with some room."""
+
+import importlib
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.mocap.contacts import find_contacts
+
+pytestmark = pytest.mark.filterwarnings("ignore::posable.PosableWarning")
+
+
+def load(path, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ps.load(path, **options)
+
+
+@pytest.fixture(scope="module")
+def walk(data_dir):
+    """CMU 02_01 from its C3D and ASF alone: the actor and the take."""
+    figure = load(data_dir / "cmu" / "02.asf").skeleton
+    markers = load(data_dir / "cmu" / "02_01.c3d").markers
+    actor = ps.calibrate(figure, markers)
+    return actor, markers, ps.track(actor, markers)
+
+
+def test_a_walk_is_tracked_within_millimetres(walk):
+    actor, _, take = walk
+    assert take.report.mean < 0.006
+    assert take.report.count(2) == 0
+    assert ((take.motion.poses >= actor.lower) & (take.motion.poses <= actor.upper)).all()
+    assert np.abs(np.diff(take.motion.poses, axis=0)).max() < 0.2
+
+
+@pytest.mark.parametrize("file", ["gltf/khronos_CesiumMan.glb", "urdf/erd_talos_reduced.urdf", ""])
+def test_the_walk_goes_to_other_figures_and_feet_do_not_slip(walk, data_dir, file):
+    figure = load(data_dir / file).skeleton if file else ps.figures.human()
+    result = ps.retarget(walk[2].motion, figure)
+    assert len(result.contacts.steps()) >= 8
+    assert result.contacts.slips(result).max() < 0.005
+    box = result.skeleton
+    assert ((result.poses >= box.lower - 1e-9) & (result.poses <= box.upper + 1e-9)).all()
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.01])
+def test_feet_stand_in_a_noisy_walk_that_is_smoothed(data_dir, noise):
+    figure = load(data_dir / "cmu" / "16.asf").skeleton
+    walk = load(data_dir / "cmu" / "16_15.amc", skeleton=figure).motion
+    clean = find_contacts(walk)
+    poses = walk.poses.copy()
+    poses[:, 6:] += np.random.default_rng(1).normal(0.0, noise, (len(poses), figure.size - 6))
+    noisy = ps.Motion(figure, poses, walk.fps)
+    found = find_contacts(noisy)
+    assert (found.standing & clean.standing).sum() > 0.9 * clean.standing.sum()
+    assert found.slips(ps.smooth(noisy)).max() < 0.005
+
+
+def test_erleben_andrews_2018s_protocol(data_dir, monkeypatch):
+    """f < 1e-2 cm^2 in 99% of the frames and half a centimetre of summed error, ten iterations a frame."""
+    from posable.mocap.frame_solver import Pace, Walker
+
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2])
+    take = importlib.import_module("benchmarks.real_frames").load_takes(data_dir, only=("none",))["workout"]
+    targets, points = take.targets, take.points
+    assert take.size == 58
+    poses = np.empty((len(targets), 58))
+    pace = Pace(most=10, enough=0.5e-6, gain=1e-9, damping=1e-2, jump=4.0)
+    errors, notes = Walker(take.problem, limits=False)(pace, poses, targets=targets, points=points, last=np.zeros(58))
+    assert 100 * errors.sum(axis=1).mean() < 0.5
+    assert np.mean(np.square(100 * errors).sum(axis=1) < 1e-2) > 0.99
+    assert notes[:, 1].max() <= 10
+
+
+def test_a_take_as_a_user_tracks_it(data_dir):
+    figure = load(data_dir / "hdm05" / "HDM_dg.asf").skeleton
+    markers = load(data_dir / "hdm05" / "HDM_dg_06-03_03_120.c3d").markers
+    actor = ps.calibrate(figure, markers)
+    take = ps.track(actor, markers)
+    assert take.report.mean < 0.010
+    assert take.report.count(2) == 0
+    amc = load(data_dir / "hdm05" / "HDM_dg_06-03_03_120.amc", skeleton=figure).motion
+    bends = [np.abs(np.diff(np.unwrap(poses, axis=0), n=2, axis=0)).mean() for poses in (amc.poses, take.motion.poses)]
+    assert bends[1] < bends[0]
+
+
+def test_a_smoothed_take_is_calmer_and_its_feet_stand(data_dir):
+    markers = load(data_dir / "cmu" / "02_01.c3d").markers
+    actor = ps.calibrate(load(data_dir / "cmu" / "02.asf").skeleton, markers)
+    rough, smooth = ps.track(actor, markers).motion, ps.track(actor, markers, smooth=0.05).motion
+    bends = [np.abs(np.diff(motion.poses, n=2, axis=0)).mean() for motion in (rough, smooth)]
+    assert bends[1] < 0.7 * bends[0]
+    contacts = find_contacts(rough)
+    assert len(contacts.steps()) >= 8
+    assert contacts.slips(smooth).max() < 0.005

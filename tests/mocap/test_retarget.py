@@ -1,0 +1,268 @@
+"""Motion on other figures, smoothing and contacts."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.mocap.contacts import find_contacts, paths_of, without_noise
+from posable.mocap.report import changes
+from posable.mocap.retarget import infer_mapping
+from posable.mocap.root_align import free_joint, with_free_root
+from posable.mocap.smooth import Smoothed
+from posable.mocap.trajectory import Effort, Whole
+
+
+def walking(human, steps=4):
+    """Return a motion in which the feet stand by turns, made of goals."""
+    rest = ps.forward(human, human.rest)
+    frames = 30 * steps
+    feet = {side: np.tile(rest.position(f"foot.{side}"), (frames, 1)) for side in "LR"}
+    for step in range(steps):
+        side = "LR"[step % 2]
+        lift = np.sin(np.linspace(0, np.pi, 30)) * 0.12
+        ahead = 0.12 * (1 - np.cos(np.linspace(0, np.pi, 30)))
+        part = slice(30 * step, 30 * step + 30)
+        feet[side][part, 1] += lift
+        feet[side][part, 2] += ahead
+        feet[side][30 * step + 30 :, 2] += ahead[-1]
+    pelvis = np.tile(rest.position("pelvis"), (frames, 1)) - (0, 0.06, 0)
+    pelvis[:, 2] = 0.5 * (feet["L"][:, 2] + feet["R"][:, 2])
+    goals = [ps.goals.Position(f"foot.{side}", feet[side]) for side in "LR"] + [ps.goals.Position("pelvis", pelvis)]
+    goals += [ps.goals.Orientation(f"foot.{side}", np.eye(3)) for side in "LR"]
+    return ps.follow(human, goals, fps=60)
+
+
+@pytest.fixture(scope="module")
+def walk(human):
+    motion = walking(human)
+    assert motion.ok.mean() > 0.8
+    return motion
+
+
+def test_a_figure_that_stands_along_another_axis_than_it_says_is_stood_up(walk, human):
+    """BVH states no up axis: the human stands along y, and a file that calls that z means the same."""
+    mislabelled = ps.Motion(walk.skeleton.replace(up="z"), walk.poses, walk.fps)
+    plain, stood = ps.retarget(walk, human, threads=1), ps.retarget(mislabelled, human, threads=1)
+    np.testing.assert_array_equal(stood.poses, plain.poses)
+    assert any("stands along y" in note for note in stood.notes)
+    assert not plain.notes
+
+
+def test_contacts_are_found(walk):
+    contacts = find_contacts(walk)
+    assert contacts.standing.any(axis=0).all()
+    assert 0.3 < contacts.standing.mean() < 0.95
+    assert contacts.slips(walk).max() < 0.03
+
+
+def test_a_walk_goes_to_a_smaller_human(walk):
+    child = ps.figures.human(height=1.2)
+    result = ps.retarget(walk, child)
+    assert result.scale == pytest.approx(1.2 / 1.8, rel=1e-3)
+    assert result.contacts.slips(result).max() < 0.005
+    assert ((result.poses >= child.lower - 1e-9) & (result.poses <= child.upper + 1e-9)).all()
+    theirs, ours = ps.forward(walk.skeleton, walk.poses), ps.forward(child, result.poses)
+    assert np.abs(ours.position("head") - result.scale * theirs.position("head")).mean() < 0.03
+    assert "knee.L" in str(result)
+
+
+def test_the_mapping_is_shown_and_can_be_changed(human):
+    rows = infer_mapping(human, ps.figures.human(height=1.5), {"toes.L": None, "skull": "neck"})
+    assert "toe.L" not in rows
+    assert rows["head"] == ("skull", "neck")
+    with pytest.raises(ps.PosableError):
+        infer_mapping(human, human, {"tail": "neck"})
+
+
+def test_wrong_calls_say_what_is_expected(walk):
+    with pytest.raises(ps.PosableError, match="expected mapping="):
+        ps.retarget(walk, walk.skeleton, ["neck"])
+    for seconds in (-1.0, np.nan):
+        with pytest.raises(ps.PosableError, match="expected smooth of 0 seconds or more"):
+            ps.retarget(walk, walk.skeleton, smooth=seconds)
+
+
+def test_a_figure_without_legs_is_told_what_retarget_takes(walk):
+    with pytest.raises(ps.PosableError, match=r"give them as mapping=\{'hip.L'"):
+        ps.retarget(walk, ps.figures.get("panda"))
+    arm = ps.figures.get("panda")
+    with pytest.raises(ps.PosableError, match="two legs are needed"):
+        ps.retarget(ps.Motion(arm, arm.rest[None], 60.0), walk.skeleton)
+
+
+def test_feet_that_slip_and_sizes_that_cannot_be_are_said(walk):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.retarget(walk, walk.skeleton)
+    with pytest.warns(ps.PosableWarning, match=r"a standing foot slips \d+ mm: smooth=5 s is long"):
+        ps.retarget(walk, walk.skeleton, smooth=5.0)
+    with pytest.warns(ps.PosableWarning, match=r"the figure is 16\.\d+ times the motion's"):
+        ps.retarget(walk, ps.figures.human(height=30.0))
+
+
+def test_smoothing_over_more_than_the_clip(walk):
+    long = ps.Motion(walk.skeleton, np.tile(walk.poses, (3, 1)), walk.fps)
+    assert np.isfinite(ps.smooth(long, 10.0, contacts=False).poses).all()
+
+
+def test_a_report_of_retargeting(walk, tmp_path):
+    result = ps.retarget(walk, ps.figures.human(height=1.5))
+    result.save_report(tmp_path / "r.html")
+    assert "Mapping" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_smoothing_takes_jitter_away_and_locks_feet(walk, tmp_path):
+    rng = np.random.default_rng(0)
+    noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.01, walk.poses.shape), walk.fps)
+    contacts = find_contacts(walk)
+    smooth = ps.smooth(noisy, 0.15, contacts=contacts)
+    bend = [np.abs(np.diff(m.poses, n=2, axis=0)).mean() for m in (noisy, smooth)]
+    assert bend[1] < 0.1 * bend[0]
+    assert contacts.slips(smooth).mean() < 0.5 * contacts.slips(noisy).mean()
+    figure = walk.skeleton
+    assert ((smooth.poses >= figure.lower - 1e-9) & (smooth.poses <= figure.upper + 1e-9)).all()
+    smooth.save_report(tmp_path / "s.html")
+    assert "before" in (tmp_path / "s.html").read_text(encoding="utf-8")
+
+
+def test_contacts_are_found_under_noise_and_then_stand(walk):
+    clean = find_contacts(walk)
+    rng = np.random.default_rng(2)
+    noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.005, walk.poses.shape), walk.fps)
+    found = find_contacts(noisy)
+    assert (found.standing == clean.standing).mean() > 0.9
+    smooth = ps.smooth(noisy)
+    assert found.slips(smooth).max() < 0.005 < found.slips(noisy).max()
+
+
+def test_clean_paths_are_not_smoothed(walk):
+    frames = ps.forward(walk.skeleton, walk.poses)
+    paths = np.stack([frames.position(name) for name in ("foot.L", "foot.R")], axis=1)
+    assert without_noise(paths, 0.9, walk.fps) is paths
+    noisy = paths + np.random.default_rng(0).normal(0.0, 0.02, paths.shape)
+    off = np.abs(without_noise(noisy, 0.9, walk.fps) - paths)
+    assert off.mean() < 0.5 * np.abs(noisy - paths).mean()
+
+
+def test_smoothing_does_not_care_how_angles_are_written():
+    """Files hold angles from -180 to 180 degrees, and either of two triples; the smoothed figure is the same."""
+    figure = ps.Skeleton([ps.Joint("body", ps.Free("zyx")), ps.Joint("arm", ps.Ball("zxy"), parent="body")])
+    time = np.arange(200) / 60.0
+    rates = np.array([1.0, 0.3, 0.2, 6.0, 0.4, 0.5, 5.0, -0.6, 0.3])
+    poses = np.sin(time[:, None] * rates) + np.where(np.abs(rates) > 2.0, time[:, None] * rates, 0.0)
+    poses += np.random.default_rng(1).normal(0.0, 0.01, poses.shape)
+    written = poses.copy()
+    written[50:90, 6:] = written[50:90, 6:] * [1.0, -1.0, 1.0] + np.pi
+    written[:, 3:] -= 2.0 * np.pi * np.round(written[:, 3:] / (2.0 * np.pi))
+    ours, theirs = (
+        ps.forward(figure, ps.smooth(ps.Motion(figure, p, 60.0), 0.1, contacts=False).poses) for p in (poses, written)
+    )
+    for joint in figure.names:
+        assert (ours.rotation(joint).inv() * theirs.rotation(joint)).magnitude().max() < 1e-3
+
+
+def test_a_whole_turn_is_no_change(tmp_path):
+    figure = ps.Skeleton([ps.Joint("body", ps.Free("zyx")), ps.Joint("arm", ps.Ball("zxy"), parent="body")])
+    poses = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 9))
+    other = poses.copy()
+    other[:, 3] += 2.0 * np.pi
+    other[:, 6:] = other[:, 6:] * [1.0, -1.0, 1.0] + np.pi
+    other[:, 1] += 0.25
+    change = changes(ps.Motion(figure, poses, 60.0), ps.Motion(figure, other, 60.0))
+    np.testing.assert_allclose(change, np.tile([0.25, 0.0, 0.0], (40, 1)), atol=1e-7)
+    other[:, 8] += 0.1
+    after = Smoothed(figure, other, 60.0, "", ps.Motion(figure, poses, 60.0))
+    assert after.change == pytest.approx((0.25 + 0.1) / 3)
+    after.save_report(tmp_path / "s.html")
+    assert "0.2500 [rad, m]" in (tmp_path / "s.html").read_text(encoding="utf-8")
+
+
+def test_windows_give_what_one_window_gives(walk, monkeypatch):
+    rng = np.random.default_rng(0)
+    noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.005, walk.poses.shape), walk.fps)
+    monkeypatch.setattr("posable.mocap.smooth.WINDOW", 1000)
+    whole = ps.smooth(noisy, 0.1, contacts=False)
+    monkeypatch.setattr("posable.mocap.smooth.WINDOW", 40)
+    pieces = [ps.smooth(noisy, 0.1, contacts=False, threads=threads) for threads in (1, 2)]
+    assert np.abs(pieces[0].poses - whole.poses).max() < 2e-3
+    assert np.array_equal(pieces[0].poses, pieces[1].poses)
+
+
+def test_the_band_is_the_second_derivative(human):
+    """One Newton step on a problem that is quadratic lands on its minimum: the accelerations' matrix is right."""
+    from posable.problem import Problem
+
+    problem = Problem(human, [ps.goals.Position("hand.R", (0, 1, 0), weight=0.0)])
+    n, t = human.size, 12
+    rng = np.random.default_rng(0)
+    home = human.rest + rng.normal(0.0, 0.1, (t, n))
+    free = np.full(n, np.inf)
+    none = np.zeros((0, 0, 3))
+    whole = Whole(problem, problem.data, np.zeros(1), none, none, np.full(n, 2.0), home, np.full(n, 3.0), -free, free)
+    poses = whole.solve(home.copy(), Effort(steps=3))
+    bends = np.diff(np.eye(t), n=2, axis=0)
+    expected = np.linalg.solve(2.0 * np.eye(t) + 3.0 * bends.T @ bends, 2.0 * home)
+    assert np.abs(poses - expected).max() < 1e-4
+
+
+def test_a_robot_that_hangs_on_the_world_is_let_loose():
+    arm = ps.Skeleton(
+        [
+            ps.Joint("world", ps.Fixed()),
+            ps.Joint("base", ps.Revolute("z"), parent="world", offset=(0.0, 0.0, 0.2)),
+            ps.Joint("tip", ps.Revolute("x"), parent="base", offset=(0.0, 0.0, 0.5)),
+        ]
+    )
+    loose = with_free_root(arm)
+    assert free_joint(loose) is not None
+    assert loose.size == arm.size + 6
+    before, after = ps.forward(arm, arm.rest), ps.forward(loose, loose.rest)
+    for name in arm.names:
+        np.testing.assert_allclose(after.matrix(name), before.matrix(name), atol=1e-12)
+    pose = loose.rest.copy()
+    pose[loose.index(free_joint(loose))][:3] = 1.0, 2.0, 3.0
+    np.testing.assert_allclose(
+        ps.forward(loose, pose).position("tip"), before.position("tip") + np.array([1.0, 2.0, 3.0])
+    )
+
+
+def test_the_joint_that_was_let_loose_is_told_by_its_name(human, walk):
+    root = replace(human.joints[0], motion=ps.Fixed(), limits=None, rest=0.0, parent="world")
+    hung = human.replace(joints=[ps.Joint("world", ps.Fixed()), root, *human.joints[1:]])
+    result = ps.retarget(ps.Motion(walk.skeleton, walk.poses[:2], walk.fps), hung)
+    assert result.notes[0].startswith(f"{free_joint(result.skeleton)} moves freely")
+
+
+def test_a_figure_without_a_moving_joint_is_smooth_as_it_is(tmp_path):
+    post = ps.Skeleton([ps.Joint("post", ps.Fixed())], [ps.Site("top", "post", (0.0, 1.0, 0.0))])
+    smooth = ps.smooth(ps.Motion(post, np.zeros((5, 0)), 30.0))
+    assert smooth.poses.shape == (5, 0)
+    assert smooth.accelerations == (0.0, 0.0)
+    smooth.save_report(tmp_path / "report.html")
+    assert "nan" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_only_windows_whose_feet_slip_are_asked_again(walk, monkeypatch):
+    asked, solve = [], Whole.solve
+
+    def counted(self, poses, effort):
+        asked.append(effort.passes)
+        return solve(self, poses, effort)
+
+    monkeypatch.setattr(Whole, "solve", counted)
+    ps.smooth(walk, threads=1)
+    assert asked == [1]
+    monkeypatch.setattr("posable.mocap.smooth.STANDS", 0.0)
+    ps.smooth(walk, threads=1)
+    assert asked == [1, 1, 3]
+
+
+def test_paths_in_parts_are_the_paths(walk, monkeypatch):
+    points = ("foot.L", "toes.R")
+    whole = paths_of(walk, points)
+    monkeypatch.setattr("posable.mocap.contacts.PART", 50)
+    assert np.array_equal(paths_of(walk, points), whole)
+    assert np.array_equal(whole[:, 1], ps.forward(walk.skeleton, walk.poses).position("toes.R"))
