@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posable.errors import FormatError, PosableWarning
-from posable.formats import load
+from posable.formats import load, save
 from posable.model.joints import Fixed, Free, Planar, Prismatic, Revolute
 from posable.model.kinematics import forward
 
@@ -51,6 +51,31 @@ def test_every_type_of_joint(urdf):
     assert skeleton.rest[0] == 0.5  # zero is outside its limits
     assert skeleton.joint("base").mass == 2
     np.testing.assert_allclose(skeleton.joint("base").center, (1, 0, 0))
+
+
+def test_velocity_effort_and_inertia(urdf):
+    limit = '<limit lower="0.5" upper="1.5" effort="7" velocity="2.5"/>'
+    tensor = '<inertial><origin rpy="0 0 1.5707963267948966"/><mass value="1"/>'
+    tensor += '<inertia ixx="1" iyy="2" izz="3" ixy="0" ixz="0" iyz="0"/></inertial>'
+    text = ROBOT.replace('<limit lower="0.5" upper="1.5" effort="1" velocity="1"/>', limit)
+    text = text.replace('<link name="c"/>', f'<link name="c">{tensor}</link>')
+    skeleton = load(urdf(text)).skeleton
+    np.testing.assert_array_equal(skeleton.velocity, [2.5, np.inf, 1.0] + [np.inf] * 9)
+    np.testing.assert_array_equal(skeleton.effort, [7.0, np.inf, 1.0] + [np.inf] * 9)
+    np.testing.assert_allclose(skeleton.joint("slide").inertia, np.diag([2.0, 1.0, 3.0]), atol=1e-12)
+    copied = skeleton.replace(name="copy")
+    np.testing.assert_array_equal(copied.velocity, skeleton.velocity)
+    save(urdf(text).with_suffix(".npz"), skeleton)
+    assert load(urdf(text).with_suffix(".npz")).skeleton == skeleton
+    assert skeleton != load(urdf(text.replace('velocity="2.5"', 'velocity="2.4"'))).skeleton
+
+
+def test_a_velocity_of_zero_is_none(urdf):
+    scene = load(urdf(ROBOT.replace('velocity="1"', 'velocity="0"')))
+    assert np.isinf(scene.skeleton.velocity).all()
+    assert "velocity limits of 0 taken as not stated: 'turn', 'slide'" in scene.notes
+    with pytest.warns(PosableWarning, match="negative effort limit"):
+        load(urdf(ROBOT.replace('effort="1"', 'effort="-1"')))
 
 
 def test_mimic_joints_follow_through(urdf):

@@ -41,6 +41,7 @@ def dump_figure(skeleton: Skeleton) -> str:
             "offset": _plain(joint.offset), "rotation": _plain(rotation_matrix(joint.rotation)),
             "limits": _plain(joint.limits), "rest": _plain(joint.rest), "gain": _plain(joint.gain),
             "mass": float(joint.mass), "frozen": _held(joint.frozen), "center": _plain(joint.center),
+            "inertia": _plain(joint.inertia), "velocity": _plain(joint.velocity), "effort": _plain(joint.effort),
         }
         for joint in skeleton.joints
     ]  # fmt: skip
@@ -97,6 +98,7 @@ def _joint(entry: dict[str, Any]) -> Joint:
         str(entry["name"]), motion, None if parent is None else str(parent), offset=entry["offset"],
         rotation=_rotation(entry["rotation"]), limits=entry["limits"], rest=entry["rest"], gain=entry["gain"],
         mass=float(entry["mass"]), frozen=entry["frozen"], center=entry["center"],
+        inertia=entry.get("inertia"), velocity=entry.get("velocity", np.inf), effort=entry.get("effort", np.inf),
     )  # fmt: skip
 
 

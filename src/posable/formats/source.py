@@ -63,6 +63,10 @@ class Source:
             level, frame = level + 1, frame.f_back
         warnings.warn(f"{self.path}: {message}", PosableWarning, stacklevel=level)
 
+    def note(self, message: str) -> None:
+        """Remember for `Scene.notes` how the file was read, where that is common enough not to warn of it."""
+        self.notes.append(message)
+
     def unique(self, names: Iterable[str], kind: str) -> list[str]:
         """Return `names` without duplicates or blanks: the second `hand` becomes `hand_2`, with a warning."""
         taken: set[str] = {"world"} if kind == "joint" else set()  # that frame is there without a joint

@@ -19,6 +19,7 @@ from posable.formats.source import Source, refuse_wide_text, shown
 from posable.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, Site
 
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+_MOVING = ("revolute", "continuous", "prismatic")  # joints of one degree of freedom
 
 
 @dataclass
@@ -61,6 +62,7 @@ def read(source: Source, options: Options) -> Scene:
     figure = [Joint(root_name, Fixed(), **_inertia(source, links[root]))]
     for joint in ordered:
         figure.append(_build_joint(source, joint, home[joint.parent], links[joint.child]))
+    _note_zero_bounds(source, joints)
     names = {joint.name for joint in figure}
     sites = []
     for link, joint in home.items():
@@ -163,7 +165,13 @@ def _inertia(source: Source, link: Element) -> dict:
     mass = number(source, inertial.first("mass") if inertial else None, "value", 0.0)
     if mass < 0:
         raise source.error(offset=link.place, expected="a mass that is not negative", found=mass)
-    return {"mass": mass, "center": _origin(source, inertial)[0]}
+    center, rotation = _origin(source, inertial)
+    tensor = inertial.first("inertia") if inertial else None
+    if tensor is None:
+        return {"mass": mass, "center": center}
+    xx, yy, zz, xy, xz, yz = (number(source, tensor, "i" + key, 0.0) for key in ("xx", "yy", "zz", "xy", "xz", "yz"))
+    inertia = rotation @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ rotation.T
+    return {"mass": mass, "center": center, "inertia": 0.5 * (inertia + inertia.T)}
 
 
 def _build_joint(source: Source, joint: _Joint, parent: str, link: Element) -> Joint:
@@ -187,7 +195,34 @@ def _build_joint(source: Source, joint: _Joint, parent: str, link: Element) -> J
     low, high = _limits(source, joint)
     motion = Prismatic(axis) if joint.kind == "prismatic" else Revolute(axis)
     rest = min(max(0.0, low), high)
-    return Joint(joint.name, motion, parent, limits=(low, high), rest=rest, **place)
+    return Joint(joint.name, motion, parent, limits=(low, high), rest=rest, **place, **_bounds(source, joint))
+
+
+def _bounds(source: Source, joint: _Joint) -> dict:
+    """Return the largest velocity and effort that a <limit> states; 0, which many exporters write, is none."""
+    limit = joint.element.first("limit")
+    out = {}
+    for key in ("velocity", "effort"):
+        value = number(source, limit, key, np.inf, infinite=True)
+        if value > 0.0:
+            out[key] = value
+        elif value < 0.0:
+            source.warn(f"joint {joint.name!r} has a negative {key} limit, {value:g}: it was ignored")
+    return out
+
+
+def _note_zero_bounds(source: Source, joints: list[_Joint]) -> None:
+    """Say once which joints state a velocity or an effort of 0, with which they could not move."""
+    zero: dict[str, list[str]] = {}
+    for joint in joints:
+        limit = joint.element.first("limit") if joint.kind in _MOVING else None
+        for key in ("velocity", "effort"):
+            if number(source, limit, key, 1.0, infinite=True) == 0.0:
+                zero.setdefault(joint.name, []).append(key)
+    if zero:
+        keys = " and ".join(key for key in ("velocity", "effort") if any(key in found for found in zero.values()))
+        more = f" and {len(zero) - 3} more" if len(zero) > 3 else ""
+        source.note(f"{keys} limits of 0 taken as not stated: {', '.join(map(repr, list(zero)[:3]))}{more}")
 
 
 def _limits(source: Source, joint: _Joint) -> tuple[float, float]:
@@ -209,7 +244,7 @@ def _limits(source: Source, joint: _Joint) -> tuple[float, float]:
 
 def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, float, float]]:
     """Return (follower, leader, ratio, offset) of the mimic joints, each with a leader that mimics no other."""
-    single = {joint.name for joint in joints if joint.kind in ("revolute", "continuous", "prismatic")}
+    single = {joint.name for joint in joints if joint.kind in _MOVING}
     rules: dict[str, tuple[str, float, float]] = {}
     for joint in joints:
         mimic = joint.element.first("mimic")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posable.engine.layout import ABOVE, DEPTH, LEVEL, UP, VISIT, Figure, Order
-from posable.model.joints import Joint, Site, frozen_of, limits_of, rotation_matrix
+from posable.model.joints import Joint, Site, bounds_of, frozen_of, limits_of, rotation_matrix
 
 
 def parents_first(joints: Sequence[Joint]) -> tuple[Joint, ...]:
@@ -33,6 +33,7 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
     dofs: list[tuple[int, int, int, int, int]] = []
     signs, dof_names, slices = [], [], []
     box, rest_pose, gain, frozen = [], [], [], []
+    velocity, effort = [], []
     place: dict[str, tuple[int, np.ndarray, np.ndarray]] = {}  # joint -> body, position and rotation in the body
     last_dof: list[int] = []  # of each body
     for joint in joints:
@@ -65,8 +66,13 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
             rest_pose += list(np.broadcast_to(np.asarray(joint.rest, dtype=float), len(elements)))
             gain += list(np.broadcast_to(np.asarray(joint.gain, dtype=float), len(elements)))
             held = frozen_of(joint)
+            speed, force = bounds_of(joint.velocity, len(elements)), bounds_of(joint.effort, len(elements))
             assert held is not None  # checked before
+            assert speed is not None
+            assert force is not None
             frozen += held.tolist()
+            velocity += speed.tolist()
+            effort += force.tolist()
         place[joint.name] = (body, p, r)
         if joint.mass:
             _add_mass(masses[body], joint.mass, p + r @ np.asarray(joint.center, dtype=float))
@@ -98,6 +104,8 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
         "upper": upper,
         "rest": _frozen_array(np.clip(np.array(rest_pose, dtype=float).reshape(n), lower, upper)),
         "gain": _frozen_array(np.array(gain, dtype=float).reshape(n)),
+        "velocity": _frozen_array(np.array(velocity, dtype=float).reshape(n)),
+        "effort": _frozen_array(np.array(effort, dtype=float).reshape(n)),
         "_frozen": _frozen_array(np.array(frozen, dtype=bool).reshape(n)),
         "figure": figure,
         "order": elimination_order(dof_array, ()),

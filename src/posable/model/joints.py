@@ -284,7 +284,9 @@ class Joint:
     offset (3,) [m], rotation (SciPy Rotation or 3x3): the constant place in the parent's frame.
     limits: None, one (lower, upper) for all, or (k, 2) [rad, m]; infinities allowed. rest: a number or (k,), the
     relaxed value. gain: a number or (k,), the joint's strength. frozen: True or (k,) of them: what keeps its value.
-    mass [kg] sits at center (3,) [m] in the joint's frame.
+    mass [kg] sits at center (3,) [m] in the joint's frame; inertia (3, 3) [kg m^2] is about that centre, in the joint's
+    axes, where a file states it. velocity, effort: a number or (k,), the largest speed [rad/s, m/s] and torque or force
+    [N m, N] of each degree of freedom; infinite where none is stated.
     """
 
     name: str
@@ -299,6 +301,9 @@ class Joint:
     mass: float = 0.0
     frozen: Any = False
     center: Any = (0.0, 0.0, 0.0)
+    inertia: Any = None
+    velocity: Any = np.inf
+    effort: Any = np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,6 +361,17 @@ def numbers_of(value: Any, k: int) -> np.ndarray | None:
     except (TypeError, ValueError):
         return None
     if out.shape not in ((), (k,)) or not np.all(np.isfinite(out)):
+        return None
+    return np.broadcast_to(out, (k,)).copy()
+
+
+def bounds_of(value: Any, k: int) -> np.ndarray | None:
+    """Return a bound on speed or effort, positive or infinite, a number or k numbers, as (k,); None where it is not."""
+    try:
+        out = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    if out.shape not in ((), (k,)) or not np.all(out > 0.0):
         return None
     return np.broadcast_to(out, (k,)).copy()
 

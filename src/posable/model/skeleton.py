@@ -18,6 +18,7 @@ from posable.model.joints import (
     Joint,
     JointMotion,
     Site,
+    bounds_of,
     frozen_of,
     limits_of,
     numbers_of,
@@ -135,9 +136,22 @@ def check_joint(joint: Joint) -> list[str]:
     mass = numbers_of(joint.mass, 1)
     if mass is None or mass[0] < 0.0:
         out.append(f"mass: expected a number [kg] that is not negative, got {joint.mass!r}")
+    for what, unit in (("velocity", "rad/s, m/s"), ("effort", "N m, N")):
+        if bounds_of(getattr(joint, what), k) is None:
+            out.append(f"{what}: expected a positive number or {k} of them [{unit}], got {getattr(joint, what)!r}")
+    if joint.inertia is not None and not _is_inertia(joint.inertia):
+        out.append(f"inertia: expected a symmetric (3, 3) matrix [kg m^2], got {joint.inertia!r}")
     if vector_of(joint.center) is None:
         out.append(f"center: expected three finite numbers [m], got {joint.center!r}")
     return out
+
+
+def _is_inertia(value: Any) -> bool:
+    try:
+        matrix = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return False
+    return matrix.shape == (3, 3) and bool(np.isfinite(matrix).all()) and np.allclose(matrix, matrix.T)
 
 
 def cycles(joints: Sequence[Joint]) -> list[list[str]]:
@@ -170,9 +184,9 @@ class Skeleton:
     """
 
     __slots__ = (
-        "_frames", "_frozen", "_joint_index", "_limits", "couplings", "dof_names", "figure", "frame_bodies",
+        "_frames", "_frozen", "_joint_index", "_limits", "couplings", "dof_names", "effort", "figure", "frame_bodies",
         "frame_positions", "frame_rotations", "gain", "info", "joints", "lower", "name", "names", "order", "rest",
-        "site_names", "sites", "size", "slices", "total_mass", "unit", "up", "upper",
+        "site_names", "sites", "size", "slices", "total_mass", "unit", "up", "upper", "velocity",
     )  # fmt: skip
 
     names: tuple[str, ...]
@@ -185,6 +199,8 @@ class Skeleton:
     upper: np.ndarray
     rest: np.ndarray
     gain: np.ndarray
+    velocity: np.ndarray  # (n,) [rad/s, m/s]: the largest speed of each dof, infinite where none is stated
+    effort: np.ndarray  # (n,) [N m, N]: the largest torque or force of each dof, infinite where none is stated
     slices: tuple[slice, ...]
     figure: Figure
     order: Order
@@ -349,7 +365,9 @@ class Skeleton:
         joints = tuple(
             (j.name, j.parent, type(j.motion), j.motion.dofs, _values(j.motion.basis, j.offset, j.center, j.mass),
              _values(rotation_matrix(j.rotation), limits_of(j), numbers_of(j.rest, j.motion.size)),
-             _values(numbers_of(j.gain, j.motion.size), frozen_of(j)))
+             _values(numbers_of(j.gain, j.motion.size), frozen_of(j)),
+             _values(bounds_of(j.velocity, j.motion.size), bounds_of(j.effort, j.motion.size)),
+             None if j.inertia is None else _values(j.inertia))
             for j in self.joints
         )  # fmt: skip
         sites = tuple((s.name, s.joint, _values(s.offset, rotation_matrix(s.rotation))) for s in self.sites)
