@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.body_plan import body_plan, words_of
+from posable.model.body_plan import body_plan, words_of
 
 from .conftest import NAMES
 

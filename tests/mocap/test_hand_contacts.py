@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.body_plan import body_plan
 from posable.mocap.hand_contacts import find_touches
+from posable.model.body_plan import body_plan
 
 FRAMES, FPS = 90, 60.0
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from posable.errors import PosableError
-from posable.mocap.body_plan import SIDES, BodyPlan
+from posable.model.body_plan import SIDES, BodyPlan
 
 # --- Markers without names ---
 

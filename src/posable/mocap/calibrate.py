@@ -18,7 +18,6 @@ from posable.engine.linalg import eliminate
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up
 from posable.mocap.autolabel import infer_attachments
-from posable.mocap.body_plan import BodyPlan, body_plan, words_of
 from posable.mocap.frame_solver import Pace, marker_walker
 from posable.mocap.labels import base_name, guess, markers_for
 from posable.mocap.root_align import (
@@ -30,6 +29,7 @@ from posable.mocap.root_align import (
     with_free_root,
     words_of_loosening,
 )
+from posable.model.body_plan import BodyPlan, body_plan, words_of
 from posable.model.joints import Site
 from posable.model.kinematics import forward, place_bodies
 from posable.model.motion import Markers

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
 from posable.errors import PosableError
-from posable.mocap.body_plan import SIDES, BodyPlan, body_plan
 from posable.mocap.gaps import runs
+from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.kinematics import forward
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton

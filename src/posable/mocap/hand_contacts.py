@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posable.mocap.body_plan import SIDES, BodyPlan
 from posable.mocap.gaps import blend_weight, runs
+from posable.model.body_plan import SIDES, BodyPlan
 from posable.model.kinematics import Frames, forward
 from posable.model.motion import Motion
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
-from posable.mocap.body_plan import BodyPlan
+from posable.model.body_plan import BodyPlan
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 

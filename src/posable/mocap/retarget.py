@@ -19,7 +19,6 @@ from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import turn_up
 from posable.goals import Direction, Orientation, Position
 from posable.goals.base import Goal
-from posable.mocap.body_plan import ROLES, SIDES, BodyPlan, body_plan
 from posable.mocap.contacts import Contacts, find_contacts, held_places, paths_of
 from posable.mocap.frame_solver import Pace, Walker
 from posable.mocap.gaps import blend_weight
@@ -31,6 +30,7 @@ from posable.mocap.root_align import free_joint, place_root, with_free_root, wit
 from posable.mocap.smooth import CAREFUL, LOCK_WEIGHT, STANDS, smooth_goals
 from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
+from posable.model.body_plan import ROLES, SIDES, BodyPlan, body_plan
 from posable.model.kinematics import Frames, forward
 from posable.model.motion import Floats, Motion
 from posable.model.skeleton import Skeleton
