@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation, Slerp
 
 from posable.errors import PosableError, UnknownName
+from posable.model.joint_values import joint_transform, rotation_values
 from posable.model.joints import EULER_ORDERS, Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Universal
 from posable.model.kinematics import forward
-from posable.model.motion import Markers, Motion, interpolate, joint_transform, rotation_values
+from posable.model.motion import Markers, Motion, interpolate
 from posable.model.skeleton import Skeleton
 
 BALLS = [

@@ -24,8 +24,9 @@ from posable.formats.conventions import INCH, skeleton_with_up
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
 from posable.formats.transforms import constant_place, motion_of, slider_chains, zero_rotations
+from posable.model.joint_values import joint_transform
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal, limits_of
-from posable.model.motion import Motion, joint_transform
+from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
 # --- ASF and AMC ---

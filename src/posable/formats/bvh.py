@@ -26,8 +26,9 @@ from posable.formats.number_text import parse_numbers
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
 from posable.formats.transforms import constant_place, motion_of, slider_chains, zero_rotations
+from posable.model.joint_values import joint_transform
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal
-from posable.model.motion import Motion, joint_transform
+from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
 # --- BVH ---

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.formats.scene import Scene
+from posable.model.joint_values import joint_transform
 from posable.model.joints import Joint, Prismatic, rotation_matrix
-from posable.model.motion import Motion, joint_transform
+from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
 Floats = NDArray[np.float64]

@@ -16,8 +16,9 @@ from posable.mocap.contacts import find_contacts
 from posable.mocap.gaps import frame_errors
 from posable.mocap.labels import Source
 from posable.mocap.unwrap import continuous
+from posable.model.joint_values import joint_transform
 from posable.model.kinematics import forward
-from posable.model.motion import Motion, joint_transform
+from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
 # --- Small drawings as SVG text ---

@@ -31,8 +31,9 @@ from posable.mocap.smooth import CAREFUL, LOCK_WEIGHT, STANDS, smooth_goals
 from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
 from posable.model.body_plan import ROLES, SIDES, BodyPlan, body_plan
+from posable.model.joint_values import Floats
 from posable.model.kinematics import Frames, forward
-from posable.model.motion import Floats, Motion
+from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 

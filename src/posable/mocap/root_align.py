@@ -8,9 +8,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE
+from posable.model.joint_values import rotation_values, turns_freely
 from posable.model.joints import Free, Joint, limits_of, rotation_matrix
 from posable.model.kinematics import forward
-from posable.model.motion import rotation_values, turns_freely
 from posable.model.skeleton import WORLD, Skeleton
 
 ASTRAY = 0.03  # [m]: mean marker error of a bolted figure beyond which it may be its root that cannot follow

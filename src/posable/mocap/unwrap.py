@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from posable.engine.joints import ROTVEC, TURN
-from posable.model.motion import joint_transform, rotation_values, turns_freely
+from posable.model.joint_values import joint_transform, rotation_values, turns_freely
 from posable.model.skeleton import Skeleton
 
 WHOLE_TURN = 2.0 * np.pi

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,108 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from posable.engine.joints import ROTVEC, SLIDE, SWING, TAIL, TURN
 from posable.errors import PosableError, unknown
-from posable.model.joints import JointMotion
+from posable.model.joint_values import Floats, joint_transform, rotation_values, turns_freely
 from posable.model.skeleton import Skeleton
-
-Floats = NDArray[np.float64]
-
-
-# ---------------------------------------------------------------------------------- one joint: numbers and transforms
-
-
-def joint_transform(motion: JointMotion, values: ArrayLike) -> tuple[Floats, Rotation]:
-    """Return how far a joint moves and turns its own frame at `values` (..., k): translation (..., 3) [m], rotation."""
-    theta = np.array(values, dtype=float)  # a copy: SciPy wants to be able to write
-    shape = theta.shape[:-1]
-    theta = theta.reshape(math.prod(shape), theta.shape[-1])
-    translation = np.zeros((len(theta), 3))
-    rotation = Rotation.from_quat(np.tile([0.0, 0.0, 0.0, 1.0], (len(theta), 1)))
-    for i, dof in enumerate(motion.dofs):
-        if dof.kind == SLIDE:
-            translation[:, dof.axis] += dof.sign * theta[:, i]
-        elif dof.kind == TURN:
-            rotation = rotation * Rotation.from_rotvec(np.outer(dof.sign * theta[:, i], np.eye(3)[dof.axis]))
-        elif dof.kind == ROTVEC:
-            rotation = rotation * Rotation.from_rotvec(theta[:, i : i + 3])
-        elif dof.kind == SWING:
-            rotation = rotation * Rotation.from_rotvec(_swing_vector(theta[:, i : i + 2], dof.axis))
-    basis = motion.basis
-    if not np.array_equal(basis, np.eye(3)):
-        frame = Rotation.from_matrix(basis)
-        translation, rotation = translation @ basis.T, frame * rotation * frame.inv()
-    return translation.reshape(*shape, 3), rotation if shape else rotation[0]
-
-
-def _swing_vector(values: Floats, axis: int) -> Floats:
-    vector = np.zeros((len(values), 3))
-    vector[:, (axis + 1) % 3], vector[:, (axis + 2) % 3] = values[:, 0], values[:, 1]
-    return vector
-
-
-def turns_freely(motion: JointMotion) -> bool:
-    """Say whether a joint reaches every rotation: a ball or a free joint, in any parametrisation."""
-    return sum(dof.kind != SLIDE for dof in motion.dofs) == 3
-
-
-def rotation_values(motion: JointMotion, rotation: Rotation, near: ArrayLike) -> Floats:
-    """Return the numbers (T, 3) of a joint that turns freely at `rotation` (T of them), those closest to `near` (T, 3).
-
-    Angles come back unwrapped: of all the numbers that mean one rotation, the ones nearest to where the joint was.
-    """
-    near = np.asarray(near, dtype=float)
-    basis = motion.basis
-    if not np.array_equal(basis, np.eye(3)):
-        frame = Rotation.from_matrix(basis)
-        rotation = frame.inv() * rotation * frame
-    turning = [dof for dof in motion.dofs if dof.kind not in (SLIDE, TAIL)]
-    if turning[0].kind == ROTVEC:
-        return _nearest_vector(rotation.as_rotvec(), near)
-    if turning[0].kind == SWING:
-        return _swing_twist_values(rotation, turning[0].axis, turning[1].sign, near)
-    order = "".join("XYZ"[dof.axis] for dof in turning)
-    signs = np.array([dof.sign for dof in turning])
-    with np.errstate(all="ignore"):
-        angles = signs * _quiet_euler(rotation, order)
-    flip = signs * np.array([np.pi, np.pi if len(set(order)) == 3 else 0.0, np.pi])
-    mirrored = angles * [1.0, -1.0, 1.0] + flip
-    options = np.stack([_nearest_turns(angles, near), _nearest_turns(mirrored, near)])
-    best = np.argmin(np.linalg.norm(options - near, axis=-1), axis=0)
-    return options[best, np.arange(len(near))]
-
-
-def _quiet_euler(rotation: Rotation, order: str) -> Floats:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Gimbal lock", category=UserWarning)
-        return rotation.as_euler(order)
-
-
-def _nearest_turns(angles: Floats, near: Floats) -> Floats:
-    return angles + 2 * np.pi * np.round((near - angles) / (2 * np.pi))
-
-
-def _nearest_vector(vectors: Floats, near: Floats) -> Floats:
-    """Return the rotation vectors of the same rotations, longer or shorter by whole turns, nearest to `near`."""
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    reference = np.linalg.norm(near, axis=-1, keepdims=True)
-    axis = np.where(length > 1e-12, vectors / np.maximum(length, 1e-300), near / np.maximum(reference, 1e-300))
-    along = np.sum(axis * near, axis=-1, keepdims=True)
-    return np.where((length <= 1e-12) & (reference <= np.pi), vectors, axis * _nearest_turns(length, along))
-
-
-def _swing_twist_values(rotation: Rotation, axis: int, sign: float, near: Floats) -> Floats:
-    x, y, z, w = rotation.as_quat().T
-    part = (x, y, z)[axis]
-    half = np.where(np.hypot(part, w) > 1e-12, np.arctan2(part, w), 0.0)
-    twist = 2.0 * half
-    swing = rotation * Rotation.from_rotvec(np.outer(-twist, np.eye(3)[axis]))
-    vector = swing.as_rotvec()
-    values = np.stack([vector[:, (axis + 1) % 3], vector[:, (axis + 2) % 3], sign * twist], axis=-1)
-    values[:, 2] = _nearest_turns(values[:, 2], near[:, 2])
-    return values
 
 
 def interpolate(skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, seconds: ArrayLike) -> Floats:
