@@ -11,11 +11,33 @@ settings.register_profile("thorough", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+FIXTURES = Path(__file__).resolve().parent / "fixtures"
+RECORDINGS = Path(os.environ.get("POSABLE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of the recorded motions and robots: $POSABLE_DATA, or shared/data beside the checkout."""
-    beside_checkout = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = Path(os.environ.get("POSABLE_DATA", beside_checkout))
-    if not folder.is_dir():
-        pytest.skip(f"no data: {folder} is not a folder; set POSABLE_DATA")
-    return folder
+    if not RECORDINGS.is_dir():
+        pytest.skip(f"no recordings: {RECORDINGS} is not a folder; set POSABLE_DATA")
+    return RECORDINGS
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """Folder of the small files that tests/fixtures/generate.py writes: a walk in every format, a robot arm."""
+    return FIXTURES
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Without recordings, keep one of the tests of each file that need them: it skips, and says why for all."""
+    if RECORDINGS.is_dir():
+        return
+    seen, kept, dropped = set(), [], []
+    for item in items:
+        needs = "data_dir" in item.fixturenames
+        (dropped if needs and item.path in seen else kept).append(item)
+        if needs:
+            seen.add(item.path)
+    items[:] = kept
+    config.hook.pytest_deselected(items=dropped)

@@ -33,8 +33,9 @@ def test_motion_as_npz(tmp_path, motion):
     assert same_skeleton(back.skeleton, motion.skeleton)
 
 
-def test_a_robot_as_npz(tmp_path, data_dir):
-    robot = load(data_dir / "urdf" / "erd_talos_reduced.urdf").skeleton
+def test_a_robot_as_npz(tmp_path, fixtures):
+    robot = load(fixtures / "arm" / "arm.urdf").skeleton
+    assert robot.couplings
     save(tmp_path / "a.npz", robot)
     back = load(tmp_path / "a.npz").skeleton
     assert same_skeleton(back, robot)

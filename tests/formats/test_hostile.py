@@ -110,7 +110,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("file", CASES)
-def test_time_and_memory_are_bounded(tmp_path, file, data_dir):
+def test_time_and_memory_are_bounded(tmp_path, file, fixtures):
     path = tmp_path / file
     path.write_text(CASES[file]())
     size = path.stat().st_size
@@ -118,7 +118,7 @@ def test_time_and_memory_are_bounded(tmp_path, file, data_dir):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with suppress(FormatError):
-            load(path, skeleton=data_dir / "cmu" / "02.asf" if file.endswith("amc") else None)
+            load(path, skeleton=fixtures / "walk.asf" if file.endswith("amc") else None)
     assert time.process_time() - start < SECONDS
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown < 200 * size + 50e6
