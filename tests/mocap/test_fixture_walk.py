@@ -1,4 +1,4 @@
-"""The synthetic walk of tests/fixtures through calibration, tracking, smoothing and retargeting: no recording needed."""
+"""The synthetic walk of tests/fixtures through calibration, tracking, smoothing and retargeting."""
 
 import numpy as np
 import pytest
