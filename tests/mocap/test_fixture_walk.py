@@ -24,7 +24,8 @@ def test_markers_are_met_and_the_gap_is_bridged(take):
     assert tracked.report.mean < 0.005
     assert np.isnan(tracked.errors[20:25, 3]).all()
     path = ps.forward(actor, tracked.motion.poses).position(markers.names[3])
-    assert np.abs(np.diff(path, n=2, axis=0)).max() < 0.05
+    beside = np.diff(markers.positions[:, 2], n=2, axis=0)  # on the same rigid head, and always seen
+    assert np.abs(np.diff(path, n=2, axis=0)).max() < 1.5 * np.abs(beside).max()
     assert ((tracked.motion.poses >= actor.lower) & (tracked.motion.poses <= actor.upper)).all()
 
 
