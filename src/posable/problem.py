@@ -28,6 +28,7 @@ from posable.goals.base import Goal, Spring, UnknownInGoal
 from posable.goals.compose import AnyOf
 from posable.goals.energy import VectorEnergy, fill_model, place_vectors
 from posable.goals.joint import Coupling, Posture
+from posable.goals.relative import Relative
 from posable.model.flatten import elimination_order
 from posable.model.kinematics import as_poses, one_pose, scratch
 from posable.model.skeleton import Skeleton
@@ -96,15 +97,20 @@ def joined_pulls(
 
 
 def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:
-    """Return the couplings that a figure brings along as goals.
+    """Return the couplings and closed loops that a figure brings along as goals.
 
     They are springs with a high weight and not eliminated, so that any solver serves them and a limit on a follower
     still counts; where everything is reached they hold to their tolerance.
     """
-    return tuple(
+    couplings = [
         Coupling(follower, leader, ratio=ratio, offset=offset, weight=MIMIC_WEIGHT)
         for follower, leader, ratio, offset in skeleton.couplings
-    )
+    ]
+    loops = [
+        Relative(frame, other, None if welded else (0.0, 0.0, 0.0), weight=MIMIC_WEIGHT)
+        for frame, other, welded in skeleton.loops
+    ]
+    return (*couplings, *loops)
 
 
 def path_of(skeleton: Skeleton, body: int) -> set[int]:
@@ -132,7 +138,8 @@ COMBINATIONS = 256  # of the members of several AnyOf goals
 class Problem:
     """What is wanted of a figure, ready for the solvers.
 
-    skeleton: the figure; the couplings that it brings along (mimic joints) are goals too. goals: one goal or several.
+    skeleton: the figure; the couplings (mimic joints) and closed loops that it brings along are goals too.
+    goals: one goal or several.
     Targets with leading axes make a batch of that shape.
     """
 
@@ -143,7 +150,7 @@ class Problem:
             raise GoalError("goals", expected="a goal, or several", got=repr(goals))
         self.skeleton = skeleton
         self.goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
-        if skeleton.couplings:
+        if skeleton.couplings or skeleton.loops:
             self.goals += mimic_goals(skeleton)
         self.springs: list[Spring] = []
         self.owners: list[int] = []  # the goal of each spring

@@ -4,10 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.errors import PosableError, SkeletonError
+from posable.model.shapes import box, sphere
 
 
 @pytest.fixture
@@ -125,7 +129,6 @@ SITES = {
     "duplicate": ([ps.Site("s", "elbow"), ps.Site("s", "elbow")], "site 's' appears 2 times"),
     "NaN offset": ([ps.Site("s", "elbow", (np.nan, 0, 0))], "site 's': offset"),
     "empty name": ([ps.Site("", "elbow")], "non-empty string"),
-    "shadows a joint": ([ps.Site("elbow", "elbow")], "site 'elbow' has the name of a joint"),
     "the world's name": ([ps.Site("world", "elbow")], "site 'world': that name is the world's own"),
 }
 
@@ -254,3 +257,52 @@ def test_equality_is_by_content(arm):
         ps.Skeleton([ps.Joint("a", ps.Revolute(axis), rotation=r)]) for axis, r in (("z", None), ((0, 0, 1), np.eye(3)))
     ]
     assert same[0] == same[1]
+
+
+def test_a_site_with_the_name_of_a_joint_is_what_goals_mean():
+    skeleton = ps.Skeleton([ps.Joint("elbow", ps.Revolute("z"))], [ps.Site("elbow", "elbow", (1.0, 0.0, 0.0))])
+    np.testing.assert_allclose(ps.forward(skeleton, [0.0]).position("elbow"), (1.0, 0.0, 0.0))
+    assert skeleton.index("elbow") == slice(0, 1)
+
+
+def test_shapes_loops_pairs_and_poses_are_checked_and_kept():
+    joints = [ps.Joint("a", ps.Free()), ps.Joint("b", ps.Ball("zyx"), "a")]
+    shapes = [sphere("a", 0.1, name="ball"), box("b", (1.0, 2.0, 3.0)).moved("b", (0.0, 0.0, 1.0))]
+    skeleton = ps.Skeleton(
+        joints, shapes=shapes, loops=[("a", "b", True)], disabled_pairs=[("a", "b")], named_poses={"up": range(9)}
+    )
+    for copy in (pickle.loads(pickle.dumps(skeleton)), skeleton.replace(name=""), skeleton.freeze("b").freeze(())):
+        assert copy.shapes[1].content() == skeleton.shapes[1].content()
+        assert copy.loops == (("a", "b", True),)
+        np.testing.assert_array_equal(copy.named_poses["up"], np.arange(9.0))
+    assert skeleton == skeleton.replace(info={"x": 1})
+    assert skeleton != skeleton.replace(shapes=shapes[:1])
+    with pytest.raises(SkeletonError, match="unknown joint 'c'"):
+        skeleton.replace(shapes=[sphere("c", 0.1)])
+    with pytest.raises(SkeletonError, match="unknown frame 'c'"):
+        skeleton.replace(loops=[("a", "c", False)])
+    with pytest.raises(SkeletonError, match="pair of bodies: unknown joint 'c'"):
+        skeleton.replace(disabled_pairs=[("a", "c")])
+    with pytest.raises(SkeletonError, match="radius: expected a non-negative number"):
+        skeleton.replace(shapes=[sphere("a", -1.0)])
+    with pytest.raises(SkeletonError, match="expected 9 finite numbers"):
+        skeleton.replace(named_poses={"down": [0.0]})
+
+
+@given(hnp.arrays(float, (3, 10), elements=st.floats(-3.0, 3.0)))
+def test_qpos_converts_both_ways(poses):
+    joints = [
+        ps.Joint("root", ps.Free("rotvec"), offset=(1.0, 2.0, 3.0), rotation=Rotation.from_rotvec([0.1, 0.2, 0.3])),
+        ps.Joint("ball", ps.Ball("zyx"), "root"),
+        ps.Joint("hinge", ps.Revolute("x"), "ball"),
+    ]
+    skeleton = ps.Skeleton(joints)
+    qpos = skeleton.to_qpos(poses)
+    assert qpos.shape == (3, 12)
+    back = skeleton.from_qpos(qpos)
+    before, after = ps.forward(skeleton, poses), ps.forward(skeleton, back)
+    np.testing.assert_allclose(after.matrix("hinge"), before.matrix("hinge"), atol=1e-12)
+    np.testing.assert_allclose(before.position("root"), qpos[:, :3], atol=1e-12)
+    np.testing.assert_allclose(back[:, 9], poses[:, 9])
+    with pytest.raises(SkeletonError, match=r"expected shape \(..., 12\)"):
+        skeleton.from_qpos(poses)

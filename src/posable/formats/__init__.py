@@ -10,12 +10,15 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from posable.errors import FormatError, PosableError, unknown
 from posable.formats.base import FORMATS, Format, Options, as_scene
 from posable.formats.conventions import INCH, LENGTH_UNITS, scene_with_up
 from posable.formats.scene import Capsule, Mesh, Scene
 from posable.formats.source import Source, open_source
-from posable.model.skeleton import Skeleton
+from posable.model.joints import Fixed, Free
+from posable.model.skeleton import WORLD, Skeleton
 
 __all__ = ["Capsule", "Mesh", "Scene", "load", "names", "save", "table"]
 
@@ -24,6 +27,7 @@ FORMATS.lazy("asf", "posable.formats.asf:FORMAT")
 FORMATS.lazy("amc", "posable.formats.amc:FORMAT")
 FORMATS.lazy("gltf", "posable.formats.gltf:FORMAT")
 FORMATS.lazy("urdf", "posable.formats.urdf:FORMAT")
+FORMATS.lazy("mjcf", "posable.formats.mjcf:FORMAT")
 FORMATS.lazy("c3d", "posable.formats.c3d:FORMAT")
 FORMATS.lazy("trc", "posable.formats.trc:FORMAT")
 FORMATS.lazy("csv", "posable.formats.csv:FORMAT")
@@ -50,14 +54,24 @@ def load(
     up: str | None = None,
     unit: float | str | None = None,
     fps: float | None = None,
+    format: str | None = None,
+    floating: bool = False,
+    srdf: str | PathLike[str] | None = None,
 ) -> Scene:
     """Return what a file holds, in metres and radians: `Scene(skeleton, motion, markers, meshes, ...)`.
 
-    skeleton: whose motion it is, as a Skeleton or a file, where the file itself does not say (AMC, CSV).
-    up: "y" or "z" turns the figure that way; as the file is otherwise (`scene.skeleton.up` says which).
-    unit: metres per unit of length, or "mm", "cm", "in", ..., where the file states none (BVH: centimetres).
-    fps: frames per second where the file states none (AMC: 120). glTF is sampled at this rate.
-    Raises `FormatError` with the place in the file; warns of what was repaired.
+    Args:
+        path: the file; with `format`, the text itself may be given instead (ROS's `/robot_description`).
+        skeleton: whose motion it is, as a Skeleton or a file, where the file itself does not say (AMC, CSV).
+        up: "y" or "z" turns the figure that way; as the file is otherwise (`scene.skeleton.up` says which).
+        unit: metres per unit of length, or "mm", "cm", "in", ..., where the file states none (BVH: centimetres).
+        fps: frames per second where the file states none (AMC: 120). glTF is sampled at this rate.
+        format: one of `posable.formats.names()`; None: by content and suffix.
+        floating: let a robot's root move freely, where the file fixes it.
+        srdf: MoveIt's description beside a URDF (disabled pairs, groups, named states), as a file or a text.
+
+    Raises:
+        FormatError: with the place in the file. What was repaired is a warning.
     """
     if up not in (None, "y", "z"):
         raise PosableError(f"load: expected up='y', up='z' or None, got {up!r}")
@@ -68,13 +82,43 @@ def load(
         if figure is None:
             raise FormatError(path=skeleton, expected="a file with a skeleton", found="none in it")
         skeleton = figure
-    options = Options(skeleton, _metres(unit), fps)
-    source = open_source(path)
-    return read(source, choose(source), options, up)
+    options = Options(skeleton, _metres(unit), fps, None if srdf is None else text_or_file(srdf, "srdf"))
+    source = text_or_file(path, format)
+    scene = read(source, choose(source) if format is None else FORMATS.get(format), options)
+    if floating:
+        scene = with_floating_root(scene, source)
+    return scene_with_up(scene, up)
 
 
-def read(source: Source, chosen: Format, options: Options, up: str | None = None) -> Scene:
-    """Read one source with one format and turn it as asked."""
+def text_or_file(path: str | PathLike[str], format: str | None) -> Source:
+    """Return the source of a file, or of a text that is given in place of one."""
+    if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
+        if format is None:
+            raise PosableError("load: expected format='urdf' or 'mjcf' beside a text, got format=None")
+        return Source(f"<{format} text>", path.encode("utf-8"), on_disk=False)
+    return open_source(path)
+
+
+def with_floating_root(scene: Scene, source: Source) -> Scene:
+    """Return the scene with a robot whose root moves freely; a root that does so already is left alone."""
+    skeleton = scene.skeleton
+    if skeleton is None:
+        raise source.error("floating=True", expected="a skeleton", found="none")
+    root = next(joint for joint in skeleton.joints if joint.parent is None)
+    if root.name == WORLD:  # the file names the world as its root link: what stands on it is the robot
+        bases = [joint for joint in skeleton.joints if joint.parent == WORLD]
+        root = bases[0] if len(bases) == 1 else root
+    if isinstance(root.motion, Free):
+        return scene
+    if root.name == WORLD or not isinstance(root.motion, Fixed):
+        raise source.error("floating=True", expected="one fixed joint at the root", found=repr(root.name))
+    joints = [replace(j, motion=Free("rotvec"), limits=None, rest=0.0) if j is root else j for j in skeleton.joints]
+    poses = {name: np.concatenate([np.zeros(6), pose]) for name, pose in skeleton.named_poses.items()}
+    return replace(scene, skeleton=skeleton.replace(joints=joints, named_poses=poses))
+
+
+def read(source: Source, chosen: Format, options: Options) -> Scene:
+    """Read one source with one format."""
     if chosen.read is None:
         raise FormatError(f"{chosen.name} can be written only", path=source.path)
     try:
@@ -83,7 +127,7 @@ def read(source: Source, chosen: Format, options: Options, up: str | None = None
         raise
     except (PosableError, RecursionError, MemoryError) as problem:
         raise source.error(f"cannot be read as {chosen.name}: {problem}") from problem
-    return scene_with_up(replace(scene, name=scene.name or source.path.stem, notes=tuple(source.notes)), up)
+    return replace(scene, name=scene.name or source.path.stem, notes=tuple(source.notes))
 
 
 def choose(source: Source) -> Format:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from posable.errors import SkeletonError
 from posable.formats.scene import Scene
@@ -25,6 +26,7 @@ class Options:
     skeleton: Skeleton | None = None  # whose motion an AMC or a CSV holds
     unit: float | None = None  # metres per unit of length
     fps: float | None = None  # frames per second
+    srdf: Source | None = None  # MoveIt's description of a URDF
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ def build_skeleton(
     unit: float = 1.0,
     couplings: Iterable[tuple[str, str, float, float]] = (),
     info: dict | None = None,
+    **fields: Any,
 ) -> Skeleton:
-    """Return the skeleton that a reader found; a figure that cannot be is the file's fault."""
+    """Return the skeleton that a reader found, `fields` as in `Skeleton`; a figure that cannot be is an error of it."""
     if not joints:
         raise source.error(expected="at least one joint", found="none")
     depth: dict[str | None, int] = {None: 0}
@@ -68,7 +71,7 @@ def build_skeleton(
     if len(joints) > MAX_JOINTS or total > MAX_DEPTH_SUM:
         raise source.error(expected="a figure of a size that can be solved", found=f"{len(joints)} joints")
     try:
-        return Skeleton(joints, tuple(sites), name, up=up, unit=unit, couplings=tuple(couplings), info=info)
+        return Skeleton(joints, tuple(sites), name, up=up, unit=unit, couplings=tuple(couplings), info=info, **fields)
     except SkeletonError as problem:
         raise source.error("; ".join(problem.findings[:5])) from problem
 

@@ -11,6 +11,7 @@ from posable.formats.scene import Scene
 from posable.formats.source import Source
 from posable.model.joints import rotation_matrix
 from posable.model.motion import Markers, Motion
+from posable.model.shapes import WORLD
 from posable.model.skeleton import Skeleton
 
 # --- Units of length ---
@@ -54,7 +55,8 @@ def skeleton_with_up(skeleton: Skeleton, up: str | None) -> Skeleton:
             rotation = rotation_matrix(joint.rotation)
             joint = replace(joint, offset=turn @ np.asarray(joint.offset, float), rotation=turn @ rotation)
         joints.append(joint)
-    return skeleton.replace(joints=joints, up=up)
+    shapes = [s.moved(WORLD, rotation=turn) if s.joint == WORLD else s for s in skeleton.shapes]
+    return skeleton.replace(joints=joints, up=up, shapes=shapes)
 
 
 def markers_with_up(markers: Markers, up: str | None) -> Markers:

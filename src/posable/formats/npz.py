@@ -25,6 +25,7 @@ from posable.formats.scene import Scene
 from posable.formats.source import Source, shown
 from posable.model.joints import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site, Universal, rotation_matrix
 from posable.model.motion import Markers, Motion
+from posable.model.shapes import Shape
 from posable.model.skeleton import Skeleton
 
 # --- A skeleton as plain JSON and back ---
@@ -57,7 +58,10 @@ def dump_figure(skeleton: Skeleton) -> str:
     return json.dumps(
         {
             "name": skeleton.name, "up": skeleton.up, "unit": skeleton.unit, "couplings": skeleton.couplings,
-            "from": str(skeleton.info.get("format", "")), "joints": joints, "sites": sites,
+            "from": str(skeleton.info.get("format", "")), "joints": joints, "sites": sites, "loops": skeleton.loops,
+            "shapes": [_plain_shape(shape) for shape in skeleton.shapes], "disabled_pairs": skeleton.disabled_pairs,
+            "collision_pairs": skeleton._collision_pairs,
+            "named_poses": {name: pose.tolist() for name, pose in skeleton.named_poses.items()},
         }
     )  # fmt: skip
 
@@ -70,6 +74,10 @@ def _plain(value: Any) -> Any:
     return None if value is None else np.asarray(value, dtype=float).tolist()
 
 
+def _plain_shape(shape: Shape) -> dict[str, Any]:
+    return {**asdict(shape), "points": shape.points.tolist(), "normal": _plain(shape.normal)}
+
+
 def load_figure(source: Source, text: bytes) -> Skeleton:
     """Return the skeleton of a JSON text; whatever is not as `dump` writes it is an error."""
     try:
@@ -79,6 +87,14 @@ def load_figure(source: Source, text: bytes) -> Skeleton:
         couplings = [(str(a), str(b), float(r), float(o)) for a, b, r, o in tree.get("couplings", [])]
         name, up, unit = str(tree.get("name", "")), tree.get("up"), float(tree.get("unit", 1.0))
         came_from = str(tree.get("from", ""))
+        extras = {
+            "loops": [(str(a), str(b), bool(welded)) for a, b, welded in tree.get("loops", [])],
+            "shapes": [Shape(**entry) for entry in tree.get("shapes", [])],
+            "disabled_pairs": [(str(a), str(b)) for a, b in tree.get("disabled_pairs", [])],
+            "named_poses": {str(k): [float(x) for x in v] for k, v in tree.get("named_poses", {}).items()},
+        }
+        if tree.get("collision_pairs") is not None:
+            extras["collision_pairs"] = [(str(a), str(b)) for a, b in tree["collision_pairs"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise source.error(
             expected="a skeleton as JSON", found=shown(f"{type(problem).__name__}: {problem}", 80)
@@ -86,7 +102,7 @@ def load_figure(source: Source, text: bytes) -> Skeleton:
     if not np.isfinite(unit) or unit <= 0 or up not in (None, "y", "z"):
         raise source.error(expected="a unit above 0 and up y or z", found=shown(f"{unit}, {up}"))
     return build_skeleton(
-        source, joints, sites, name=name, up=up, unit=unit, couplings=couplings, info={"format": came_from}
+        source, joints, sites, name=name, up=up, unit=unit, couplings=couplings, info={"format": came_from}, **extras
     )
 
 

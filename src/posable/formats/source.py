@@ -23,11 +23,12 @@ class MissingFile(FormatError, FileNotFoundError):
 
 
 class Source:
-    """The bytes of one file, with errors and warnings that name the place."""
+    """The bytes of one file, with errors and warnings that name the place; `on_disk`: there is such a file."""
 
-    def __init__(self, path: str | PathLike[str], data: bytes):
+    def __init__(self, path: str | PathLike[str], data: bytes, *, on_disk: bool = True):
         self.path = Path(path)
         self.data = data
+        self.on_disk = on_disk
         self.notes: list[str] = []
 
     def error(

@@ -25,6 +25,7 @@ from posable.model.joints import (
     rotation_matrix,
     vector_of,
 )
+from posable.model.shapes import Shape
 
 # --- What is wrong with a figure ---
 
@@ -61,8 +62,6 @@ def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> lis
     for site in sites:
         if not (isinstance(site.name, str) and site.name):
             findings.append(f"site name must be a non-empty string, got {site.name!r}")
-        if site.name in known:
-            findings.append(f"site {site.name!r} has the name of a joint: a goal on it could mean either")
         if site.joint not in known:
             hint = did_you_mean(site.joint, known)
             findings.append(f"site {site.name!r} is on the unknown joint {site.joint!r}{hint}")
@@ -73,6 +72,33 @@ def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> lis
         findings.append(f"site {WORLD!r}: that name is the world's own frame")
     if up not in (None, "y", "z"):
         findings.append(f"up: expected 'y', 'z' or None, got {up!r}")
+    return findings
+
+
+def check_extras(
+    names: Iterable[str],
+    site_names: Iterable[str],
+    shapes: Sequence[Shape],
+    loops: Sequence[tuple[str, str, bool]],
+    pairs: Iterable[tuple[str, str]],
+) -> list[str]:
+    """Return what is wrong with shapes, loops and pairs of bodies, in words."""
+    bodies = {*names, WORLD}
+    frames = {*bodies, *site_names}
+    findings = []
+    for shape in shapes:
+        if not isinstance(shape, Shape):
+            findings.append(f"shapes: expected Shape(...), got {shape!r}")
+            continue
+        if shape.joint not in bodies:
+            findings.append(
+                f"shape {shape.name!r} is on the unknown joint {shape.joint!r}{did_you_mean(shape.joint, bodies)}"
+            )
+        findings += [f"shape {shape.name!r}: {problem}" for problem in shape.problems()]
+    for first, second, _ in loops:
+        findings += [f"loop: unknown frame {f!r}{did_you_mean(f, frames)}" for f in (first, second) if f not in frames]
+    for pair in pairs:
+        findings += [f"pair of bodies: unknown joint {j!r}{did_you_mean(j, bodies)}" for j in pair if j not in bodies]
     return findings
 
 
@@ -177,16 +203,29 @@ def cycles(joints: Sequence[Joint]) -> list[list[str]]:
 class Skeleton:
     """A frozen, validated tree of joints with sites, and its flat arrays for the kernels.
 
-    joints: one root, any order; parents come first in `skeleton.joints`. sites: frames to hold goals. name: for people.
-    up: "y" or "z", the axis that points up, where it is known. unit: metres per unit of the file it came from.
-    couplings: (follower dof, leader dof, ratio, offset) of mimic joints. info: anything a reader wants to keep.
-    Raises SkeletonError with every finding at once.
+    Args:
+        joints: one root, any order; parents come first in `skeleton.joints`.
+        sites: frames to hold goals. Where a site has the name of a joint, a goal on that name means the site.
+        name: for people.
+        up: "y" or "z", the axis that points up, where it is known.
+        unit: metres per unit of the file it came from.
+        couplings: (follower dof, leader dof, ratio, offset) of mimic joints.
+        loops: (frame, other frame, welded) of closed loops: the two origins coincide, and the axes too where welded.
+        shapes: solids on the joints, for collision (`posable.model.shapes`).
+        disabled_pairs: pairs of joints whose shapes are never checked against each other; "world" is one too.
+        collision_pairs: pairs of joints whose shapes are checked; None: chosen automatically when first asked for.
+        named_poses: poses by name, (n,) each.
+        info: anything a reader wants to keep.
+
+    Raises:
+        SkeletonError: with every finding at once.
     """
 
     __slots__ = (
-        "_frames", "_frozen", "_joint_index", "_limits", "couplings", "dof_names", "effort", "figure", "frame_bodies",
-        "frame_positions", "frame_rotations", "gain", "info", "joints", "lower", "name", "names", "order", "rest",
-        "site_names", "sites", "size", "slices", "total_mass", "unit", "up", "upper", "velocity",
+        "_collision_pairs", "_frames", "_frozen", "_joint_index", "_limits", "couplings", "disabled_pairs",
+        "dof_names", "effort", "figure", "frame_bodies", "frame_positions", "frame_rotations", "gain", "info", "joints",
+        "loops", "lower", "name", "named_poses", "names", "order", "rest", "shapes", "site_names", "sites",
+        "size", "slices", "total_mass", "unit", "up", "upper", "velocity",
     )  # fmt: skip
 
     names: tuple[str, ...]
@@ -212,6 +251,10 @@ class Skeleton:
     unit: float
     name: str
     couplings: tuple[tuple[str, str, float, float], ...]
+    loops: tuple[tuple[str, str, bool], ...]
+    shapes: tuple[Shape, ...]
+    disabled_pairs: tuple[tuple[str, str], ...]
+    named_poses: Mapping[str, np.ndarray]
     info: Mapping[str, Any]
 
     def __init__(
@@ -223,11 +266,23 @@ class Skeleton:
         up: str | None = None,
         unit: float = 1.0,
         couplings: Iterable[tuple[str, str, float, float]] = (),
+        loops: Iterable[tuple[str, str, bool]] = (),
+        shapes: Iterable[Shape] = (),
+        disabled_pairs: Iterable[tuple[str, str]] = (),
+        collision_pairs: Iterable[tuple[str, str]] | None = None,
+        named_poses: Mapping[str, Any] | None = None,
         info: Mapping[str, Any] | None = None,
     ):
         put = object.__setattr__
         joints, sites = tuple(joints), tuple(sites)
+        loops = tuple((str(a), str(b), bool(welded)) for a, b, welded in loops)
+        shapes = tuple(shapes)
+        disabled = tuple((str(a), str(b)) for a, b in disabled_pairs)
+        pairs = None if collision_pairs is None else tuple((str(a), str(b)) for a, b in collision_pairs)
         findings = check(joints, sites, up)
+        if not findings:
+            names, frames = [joint.name for joint in joints], [site.name for site in sites]
+            findings = check_extras(names, frames, shapes, loops, (*disabled, *(pairs or ())))
         if findings:
             raise SkeletonError(findings, name=name)
         joints = parents_first(joints)
@@ -237,6 +292,10 @@ class Skeleton:
         put(self, "up", up)
         put(self, "unit", float(unit))
         put(self, "couplings", tuple(couplings))
+        put(self, "loops", loops)
+        put(self, "shapes", shapes)
+        put(self, "disabled_pairs", disabled)
+        put(self, "_collision_pairs", pairs)
         put(self, "info", MappingProxyType(dict(info or {})))
         put(self, "names", tuple(joint.name for joint in joints))
         put(self, "site_names", tuple(site.name for site in sites))
@@ -246,12 +305,34 @@ class Skeleton:
         frames = {joint.name: i for i, joint in enumerate(joints)}
         frames.update({site.name: len(joints) + i for i, site in enumerate(sites)})
         put(self, "_frames", frames)
+        put(self, "named_poses", MappingProxyType(self._checked_poses(named_poses or {})))
+
+    def _checked_poses(self, poses: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        out = {}
+        for name, pose in poses.items():
+            out[name] = np.array(pose, dtype=float)
+            if out[name].shape != (self.size,) or not np.isfinite(out[name]).all():
+                raise SkeletonError(f"pose {name!r}: expected {self.size} finite numbers, got {pose!r}", name=self.name)
+            out[name].flags.writeable = False
+        return out
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Skeleton is frozen; skeleton.replace({name}=...) makes a new one")
 
     def __reduce__(self):
-        return _rebuild, (self.joints, self.sites, self.name, self.up, self.unit, self.couplings, dict(self.info))
+        fields = self._fields()
+        fields["info"] = dict(self.info)
+        fields["named_poses"] = dict(self.named_poses)
+        return _rebuild, (fields,)
+
+    def _fields(self) -> dict[str, Any]:
+        """Return the arguments that make this skeleton."""
+        return {
+            "joints": self.joints, "sites": self.sites, "name": self.name, "up": self.up, "unit": self.unit,
+            "couplings": self.couplings, "loops": self.loops, "shapes": self.shapes,
+            "disabled_pairs": self.disabled_pairs, "collision_pairs": self._collision_pairs,
+            "named_poses": self.named_poses, "info": self.info,
+        }  # fmt: skip
 
     def __repr__(self) -> str:
         label = f"{self.name!r}: " if self.name else ""
@@ -304,12 +385,27 @@ class Skeleton:
             out[where] = numbers
         return out
 
+    def to_qpos(self, pose: Any) -> np.ndarray:
+        """Return poses (..., n) as MuJoCo's `qpos` (..., nq): joints in their order, quaternions wxyz.
+
+        A ball joint has 4 numbers there and a free joint 7; everything else is as in the pose.
+        """
+        from posable.model.qpos import to_qpos  # brings SciPy, a quarter of a second that a solve need not wait for
+
+        poses = np.asarray(pose, dtype=float)
+        if poses.shape[-1:] != (self.size,):
+            raise SkeletonError(f"pose: expected shape (..., {self.size}), got {poses.shape}")
+        return to_qpos(self.joints, self.slices, poses)
+
+    def from_qpos(self, qpos: Any) -> np.ndarray:
+        """Return the poses (..., n) of MuJoCo's `qpos` (..., nq), or of an object that has one (`MjData`)."""
+        from posable.model.qpos import from_qpos
+
+        return from_qpos(self.joints, self.slices, self.rest, getattr(qpos, "qpos", qpos))
+
     def replace(self, **changes: Any) -> Skeleton:
-        """Return a new skeleton with some of joints, sites, name, up, unit, couplings, info changed."""
-        fields = {
-            "joints": self.joints, "sites": self.sites, "name": self.name, "up": self.up, "unit": self.unit,
-            "couplings": self.couplings, "info": self.info,
-        }  # fmt: skip
+        """Return a new skeleton with some of the arguments of `Skeleton` changed."""
+        fields = self._fields()
         for key in changes:
             if key not in fields:
                 raise unknown("field of a skeleton", key, fields)
@@ -371,7 +467,11 @@ class Skeleton:
             for j in self.joints
         )  # fmt: skip
         sites = tuple((s.name, s.joint, _values(s.offset, rotation_matrix(s.rotation))) for s in self.sites)
-        return self.name, self.up, self.unit, tuple(map(tuple, self.couplings)), joints, sites
+        shapes = tuple(shape.content() for shape in self.shapes)
+        poses = tuple((name, tuple(pose.tolist())) for name, pose in self.named_poses.items())
+        pairs = (self.disabled_pairs, self._collision_pairs)
+        rules = (tuple(map(tuple, self.couplings)), self.loops)
+        return self.name, self.up, self.unit, rules, joints, sites, shapes, poses, pairs
 
 
 def _one_or_all(values: list[bool]) -> Any:
@@ -384,5 +484,5 @@ def _values(*arrays: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(np.asarray(array, dtype=float).ravel().tolist()) for array in arrays)
 
 
-def _rebuild(joints, sites, name, up, unit, couplings, info) -> Skeleton:
-    return Skeleton(joints, sites, name, up=up, unit=unit, couplings=couplings, info=info)
+def _rebuild(fields: dict[str, Any]) -> Skeleton:
+    return Skeleton(**fields)

@@ -1,0 +1,166 @@
+"""Solids on a figure's bodies, for collision: every one is the convex hull of a few points, rounded by a radius.
+
+A sphere is one point, a capsule two, a box eight; a cylinder and an ellipsoid are prisms and polyhedra around them,
+and a mesh is its convex hull. A plane is a point and a normal: everything behind it is solid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from posable.model.joints import rotation_matrix
+
+WORLD = "world"
+KINDS = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "hull", "plane")
+_SIDES = 16  # of the prism around a cylinder; it sticks out by 2 % of the radius
+_GOLDEN = 0.5 * (1.0 + 5.0**0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A convex solid that moves with a joint: everything within `radius` of the convex hull of `points`.
+
+    Attributes:
+        joint: the joint whose frame it is in; "world" for what never moves.
+        points: (V, 3) [m] in the joint's frame.
+        radius: [m] of the rounding.
+        kind: what the file called it, one of `KINDS`.
+        name: for people and for reports.
+        normal: (3,) of a plane, pointing to the free side; None for a solid.
+        contype: bits, as in MuJoCo; two shapes may collide where the contype of one meets the conaffinity of the other.
+        conaffinity: bits, as in MuJoCo.
+        overshoot: [m] by which it may stick out of the solid that the file describes.
+    """
+
+    joint: str
+    points: np.ndarray
+    radius: float = 0.0
+    kind: str = "hull"
+    name: str = ""
+    normal: np.ndarray | None = None
+    contype: int = 1
+    conaffinity: int = 1
+    overshoot: float = 0.0
+
+    def __post_init__(self):
+        points = np.array(self.points, dtype=float).reshape(-1, 3)
+        points.flags.writeable = False
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "radius", float(self.radius))
+        if self.normal is not None:
+            normal = np.array(self.normal, dtype=float).reshape(3)
+            normal.flags.writeable = False
+            object.__setattr__(self, "normal", normal)
+
+    def __repr__(self) -> str:
+        label = f" {self.name!r}" if self.name else ""
+        return f"<Shape{label}: {self.kind} on {self.joint!r}>"
+
+    def moved(self, joint: str, offset: Any = (0.0, 0.0, 0.0), rotation: Any = None) -> Shape:
+        """Return the same solid on another joint, in whose frame its own frame stands at offset (3,) and rotation."""
+        turn = rotation_matrix(rotation)
+        assert turn is not None
+        normal = None if self.normal is None else turn @ self.normal
+        return replace(self, joint=joint, points=np.asarray(offset, float) + self.points @ turn.T, normal=normal)
+
+    def may_touch(self, other: Shape) -> bool:
+        """Return whether the bits of the two let them collide."""
+        return bool((self.contype & other.conaffinity) | (other.contype & self.conaffinity))
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with it, in words."""
+        out = []
+        if self.kind not in KINDS:
+            out.append(f"kind: expected one of {', '.join(KINDS)}, got {self.kind!r}")
+        if not len(self.points) or not np.isfinite(self.points).all():
+            out.append(f"points: expected finite numbers (V, 3), at least one point, got shape {self.points.shape}")
+        if not 0.0 <= self.radius < np.inf:
+            out.append(f"radius: expected a non-negative number [m], got {self.radius!r}")
+        if (self.kind == "plane") != (self.normal is not None):
+            out.append("normal: expected for a plane, and for nothing else")
+        return out
+
+    def content(self) -> tuple[Any, ...]:
+        """Return what it is, as plain values that compare."""
+        normal = None if self.normal is None else tuple(self.normal.tolist())
+        points = tuple(self.points.ravel().tolist())
+        return self.joint, points, self.radius, self.kind, self.name, normal, self.contype, self.conaffinity
+
+
+def sphere(joint: str, radius: float, center: Any = (0.0, 0.0, 0.0), **fields: Any) -> Shape:
+    """Return a ball [m] on a joint."""
+    return Shape(joint, np.reshape(center, (1, 3)), radius, "sphere", **fields)
+
+
+def capsule(joint: str, start: Any, end: Any, radius: float, **fields: Any) -> Shape:
+    """Return everything within `radius` of the segment from start (3,) to end (3,) [m]."""
+    return Shape(joint, np.array([start, end], dtype=float), radius, "capsule", **fields)
+
+
+def box(joint: str, half: Any, **fields: Any) -> Shape:
+    """Return a box of half sizes (3,) [m] about the joint's origin; `Shape.moved` places it."""
+    corners = np.array(list(product((-1.0, 1.0), repeat=3))) * np.asarray(half, dtype=float)
+    return Shape(joint, corners, 0.0, "box", **fields)
+
+
+def cylinder(joint: str, radius: float, half_length: float, **fields: Any) -> Shape:
+    """Return the prism around a cylinder along the joint's z axis [m]."""
+    outer = radius / np.cos(np.pi / _SIDES)
+    angles = 2.0 * np.pi * np.arange(_SIDES) / _SIDES
+    ring = np.stack([outer * np.cos(angles), outer * np.sin(angles), np.zeros(_SIDES)], axis=-1)
+    top = np.array([0.0, 0.0, half_length])
+    points = np.concatenate([ring - top, ring + top])
+    return Shape(joint, points, 0.0, "cylinder", overshoot=outer - radius, **fields)
+
+
+def ellipsoid(joint: str, half: Any, **fields: Any) -> Shape:
+    """Return a polyhedron around an ellipsoid of half axes (3,) [m]."""
+    directions, outer = _round_polyhedron()
+    half = np.asarray(half, dtype=float)
+    return Shape(
+        joint, outer * directions * half, 0.0, "ellipsoid", overshoot=(outer - 1.0) * float(half.max()), **fields
+    )
+
+
+def plane(joint: str, point: Any, normal: Any, **fields: Any) -> Shape:
+    """Return everything behind a plane: a point (3,) [m] of it and its normal (3,), which points to the free side."""
+    normal = np.asarray(normal, dtype=float)
+    return Shape(joint, np.reshape(point, (1, 3)), 0.0, "plane", normal=normal / np.linalg.norm(normal), **fields)
+
+
+def hull(joint: str, vertices: Any, **fields: Any) -> Shape:
+    """Return the convex hull of vertices (V, 3) [m], of which it keeps the corners alone."""
+    return Shape(joint, hull_corners(vertices), 0.0, "hull", **fields)
+
+
+def hull_corners(vertices: Any) -> np.ndarray:
+    """Return those of the vertices (V, 3) that are corners of their convex hull; flat clouds keep all distinct ones."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    points = np.unique(np.asarray(vertices, dtype=float).reshape(-1, 3), axis=0)
+    if len(points) < 5:
+        return points
+    try:
+        return points[np.sort(ConvexHull(points).vertices)]
+    except QhullError:  # flat, or a line
+        return points
+
+
+def _round_polyhedron() -> tuple[np.ndarray, float]:
+    """Return 162 unit directions (an icosahedron divided twice) and the factor by which their hull covers the ball."""
+    from scipy.spatial import ConvexHull
+
+    signs = (-1.0, 1.0)
+    corners = [(0.0, a, b * _GOLDEN) for a in signs for b in signs]
+    points = np.array([np.roll(corner, k) for corner in corners for k in range(3)])
+    for _ in range(2):
+        triangles = ConvexHull(points).simplices
+        edges = {tuple(sorted((t[i], t[(i + 1) % 3]))) for t in triangles.tolist() for i in range(3)}
+        middles = np.array([points[a] + points[b] for a, b in sorted(edges)])
+        points = np.concatenate([points, middles])
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return points, float(1.0 / np.abs(ConvexHull(points).equations[:, 3]).min())

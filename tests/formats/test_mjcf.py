@@ -1,0 +1,217 @@
+"""MJCF: everything that MuJoCo computes from a file, against MuJoCo itself."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.errors import FormatError, PosableWarning
+
+mujoco = pytest.importorskip("mujoco")
+
+ROBOTS = (
+    "kuka_iiwa_14/iiwa14.xml",
+    "shadow_hand/right_hand.xml",
+    "shadow_hand/scene_left.xml",
+    "pal_talos/talos_position.xml",
+    "agility_cassie/cassie.xml",
+    "trs_so_arm100/so_arm100.xml",
+    "unitree_g1/g1.xml",
+)
+
+TOY = """<mujoco model="toy">
+  <compiler angle="radian" autolimits="true"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <body name="base" pos="0.1 0.2 0.3" euler="0.1 0.2 0.3">
+      <geom name="block" type="box" size="0.1 0.2 0.3" pos="0 0 0.1" mass="2"/>
+      <joint name="turn" type="hinge" axis="1 2 3" pos="0.1 0 0.2" ref="0.4" range="-1 2"/>
+      <joint name="slide" type="slide" axis="0 1 1" pos="0.3 0 0" ref="0.1"/>
+      <body name="arm" pos="0 0.5 0">
+        <joint name="ball" type="ball" pos="0 0 0.1"/>
+        <geom type="capsule" size="0.02 0.1" mass="1"/>
+        <site name="tip" pos="0 0 0.2" euler="0 1 0"/>
+        <body name="still" pos="0 0 0.3"><geom type="cylinder" size="0.05 0.1" mass="1"/>
+          <body name="finger"><joint name="finger" axis="0 1 0" pos="0 0 0.05" ref="0.2"/>
+            <geom type="ellipsoid" size="0.1 0.02 0.03" mass="1" contype="2" conaffinity="4"/></body>
+          <body name="thumb"><joint name="thumb" axis="0 1 0" ref="0.3"/><geom size="0.01" mass="1"/></body>
+          <body name="nail"><joint name="nail" axis="1 0 0"/><geom size="0.01" mass="1"/></body>
+        </body>
+      </body>
+    </body>
+    <body name="box" pos="1 0 0.5"><freejoint name="box_free"/><geom size="0.1" mass="1"/></body>
+  </worldbody>
+  <contact><exclude body1="base" body2="still"/></contact>
+  <equality>
+    <joint joint1="finger" joint2="thumb" polycoef="0.1 -2 0 0 0"/>
+    <joint joint1="nail" polycoef="0.25 0 0 0 0"/>
+    <weld name="grip" body1="finger" body2="box" anchor="0.1 0 0" relpose="0.2 0 0 0.6 0.8 0 0"/>
+  </equality>
+  <actuator>
+    <position joint="slide" ctrlrange="-0.2 0.3" forcerange="-5 5"/>
+    <motor joint="turn" gear="3" ctrlrange="-2 2"/>
+  </actuator>
+  <keyframe><key name="home" qpos="0.5 0.1 0.6 0.8 0 0 0.1 0.2 0.3 1 2 3 0 0 0.6 0.8"/></keyframe>
+</mujoco>"""
+
+
+def random_qpos(model, rng):
+    qpos = np.zeros(model.nq)
+    for k in range(model.njnt):
+        at = model.jnt_qposadr[k]
+        if model.jnt_type[k] == 0:
+            qpos[at : at + 3] = rng.normal(size=3)
+            at += 3
+        if model.jnt_type[k] < 2:
+            turn = rng.normal(size=4)
+            qpos[at : at + 4] = turn / np.linalg.norm(turn)
+        else:
+            qpos[at] = rng.uniform(-2.0, 2.0)
+    return qpos
+
+
+def check_against_mujoco(skeleton, model, count=10):
+    """Compare the frames of every body and site, and qpos there and back, at random poses."""
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(1)
+    for _ in range(count):
+        data.qpos[:] = random_qpos(model, rng)
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        pose = skeleton.from_qpos(data)
+        frames = ps.forward(skeleton, pose)
+        for kind, names in (
+            ("", [model.body(b).name for b in range(model.nbody)]),
+            ("site_", [model.site(s).name for s in range(model.nsite)]),
+        ):
+            for i, name in enumerate(names):
+                if name and name != "world":
+                    place = f"{name}.site" if kind and f"{name}.site" in skeleton.site_names else name
+                    position, turn = getattr(data, kind + "xpos")[i], getattr(data, kind + "xmat")[i]
+                    np.testing.assert_allclose(frames.position(place), position, rtol=0, atol=1e-12)
+                    np.testing.assert_allclose(frames.rotation_matrix(place).ravel(), turn, rtol=0, atol=1e-12)
+        back = skeleton.to_qpos(pose)
+        turned = ps.forward(skeleton, skeleton.from_qpos(back))
+        np.testing.assert_allclose(turned.position(skeleton.names[-1]), frames.position(skeleton.names[-1]), atol=1e-12)
+        np.testing.assert_allclose(np.abs(back), np.abs(data.qpos), rtol=0, atol=1e-12)
+        if len([b for b in range(model.nbody) if model.body_parentid[b] == 0]) == 2:  # the world and one robot
+            np.testing.assert_allclose(frames.center_of_mass(), data.subtree_com[1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("file", ROBOTS)
+def test_frames_are_those_of_mujoco(data_dir, file):
+    path = data_dir / "mjcf" / file
+    check_against_mujoco(ps.load(path).skeleton, mujoco.MjModel.from_xml_path(str(path)))
+
+
+def test_anchors_references_and_several_joints_on_a_body():
+    skeleton = ps.load(TOY, format="mjcf").skeleton
+    check_against_mujoco(skeleton, mujoco.MjModel.from_xml_string(TOY))
+    assert skeleton.names == ("world", "turn", "slide", "ball", "still", "finger", "thumb", "nail", "box_free")
+    assert skeleton.site_names[:3] == ("base", "arm", "finger")  # a joint of the same name stands elsewhere
+    assert skeleton.name == "toy"
+    assert skeleton.up == "z"
+
+
+def test_limits_efforts_and_poses():
+    skeleton = ps.load(TOY, format="mjcf").skeleton
+    turn, slide, nail = (skeleton.dof(name) for name in ("turn", "slide", "nail"))
+    assert (skeleton.lower[turn], skeleton.upper[turn]) == (-1.0, 2.0)
+    assert (skeleton.lower[slide], skeleton.upper[slide]) == (-0.2, 0.3)  # a position actuator's range
+    assert skeleton.lower[nail] == skeleton.upper[nail] == 0.25  # an equality without a second joint
+    assert (skeleton.effort[turn], skeleton.effort[slide]) == (6.0, 5.0)
+    home = skeleton.to_qpos(skeleton.named_poses["home"])
+    np.testing.assert_allclose(home, [0.5, 0.1, 0.6, 0.8, 0, 0, 0.1, 0.2, 0.3, 1, 2, 3, 0, 0, 0.6, 0.8], atol=1e-12)
+    follower, leader, ratio, offset = skeleton.couplings[0]
+    assert (follower, leader, ratio) == ("finger", "thumb", -2.0)
+    assert offset == pytest.approx(0.2 + 0.1 + 2.0 * 0.3)
+
+
+def violation(model, skeleton, pose):
+    """Return by how much a pose breaks the equality constraints, as MuJoCo measures it [m, rad]."""
+    data = mujoco.MjData(model)
+    data.qpos[:] = skeleton.to_qpos(pose)
+    mujoco.mj_forward(model, data)
+    rows = data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY
+    return np.abs(data.efc_pos[rows]).max()
+
+
+def test_equalities_hold_where_goals_are_reached():
+    skeleton = ps.load(TOY, format="mjcf").skeleton
+    assert skeleton.loops == (("grip.finger", "grip.box", True),)
+    target = ps.forward(skeleton, skeleton.pose({"turn": 0.3, "thumb": 0.2})).position("tip")
+    result = ps.solve(skeleton, ps.goals.Position("tip", target), max_iterations=200)
+    assert result.ok, result
+    assert violation(mujoco.MjModel.from_xml_string(TOY), skeleton, result.pose) < 2e-4
+
+
+def test_cassie_keeps_its_loops_closed(data_dir):
+    path = data_dir / "mjcf" / "agility_cassie" / "cassie.xml"
+    skeleton = ps.load(path).skeleton
+    assert len(skeleton.loops) == 4
+    start = skeleton.named_poses["home"]
+    foot = ps.forward(skeleton, start).position("left-foot")
+    goals = [
+        ps.goals.Position("left-foot", foot + np.array([0.0, 0.0, 0.05])),
+        ps.goals.Pose("cassie-pelvis", ps.forward(skeleton, start).matrix("cassie-pelvis")),
+    ]
+    result = ps.solve(skeleton, goals, start=start, max_iterations=300)
+    assert result.ok, result
+    assert violation(mujoco.MjModel.from_xml_path(str(path)), skeleton, result.pose) < 2e-4
+
+
+def test_geoms_become_shapes():
+    shapes = {shape.name: shape for shape in ps.load(TOY, format="mjcf").skeleton.shapes}
+    assert [shape.kind for shape in shapes.values()] == [
+        "plane", "box", "capsule", "cylinder", "ellipsoid", "sphere", "sphere", "sphere",
+    ]  # fmt: skip
+    assert shapes["floor"].joint == "world"
+    np.testing.assert_array_equal(shapes["floor"].normal, (0, 0, 1))
+    assert not shapes["still.geom3"].may_touch(shapes["finger.geom4"])  # by contype and conaffinity
+    skeleton = ps.load(TOY, format="mjcf").skeleton
+    assert skeleton.disabled_pairs == (("slide", "still"),)
+    block = shapes["block"]
+    np.testing.assert_allclose(block.points.mean(axis=0), np.array([0, 0, 0.1]) - [0.3, 0, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("file", ROBOTS)
+def test_every_collision_geom_has_a_shape_that_covers_it(data_dir, file):
+    path = data_dir / "mjcf" / file
+    model = mujoco.MjModel.from_xml_path(str(path))
+    skeleton = ps.load(path).skeleton
+    geoms = [g for g in range(model.ngeom) if model.geom_contype[g] | model.geom_conaffinity[g]]
+    assert len(geoms) == len(skeleton.shapes)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    frames = ps.forward(skeleton, skeleton.from_qpos(data))
+    for g, shape in zip(geoms, skeleton.shapes, strict=True):
+        if model.geom_type[g] == mujoco.mjtGeom.mjGEOM_MESH:
+            mesh = model.geom_dataid[g]
+            first = model.mesh_vertadr[mesh]
+            vertices = model.mesh_vert[first : first + model.mesh_vertnum[mesh]]
+            vertices = data.geom_xpos[g] + vertices @ data.geom_xmat[g].reshape(3, 3).T
+            corners = frames.convert(shape.points, from_=shape.joint)
+            rng = np.random.default_rng(0)
+            for way in rng.normal(size=(30, 3)):  # the same extent in every direction
+                assert (corners @ way).max() == pytest.approx((vertices @ way).max(), abs=1e-6)
+
+
+def test_a_missing_mesh_costs_only_its_geom(tmp_path):
+    text = TOY.replace("<worldbody>", '<asset><mesh name="m" file="gone.stl"/></asset><worldbody>', 1)
+    text = text.replace('<body name="nail">', '<body name="nail"><geom type="mesh" mesh="m"/>')
+    (tmp_path / "toy.xml").write_text(text)
+    with pytest.warns(PosableWarning, match="1 mesh files are missing"):
+        skeleton = ps.load(tmp_path / "toy.xml").skeleton
+    assert skeleton.size == 14
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('type="hinge"', 'type="screw"'), "MuJoCo refuses it"),
+        (("</mujoco>", ""), "MuJoCo refuses it"),
+        (('joint2="thumb"', 'joint2="nobody"'), "MuJoCo refuses it"),
+    ],
+)
+def test_what_mujoco_refuses(change, message):
+    with pytest.raises(FormatError, match=message):
+        ps.load(TOY.replace(*change), format="mjcf")
