@@ -17,7 +17,7 @@ WRITERS = [suffix for known in table() if known.write for suffix in known.suffix
 
 
 def test_the_table_of_formats():
-    assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "c3d", "trc", "csv", "npz")
+    assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "mjcf", "c3d", "trc", "csv", "npz")
     assert set(WRITERS) == {".bvh", ".asf", ".amc", ".glb", ".gltf", ".c3d", ".csv", ".npz"}
     assert all(known.conventions and known.holds for known in table())
 
