@@ -44,12 +44,13 @@ class Bench:
         rng = np.random.default_rng(seed)
         n, b, g = skeleton.size, self.figure.body.shape[0], len(bodies)
         self.d = int(self.order.rows[:, fields.DEPTH].max()) + 1
-        kind, data = np.zeros((g, 4), dtype=np.int64), np.zeros((g, fields.WIDTH))
+        kind, data = np.zeros((g, 4), dtype=np.int64), np.zeros((g, fields.CONSTANTS))
+        targets = np.zeros((g, fields.TARGETS))
         kind[:, fields.ON], kind[:, fields.GOAL], kind[:, fields.OTHER] = bodies, np.arange(g), -1
         data[:, fields.POINT : fields.POINT + 3] = points
-        data[:, fields.AT : fields.AT + 3] = rng.normal(size=(g, 3))
+        targets[:, fields.AT : fields.AT + 3] = rng.normal(size=(g, 3))
         data[:, fields.WEIGHT : fields.WEIGHT + 3] = data[:, fields.MEASURE : fields.MEASURE + 3] = 1.0
-        self.springs = fields.Springs(kind, data, np.zeros(n), np.zeros(n))
+        self.springs = fields.Springs(kind, data, targets, np.zeros(n), np.zeros(n))
         self.poses = skeleton.rest + rng.uniform(-0.5, 0.5, (32, n))
         self.work = np.zeros(fields.work_size(n, b, g, self.d))
         self.fixed, self.scale = np.zeros(n), np.ones(n)
@@ -162,7 +163,7 @@ def printed_algorithm(jit):
             for i in range(n):
                 jacobian[row, i] = 0.0
         for k in range(g):
-            b, row = springs.kind[k, ON], springs.data[k]
+            b, row = springs.kind[k, ON], springs.constants[k]
             r, p = ws.rotation[b], ws.position[b]
             x = p[0] + r[0] * row[POINT] + r[1] * row[POINT + 1] + r[2] * row[POINT + 2]
             y = p[1] + r[3] * row[POINT] + r[4] * row[POINT + 1] + r[5] * row[POINT + 2]
@@ -184,11 +185,11 @@ def printed_algorithm(jit):
                 for j in range(i + 1):
                     hessian[i, j] += u * jacobian[row, j]
         for k in range(g):
-            b, row = springs.kind[k, ON], springs.data[k]
+            b, row, at = springs.kind[k, ON], springs.constants[k], springs.targets[k]
             r, p = ws.rotation[b], ws.position[b]
-            fx = ws.origin[0] + p[0] + r[0] * row[POINT] + r[1] * row[POINT + 1] + r[2] * row[POINT + 2] - row[AT]
-            fy = ws.origin[1] + p[1] + r[3] * row[POINT] + r[4] * row[POINT + 1] + r[5] * row[POINT + 2] - row[AT + 1]
-            fz = ws.origin[2] + p[2] + r[6] * row[POINT] + r[7] * row[POINT + 1] + r[8] * row[POINT + 2] - row[AT + 2]
+            fx = ws.origin[0] + p[0] + r[0] * row[POINT] + r[1] * row[POINT + 1] + r[2] * row[POINT + 2] - at[AT]
+            fy = ws.origin[1] + p[1] + r[3] * row[POINT] + r[4] * row[POINT + 1] + r[5] * row[POINT + 2] - at[AT + 1]
+            fz = ws.origin[2] + p[2] + r[6] * row[POINT] + r[7] * row[POINT + 1] + r[8] * row[POINT + 2] - at[AT + 2]
             for i in range(n):
                 gradient[i] += jacobian[3 * k, i] * fx + jacobian[3 * k + 1, i] * fy + jacobian[3 * k + 2, i] * fz
             i = last_dof(figure, b)
@@ -252,7 +253,7 @@ def describe(skeleton):
 def run_pinocchio(interpreter, bench, quick):
     """Run this file under an interpreter that has Pinocchio; return its times, or None."""
     last = bench.figure.body[:, 2] - 1
-    frames = [[int(last[row[1]]), bench.springs.data[k, :3].tolist()] for k, row in enumerate(bench.springs.kind)]
+    frames = [[int(last[row[1]]), bench.springs.constants[k, :3].tolist()] for k, row in enumerate(bench.springs.kind)]
     job = {"joints": describe(bench.skeleton), "frames": frames, "poses": bench.poses.tolist(), "quick": quick}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(job, file)

@@ -49,8 +49,8 @@ class Take:
 
     def solve(self, frame: int, solver: Any, start: np.ndarray, *, limits: bool = False, most: int, record=False):
         """Return the outcome of a solver on one frame from a start; without limits unless they are asked for."""
-        self.problem.data[0, :, AT : AT + 3] = self.targets[frame]
-        self.problem.data[0, :, POINT : POINT + 3] = self.points[frame]
+        self.problem.targets[0, :, AT : AT + 3] = self.targets[frame]
+        self.problem.constants[0, :, POINT : POINT + 3] = self.points[frame]
         free = np.full(self.size, np.inf)
         lower, upper = (self.lower, self.upper) if limits else (-free, free)
         lower.flags.writeable = upper.flags.writeable = False

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from posable.engine.assemble import evaluate
-from posable.engine.layout import AT, DEPTH, MEASURE, ON, POINT, WEIGHT, WIDTH, Springs, work_size
+from posable.engine.layout import AT, CONSTANTS, DEPTH, MEASURE, ON, POINT, TARGETS, WEIGHT, Springs, work_size
 from posable.engine.springs import POINT_SPRING
 from posable.model.jacobians import jacobian
 from posable.model.joints import Ball, Fixed, Free, Joint, Revolute, Site, Universal
@@ -112,18 +112,19 @@ def test_jacobian(skeleton, oracle, pose, columns):
 
 def test_energy_gradient_and_hessian(skeleton, oracle, pose, columns):
     n, g = skeleton.size, len(skeleton.sites)
-    kind, data = np.zeros((g, 4), dtype=np.int64), np.zeros((g, WIDTH))
+    kind, data = np.zeros((g, 4), dtype=np.int64), np.zeros((g, CONSTANTS))
+    targets = np.zeros((g, TARGETS))
     kind[:, 0], kind[:, 3] = POINT_SPRING, -1
     for k, site in enumerate(skeleton.sites):
         row = skeleton.frame(site.name)
         kind[k, ON] = skeleton.frame_bodies[row]
         data[k, POINT : POINT + 3] = skeleton.frame_positions[row]
-        data[k, AT : AT + 3] = oracle["marker_pos_cm"][:, k]
+        targets[k, AT : AT + 3] = oracle["marker_pos_cm"][:, k]
         data[k, WEIGHT : WEIGHT + 3] = data[k, MEASURE : MEASURE + 3] = 1.0
     depth = int(skeleton.order.rows[:, DEPTH].max()) + 1
     work = np.zeros(work_size(n, skeleton.figure.body.shape[0], g, depth))
     gradient, hessian, errors = np.empty(n), np.empty((n, n)), np.empty(g)
-    springs = Springs(kind, data, np.zeros(n), np.zeros(n))
+    springs = Springs(kind, data, targets, np.zeros(n), np.zeros(n))
     energy = evaluate(skeleton.figure, skeleton.order, springs, pose, work, depth, 1.0, gradient, hessian, errors)
     assert abs(energy - oracle["f"]) < 1e-9 * oracle["f"]
     assert relative(gradient, oracle["g"][columns]) < 1e-9

@@ -98,8 +98,8 @@ class TestBatches:
     def test_spread_over_a_larger_batch(self, arm):
         problem = ps.Problem(arm, g.Position("hand", np.stack([TARGET, 2 * TARGET])))
         problem.broadcast((3, 2))
-        assert problem.data.shape[0] == 6
-        assert np.array_equal(problem.data[:2], problem.data[4:])
+        assert problem.targets.shape[0] == 6
+        assert np.array_equal(problem.targets[:2], problem.targets[4:])
 
 
 class TestChanges:
@@ -138,7 +138,7 @@ class TestChanges:
             assert problem.energy(POSE) == whole
         problem.enable(0, False)
         problem.move(0, goals[0].moved(2 * TARGET))  # stays off
-        assert problem.data[0, 0, ROBUST] < 0.0
+        assert problem.constants[0, 0, ROBUST] < 0.0
 
 
 class TestPacking:

@@ -177,7 +177,7 @@ def prescribed_rows(problem: Problem) -> int:
     for k, kind in enumerate(problem.kind[:, SPRING]):
         if np.isfinite(problem.tolerances[k]):
             rows += (
-                round(float(problem.data[0, k, MEASURE : MEASURE + 3].sum()))
+                round(float(problem.constants[0, k, MEASURE : MEASURE + 3].sum()))
                 if kind == POINT_SPRING
                 else ROWS.get(kind, 1)
             )

@@ -12,7 +12,19 @@ import numpy as np
 
 from posable.engine.assemble import FOLLOWER, LEADER, evaluate
 from posable.engine.joints import SLIDE
-from posable.engine.layout import DEPTH, KIND, OFF, ROBUST, SPRING, WEIGHT, WIDTH, Order, Springs, work_size
+from posable.engine.layout import (
+    CONSTANTS,
+    DEPTH,
+    KIND,
+    OFF,
+    ROBUST,
+    SPRING,
+    TARGETS,
+    WEIGHT,
+    Order,
+    Springs,
+    work_size,
+)
 from posable.engine.reference import MOST_ROWS, direct_hessian
 from posable.engine.residuals import residual_rows, residuals_and_jacobian, weight_roots
 from posable.engine.springs import (
@@ -26,7 +38,7 @@ from posable.engine.springs import (
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import Goal, Spring, UnknownInGoal
 from posable.goals.compose import AnyOf
-from posable.goals.energy import VectorEnergy, fill_model, place_vectors
+from posable.goals.energy import Rows, VectorEnergy, fill_model, place_vectors
 from posable.goals.joint import Coupling, Posture
 from posable.goals.relative import Relative
 from posable.model.flatten import elimination_order
@@ -79,12 +91,13 @@ def is_idle(spring: Spring) -> bool:
     """Return whether a spring has weight zero: it reports its error, pulls at nothing and decides nothing."""
     if spring.measures or spring.kind in (MODEL_SPRING, CROSS_SPRING):
         return False
-    return not spring.data[..., WEIGHT : WEIGHT + 6].any()
+    return not spring.constants[..., WEIGHT : WEIGHT + 6].any()
 
 
-def measured_rows(data: np.ndarray, energy: VectorEnergy, part: slice) -> np.ndarray:
-    """Return the rows of spring data (..., g, WIDTH) that hold the targets of an energy in Python: those before it."""
-    return data[..., part.start - len(energy.measured) : part.start, :]
+def measured_rows(springs: Springs, energy: VectorEnergy, part: slice) -> Rows:
+    """Return the numbers of the springs that hold the targets of an energy in Python: those before its model's."""
+    before = range(part.start - len(energy.measured), part.start)
+    return [(springs.constants[k], springs.targets[k]) for k in before]
 
 
 def joined_pulls(
@@ -230,19 +243,14 @@ class Problem:
             )
             self.tolerances[k] = spring.tolerance
             coupled = coupled or spring.other >= 0 or spring.kind >= CROSS_SPRING
-            if spring.data.ndim > 1:
-                shapes.append(spring.data.shape[:-1])
+            if spring.batch:
+                shapes.append(spring.batch)
         try:
             self.batch_shape: tuple[int, ...] = np.broadcast_shapes(*shapes) if shapes else ()
         except ValueError:
             raise GoalError("targets", expected="leading axes that agree", got=f"shapes {shapes}") from None
-        size = int(np.prod(self.batch_shape)) if self.batch_shape else 1
-        self.data = np.empty((size, g, WIDTH))
-        for k, spring in enumerate(self.springs):
-            if spring.data.ndim > 1:
-                self.data[:, k] = np.broadcast_to(spring.data, (*self.batch_shape, WIDTH)).reshape(size, WIDTH)
-            else:
-                self.data[:, k] = spring.data
+        self.constants = self._stack([spring.constants for spring in self.springs], CONSTANTS)
+        self.targets = self._stack([spring.targets for spring in self.springs], TARGETS)
         self.coupled = coupled
         self.order = coupled_order(skeleton, self._groups()) if coupled else skeleton.order
         self.idle = np.array([is_idle(spring) for spring in self.springs], dtype=bool)  # (g,): of weight zero
@@ -251,6 +259,20 @@ class Problem:
         self.soft = self.soft or bool(np.isinf(self.tolerances[~self.idle]).any())
         self.tolerances[self.idle] = np.inf
         self.depth = int(self.order.rows[:, DEPTH].max()) + 1 if skeleton.size else 1
+
+    def _stack(self, rows: list[np.ndarray], width: int) -> np.ndarray:
+        """Return the springs' rows (..., width) as (t, g, width), or as (1, g, width) where no row has leading axes."""
+        size = int(np.prod(self.batch_shape)) if any(row.ndim > 1 for row in rows) else 1
+        out = np.empty((size, len(rows), width))
+        for k, row in enumerate(rows):
+            out[:, k] = row if row.ndim == 1 else np.broadcast_to(row, (*self.batch_shape, width)).reshape(size, width)
+        return out
+
+    def packed(self, member: int = 0) -> Springs:
+        """Return the springs of one problem of the batch, as the kernels read them."""
+        constants = self.constants[member if self.constants.shape[0] > 1 else 0]
+        targets = self.targets[member if self.targets.shape[0] > 1 else 0]
+        return Springs(self.kind, constants, targets, self.pull, self.home)
 
     def _name_errors(self) -> None:
         """Name each spring's error: the goal's label, numbered where labels repeat, and the spring's own name."""
@@ -278,7 +300,7 @@ class Problem:
             if spring.kind in (CENTRE_SPRING, CENTRE_SIDE_SPRING):
                 return (tuple(range(self.skeleton.size)),)
             if spring.kind == COUPLING_SPRING:
-                groups.append((int(self.data[0, k, FOLLOWER]), int(self.data[0, k, LEADER])))
+                groups.append((int(self.constants[0, k, FOLLOWER]), int(self.constants[0, k, LEADER])))
             elif spring.other >= 0:
                 apart = path_of(self.skeleton, spring.body) ^ path_of(self.skeleton, spring.other)
                 groups.append(tuple(sorted(apart)))
@@ -294,15 +316,31 @@ class Problem:
         """Spread the targets over a batch of this shape, which their own batch must fit."""
         if shape == self.batch_shape or not self.batch_shape:
             return
-        g = len(self.springs)
-        data = self.data.reshape(*self.batch_shape, g, WIDTH)
-        self.data = np.broadcast_to(data, (*shape, g, WIDTH)).reshape(-1, g, WIDTH).copy()
+        for name in ("constants", "targets"):
+            rows = getattr(self, name)
+            if rows.shape[0] > 1:
+                rows = rows.reshape(*self.batch_shape, *rows.shape[1:])
+                setattr(
+                    self, name, np.broadcast_to(rows, (*shape, *rows.shape[-2:])).reshape(-1, *rows.shape[-2:]).copy()
+                )
         self.batch_shape = shape
+
+    def spread(self, count: int) -> None:
+        """Give each of `count` problems constants and targets of its own."""
+        self.constants = np.repeat(self.constants, count // self.constants.shape[0], axis=0)
+        self.targets = np.repeat(self.targets, count // self.targets.shape[0], axis=0)
+
+    def part(self, first: int, last: int | None) -> Problem:
+        """Return the problems from number `first` to `last` of the batch, with numbers of their own."""
+        out = self.copy()
+        out.constants = out.constants if len(out.constants) == 1 else out.constants[first:last].copy()
+        out.targets = out.targets if len(out.targets) == 1 else out.targets[first:last].copy()
+        return out
 
     def measures_angle(self, spring: int) -> bool:
         """Return whether a spring's error is an angle [rad] and not a length [m]."""
         if self.kind[spring, SPRING] == COUPLING_SPRING:
-            return self.skeleton.figure.dof[int(self.data[0, spring, FOLLOWER]), KIND] != SLIDE
+            return self.skeleton.figure.dof[int(self.constants[0, spring, FOLLOWER]), KIND] != SLIDE
         return self.kind[spring, SPRING] in ANGLE_SPRINGS
 
     # ----------------------------------------------------------------------------------------- changes without packing
@@ -311,7 +349,8 @@ class Problem:
         """Return a problem of its own with the same figure and goals, as they are now."""
         out = object.__new__(Problem)
         out.__dict__.update(self.__dict__)
-        out.data, out.pull, out.home = self.data.copy(), self.pull.copy(), self.home.copy()
+        out.constants, out.targets = self.constants.copy(), self.targets.copy()
+        out.pull, out.home = self.pull.copy(), self.home.copy()
         return out
 
     def move(self, goal: int, moved: Goal) -> None:
@@ -319,7 +358,7 @@ class Problem:
         if moved.remote is not None:
             raise GoalError(f"{moved}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
-        if rows and len(self.data) == 1 and moved.write_target(self.data[0, rows[0] : rows[-1] + 1]):
+        if rows and len(self.targets) == 1 and moved.write_target(self.targets[0, rows[0] : rows[-1] + 1]):
             self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
             return
         energy = moved.in_python(self.skeleton)
@@ -327,12 +366,12 @@ class Problem:
         if len(springs) != len(rows):
             raise GoalError(f"{moved}", expected=f"a target that makes {len(rows)} springs", got=f"{len(springs)}")
         for spring in springs:
-            if spring.data.ndim > 1 and not self.batch_shape:
-                raise GoalError(f"{moved}", expected="a target for one pose", got=f"a batch {spring.data.shape[:-1]}")
+            if spring.batch and not self.batch_shape:
+                raise GoalError(f"{moved}", expected="a target for one pose", got=f"a batch {spring.batch}")
         for k, spring in zip(rows, springs, strict=True):
-            off = self.data[:, k, ROBUST] < 0.0
-            self.data[:, k] = spring.data
-            self.data[off, k, ROBUST] = OFF
+            off = self.constants[:, k, ROBUST] < 0.0
+            self.constants[:, k], self.targets[:, k] = spring.constants, spring.targets
+            self.constants[off, k, ROBUST] = OFF
         self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
         if isinstance(moved, Posture):
             self._pull_anew()
@@ -351,7 +390,7 @@ class Problem:
             self._pull_anew()
         for k, owner in enumerate(self.owners):
             if owner == goal:
-                self.data[:, k, ROBUST] = self.springs[k].data[..., ROBUST].max() if on else OFF
+                self.constants[:, k, ROBUST] = self.springs[k].constants[..., ROBUST].max() if on else OFF
 
     # ------------------------------------------------------------------------------------------------------ choices
 
@@ -359,14 +398,15 @@ class Problem:
         """Return every choice of members of the AnyOf goals; one empty choice where there are none."""
         return list(product(*(range(len(parts)) for _, parts in self.choices)))
 
-    def choose(self, data: np.ndarray, combination: tuple[int, ...]) -> None:
-        """Switch off, in spring data (..., g, WIDTH), all members of the AnyOf goals but the chosen ones."""
+    def choose(self, constants: np.ndarray, combination: tuple[int, ...]) -> None:
+        """Switch off, in constants (..., g, CONSTANTS), all members of the AnyOf goals but the chosen ones."""
         for (_, parts), chosen in zip(self.choices, combination, strict=True):
-            if all((data[..., part, ROBUST] < 0.0).all() for part in parts):
+            if all((constants[..., part, ROBUST] < 0.0).all() for part in parts):
                 continue  # the whole goal is switched off
             for member, part in enumerate(parts):
                 for k in range(part.start, part.stop):
-                    data[..., k, ROBUST] = self.springs[k].data[..., ROBUST].max() if member == chosen else OFF
+                    robust = self.springs[k].constants[..., ROBUST].max()
+                    constants[..., k, ROBUST] = robust if member == chosen else OFF
 
     # ------------------------------------------------------------------------------------------------ what it is worth
 
@@ -378,31 +418,32 @@ class Problem:
         Of AnyOf goals the members of the lowest energy count, unless a solve has switched the others off.
         """
         theta = np.ascontiguousarray(as_poses(self.skeleton, pose).reshape(self.skeleton.size))
-        data = self.data[member]
+        springs = self.packed(member)
         if not self.choices and not self.customs:
-            return self._evaluate(theta, data, exact)
-        data = data.copy()
+            return self._evaluate(theta, springs, exact)
+        springs = springs._replace(constants=springs.constants.copy(), targets=springs.targets.copy())
+        constants = springs.constants
         values: list[tuple[int, float]] = []  # of each energy in Python: its model leaves out the constant
         true_errors = []
         if self.customs:
             vectors = place_vectors(self.skeleton, theta, [energy for energy, _ in self.customs])
             for (energy, part), at in zip(self.customs, vectors, strict=True):
-                if data[part.start, ROBUST] >= 0.0:
-                    value, slope, hessian = energy.model(at, measured_rows(data, energy, part))
-                    fill_model(data[part], at, slope, hessian)
+                if constants[part.start, ROBUST] >= 0.0:
+                    value, slope, hessian = energy.model(at, measured_rows(springs, energy, part))
+                    fill_model(constants[part], springs.targets[part], at, slope, hessian)
                     values.append((part.start, value))
                     if (error := energy.error(at)) is not None:
                         true_errors.append((part.start, error))
         settled = all(
-            sum(data[part.start, ROBUST] >= 0.0 for part in parts if part.stop > part.start) <= 1
+            sum(constants[part.start, ROBUST] >= 0.0 for part in parts if part.stop > part.start) <= 1
             for _, parts in self.choices
         )
         answers = []
         for combination in [()] if settled else self.combinations():
-            chosen = data.copy()
+            chosen = constants.copy()
             self.choose(chosen, combination) if combination else None
             on = {k for k, _ in values if chosen[k, ROBUST] >= 0.0}
-            total, gradient, hessian, errors = self._evaluate(theta, chosen, exact)
+            total, gradient, hessian, errors = self._evaluate(theta, springs._replace(constants=chosen), exact)
             for k, error in true_errors:
                 errors[k] = error if k in on else 0.0
             total += sum(value for k, value in values if k in on)
@@ -410,12 +451,12 @@ class Problem:
         return min(answers, key=lambda answer: answer[0])
 
     def _evaluate(
-        self, theta: np.ndarray, data: np.ndarray, exact: bool
+        self, theta: np.ndarray, springs: Springs, exact: bool
     ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         n, g = self.skeleton.size, len(self.springs)
         gradient, hessian, errors = np.empty(n), np.empty((n, n)), np.empty(g)
         total = evaluate(
-            self.skeleton.figure, self.order, Springs(self.kind, data, self.pull, self.home), theta,
+            self.skeleton.figure, self.order, springs, theta,
             scratch(self.work_size), self.depth, float(exact), gradient, hessian, errors,
         )  # fmt: skip
         return total, gradient, hessian, errors
@@ -427,7 +468,7 @@ class Problem:
             return pick(poses, 0)
         shape = np.broadcast_shapes(poses.shape[:-1], self.batch_shape)
         flat = np.broadcast_to(poses, (*shape, self.skeleton.size)).reshape(-1, self.skeleton.size)
-        members = np.broadcast_to(np.arange(self.data.shape[0]).reshape(self.batch_shape or ()), shape).ravel()
+        members = np.broadcast_to(np.arange(int(np.prod(self.batch_shape))).reshape(self.batch_shape), shape).ravel()
         every = np.array([pick(theta, int(member)) for theta, member in zip(flat, members, strict=True)])
         return every.reshape(*shape, *every.shape[1:])
 
@@ -461,7 +502,7 @@ class Problem:
 
     def _direct(self, pose: np.ndarray, exact: bool, member: int) -> np.ndarray:
         n, g = self.skeleton.size, len(self.springs)
-        springs = Springs(self.kind, self.data[member], self.pull, self.home)
+        springs = self.packed(member)
         gradient, hessian = np.empty(n), np.empty((n, n))
         failed = -1
         if self.coupled or self.customs or self.choices:
@@ -490,7 +531,7 @@ class Problem:
         if self.batch_shape:
             raise GoalError("residuals", expected="targets for one pose", got=f"a batch of shape {self.batch_shape}")
         theta = np.ascontiguousarray(one_pose(self.skeleton, pose))
-        springs = Springs(self.kind, self.data[0], self.pull, self.home)
+        springs = self.packed()
         rows = int(residual_rows(springs, int(vectors)))
         r, j = np.zeros(rows), np.zeros((rows, self.skeleton.size))
         residuals_and_jacobian(
@@ -508,7 +549,7 @@ class Problem:
 
     def roots(self, vectors: bool) -> np.ndarray:
         """Return (g, 9): C by rows with C'C the weight of each spring, as kernels/residuals.py wants it."""
-        return weight_roots(self.kind, self.data[0], vectors)
+        return weight_roots(self.kind, self.constants[0], vectors)
 
     def check_derivatives(self, pose: Any, *, step: float = 1e-3) -> DerivativeCheck:
         """Compare gradient and exact Hessian at a pose (n,) with differences of the energy and of the gradient."""

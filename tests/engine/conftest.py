@@ -13,13 +13,14 @@ from posable.engine.layout import (  # fmt: skip
     ALONG,
     AT,
     AXES,
+    CONSTANTS,
     DEPTH,
     MEASURE,
     POINT,
     ROBUST,
     SIZE,
+    TARGETS,
     WEIGHT,
-    WIDTH,
     Springs,
     work_size,
 )
@@ -75,25 +76,26 @@ def symmetric(rng, definite=True):
 
 
 def spring(kind, rng, robust=0.0):
-    """Return the data row (WIDTH,) of a random spring of a kind."""
-    row = np.zeros(WIDTH)
+    """Return the constants and the targets of a random spring of a kind."""
+    row, target = np.zeros(CONSTANTS), np.zeros(TARGETS)
     row[POINT : POINT + 3] = rng.normal(size=3)
     row[AXES : AXES + 9] = Rotation.random(random_state=rng).as_matrix().ravel()
-    row[AT : AT + 3] = 2.0 * rng.normal(size=3)
-    row[ALONG : ALONG + 9] = Rotation.random(random_state=rng).as_matrix().ravel()
+    target[AT : AT + 3] = 2.0 * rng.normal(size=3)
+    target[ALONG : ALONG + 9] = Rotation.random(random_state=rng).as_matrix().ravel()
     row[WEIGHT : WEIGHT + 6] = symmetric(rng)
     row[MEASURE : MEASURE + 3] = 1.0
     row[SIZE] = 40.0  # deep on the wrong side of a SIDE spring, away from its kink
     row[ROBUST] = robust
-    return row
+    return row, target
 
 
 def springs_on(skeleton, rows, pull=0.0):
-    """Return Springs from (kind, body, data row) and a pull towards zero on every dof."""
+    """Return Springs from (kind, body, (constants, targets)) and a pull towards zero on every dof."""
     n = skeleton.size
     kind = np.array([(k, b, i, -1) for i, (k, b, _) in enumerate(rows)], dtype=np.int64).reshape(-1, 4)
-    data = np.array([row for _, _, row in rows]).reshape(-1, WIDTH)
-    return Springs(kind, data, np.full(n, pull), np.linspace(-1.0, 1.0, n))
+    constants = np.array([row for _, _, (row, _) in rows]).reshape(-1, CONSTANTS)
+    targets = np.array([target for _, _, (_, target) in rows]).reshape(-1, TARGETS)
+    return Springs(kind, constants, targets, np.full(n, pull), np.linspace(-1.0, 1.0, n))
 
 
 def gathered(skeleton, springs, pose, exact=1.0):

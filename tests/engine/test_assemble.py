@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from posable.engine.layout import AT, MEASURE, POINT, WEIGHT
 from posable.model.joints import Joint, Revolute
 from posable.model.skeleton import Skeleton
 
@@ -101,11 +102,11 @@ def test_derivatives_of_a_straight_chain(lab):
     joints = [Joint("0", Revolute("z"))]
     joints += [Joint(str(i), Revolute("z"), str(i - 1), offset=(1.0, 0.0, 0.0)) for i in range(1, 6)]
     skeleton = Skeleton(joints)
-    row = np.zeros(lab.spring(0, np.random.default_rng(0)).size)
-    row[0] = 1.0  # the tip, straight towards a target beyond it: the gradient is zero and the Hessian is singular
-    row[12] = 9.0
-    row[24:27] = row[30:33] = 1.0
-    springs = lab.springs_on(skeleton, [(lab.kinds["point"], 5, row)])
+    row, target = (np.zeros_like(part) for part in lab.spring(0, np.random.default_rng(0)))
+    row[POINT] = 1.0  # the tip, straight towards a target beyond it: the gradient is zero and the Hessian is singular
+    target[AT] = 9.0
+    row[WEIGHT : WEIGHT + 3] = row[MEASURE : MEASURE + 3] = 1.0
+    springs = lab.springs_on(skeleton, [(lab.kinds["point"], 5, (row, target))])
     check_derivatives(lab, skeleton, springs, np.zeros(6))
 
 
@@ -150,7 +151,7 @@ def test_far_from_the_world_origin_nothing_is_lost(lab):
     shift = np.array([1e4, -2e4, 3e4])
     far_pose = pose.copy()
     far_pose[:3] += shift
-    data = springs.data.copy()
-    data[:, 12:15] += skeleton.figure.rest[0, 3:].reshape(3, 3) @ shift
-    far = lab.gathered(skeleton, springs._replace(data=data), far_pose)[2]
+    targets = springs.targets.copy()
+    targets[:, :3] += skeleton.figure.rest[0, 3:].reshape(3, 3) @ shift
+    far = lab.gathered(skeleton, springs._replace(targets=targets), far_pose)[2]
     assert relative(far, near) < 1e-9

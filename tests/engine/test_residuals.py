@@ -16,7 +16,7 @@ def matrix(row):
 def roots_of(lab, springs, vectors):
     """Return the square roots (g, 9) of the weights."""
     out = np.zeros((springs.kind.shape[0], 9))
-    for k, row in enumerate(springs.data):
+    for k, row in enumerate(springs.constants):
         weight = matrix(row)
         kind = springs.kind[k, 0]
         if kind == lab.kinds["orientation"] and vectors:
@@ -86,16 +86,16 @@ def test_rotation_vectors_of_the_error(lab, angle):
     skeleton = lab.figure_with(lab.motions["ball-zyx"])
     rng = np.random.default_rng(6)
     kind = lab.kinds["orientation"]
-    row = lab.spring(kind, rng)
+    row, target = lab.spring(kind, rng)
     row[WEIGHT : WEIGHT + 6] = (0.5, 0.5, 0.5, 0, 0, 0)  # stiffness 1 about every axis
     pose = rng.uniform(-2, 2, skeleton.size)
-    springs = lab.springs_on(skeleton, [(kind, 4, row)])
+    springs = lab.springs_on(skeleton, [(kind, 4, (row, target))])
     from posable.model.kinematics import place_bodies
 
     frame = place_bodies(skeleton, pose[None])[1][0, 4] @ row[AXES : AXES + 9].reshape(3, 3)
     for axis in np.vstack([np.eye(3), rng.normal(size=(5, 3))]):
         error = angle * axis / np.linalg.norm(axis)
-        springs.data[0, ALONG : ALONG + 9] = (frame @ Rotation.from_rotvec(-error).as_matrix()).ravel()
+        springs.targets[0, ALONG : ALONG + 9] = (frame @ Rotation.from_rotvec(-error).as_matrix()).ravel()
         residuals, _ = stack(lab, skeleton, springs, pose, vectors=1)
         assert np.allclose(residuals, error, atol=1e-8 if angle > 3.14 else 1e-13 + 1e-9 * angle**20)
 
@@ -108,8 +108,8 @@ def test_rotation_vector_rows_are_angular_velocity(lab):
     pose = rng.uniform(-2, 2, skeleton.size)
     from posable.model.kinematics import place_bodies
 
-    frame = place_bodies(skeleton, pose[None])[1][0, 4] @ springs.data[0, AXES : AXES + 9].reshape(3, 3)
-    springs.data[0, ALONG : ALONG + 9] = frame.ravel()  # at the goal the rows are the residual's own derivative
+    frame = place_bodies(skeleton, pose[None])[1][0, 4] @ springs.constants[0, AXES : AXES + 9].reshape(3, 3)
+    springs.targets[0, ALONG : ALONG + 9] = frame.ravel()  # at the goal the rows are the residual's own derivative
     _, jacobian = stack(lab, skeleton, springs, pose, vectors=1)
     assert np.allclose(jacobian, lab.slope(lambda q: stack(lab, skeleton, springs, q, 1)[0], pose), atol=1e-9)
     gauss_newton = lab.gathered(skeleton, springs, pose, exact=0.0)[2]

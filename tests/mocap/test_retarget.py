@@ -201,7 +201,7 @@ def test_the_band_is_the_second_derivative(human):
     home = human.rest + rng.normal(0.0, 0.1, (t, n))
     free = np.full(n, np.inf)
     none = np.zeros((0, 0, 3))
-    whole = Whole(problem, problem.data, np.zeros(1), none, none, np.full(n, 2.0), home, np.full(n, 3.0), -free, free)
+    whole = Whole(problem, np.zeros(1), none, none, np.full(n, 2.0), home, np.full(n, 3.0), -free, free)
     poses = whole.solve(home.copy(), Effort(steps=3))
     bends = np.diff(np.eye(t), n=2, axis=0)
     expected = np.linalg.solve(2.0 * np.eye(t) + 3.0 * bends.T @ bends, 2.0 * home)

@@ -17,9 +17,9 @@ from posable.engine.layout import (
     ALONG,
     AT,
     AXES,
-    AXES2,
     AXIS,
     BODY,
+    CONSTANTS,
     DEPTH,
     FIRST,
     KIND,
@@ -36,7 +36,7 @@ from posable.engine.layout import (
     SPRING,
     VISIT,
     WEIGHT,
-    WIDTH,
+    Springs,
 )
 from posable.engine.springs import (
     CENTRE_SIDE_SPRING,
@@ -66,17 +66,17 @@ def has_centre(springs):
 
 
 @kernel
-def centre_energy(kind, row, ws, index):
+def centre_energy(kind, row, target, ws, index):
     """Return the energy of a spring on the centre of mass ws.centre, and write its error."""
     if row[ROBUST] < 0.0:
         ws.error[index] = 0.0
         return 0.0
     c, o = ws.centre, ws.origin
-    x, y, z = o[0] + c[0] - row[AT], o[1] + c[1] - row[AT + 1], o[2] + c[2] - row[AT + 2]
+    x, y, z = o[0] + c[0] - target[AT], o[1] + c[1] - target[AT + 1], o[2] + c[2] - target[AT + 2]
     if kind == CENTRE_SPRING:
         ws.error[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
         return robust_factors(0.5 * quadratic(row, WEIGHT, x, y, z), row[ROBUST])[0]
-    depth = max(0.0, row[SIZE] - (x * row[ALONG] + y * row[ALONG + 1] + z * row[ALONG + 2]))
+    depth = max(0.0, row[SIZE] - (x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]))
     ws.error[index] = max(0.0, depth - row[MEASURE])
     return robust_factors(0.5 * row[WEIGHT] * depth * depth, row[ROBUST])[0]
 
@@ -88,10 +88,10 @@ def centre_load(springs, ws, exact, out):
         out[k] = 0.0
     c, o = ws.centre, ws.origin
     for k in range(springs.kind.shape[0]):
-        kind, row = springs.kind[k, SPRING], springs.data[k]
+        kind, row, target = springs.kind[k, SPRING], springs.constants[k], springs.targets[k]
         if (kind != CENTRE_SPRING and kind != CENTRE_SIDE_SPRING) or row[ROBUST] < 0.0:
             continue
-        x, y, z = o[0] + c[0] - row[AT], o[1] + c[1] - row[AT + 1], o[2] + c[2] - row[AT + 2]
+        x, y, z = o[0] + c[0] - target[AT], o[1] + c[1] - target[AT + 1], o[2] + c[2] - target[AT + 2]
         xx, yy, zz, xy, xz, yz = (
             row[WEIGHT],
             row[WEIGHT + 1],
@@ -101,7 +101,7 @@ def centre_load(springs, ws, exact, out):
             row[WEIGHT + 5],
         )
         if kind == CENTRE_SIDE_SPRING:
-            nx, ny, nz = row[ALONG], row[ALONG + 1], row[ALONG + 2]
+            nx, ny, nz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
             depth = row[SIZE] - (x * nx + y * ny + z * nz)
             if depth <= 0.0:
                 continue
@@ -190,25 +190,28 @@ FOLLOWER, LEADER, RATIO = POINT, POINT + 1, POINT + 2
 
 
 @kernel
-def place_target(kind, row, origin, position, r, out):
-    """Copy a spring's data with its target, which is fixed on a body at `position` turned by r, placed in the world."""
-    for k in range(WIDTH):
-        out[k] = row[k]
-    x, y, z = rotated(r, row, POINT2)
-    out[AT] = origin[0] + position[0] + x
-    out[AT + 1] = origin[1] + position[1] + y
-    out[AT + 2] = origin[2] + position[2] + z
+def place_target(springs, k, ws):
+    """Place the target of a spring, which is fixed on another body, in the world: ws.target, and ws.row around it."""
+    kind, row, target = springs.kind[k, SPRING], springs.constants[k], springs.targets[k]
+    p, r, out = ws.position[springs.kind[k, OTHER]], ws.rotation[springs.kind[k, OTHER]], ws.target
+    for i in range(CONSTANTS):
+        ws.row[i] = row[i]
+    x, y, z = rotated(r, target, AT)
+    out[AT] = ws.origin[0] + p[0] + x
+    out[AT + 1] = ws.origin[1] + p[1] + y
+    out[AT + 2] = ws.origin[2] + p[2] + z
     if kind == ORIENTATION_SPRING:
         for i in range(3):
             for j in range(3):
                 out[ALONG + 3 * i + j] = (
-                    r[3 * i] * row[AXES2 + j] + r[3 * i + 1] * row[AXES2 + 3 + j] + r[3 * i + 2] * row[AXES2 + 6 + j]
-                )
+                    r[3 * i] * target[ALONG + j] + r[3 * i + 1] * target[ALONG + 3 + j]
+                    + r[3 * i + 2] * target[ALONG + 6 + j]
+                )  # fmt: skip
         return
-    out[ALONG], out[ALONG + 1], out[ALONG + 2] = rotated(r, row, AXES2)
+    out[ALONG], out[ALONG + 1], out[ALONG + 2] = rotated(r, target, ALONG)
     if kind == POINT_SPRING:  # the weight is in the axes of the other body
-        turn_symmetric(r, row, WEIGHT, out)
-        turn_symmetric(r, row, MEASURE, out)
+        turn_symmetric(r, row, WEIGHT, ws.row)
+        turn_symmetric(r, row, MEASURE, ws.row)
 
 
 @kernel
@@ -228,12 +231,22 @@ def turn_symmetric(r, row, at, out):
 @kernel
 def load_relative(springs, k, ws, exact):
     """Write into ws.load the wrench and stiffness of a spring whose target is on another body, as if it stood still."""
-    kind, b, a = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
-    place_target(kind, springs.data[k], ws.origin, ws.position[a], ws.rotation[a], ws.row)
+    kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
+    place_target(springs, k, ws)
     for i in range(27):
         ws.load[i] = 0.0
     add_any_spring(
-        kind, ws.row, ws.origin, ws.position[b], ws.rotation[b], exact, ws.error, k, ws.load[0:6], ws.load[6:27]
+        kind,
+        ws.row,
+        ws.target,
+        ws.origin,
+        ws.position[b],
+        ws.rotation[b],
+        exact,
+        ws.error,
+        k,
+        ws.load[0:6],
+        ws.load[6:27],
     )
 
 
@@ -297,7 +310,7 @@ def add_relative_cross(figure, order, springs, k, ws, exact):
 @kernel
 def cross_vectors(springs, k, ws):
     """Return v_a and v_b of a CROSS spring relative to ws.origin where they are points, and r_a and r_b: 12 numbers."""
-    row = springs.data[k]
+    row, target = springs.constants[k], springs.targets[k]
     a, b = springs.kind[k, ON], springs.kind[k, OTHER]
     ma, mb = row[MEASURE], row[MEASURE + 1]
     ax, ay, az = rotated(ws.rotation[a], row, POINT)
@@ -307,15 +320,15 @@ def cross_vectors(springs, k, ws):
     bx, by, bz = bx + mb * q[0], by + mb * q[1], bz + mb * q[2]
     return (
         ax, ay, az, bx, by, bz,
-        ax + ma * o[0] - row[AT], ay + ma * o[1] - row[AT + 1], az + ma * o[2] - row[AT + 2],
-        bx + mb * o[0] - row[ALONG], by + mb * o[1] - row[ALONG + 1], bz + mb * o[2] - row[ALONG + 2],
+        ax + ma * o[0] - target[AT], ay + ma * o[1] - target[AT + 1], az + ma * o[2] - target[AT + 2],
+        bx + mb * o[0] - target[ALONG], by + mb * o[1] - target[ALONG + 1], bz + mb * o[2] - target[ALONG + 2],
     )  # fmt: skip
 
 
 @kernel
 def cross_energy(springs, k, ws):
     """Return the energy w r_a' M r_b of a CROSS spring; it may be negative, the whole it belongs to is not."""
-    row = springs.data[k]
+    row = springs.constants[k]
     ws.error[k] = 0.0
     if row[ROBUST] < 0.0:
         return 0.0
@@ -330,7 +343,7 @@ def cross_energy(springs, k, ws):
 @kernel
 def add_cross_forces(springs, k, ws, exact):
     """Put the forces M r_b and M' r_a of a CROSS spring on its bodies, with their curvature."""
-    row = springs.data[k]
+    row = springs.constants[k]
     if row[ROBUST] < 0.0:
         return
     a, b = springs.kind[k, ON], springs.kind[k, OTHER]
@@ -355,7 +368,7 @@ def add_cross_forces(springs, k, ws, exact):
 @kernel
 def add_cross_block(figure, order, springs, k, ws):
     """Add J_a' M J_b and its transpose."""
-    row, t = springs.data[k], ws.twist
+    row, t = springs.constants[k], ws.twist
     if row[ROBUST] < 0.0:
         return
     ma, mb, c = row[MEASURE], row[MEASURE + 1], row[WEIGHT]
@@ -382,29 +395,29 @@ def add_cross_block(figure, order, springs, k, ws):
 
 
 @kernel
-def coupling_gap(row, theta):
+def coupling_gap(row, target, theta):
     """Return theta_a - ratio theta_b - offset."""
-    return theta[int(row[FOLLOWER])] - row[RATIO] * theta[int(row[LEADER])] - row[SIZE]
+    return theta[int(row[FOLLOWER])] - row[RATIO] * theta[int(row[LEADER])] - target[AT]
 
 
 @kernel
-def coupling_energy(row, theta, errors, index):
+def coupling_energy(row, target, theta, errors, index):
     """Return the energy of a COUPLING spring, and write its error."""
     if row[ROBUST] < 0.0:
         errors[index] = 0.0
         return 0.0
-    gap = coupling_gap(row, theta)
+    gap = coupling_gap(row, target, theta)
     errors[index] = abs(gap)
     return robust_factors(0.5 * row[WEIGHT] * gap * gap, row[ROBUST])[0]
 
 
 @kernel
-def add_coupling(order, row, theta, ws, exact):
+def add_coupling(order, row, target, theta, ws, exact):
     """Add a COUPLING spring to the gradient and the Hessian."""
     if row[ROBUST] < 0.0:
         return
     a, b, ratio = int(row[FOLLOWER]), int(row[LEADER]), row[RATIO]
-    gap = coupling_gap(row, theta)
+    gap = coupling_gap(row, target, theta)
     force = row[WEIGHT] * gap
     _, slope, bend = robust_factors(0.5 * force * gap, row[ROBUST])
     w = slope * row[WEIGHT] + exact * bend * force * force
@@ -432,16 +445,19 @@ def total_energy(springs, theta, ws):
         if kind < CROSS_SPRING:
             other = springs.kind[k, OTHER]
             if other < 0:
-                total += spring_energy(kind, springs.data[k], ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
+                total += spring_energy(
+                    kind, springs.constants[k], springs.targets[k], ws.origin, ws.position[b], ws.rotation[b],
+                    ws.error, k,
+                )  # fmt: skip
             else:
-                place_target(kind, springs.data[k], ws.origin, ws.position[other], ws.rotation[other], ws.row)
-                total += any_energy(kind, ws.row, ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
+                place_target(springs, k, ws)
+                total += any_energy(kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
         elif kind == CROSS_SPRING:
             total += cross_energy(springs, k, ws)
         elif kind == COUPLING_SPRING:
-            total += coupling_energy(springs.data[k], theta, ws.error, k)
+            total += coupling_energy(springs.constants[k], springs.targets[k], theta, ws.error, k)
         else:
-            total += centre_energy(kind, springs.data[k], ws, k)
+            total += centre_energy(kind, springs.constants[k], springs.targets[k], ws, k)
     for i in range(theta.shape[0]):
         gap = theta[i] - springs.home[i]
         total += 0.5 * springs.pull[i] * gap * gap
@@ -460,7 +476,7 @@ def add_springs(figure, springs, ws, exact):
         kind = springs.kind[k, SPRING]
         if kind < CROSS_SPRING and springs.kind[k, OTHER] < 0:
             add_spring(
-                kind, springs.data[k], ws.origin, ws.position[b], ws.rotation[b],
+                kind, springs.constants[k], springs.targets[k], ws.origin, ws.position[b], ws.rotation[b],
                 exact, ws.error, k, ws.wrench[b], ws.stiffness[b],
             )  # fmt: skip
             continue
@@ -480,12 +496,12 @@ def add_couplings(figure, order, springs, theta, ws, exact):
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING]
         if kind < CROSS_SPRING:
-            if springs.kind[k, OTHER] >= 0 and springs.data[k, ROBUST] >= 0.0:
+            if springs.kind[k, OTHER] >= 0 and springs.constants[k, ROBUST] >= 0.0:
                 add_relative_cross(figure, order, springs, k, ws, exact)
         elif kind == CROSS_SPRING:
             add_cross_block(figure, order, springs, k, ws)
         elif kind == COUPLING_SPRING:
-            add_coupling(order, springs.data[k], theta, ws, exact)
+            add_coupling(order, springs.constants[k], springs.targets[k], theta, ws, exact)
     if has_centre(springs):
         add_centre_block(figure, order, springs, ws, exact)
 
@@ -590,6 +606,13 @@ def clear_hessian(ws):
     for i in range(ws.hessian.shape[0]):
         for k in range(ws.hessian.shape[1]):
             ws.hessian[i, k] = 0.0
+
+
+@kernel
+def springs_of(kind, constants, targets, t, pull, home):
+    """Return the springs of problem t of a batch: constants (t or 1, g, CONSTANTS), targets (t or 1, g, TARGETS)."""
+    row, target = t if constants.shape[0] > 1 else 0, t if targets.shape[0] > 1 else 0
+    return Springs(kind, constants[row], targets[target], pull, home)
 
 
 @kernel

@@ -48,7 +48,7 @@ def nearest_parameters(px, py, pz, ax, ay, az, cx, cy, cz):
 
 
 @kernel
-def segment_gap(row, origin, position, r):
+def segment_gap(row, target, origin, position, r):
     """Return e (3), delta (3), the body's segment in world axes (3), and both parameters."""
     x, y, z = row[POINT], row[POINT + 1], row[POINT + 2]
     ex = position[0] + r[0] * x + r[1] * y + r[2] * z
@@ -56,8 +56,8 @@ def segment_gap(row, origin, position, r):
     ez = position[2] + r[6] * x + r[7] * y + r[8] * z
     x, y, z = row[AXES], row[AXES + 1], row[AXES + 2]
     ax, ay, az = r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
-    cx, cy, cz = row[ALONG], row[ALONG + 1], row[ALONG + 2]
-    px, py, pz = ex + origin[0] - row[AT], ey + origin[1] - row[AT + 1], ez + origin[2] - row[AT + 2]
+    cx, cy, cz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
+    px, py, pz = ex + origin[0] - target[AT], ey + origin[1] - target[AT + 1], ez + origin[2] - target[AT + 2]
     s, t = nearest_parameters(px, py, pz, ax, ay, az, cx, cy, cz)
     return (
         ex + s * ax, ey + s * ay, ez + s * az,
@@ -67,9 +67,9 @@ def segment_gap(row, origin, position, r):
 
 
 @kernel
-def segment_distance(row, origin, position, r):
+def segment_distance(row, target, origin, position, r):
     """Return the distance [m] between the body's segment and the obstacle's."""
-    _, _, _, x, y, z, _, _, _, _, _ = segment_gap(row, origin, position, r)
+    _, _, _, x, y, z, _, _, _, _, _ = segment_gap(row, target, origin, position, r)
     return math.sqrt(x * x + y * y + z * z)
 
 
@@ -101,9 +101,9 @@ def add_sliding(f, ex, ey, ez, x, y, z, ax, ay, az, cx, cy, cz, s, t, stiffness)
 
 
 @kernel
-def clearance_terms(row, one_sided, origin, position, r, slope):
+def clearance_terms(row, target, one_sided, origin, position, r, slope):
     """Return f and k of a spring between segments: force f delta, Gauss-Newton weight k delta delta'; 0 where idle."""
-    d = segment_distance(row, origin, position, r)
+    d = segment_distance(row, target, origin, position, r)
     gap = row[SIZE] - d
     if d < NEAR or (one_sided and gap <= 0.0):
         return 0.0, 0.0

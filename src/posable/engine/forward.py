@@ -6,7 +6,7 @@ import math
 
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import move, parameters_of
-from posable.engine.layout import AXIS, FIRST, KIND, LAST, PARENT, TURNED, WIDTH, Workspace
+from posable.engine.layout import AXIS, CONSTANTS, FIRST, KIND, LAST, PARENT, TARGETS, TURNED, Workspace
 from posable.engine.so3 import sines_cosines
 
 
@@ -52,8 +52,10 @@ def workspace(work, n, b, g, d):
     i += 9
     error = work[i : i + g]
     i += g
-    row = work[i : i + WIDTH]
-    i += WIDTH
+    row = work[i : i + CONSTANTS]
+    i += CONSTANTS
+    target = work[i : i + TARGETS]
+    i += TARGETS
     load = work[i : i + 27]
     i += 27
     centre = work[i : i + 3]
@@ -63,7 +65,8 @@ def workspace(work, n, b, g, d):
     column = work[i : i + 3 * n].reshape(n, 3)
     return Workspace(
         sine, cosine, origin, position, rotation, twist, wrench, stiffness,
-        gradient, hessian, factor, step, trial, best, spare, path, chain, frame, error, row, load, centre, mass, column,
+        gradient, hessian, factor, step, trial, best, spare, path, chain, frame, error, row, target,
+        load, centre, mass, column,
     )  # fmt: skip
 
 

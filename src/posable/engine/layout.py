@@ -40,18 +40,21 @@ class Order(NamedTuple):
 # Columns of Springs.kind
 SPRING, ON, GOAL, OTHER = 0, 1, 2, 3
 
-# Slices of a row of Springs.data
+# Slices of a row of Springs.constants: what stays when a goal moves
 POINT = 0  # 3 [m]: the point, in the body
 AXES = 3  # 9: the frame, in the body, by rows; a direction in its first three
-AT = 12  # 3 [m]: the target point, in the world
-ALONG = 15  # 9: the target frame, in the world, by rows; a direction in its first three
-WEIGHT = 24  # 6: symmetric weight xx yy zz xy xz yz
-MEASURE = 30  # 6: symmetric, what counts as error: |r| = sqrt(r' M r)
-ROBUST = 36  # energy beyond which a spring pulls no harder; 0: none; OFF: the spring is switched off
-SIZE = 37  # [m]: a length that the kind needs (radius, distance, margin)
-POINT2 = 38  # 3 [m]: the second point, in the other body
-AXES2 = 41  # 9: the second frame, in the other body
-WIDTH = 50  # numbers in a row
+WEIGHT = 12  # 6: symmetric weight xx yy zz xy xz yz
+MEASURE = 18  # 6: symmetric, what counts as error: |r| = sqrt(r' M r)
+ROBUST = 24  # energy beyond which a spring pulls no harder; 0: none; OFF: the spring is switched off
+SIZE = 25  # [m]: a length that the kind needs (radius, distance, margin)
+POINT2 = 26  # 3 [m]: the second point of a CROSS spring, in the other body
+AXES2 = 29  # 9: its part of the root of the full weight
+CONSTANTS = 38  # numbers in a row
+
+# Slices of a row of Springs.targets: what moves; in the axes of the body OTHER, or of the world where that is -1
+AT = 0  # 3 [m]: the target point; the offset of a coupling [rad, m]
+ALONG = 3  # 9: the target frame, by rows; a direction in its first three
+TARGETS = 12  # numbers in a row
 
 OFF = -1.0  # in ROBUST: the spring is switched off; it has no energy, no force and no error
 
@@ -60,7 +63,8 @@ class Springs(NamedTuple):
     """Goals as the kernels see them: springs on bodies, and springs on the degrees of freedom themselves."""
 
     kind: np.ndarray  # (g, 4) int64: SPRING kind (springs.py), ON body, GOAL that it belongs to, OTHER body or -1
-    data: np.ndarray  # (g, WIDTH) float64: see the slices above
+    constants: np.ndarray  # (g, CONSTANTS) float64: see the slices above
+    targets: np.ndarray  # (g, TARGETS) float64
     pull: np.ndarray  # (n,) float64 [1]: stiffness of a spring on each dof towards `home`
     home: np.ndarray  # (n,) float64 [rad, m]
 
@@ -87,7 +91,8 @@ class Workspace(NamedTuple):
     chain: np.ndarray  # (6, d) the twists of the dofs above the one at hand, by depth
     frame: np.ndarray  # (9,) a rotation by rows, for one body at a time
     error: np.ndarray  # (g,) [m, rad]: how far each spring is from its goal
-    row: np.ndarray  # (WIDTH,) the data of one spring whose target is on another body, placed in the world
+    row: np.ndarray  # (CONSTANTS,) the constants of one spring whose target is on another body, its weights turned
+    target: np.ndarray  # (TARGETS,) its target, placed in the world
     load: np.ndarray  # (27,) wrench (6) and stiffness (21) of that spring
     centre: np.ndarray  # (3,) [m]: centre of mass, relative to `origin`
     mass: np.ndarray  # (b, 4) [1, m]: share of the mass that each body carries, and its moment
@@ -96,4 +101,4 @@ class Workspace(NamedTuple):
 
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return how many numbers `workspace` carves."""
-    return 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g + 3 * n + 4 * b + WIDTH + 30
+    return 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g + 3 * n + 4 * b + CONSTANTS + TARGETS + 30

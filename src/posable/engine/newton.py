@@ -8,7 +8,7 @@ moves off along a direction of negative curvature. One compiled loop from start 
 
 from __future__ import annotations
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at
+from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of
 from posable.engine.bounds import (
     CONVERGED,
     EXHAUSTED,
@@ -27,7 +27,7 @@ from posable.engine.bounds import (
 )
 from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.layout import DEPTH, Springs
+from posable.engine.layout import DEPTH
 from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
 
 # What the loop remembers between two entries: columns of its state
@@ -368,10 +368,10 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
 
 @entry
 def newton_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
+    figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, work, d, states,
+    limits, errors, outcome, trace,
 ):  # fmt: skip
-    """Solve every problem of a batch: poses (t, n) from where they are, targets data (t or 1, g, WIDTH).
+    """Solve every problem of a batch: poses (t, n) from where they are, constants and targets (t or 1, g, ...).
 
     Writes poses, errors (t, g), states (t, STATE_WIDTH), outcome (t,); trace (rows, TRACE_WIDTH) of the last problem.
     """
@@ -382,7 +382,7 @@ def newton_batch(
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        springs = springs_of(kind, constants, targets, t, pull, home)
         outcome[t] = newton_loop(
             figure,
             order,

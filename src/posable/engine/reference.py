@@ -174,7 +174,7 @@ def add_point_hessian(figure, theta, ws, body, e, w, row, slope, exact, jacobian
 
 
 @small
-def add_orientation_hessian(figure, theta, ws, body, spring, row, slope, exact, jacobian, gradient, hessian):
+def add_orientation_hessian(figure, theta, ws, body, spring, target, row, slope, exact, jacobian, gradient, hessian):
     """Add an ORIENTATION spring as three directions b_p: 1/2 sum A_pq (b_p - t_p).(b_q - t_q)."""
     r = ws.rotation[body]
     for p in range(3):
@@ -185,9 +185,9 @@ def add_orientation_hessian(figure, theta, ws, body, spring, row, slope, exact, 
         for q in range(3):
             a = slope * (spring[WEIGHT + p] if p == q else spring[WEIGHT + 2 + p + q])
             x, y, z = frame_axis(r, spring, q)
-            fx += a * (x - spring[ALONG + q])
-            fy += a * (y - spring[ALONG + 3 + q])
-            fz += a * (z - spring[ALONG + 6 + q])
+            fx += a * (x - target[ALONG + q])
+            fy += a * (y - target[ALONG + 3 + q])
+            fz += a * (z - target[ALONG + 6 + q])
             if a == 0.0:
                 continue
             i = last_dof(figure, body)
@@ -210,34 +210,34 @@ def add_orientation_hessian(figure, theta, ws, body, spring, row, slope, exact, 
 
 
 @small
-def read_vector(kind, spring, ws, body, e):
+def read_vector(kind, spring, target, ws, body, e):
     """Write the vector, its residual, and whether translations move it, of a POINT or DIRECTION spring: e (7,)."""
     r = ws.rotation[body]
     if kind == POINT_SPRING:
         x, y, z = rotated(r, spring, POINT)
         for k in range(3):
             e[k] = ws.position[body, k] + (x if k == 0 else (y if k == 1 else z))
-            e[3 + k] = ws.origin[k] + e[k] - spring[AT + k]
+            e[3 + k] = ws.origin[k] + e[k] - target[AT + k]
         e[6] = 1.0
     else:
         e[0], e[1], e[2] = rotated(r, spring, AXES)
         for k in range(3):
-            e[3 + k] = e[k] - spring[ALONG + k]
+            e[3 + k] = e[k] - target[ALONG + k]
         e[6] = 0.0
 
 
 @kernel
-def plain_energy(kind, spring, r, e, w):
+def plain_energy(kind, spring, target, r, e, w):
     """Return the energy of a spring before its robust scale."""
     if kind == ORIENTATION_SPRING:
         total = 0.0
         for p in range(3):
             px, py, pz = frame_axis(r, spring, p)
-            px, py, pz = px - spring[ALONG + p], py - spring[ALONG + 3 + p], pz - spring[ALONG + 6 + p]
+            px, py, pz = px - target[ALONG + p], py - target[ALONG + 3 + p], pz - target[ALONG + 6 + p]
             for q in range(3):
                 a = spring[WEIGHT + p] if p == q else spring[WEIGHT + 2 + p + q]
                 x, y, z = frame_axis(r, spring, q)
-                x, y, z = x - spring[ALONG + q], y - spring[ALONG + 3 + q], z - spring[ALONG + 6 + q]
+                x, y, z = x - target[ALONG + q], y - target[ALONG + 3 + q], z - target[ALONG + 6 + q]
                 total += 0.5 * a * (px * x + py * y + pz * z)
         return total
     x, y, z = e[3], e[4], e[5]
@@ -263,7 +263,8 @@ def direct_hessian(figure, springs, theta, work, d, exact, scratch, jacobian, gr
     e, w = scratch[0:7], scratch[7:13]
     row = 0
     for k in range(g):
-        kind, body, spring = springs.kind[k, SPRING], springs.kind[k, ON], springs.data[k]
+        kind, body, spring = springs.kind[k, SPRING], springs.kind[k, ON], springs.constants[k]
+        target = springs.targets[k]
         if kind not in (POINT_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING) or springs.kind[k, OTHER] >= 0:
             return k
         if spring[ROBUST] < 0.0:  # switched off
@@ -278,15 +279,17 @@ def direct_hessian(figure, springs, theta, work, d, exact, scratch, jacobian, gr
             w[1] = w[2] = w[0]
             w[3] = w[4] = w[5] = 0.0
         if kind != ORIENTATION_SPRING:
-            read_vector(kind, spring, ws, body, e)
+            read_vector(kind, spring, target, ws, body, e)
         slope, bend = 1.0, 0.0
         if spring[ROBUST] > 0.0:
-            energy = plain_energy(kind, spring, ws.rotation[body], e, w)
+            energy = plain_energy(kind, spring, target, ws.rotation[body], e, w)
             _, slope, bend = robust_factors(energy, spring[ROBUST])
             for i in range(n):
                 ws.spare[i] = gradient[i]
         if kind == ORIENTATION_SPRING:
-            add_orientation_hessian(figure, theta, ws, body, spring, row, slope, exact, jacobian, gradient, hessian)
+            add_orientation_hessian(
+                figure, theta, ws, body, spring, target, row, slope, exact, jacobian, gradient, hessian
+            )
         else:
             add_point_hessian(figure, theta, ws, body, e, w, row, slope, exact, jacobian, gradient, hessian)
         if bend != 0.0 and exact != 0.0:  # rho'' g g', with g the spring's own gradient before rho

@@ -61,21 +61,21 @@ from posable.engine.wrenches import robust_factors, rotated
 
 
 @kernel
-def rotation_error(r, spring, out):
+def rotation_error(r, spring, target, out):
     """Write the rotation vector (3,), in the goal's own axes, that turns the target frame into the body's: log(T'R)."""
     q = out  # the quaternion's vector part first
     m = 0.0
     for k in range(3):
         x, y, z = frame_axis(r, spring, k)
-        m += x * spring[ALONG + k] + y * spring[ALONG + 3 + k] + z * spring[ALONG + 6 + k]
+        m += x * target[ALONG + k] + y * target[ALONG + 3 + k] + z * target[ALONG + 6 + k]
     for k in range(3):  # T'R - (T'R)' = 2 sin(angle) hat(axis)
         u, v = (k + 1) % 3, (k + 2) % 3
-        q[k] = 0.25 * (_mixed(r, spring, v, u) - _mixed(r, spring, u, v))
+        q[k] = 0.25 * (_mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v))
     half = math.sqrt(max(0.0, 1.0 + m)) * 0.5  # cos(angle / 2)
     if half > 0.25:
         scale = 1.0 / half
     else:  # near half a turn the skew part is small: the symmetric part has the axis
-        half = _vector_from_symmetric(r, spring, m, q)
+        half = _vector_from_symmetric(r, spring, target, m, q)
         scale = 1.0
     x, y, z = scale * q[0], scale * q[1], scale * q[2]
     sine = math.sqrt(x * x + y * y + z * z)
@@ -84,27 +84,27 @@ def rotation_error(r, spring, out):
 
 
 @kernel
-def _mixed(r, spring, i, j):
+def _mixed(r, spring, target, i, j):
     """Return entry (i, j) of T'R: target axis i with the body's axis j."""
     x, y, z = frame_axis(r, spring, j)
-    return x * spring[ALONG + i] + y * spring[ALONG + 3 + i] + z * spring[ALONG + 6 + i]
+    return x * target[ALONG + i] + y * target[ALONG + 3 + i] + z * target[ALONG + 6 + i]
 
 
 @kernel
-def _vector_from_symmetric(r, spring, trace, q):
+def _vector_from_symmetric(r, spring, target, trace, q):
     """Write the quaternion's vector part from the largest diagonal entry; return its scalar part, not negative."""
-    best, high = 0, _mixed(r, spring, 0, 0)
+    best, high = 0, _mixed(r, spring, target, 0, 0)
     for k in range(1, 3):
-        entry_kk = _mixed(r, spring, k, k)
+        entry_kk = _mixed(r, spring, target, k, k)
         if entry_kk > high:
             best, high = k, entry_kk
     u, v = (best + 1) % 3, (best + 2) % 3
     length = 0.5 * math.sqrt(max(0.0, 1.0 + 2.0 * high - trace))
-    w = 0.25 * (_mixed(r, spring, v, u) - _mixed(r, spring, u, v)) / length
+    w = 0.25 * (_mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v)) / length
     sign = -1.0 if w < 0.0 else 1.0
     q[best] = sign * length
-    q[u] = sign * 0.25 * (_mixed(r, spring, best, u) + _mixed(r, spring, u, best)) / length
-    q[v] = sign * 0.25 * (_mixed(r, spring, best, v) + _mixed(r, spring, v, best)) / length
+    q[u] = sign * 0.25 * (_mixed(r, spring, target, best, u) + _mixed(r, spring, target, u, best)) / length
+    q[v] = sign * 0.25 * (_mixed(r, spring, target, best, v) + _mixed(r, spring, target, v, best)) / length
     return sign * w
 
 
@@ -135,35 +135,35 @@ def scale_rows(figure, body, factor, row, rows, residuals, jacobian):
 
 
 @kernel
-def point_rows(figure, ws, body, spring, row, residuals, jacobian):
+def point_rows(figure, ws, body, spring, target, row, residuals, jacobian):
     """Write e - target and its Jacobian."""
-    point_rows_along(figure, ws, body, body, spring, row, residuals, jacobian)
+    point_rows_along(figure, ws, body, body, spring, target, row, residuals, jacobian)
 
 
 @kernel
-def point_rows_along(figure, ws, body, walk, spring, row, residuals, jacobian):
+def point_rows_along(figure, ws, body, walk, spring, target, row, residuals, jacobian):
     """Write e - target, and its Jacobian by the dofs that move the body `walk`, as if they moved this one."""
     x, y, z = rotated(ws.rotation[body], spring, POINT)
     p = ws.position[body]
     x, y, z = x + p[0], y + p[1], z + p[2]
-    residuals[row] = ws.origin[0] + x - spring[AT]
-    residuals[row + 1] = ws.origin[1] + y - spring[AT + 1]
-    residuals[row + 2] = ws.origin[2] + z - spring[AT + 2]
+    residuals[row] = ws.origin[0] + x - target[AT]
+    residuals[row + 1] = ws.origin[1] + y - target[AT + 1]
+    residuals[row + 2] = ws.origin[2] + z - target[AT + 2]
     vector_columns(figure, ws, walk, x, y, z, 1.0, jacobian, row)
 
 
 @kernel
-def direction_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
+def direction_rows(figure, ws, body, walk, spring, target, row, residuals, jacobian):
     """Write d - t and its Jacobian."""
     x, y, z = rotated(ws.rotation[body], spring, AXES)
-    residuals[row] = x - spring[ALONG]
-    residuals[row + 1] = y - spring[ALONG + 1]
-    residuals[row + 2] = z - spring[ALONG + 2]
+    residuals[row] = x - target[ALONG]
+    residuals[row + 1] = y - target[ALONG + 1]
+    residuals[row + 2] = z - target[ALONG + 2]
     vector_columns(figure, ws, walk, x, y, z, 0.0, jacobian, row)
 
 
 @kernel
-def axes_rows(figure, ws, body, walk, spring, c, row, residuals, jacobian):
+def axes_rows(figure, ws, body, walk, spring, target, c, row, residuals, jacobian):
     """Write the three axes of a frame less those of its target, mixed by c (9,): r_k = sum_q c_kq (b_q - t_q)."""
     r = ws.rotation[body]
     for k in range(3):
@@ -173,17 +173,17 @@ def axes_rows(figure, ws, body, walk, spring, c, row, residuals, jacobian):
             bx, by, bz = frame_axis(r, spring, q)
             a = c[3 * k + q]
             x, y, z = x + a * bx, y + a * by, z + a * bz
-            tx, ty, tz = tx + a * spring[ALONG + q], ty + a * spring[ALONG + 3 + q], tz + a * spring[ALONG + 6 + q]
+            tx, ty, tz = tx + a * target[ALONG + q], ty + a * target[ALONG + 3 + q], tz + a * target[ALONG + 6 + q]
         at = row + 3 * k
         residuals[at], residuals[at + 1], residuals[at + 2] = x - tx, y - ty, z - tz
         vector_columns(figure, ws, walk, x, y, z, 0.0, jacobian, at)
 
 
 @kernel
-def rotation_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
+def rotation_rows(figure, ws, body, walk, spring, target, row, residuals, jacobian):
     """Write the rotation vector of the error and the angular velocity, both in the axes of the goal's frame."""
     r = ws.rotation[body]
-    rotation_error(r, spring, residuals[row : row + 3])
+    rotation_error(r, spring, target, residuals[row : row + 3])
     for k in range(3):
         x, y, z = frame_axis(r, spring, k)
         i = last_dof(figure, walk)
@@ -193,12 +193,12 @@ def rotation_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
 
 
 @kernel
-def aim_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
+def aim_rows(figure, ws, body, walk, spring, target, row, residuals, jacobian):
     """Write d - u, u the unit vector from the point e to the target, and its Jacobian w x d + (1 - uu') J_e / |.|."""
     ex, ey, ez = rotated(ws.rotation[body], spring, POINT)
     p = ws.position[body]
     ex, ey, ez = ex + p[0], ey + p[1], ez + p[2]
-    x, y, z = spring[AT] - ws.origin[0] - ex, spring[AT + 1] - ws.origin[1] - ey, spring[AT + 2] - ws.origin[2] - ez
+    x, y, z = target[AT] - ws.origin[0] - ex, target[AT + 1] - ws.origin[1] - ey, target[AT + 2] - ws.origin[2] - ez
     length = math.sqrt(x * x + y * y + z * z)
     if length < 1e-9:
         residuals[row] = residuals[row + 1] = residuals[row + 2] = 0.0
@@ -218,13 +218,13 @@ def aim_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
 
 
 @kernel
-def side_row(figure, ws, body, walk, spring, row, residuals, jacobian):
+def side_row(figure, ws, body, walk, spring, target, row, residuals, jacobian):
     """Write the depth on the wrong side of a plane, and its Jacobian; both zero on the right side."""
     ex, ey, ez = rotated(ws.rotation[body], spring, POINT)
     p, o = ws.position[body], ws.origin
     ex, ey, ez = ex + p[0], ey + p[1], ez + p[2]
-    nx, ny, nz = spring[ALONG], spring[ALONG + 1], spring[ALONG + 2]
-    height = (o[0] + ex - spring[AT]) * nx + (o[1] + ey - spring[AT + 1]) * ny + (o[2] + ez - spring[AT + 2]) * nz
+    nx, ny, nz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
+    height = (o[0] + ex - target[AT]) * nx + (o[1] + ey - target[AT + 1]) * ny + (o[2] + ez - target[AT + 2]) * nz
     residuals[row] = max(0.0, spring[SIZE] - height)
     if residuals[row] == 0.0:
         return
@@ -237,10 +237,10 @@ def side_row(figure, ws, body, walk, spring, row, residuals, jacobian):
 
 
 @kernel
-def clear_row(figure, ws, kind, body, walk, spring, row, residuals, jacobian):
+def clear_row(figure, ws, kind, body, walk, spring, target, row, residuals, jacobian):
     """Write size - d between two segments, and its Jacobian -delta.(v + w x e) / d; zeros where CLEAR is idle."""
-    f, _ = clearance_terms(spring, kind == CLEAR_SPRING, ws.origin, ws.position[body], ws.rotation[body], 1.0)
-    ex, ey, ez, x, y, z, _, _, _, _, _ = segment_gap(spring, ws.origin, ws.position[body], ws.rotation[body])
+    f, _ = clearance_terms(spring, target, kind == CLEAR_SPRING, ws.origin, ws.position[body], ws.rotation[body], 1.0)
+    ex, ey, ez, x, y, z, _, _, _, _, _ = segment_gap(spring, target, ws.origin, ws.position[body], ws.rotation[body])
     d = math.sqrt(x * x + y * y + z * z)
     residuals[row] = 0.0
     if d < 1e-9 or (kind == CLEAR_SPRING and f == 0.0):
@@ -255,10 +255,12 @@ def clear_row(figure, ws, kind, body, walk, spring, row, residuals, jacobian):
 
 
 @kernel
-def model_rows(figure, ws, body, walk, spring, row, residuals, jacobian):
+def model_rows(figure, ws, body, walk, spring, target, row, residuals, jacobian):
     """Write v - target of a point or a direction, and its Jacobian."""
     p, moves = ws.position[body], spring[MEASURE]
-    residuals[row], residuals[row + 1], residuals[row + 2] = model_residual(spring, ws.origin, p, ws.rotation[body])
+    residuals[row], residuals[row + 1], residuals[row + 2] = model_residual(
+        spring, target, ws.origin, p, ws.rotation[body]
+    )
     x, y, z = rotated(ws.rotation[body], spring, POINT)
     x, y, z = x + moves * p[0], y + moves * p[1], z + moves * p[2]
     vector_columns(figure, ws, walk, x, y, z, moves, jacobian, row)
@@ -281,13 +283,13 @@ def rows_of(kind, vectors):
     return 3
 
 
-def weight_roots(kind: np.ndarray, data: np.ndarray, vectors: bool) -> np.ndarray:
-    """Return roots (g, 9) of the weights of springs, kind (g, 4) and data (g, WIDTH), as the kernels here want them.
+def weight_roots(kind: np.ndarray, constants: np.ndarray, vectors: bool) -> np.ndarray:
+    """Return roots (g, 9) of the weights of springs: kind (g, 4), constants (g, CONSTANTS).
 
     A POINT or MODEL spring that is part of a full weight matrix brings its own root, in AXES.
     """
-    out = np.zeros((len(data), 9))
-    for k, row in enumerate(data):
+    out = np.zeros((len(constants), 9))
+    for k, row in enumerate(constants):
         xx, yy, zz, xy, xz, yz = row[WEIGHT : WEIGHT + 6]
         weight = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         spring = kind[k, SPRING]
@@ -317,29 +319,29 @@ def residual_rows(springs, vectors):
 
 
 @kernel
-def spring_rows(figure, ws, kind, body, walk, spring, c, vectors, row, residuals, jacobian):
+def spring_rows(figure, ws, kind, body, walk, spring, target, c, vectors, row, residuals, jacobian):
     """Write the rows of one spring; c (9,) is the root of its weight, by rows; walk: the body whose dofs count."""
     rows = rows_of(kind, vectors)
     if kind == POINT_SPRING:
-        point_rows_along(figure, ws, body, walk, spring, row, residuals, jacobian)
+        point_rows_along(figure, ws, body, walk, spring, target, row, residuals, jacobian)
         combine(figure, walk, c, row, residuals, jacobian)
     elif kind == MODEL_SPRING:
-        model_rows(figure, ws, body, walk, spring, row, residuals, jacobian)
+        model_rows(figure, ws, body, walk, spring, target, row, residuals, jacobian)
         combine(figure, walk, c, row, residuals, jacobian)
     elif kind == ORIENTATION_SPRING and vectors:
-        rotation_rows(figure, ws, body, walk, spring, row, residuals, jacobian)
+        rotation_rows(figure, ws, body, walk, spring, target, row, residuals, jacobian)
         combine(figure, walk, c, row, residuals, jacobian)
     elif kind == ORIENTATION_SPRING:
-        axes_rows(figure, ws, body, walk, spring, c, row, residuals, jacobian)
+        axes_rows(figure, ws, body, walk, spring, target, c, row, residuals, jacobian)
     else:
         if kind == DIRECTION_SPRING:
-            direction_rows(figure, ws, body, walk, spring, row, residuals, jacobian)
+            direction_rows(figure, ws, body, walk, spring, target, row, residuals, jacobian)
         elif kind == AIM_SPRING:
-            aim_rows(figure, ws, body, walk, spring, row, residuals, jacobian)
+            aim_rows(figure, ws, body, walk, spring, target, row, residuals, jacobian)
         elif kind == SIDE_SPRING:
-            side_row(figure, ws, body, walk, spring, row, residuals, jacobian)
+            side_row(figure, ws, body, walk, spring, target, row, residuals, jacobian)
         else:
-            clear_row(figure, ws, kind, body, walk, spring, row, residuals, jacobian)
+            clear_row(figure, ws, kind, body, walk, spring, target, row, residuals, jacobian)
         scale_rows(figure, walk, c[0], row, rows, residuals, jacobian)
     soften_rows(spring, row, rows, residuals, jacobian)
 
@@ -364,14 +366,14 @@ def relative_rows(figure, springs, k, ws, c, vectors, row, residuals, jacobian):
     """Write the rows of a spring whose target is on another body: dofs of that body count against, common ones not."""
     kind, body, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
     rows = rows_of(kind, vectors)
-    place_target(kind, springs.data[k], ws.origin, ws.position[other], ws.rotation[other], ws.row)
+    place_target(springs, k, ws)
     if kind == POINT_SPRING:  # the weight is in the axes of the other body: C R'
         r, c_world = ws.rotation[other], ws.load
         for i in range(3):
             for j in range(3):
                 c_world[3 * i + j] = c[3 * i] * r[3 * j] + c[3 * i + 1] * r[3 * j + 1] + c[3 * i + 2] * r[3 * j + 2]
         c = c_world
-    spring_rows(figure, ws, kind, body, other, ws.row, c, vectors, row, residuals, jacobian)
+    spring_rows(figure, ws, kind, body, other, ws.row, ws.target, c, vectors, row, residuals, jacobian)
     i = last_dof(figure, other)
     while i >= 0:
         for q in range(row, row + rows):
@@ -391,7 +393,7 @@ def relative_rows(figure, springs, k, ws, c, vectors, row, residuals, jacobian):
         for q in range(row, row + rows):
             jacobian[q, i] *= factor
         i = figure.dof[i, ABOVE]
-    spring_rows(figure, ws, kind, body, body, ws.row, c, vectors, row, residuals, jacobian)
+    spring_rows(figure, ws, kind, body, body, ws.row, ws.target, c, vectors, row, residuals, jacobian)
     i, j = last_dof(figure, other), last_dof(figure, body)
     while i != j:
         if i > j:
@@ -407,7 +409,7 @@ def relative_rows(figure, springs, k, ws, c, vectors, row, residuals, jacobian):
 @kernel
 def cross_rows(figure, springs, k, ws, row, residuals, jacobian):
     """Add what the second vector of a CROSS spring gives to the rows of the first, which stand SIZE rows above."""
-    spring, t = springs.data[k], ws.twist
+    spring, t = springs.constants[k], ws.twist
     at = row - int(spring[SIZE])
     mb, scale = spring[MEASURE + 1], math.sqrt(spring[WEIGHT])
     _, _, _, bx, by, bz, _, _, _, x, y, z = cross_vectors(springs, k, ws)
@@ -425,13 +427,13 @@ def cross_rows(figure, springs, k, ws, row, residuals, jacobian):
 
 
 @kernel
-def centre_rows(kind, spring, ws, c, row, residuals, jacobian):
+def centre_rows(kind, spring, target, ws, c, row, residuals, jacobian):
     """Write the rows of a spring on the centre of mass; ws.centre and ws.column are set."""
     o, m, column = ws.origin, ws.centre, ws.column
-    x, y, z = o[0] + m[0] - spring[AT], o[1] + m[1] - spring[AT + 1], o[2] + m[2] - spring[AT + 2]
+    x, y, z = o[0] + m[0] - target[AT], o[1] + m[1] - target[AT + 1], o[2] + m[2] - target[AT + 2]
     n = jacobian.shape[1]
     if kind == CENTRE_SIDE_SPRING:
-        nx, ny, nz = c[0] * spring[ALONG], c[0] * spring[ALONG + 1], c[0] * spring[ALONG + 2]
+        nx, ny, nz = c[0] * target[ALONG], c[0] * target[ALONG + 1], c[0] * target[ALONG + 2]
         residuals[row] = max(0.0, c[0] * spring[SIZE] - (nx * x + ny * y + nz * z))
         if residuals[row] > 0.0:
             for i in range(n):
@@ -446,16 +448,16 @@ def centre_rows(kind, spring, ws, c, row, residuals, jacobian):
 @kernel
 def coupled_rows(figure, springs, k, ws, theta, c, row, residuals, jacobian):
     """Write the rows of a spring that is on no one body."""
-    kind, spring = springs.kind[k, SPRING], springs.data[k]
+    kind, spring, target = springs.kind[k, SPRING], springs.constants[k], springs.targets[k]
     if kind == CROSS_SPRING:
         cross_rows(figure, springs, k, ws, row, residuals, jacobian)
         return
     if kind == COUPLING_SPRING:
-        residuals[row] = c[0] * coupling_gap(spring, theta)
+        residuals[row] = c[0] * coupling_gap(spring, target, theta)
         jacobian[row, int(spring[FOLLOWER])] = c[0]
         jacobian[row, int(spring[LEADER])] = -c[0] * spring[RATIO]
     else:
-        centre_rows(kind, spring, ws, c, row, residuals, jacobian)
+        centre_rows(kind, spring, target, ws, c, row, residuals, jacobian)
     soften_rows(spring, row, rows_of(kind, 0), residuals, jacobian)
 
 
@@ -473,14 +475,17 @@ def stack_residuals(figure, springs, roots, theta, ws, vectors, residuals, jacob
     row = 0
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING]
-        if springs.data[k, ROBUST] >= 0.0:
+        if springs.constants[k, ROBUST] >= 0.0:
             if kind >= CROSS_SPRING:
                 coupled_rows(figure, springs, k, ws, theta, roots[k], row, residuals, jacobian)
             elif springs.kind[k, OTHER] >= 0:
                 relative_rows(figure, springs, k, ws, roots[k], vectors, row, residuals, jacobian)
             else:
                 b = springs.kind[k, ON]
-                spring_rows(figure, ws, kind, b, b, springs.data[k], roots[k], vectors, row, residuals, jacobian)
+                spring_rows(
+                    figure, ws, kind, b, b, springs.constants[k], springs.targets[k], roots[k], vectors, row, residuals,
+                    jacobian,
+                )  # fmt: skip
         row += rows_of(kind, vectors)
     for i in range(n):
         if springs.pull[i] != 0.0:

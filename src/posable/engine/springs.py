@@ -33,48 +33,48 @@ ANGLE_SPRINGS = (ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)  # whose erro
 
 
 @small
-def spring_energy(kind, row, origin, position, r, errors, index):
+def spring_energy(kind, row, target, origin, position, r, errors, index):
     """Return the energy of one spring on a body, and write its error [m, rad]; no derivatives."""
     if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the common one, without a call
         ex, ey, ez = rotated(r, row, POINT)
-        x = origin[0] + position[0] + ex - row[AT]
-        y = origin[1] + position[1] + ey - row[AT + 1]
-        z = origin[2] + position[2] + ez - row[AT + 2]
+        x = origin[0] + position[0] + ex - target[AT]
+        y = origin[1] + position[1] + ey - target[AT + 1]
+        z = origin[2] + position[2] + ez - target[AT + 2]
         errors[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
         return 0.5 * quadratic(row, WEIGHT, x, y, z)
-    return any_energy(kind, row, origin, position, r, errors, index)
+    return any_energy(kind, row, target, origin, position, r, errors, index)
 
 
 @kernel
-def any_energy(kind, row, origin, position, rotation, errors, index):
+def any_energy(kind, row, target, origin, position, rotation, errors, index):
     """Return the energy of one spring of any kind, and write its error."""
     if row[ROBUST] < 0.0:
         errors[index] = 0.0
         return 0.0
     r = rotation
     if kind == ORIENTATION_SPRING:
-        energy, angle = orientation_energy(row, r)
+        energy, angle = orientation_energy(row, target, r)
         errors[index] = angle
         return robust_factors(energy, row[ROBUST])[0]
     if kind == DIRECTION_SPRING:
         dx, dy, dz = rotated(r, row, AXES)
-        x, y, z = dx - row[ALONG], dy - row[ALONG + 1], dz - row[ALONG + 2]
+        x, y, z = dx - target[ALONG], dy - target[ALONG + 1], dz - target[ALONG + 2]
         half = 0.5 * math.sqrt(x * x + y * y + z * z)
         errors[index] = 2.0 * math.asin(min(1.0, half))
         return robust_factors(2.0 * row[WEIGHT] * half * half, row[ROBUST])[0]
     ex, ey, ez = rotated(r, row, POINT)
-    x = origin[0] + position[0] + ex - row[AT]
-    y = origin[1] + position[1] + ey - row[AT + 1]
-    z = origin[2] + position[2] + ez - row[AT + 2]
+    x = origin[0] + position[0] + ex - target[AT]
+    y = origin[1] + position[1] + ey - target[AT + 1]
+    z = origin[2] + position[2] + ez - target[AT + 2]
     if kind == POINT_SPRING:
         errors[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
         return robust_factors(0.5 * quadratic(row, WEIGHT, x, y, z), row[ROBUST])[0]
     if kind == SIDE_SPRING:
-        depth = max(0.0, row[SIZE] - (x * row[ALONG] + y * row[ALONG + 1] + z * row[ALONG + 2]))
+        depth = max(0.0, row[SIZE] - (x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]))
         errors[index] = max(0.0, depth - row[MEASURE])
         return robust_factors(0.5 * row[WEIGHT] * depth * depth, row[ROBUST])[0]
     if kind != AIM_SPRING:
-        return other_energy(kind, row, origin, position, r, errors, index)
+        return other_energy(kind, row, target, origin, position, r, errors, index)
     length = math.sqrt(x * x + y * y + z * z)
     if length < 1e-9:
         errors[index] = 0.0
@@ -87,13 +87,13 @@ def any_energy(kind, row, origin, position, rotation, errors, index):
 
 
 @kernel
-def other_energy(kind, row, origin, position, r, errors, index):
+def other_energy(kind, row, target, origin, position, r, errors, index):
     """Return the energy of a DISTANCE, CLEAR or MODEL spring, and write its error."""
     if kind == MODEL_SPRING:
-        x, y, z = model_residual(row, origin, position, r)
+        x, y, z = model_residual(row, target, origin, position, r)
         errors[index] = 0.0
-        return x * row[ALONG] + y * row[ALONG + 1] + z * row[ALONG + 2] + 0.5 * quadratic(row, WEIGHT, x, y, z)
-    gap = row[SIZE] - segment_distance(row, origin, position, r)
+        return x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2] + 0.5 * quadratic(row, WEIGHT, x, y, z)
+    gap = row[SIZE] - segment_distance(row, target, origin, position, r)
     if kind == CLEAR_SPRING:
         gap = max(0.0, gap)
         errors[index] = max(0.0, gap - row[MEASURE])
@@ -103,14 +103,14 @@ def other_energy(kind, row, origin, position, r, errors, index):
 
 
 @kernel
-def model_residual(row, origin, position, r):
+def model_residual(row, target, origin, position, r):
     """Return v - target of a MODEL spring: v is a point where row[MEASURE] is 1, a direction where it is 0."""
     moves = row[MEASURE]
     x, y, z = rotated(r, row, POINT)
     return (
-        x + moves * (origin[0] + position[0]) - row[AT],
-        y + moves * (origin[1] + position[1]) - row[AT + 1],
-        z + moves * (origin[2] + position[2]) - row[AT + 2],
+        x + moves * (origin[0] + position[0]) - target[AT],
+        y + moves * (origin[1] + position[1]) - target[AT + 1],
+        z + moves * (origin[2] + position[2]) - target[AT + 2],
     )
 
 
@@ -127,9 +127,9 @@ def add_vector(moves, position, r, row, i, fx, fy, fz, xx, yy, zz, xy, xz, yz, e
 
 
 @kernel
-def add_model(row, origin, position, r, exact, g, s):
+def add_model(row, target, origin, position, r, exact, g, s):
     """Add a MODEL spring; it has no robust scale."""
-    x, y, z = model_residual(row, origin, position, r)
+    x, y, z = model_residual(row, target, origin, position, r)
     xx, yy, zz, xy, xz, yz = (
         row[WEIGHT],
         row[WEIGHT + 1],
@@ -138,19 +138,19 @@ def add_model(row, origin, position, r, exact, g, s):
         row[WEIGHT + 4],
         row[WEIGHT + 5],
     )
-    fx = row[ALONG] + xx * x + xy * y + xz * z
-    fy = row[ALONG + 1] + xy * x + yy * y + yz * z
-    fz = row[ALONG + 2] + xz * x + yz * y + zz * z
+    fx = target[ALONG] + xx * x + xy * y + xz * z
+    fy = target[ALONG + 1] + xy * x + yy * y + yz * z
+    fz = target[ALONG + 2] + xz * x + yz * y + zz * z
     add_vector(row[MEASURE], position, r, row, POINT, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
 
 
 @kernel
-def add_clearance(kind, row, origin, position, r, exact, slope, g, s):
+def add_clearance(kind, row, target, origin, position, r, exact, slope, g, s):
     """Add a DISTANCE or a CLEAR spring."""
-    f, k = clearance_terms(row, kind == CLEAR_SPRING, origin, position, r, slope)
+    f, k = clearance_terms(row, target, kind == CLEAR_SPRING, origin, position, r, slope)
     if k == 0.0:
         return
-    ex, ey, ez, x, y, z, ax, ay, az, at, along = segment_gap(row, origin, position, r)
+    ex, ey, ez, x, y, z, ax, ay, az, at, along = segment_gap(row, target, origin, position, r)
     k -= exact * f / (x * x + y * y + z * z)
     one = exact * f
     add_point_force(
@@ -158,19 +158,19 @@ def add_clearance(kind, row, origin, position, r, exact, slope, g, s):
         k * x * x + one, k * y * y + one, k * z * z + one, k * x * y, k * x * z, k * y * z, exact, g, s,
     )  # fmt: skip
     if exact != 0.0:
-        cx, cy, cz = row[ALONG], row[ALONG + 1], row[ALONG + 2]
+        cx, cy, cz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
         add_sliding(exact * f, ex, ey, ez, x, y, z, ax, ay, az, cx, cy, cz, at, along, s)
 
 
 @kernel
-def orientation_energy(row, r):
+def orientation_energy(row, target, r):
     """Return (energy, angle) of an ORIENTATION spring, with no digits lost at small angles."""
     energy = 0.0
     gap = 0.0  # sum of 1 - cos over the axes: 2 (1 - cos angle) = 4 sin^2(angle / 2)
     for i in range(3):
         x, y, z = frame_axis(r, row, i)
         for j in range(3):
-            tx, ty, tz = row[ALONG + j], row[ALONG + 3 + j], row[ALONG + 6 + j]
+            tx, ty, tz = target[ALONG + j], target[ALONG + 3 + j], target[ALONG + 6 + j]
             if i == j:
                 half_square = 0.5 * ((x - tx) * (x - tx) + (y - ty) * (y - ty) + (z - tz) * (z - tz))
                 energy += row[WEIGHT + i] * half_square
@@ -188,7 +188,7 @@ def frame_axis(r, row, i):
 
 
 @kernel
-def add_orientation(row, r, exact, slope, g, s):
+def add_orientation(row, target, r, exact, slope, g, s):
     """Add an ORIENTATION spring. With N = R A T': torque -2 vee(skew N), stiffness tr(N) - sym N exactly.
 
     Gauss-Newton's is tr(A) - R A R'. A is symmetric, in the axes of the goal's frame.
@@ -199,7 +199,7 @@ def add_orientation(row, r, exact, slope, g, s):
             a = slope * (row[WEIGHT + i] if i == j else row[WEIGHT + 2 + i + j])
             if a == 0.0:
                 continue
-            tx, ty, tz = row[ALONG + j], row[ALONG + 3 + j], row[ALONG + 6 + j]
+            tx, ty, tz = target[ALONG + j], target[ALONG + 3 + j], target[ALONG + 6 + j]
             g[0] -= a * (y * tz - z * ty)
             g[1] -= a * (z * tx - x * tz)
             g[2] -= a * (x * ty - y * tx)
@@ -215,11 +215,11 @@ def add_orientation(row, r, exact, slope, g, s):
 
 
 @kernel
-def add_aim(row, origin, position, r, exact, slope, g, s):
+def add_aim(row, target, origin, position, r, exact, slope, g, s):
     """Add an AIM spring: an energy of a point e and a direction d together, w/2 |d - u(e)|^2."""
     ex, ey, ez = rotated(r, row, POINT)
     ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
-    x, y, z = row[AT] - origin[0] - ex, row[AT + 1] - origin[1] - ey, row[AT + 2] - origin[2] - ez
+    x, y, z = target[AT] - origin[0] - ex, target[AT + 1] - origin[1] - ey, target[AT + 2] - origin[2] - ez
     length = math.sqrt(x * x + y * y + z * z)
     if length < 1e-9:
         return
@@ -274,33 +274,33 @@ def add_aim(row, origin, position, r, exact, slope, g, s):
 
 
 @small
-def add_plain_spring(kind, row, origin, position, r, exact, slope, g, s):
+def add_plain_spring(kind, row, target, origin, position, r, exact, slope, g, s):
     """Add slope times the wrench (6,) and the stiffness (21,) of one spring to those of its body."""
     if kind == ORIENTATION_SPRING:
-        add_orientation(row, r, exact, slope, g, s)
+        add_orientation(row, target, r, exact, slope, g, s)
         return
     if kind == AIM_SPRING:
-        add_aim(row, origin, position, r, exact, slope, g, s)
+        add_aim(row, target, origin, position, r, exact, slope, g, s)
         return
     if kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
-        add_clearance(kind, row, origin, position, r, exact, slope, g, s)
+        add_clearance(kind, row, target, origin, position, r, exact, slope, g, s)
         return
     if kind == MODEL_SPRING:
-        add_model(row, origin, position, r, exact, g, s)
+        add_model(row, target, origin, position, r, exact, g, s)
         return
     w = slope * row[WEIGHT]
     if kind == DIRECTION_SPRING:
         dx, dy, dz = rotated(r, row, AXES)
-        fx, fy, fz = w * (dx - row[ALONG]), w * (dy - row[ALONG + 1]), w * (dz - row[ALONG + 2])
+        fx, fy, fz = w * (dx - target[ALONG]), w * (dy - target[ALONG + 1]), w * (dz - target[ALONG + 2])
         add_direction(dx, dy, dz, fx, fy, fz, w, w, w, 0.0, 0.0, 0.0, exact, g, s)
         return
     ex, ey, ez = rotated(r, row, POINT)
     ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
-    x, y, z = origin[0] + ex - row[AT], origin[1] + ey - row[AT + 1], origin[2] + ez - row[AT + 2]
+    x, y, z = origin[0] + ex - target[AT], origin[1] + ey - target[AT + 1], origin[2] + ez - target[AT + 2]
     xx, yy, zz = w, slope * row[WEIGHT + 1], slope * row[WEIGHT + 2]
     xy, xz, yz = slope * row[WEIGHT + 3], slope * row[WEIGHT + 4], slope * row[WEIGHT + 5]
     if kind == SIDE_SPRING:
-        nx, ny, nz = row[ALONG], row[ALONG + 1], row[ALONG + 2]
+        nx, ny, nz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
         depth = row[SIZE] - (x * nx + y * ny + z * nz)
         if depth <= 0.0:
             return
@@ -311,12 +311,12 @@ def add_plain_spring(kind, row, origin, position, r, exact, slope, g, s):
 
 
 @small
-def add_spring(kind, row, origin, position, r, exact, errors, index, g, s):
+def add_spring(kind, row, target, origin, position, r, exact, errors, index, g, s):
     """Add one spring to the wrench and stiffness of its body; `errors` is scratch."""
     if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the common one, without a call
         ex, ey, ez = rotated(r, row, POINT)
         ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
-        x, y, z = origin[0] + ex - row[AT], origin[1] + ey - row[AT + 1], origin[2] + ez - row[AT + 2]
+        x, y, z = origin[0] + ex - target[AT], origin[1] + ey - target[AT + 1], origin[2] + ez - target[AT + 2]
         xx, yy, zz, xy, xz, yz = (
             row[WEIGHT],
             row[WEIGHT + 1],
@@ -328,11 +328,11 @@ def add_spring(kind, row, origin, position, r, exact, errors, index, g, s):
         fx, fy, fz = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
         add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
         return
-    add_any_spring(kind, row, origin, position, r, exact, errors, index, g, s)
+    add_any_spring(kind, row, target, origin, position, r, exact, errors, index, g, s)
 
 
 @kernel
-def add_any_spring(kind, row, origin, position, r, exact, errors, index, g, s):
+def add_any_spring(kind, row, target, origin, position, r, exact, errors, index, g, s):
     """Add one spring of any kind, robust or not, to the wrench and stiffness of its body; `errors` is scratch."""
     scale = row[ROBUST]
     if scale < 0.0:  # switched off
@@ -340,11 +340,11 @@ def add_any_spring(kind, row, origin, position, r, exact, errors, index, g, s):
     slope, bend = 1.0, 0.0
     # rho(E): wrench rho' g, stiffness rho' B + rho'' g g'; the spring's own g is what it adds
     if scale > 0.0:
-        energy = any_energy(kind, row, origin, position, r, errors, index)
+        energy = any_energy(kind, row, target, origin, position, r, errors, index)
         energy = energy + 0.5 * energy * energy / scale  # the energy before rho
         _, slope, bend = robust_factors(energy, scale)
     g0, g1, g2, g3, g4, g5 = g[0], g[1], g[2], g[3], g[4], g[5]
-    add_plain_spring(kind, row, origin, position, r, exact, slope, g, s)
+    add_plain_spring(kind, row, target, origin, position, r, exact, slope, g, s)
     if exact == 0.0 or bend == 0.0:  # rho'' < 0: Gauss-Newton keeps what is positive
         return
     bend = exact * bend / (slope * slope)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, AXES, WIDTH
+from posable.engine.layout import AXES, CONSTANTS
 from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING
 from posable.goals.base import (
     ANGLE_TOLERANCE,
@@ -17,6 +17,7 @@ from posable.goals.base import (
     point_row,
     positive,
     set_weight,
+    target_row,
     unit_vectors,
     weight_matrix,
 )
@@ -61,11 +62,10 @@ class Aim(Goal):
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One AIM spring."""
-        body, data, frame = point_row(skeleton, self.body, self.point, self.target.shape[:-1])
-        data[..., AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
-        data[..., AT : AT + 3] = self.target
+        body, data, frame = point_row(skeleton, self.body, self.point)
+        data[AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
         set_weight(data, self.weight, self.robust)
-        return [Spring(AIM_SPRING, body, data, self.tolerance)]
+        return [Spring(AIM_SPRING, body, data, target_row(self.target), self.tolerance)]
 
     def in_python(self, skeleton: Skeleton) -> Any:
         """Return the energy of a weight that is not the same in every direction."""
@@ -107,11 +107,11 @@ class Direction(Goal):
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One DIRECTION spring."""
         frame = skeleton.frame(self.body)
-        data = np.zeros((*self.target.shape[:-1], WIDTH))
-        data[..., AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
-        data[..., ALONG : ALONG + 3] = self.target
+        data = np.zeros(CONSTANTS)
+        data[AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
         set_weight(data, self.weight, self.robust)
-        return [Spring(DIRECTION_SPRING, int(skeleton.frame_bodies[frame]), data, self.tolerance)]
+        body = int(skeleton.frame_bodies[frame])
+        return [Spring(DIRECTION_SPRING, body, data, target_row(along=self.target), self.tolerance)]
 
     def in_python(self, skeleton: Skeleton) -> Any:
         """Return the energy of a weight that is not the same in every direction."""

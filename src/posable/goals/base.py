@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from posable.engine.layout import MEASURE, POINT, ROBUST, WEIGHT, WIDTH
+from posable.engine.layout import ALONG, AT, CONSTANTS, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
 from posable.errors import GoalError, UnknownName
 from posable.model.joints import unit_axis
 from posable.model.skeleton import Skeleton
@@ -28,15 +28,21 @@ class UnknownInGoal(GoalError, UnknownName):
 
 
 class Spring(NamedTuple):
-    """One goal primitive on a body: a kind of kernels/springs.py, the body, its data, and when it counts as reached."""
+    """One goal primitive on a body: its kind (engine/springs.py), its numbers, and when it counts as reached."""
 
     kind: int
     body: int
-    data: np.ndarray  # (..., WIDTH)
+    constants: np.ndarray  # (..., CONSTANTS): what stays when the goal moves
+    targets: np.ndarray  # (..., TARGETS): what moves
     tolerance: float  # [m, rad]; infinity: it never decides
     name: str = ""  # added to the goal's label where a goal has several; springs of one name share one error
     other: int = -1  # the body that its target is fixed on; -1: the world
     measures: bool = False  # it has no weight because others carry its energy; without this, weight 0 decides nothing
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The leading axes of its numbers."""
+        return np.broadcast_shapes(self.constants.shape[:-1], self.targets.shape[:-1])
 
 
 class Goal:
@@ -73,7 +79,7 @@ class Goal:
         raise NotImplementedError
 
     def write_target(self, rows: np.ndarray) -> bool:
-        """Write the target into the goal's own rows (g, WIDTH) of a problem, if that is all it takes to move it."""
+        """Write the target into the goal's own rows (g, TARGETS) of a problem, if that is all it takes to move it."""
         return False
 
     def in_python(self, skeleton: Skeleton) -> Any:
@@ -239,9 +245,9 @@ def range_of(weight: np.ndarray) -> np.ndarray:
 
 
 def point_row(skeleton: Skeleton, body: str, point: Any, batch: tuple[int, ...] = ()) -> tuple[int, np.ndarray, int]:
-    """Return (body index, data (..., WIDTH) with the point set, row of the frame) for a point of a named body."""
+    """Return (body index, constants with the point set, row of the frame) for a point of a named body."""
     frame = skeleton.frame(body)
-    data = np.zeros((*batch, WIDTH))
+    data = np.zeros((*batch, CONSTANTS))
     local = skeleton.frame_positions[frame]
     if point is not None:
         local = local + skeleton.frame_rotations[frame] @ point
@@ -249,8 +255,17 @@ def point_row(skeleton: Skeleton, body: str, point: Any, batch: tuple[int, ...] 
     return int(skeleton.frame_bodies[frame]), data, frame
 
 
+def target_row(at: Any = 0.0, along: Any = 0.0) -> np.ndarray:
+    """Return targets (..., TARGETS): a place (..., 3), and a direction (..., 3) or a frame by rows (..., 9)."""
+    at, along = np.asarray(at), np.asarray(along)
+    out = np.zeros((*np.broadcast_shapes(at.shape[:-1], along.shape[:-1]), TARGETS))
+    out[..., AT : AT + 3] = at
+    out[..., ALONG : ALONG + (along.shape[-1] if along.ndim else 0)] = along
+    return out
+
+
 def set_weight(data: np.ndarray, weight: np.ndarray, robust: float | None, measure: np.ndarray | None = None) -> None:
-    """Write a weight (six numbers), its measure and the robust scale into spring data."""
+    """Write a weight (six numbers), its measure and the robust scale into a spring's constants."""
     data[..., WEIGHT : WEIGHT + 6] = weight
     if measure is not None:
         data[..., MEASURE : MEASURE + 6] = measure

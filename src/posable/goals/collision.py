@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, AXES, AXES2, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT, WIDTH
+from posable.engine.layout import AXES, CONSTANTS, MEASURE, POINT, ROBUST, SIZE, WEIGHT
 from posable.engine.springs import CLEAR_SPRING, SIDE_SPRING
 from posable.errors import GoalError
 from posable.goals.base import (
@@ -17,6 +17,7 @@ from posable.goals.base import (
     batch_of,
     numbers,
     positive,
+    target_row,
     unit_vectors,
     weight_along,
     weight_matrix,
@@ -188,33 +189,32 @@ class Avoid(Goal):
         if isinstance(self.obstacle, Wall):
             wall = self.obstacle
             push = weight_along(self.weight, wall.normal)
-            data = self._row(batch_of(wall.point, wall.normal, what=what), radius, push)
-            data[..., AT : AT + 3] = wall.point
-            data[..., ALONG : ALONG + 3] = wall.normal
+            batch_of(wall.point, wall.normal, what=what)  # checks that they agree
+            data, target = self._row(push.shape, radius, push), target_row(wall.point, wall.normal)
             both = []
             for end in (start, start + axis):
                 data = data.copy()
                 data[..., POINT : POINT + 3] = end
-                both.append(Spring(SIDE_SPRING, body, data, self.tolerance))
+                both.append(Spring(SIDE_SPRING, body, data, target, self.tolerance))
             return both
         if isinstance(self.obstacle, str):
             other, p, along, thick = bone_capsule(skeleton, self.obstacle, *self.other_shape, what)
             check_apart(body, other, self)
-            data = self._row((), radius + thick, self.weight[0])
-            data[POINT2 : POINT2 + 3], data[AXES2 : AXES2 + 3] = p, along
+            data, target = self._row((), radius + thick, self.weight[0]), target_row(p, along)
         else:
             other, solid = -1, self.obstacle
-            data = self._row(batch_of(solid.start, solid.axis, what=what), radius + solid.radius, self.weight[0])
-            data[..., AT : AT + 3], data[..., ALONG : ALONG + 3] = solid.start, solid.axis
+            batch_of(solid.start, solid.axis, what=what)
+            data = self._row((), radius + solid.radius, self.weight[0])
+            target = target_row(solid.start, solid.axis)
         data[..., POINT : POINT + 3], data[..., AXES : AXES + 3] = start, axis
-        return [Spring(CLEAR_SPRING, body, data, self.tolerance, "", other)]
+        return [Spring(CLEAR_SPRING, body, data, target, self.tolerance, "", other)]
 
     def in_python(self, skeleton: Skeleton) -> Any:
         """Return the energy of a weight that is not the same in every direction; a wall has only one direction."""
         return None if isinstance(self.obstacle, Wall) else directed(self, skeleton, self.weight)
 
     def _row(self, batch: tuple[int, ...], size: float, weight: Any) -> np.ndarray:
-        data = np.zeros((*batch, WIDTH))
+        data = np.zeros((*batch, CONSTANTS))
         data[..., SIZE], data[..., MEASURE] = size + self.margin, self.margin
         data[..., WEIGHT] = weight
         data[..., ROBUST] = 0.0 if self.robust is None else weight * self.robust**2

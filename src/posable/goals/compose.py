@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, AXES, AXES2, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT, WIDTH
+from posable.engine.layout import AT, AXES, AXES2, CONSTANTS, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT
 from posable.engine.springs import CROSS_SPRING
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, numbers, positive, range_of, six, square_weight
+from posable.goals.base import Goal, Spring, numbers, positive, range_of, six, square_weight, target_row
 from posable.goals.energy import StackedEnergy, only_measuring, upper_root
 from posable.goals.joint import Posture
 from posable.goals.point import Position
@@ -183,10 +183,10 @@ class Weighted(Goal):
         roots = upper_root(self.matrix).reshape(k, 3, k, 3).swapaxes(1, 2)
         out = []
         for i, member in enumerate(members):
-            member.data[..., WEIGHT : WEIGHT + 6] = six(blocks[i, i])
-            member.data[..., MEASURE : MEASURE + 6] = range_of(six(blocks[i, i]))
-            member.data[..., ROBUST] = 0.0
-            member.data[..., AXES : AXES + 9] = roots[i, i].ravel()  # its part of the root of the whole
+            member.constants[..., WEIGHT : WEIGHT + 6] = six(blocks[i, i])
+            member.constants[..., MEASURE : MEASURE + 6] = range_of(six(blocks[i, i]))
+            member.constants[..., ROBUST] = 0.0
+            member.constants[..., AXES : AXES + 9] = roots[i, i].ravel()  # its part of the root of the whole
             out.append(member)
         for i in range(k):
             for j in range(i + 1, k):
@@ -231,15 +231,13 @@ def cross_spring(a: Spring, b: Spring, block: np.ndarray, root: np.ndarray, back
 
     root (3, 3): what the miss of b adds to the stacked residual of a, which stands `back` rows above (residuals.py).
     """
-    batch = np.broadcast_shapes(a.data.shape[:-1], b.data.shape[:-1])
-    data = np.zeros((*batch, WIDTH))
-    data[..., POINT : POINT + 3] = a.data[..., POINT : POINT + 3]
-    data[..., POINT2 : POINT2 + 3] = b.data[..., POINT : POINT + 3]
-    data[..., AT : AT + 3] = a.data[..., AT : AT + 3]
-    data[..., ALONG : ALONG + 3] = b.data[..., AT : AT + 3]
-    data[..., AXES : AXES + 9] = block.ravel()
-    data[..., AXES2 : AXES2 + 9] = root.ravel()
-    data[..., SIZE] = back
-    data[..., MEASURE], data[..., MEASURE + 1] = 1.0, 1.0
-    data[..., WEIGHT] = 1.0
-    return Spring(CROSS_SPRING, a.body, data, 0.0, name, b.body)
+    data = np.zeros(CONSTANTS)
+    data[POINT : POINT + 3] = a.constants[POINT : POINT + 3]
+    data[POINT2 : POINT2 + 3] = b.constants[POINT : POINT + 3]
+    targets = target_row(a.targets[..., AT : AT + 3], b.targets[..., AT : AT + 3])
+    data[AXES : AXES + 9] = block.ravel()
+    data[AXES2 : AXES2 + 9] = root.ravel()
+    data[SIZE] = back
+    data[MEASURE], data[MEASURE + 1] = 1.0, 1.0
+    data[WEIGHT] = 1.0
+    return Spring(CROSS_SPRING, a.body, data, targets, 0.0, name, b.body)

@@ -9,7 +9,7 @@ import numpy as np
 
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, named_axis, numbers, positive, square_weight
-from posable.goals.energy import VectorEnergy, first_differences, second_differences, soften
+from posable.goals.energy import Rows, VectorEnergy, first_differences, second_differences, soften
 from posable.model.skeleton import Skeleton
 
 
@@ -110,12 +110,12 @@ class CustomEnergy(VectorEnergy):
             place = skeleton.frame_rotations[frame] @ local + moves * skeleton.frame_positions[frame]
             self.vectors.append((int(skeleton.frame_bodies[frame]), place, moves))
 
-    def value(self, vectors: np.ndarray, rows: np.ndarray) -> float:
+    def value(self, vectors: np.ndarray, rows: Rows) -> float:
         """Return the weighted energy of vectors (k, 3) in the world."""
         nothing = np.zeros(1)
         return soften(self.goal.weight * self.goal.value(vectors), nothing, np.zeros((1, 1)), self.scale)[0]
 
-    def model(self, vectors: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def model(self, vectors: np.ndarray, rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
         """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3)."""
         goal, flat = self.goal, vectors.size
         if goal.gradient is None:

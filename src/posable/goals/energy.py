@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, AXES, AXES2, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT, WIDTH
+from posable.engine.layout import ALONG, AT, AXES, CONSTANTS, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT
 from posable.engine.springs import (
     AIM_SPRING,
     CENTRE_SIDE_SPRING,
@@ -23,7 +23,7 @@ from posable.engine.springs import (
     SIDE_SPRING,
 )
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, is_number, six
+from posable.goals.base import Goal, Spring, is_number, six, target_row
 from posable.model.kinematics import place_bodies
 from posable.model.skeleton import Skeleton
 
@@ -32,10 +32,14 @@ from posable.model.skeleton import Skeleton
 STEP = 1e-4  # [m, 1] of a difference: its square times a curvature of 1 is far above the rounding of energies near 1
 
 
+Row = tuple[np.ndarray, np.ndarray]  # of one spring: constants (CONSTANTS,) and target (TARGETS,)
+Rows = list[Row]
+
+
 class VectorEnergy(ABC):
     """An energy of k vectors of a figure: (body, vector in the body's axes [m, 1], 1 for a point, 0 for a direction).
 
-    `rows` are the data of the springs that measure it, where it has any: they hold its targets, also those of a batch.
+    `rows` are the Springs of its problem that measure it, where it has any: they hold its targets, also a batch's.
     """
 
     vectors: list[tuple[int, np.ndarray, float]]
@@ -52,24 +56,24 @@ class VectorEnergy(ABC):
         name = self.measured[0].name if self.measured else ""
         out = []
         for body, local, moves in self.vectors:
-            data = np.zeros(WIDTH)
+            data = np.zeros(CONSTANTS)
             data[POINT : POINT + 3], data[MEASURE] = local, moves
-            out.append(Spring(MODEL_SPRING, body, data, self.tolerance, name))
+            out.append(Spring(MODEL_SPRING, body, data, target_row(), self.tolerance, name))
         k = len(out)
         for i in range(k):
             for j in range(i + 1, k):
-                data = np.zeros(WIDTH)
-                data[POINT : POINT + 3], data[POINT2 : POINT2 + 3] = out[i].data[:3], out[j].data[:3]
-                data[MEASURE], data[MEASURE + 1] = out[i].data[MEASURE], out[j].data[MEASURE]
-                out.append(Spring(CROSS_SPRING, out[i].body, data, self.tolerance, name, out[j].body))
+                data = np.zeros(CONSTANTS)
+                data[POINT : POINT + 3], data[POINT2 : POINT2 + 3] = out[i].constants[:3], out[j].constants[:3]
+                data[MEASURE], data[MEASURE + 1] = out[i].constants[MEASURE], out[j].constants[MEASURE]
+                out.append(Spring(CROSS_SPRING, out[i].body, data, target_row(), self.tolerance, name, out[j].body))
         return [*self.measured, *out]
 
     @abstractmethod
-    def value(self, vectors: np.ndarray, rows: np.ndarray) -> float:
+    def value(self, vectors: np.ndarray, rows: Rows) -> float:
         """Return the energy of vectors (k, 3) in the world."""
 
     @abstractmethod
-    def model(self, vectors: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def model(self, vectors: np.ndarray, rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
         """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3)."""
 
     def error(self, vectors: np.ndarray) -> float | None:
@@ -126,7 +130,7 @@ def vectors_of(spring: Spring, skeleton: Skeleton, goal: Goal) -> Vectors:
 
     Of the other body: its origin and its three axes. Raises GoalError for a spring that is on no body.
     """
-    row = spring.data.reshape(-1, WIDTH)[0]
+    row = spring.constants.reshape(-1, CONSTANTS)[0]
     point, axis = (spring.body, row[POINT : POINT + 3], 1.0), (spring.body, row[AXES : AXES + 3], 0.0)
     if spring.kind in (CENTRE_SPRING, CENTRE_SIDE_SPRING):
         mass = skeleton.figure.mass
@@ -153,17 +157,18 @@ def is_linear(spring: Spring) -> bool:
     return spring.other < 0 and spring.kind in (POINT_SPRING, DIRECTION_SPRING, CENTRE_SPRING)
 
 
-def residual(spring: Spring, row: np.ndarray, v: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the three rows (..., 3) of a spring with data row (WIDTH,) at its vectors v (..., k, 3).
+def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return the three rows (..., 3) of a spring with its numbers (constants, target) at its vectors v (..., k, 3).
 
     shares: of the mass, of each body that has any.
     """
     kind, turn = spring.kind, None
-    at, along, axes = row[AT : AT + 3], row[ALONG : ALONG + 3], row[ALONG : ALONG + 9].reshape(3, 3)
+    constants, target = row
+    at, along, axes = target[AT : AT + 3], target[ALONG : ALONG + 3], target[ALONG : ALONG + 9].reshape(3, 3)
     if spring.other >= 0:
         turn = np.swapaxes(v[..., -3:, :], -1, -2)  # the other body's axes are its columns
-        at = v[..., -4, :] + turn @ row[POINT2 : POINT2 + 3]
-        along, axes = turn @ row[AXES2 : AXES2 + 3], turn @ row[AXES2 : AXES2 + 9].reshape(3, 3)
+        at = v[..., -4, :] + turn @ at
+        along, axes = turn @ along, turn @ axes
         v = v[..., :-4, :]
     if kind == ORIENTATION_SPRING:
         return twice_half_sine(np.swapaxes(axes, -1, -2) @ np.swapaxes(v, -1, -2))
@@ -174,7 +179,7 @@ def residual(spring: Spring, row: np.ndarray, v: np.ndarray, shares: np.ndarray)
     if kind in (DISTANCE_SPRING, CLEAR_SPRING):
         gap = _nearest(v[..., 0, :] - at, v[..., 1, :], along)
         length = np.sqrt((gap * gap).sum(axis=-1, keepdims=True))
-        miss = length - row[SIZE]
+        miss = length - constants[SIZE]
         idle = np.real(length) < NEAR
         if kind == CLEAR_SPRING:
             idle |= np.real(miss) >= 0.0
@@ -182,10 +187,10 @@ def residual(spring: Spring, row: np.ndarray, v: np.ndarray, shares: np.ndarray)
         return out if turn is None else _turned_back(turn, out)
     place = (shares[:, None] * v).sum(axis=-2) if kind in (CENTRE_SPRING, CENTRE_SIDE_SPRING) else v[..., 0, :]
     if kind in (SIDE_SPRING, CENTRE_SIDE_SPRING):
-        height = ((place - at) * along).sum(axis=-1, keepdims=True) - row[SIZE]
+        height = ((place - at) * along).sum(axis=-1, keepdims=True) - constants[SIZE]
         return np.where(np.real(height) < 0.0, height, 0.0) * along
     miss = place - at if turn is None else _turned_back(turn, place - at)
-    return miss @ full(row[MEASURE : MEASURE + 6])
+    return miss @ full(constants[MEASURE : MEASURE + 6])
 
 
 def full(six: np.ndarray) -> np.ndarray:
@@ -284,7 +289,7 @@ class StackedEnergy(VectorEnergy):
         self.idle = not matrix.any()
         self.measured = [only_measuring(spring)._replace(measures=not self.idle) for spring in springs]
 
-    def residual(self, vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def residual(self, vectors: np.ndarray, rows: Rows) -> np.ndarray:
         """Return the stacked rows (..., m) at vectors (..., k, 3)."""
         pieces = [
             residual(spring, row, vectors[..., part, :], self.shares)
@@ -292,13 +297,13 @@ class StackedEnergy(VectorEnergy):
         ]
         return np.concatenate(pieces, axis=-1)
 
-    def value(self, vectors: np.ndarray, rows: np.ndarray) -> float:
+    def value(self, vectors: np.ndarray, rows: Rows) -> float:
         """Return the energy of vectors (k, 3) in the world."""
         r = self.residual(vectors, rows)
         nothing = np.zeros(1)
         return float(soften(0.5 * float(r @ self.matrix @ r), nothing, np.zeros((1, 1)), self.scale)[0])
 
-    def model(self, vectors: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def model(self, vectors: np.ndarray, rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
         """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3): J'W r and J'W J + sum (W r)_i r_i''."""
         r = self.residual(vectors, rows)
         force = self.matrix @ r
@@ -312,14 +317,14 @@ class StackedEnergy(VectorEnergy):
         hessian = jacobian.T @ self.matrix @ jacobian + 0.5 * (bend + bend.T)
         return soften(0.5 * float(r @ force), jacobian.T @ force, hessian, self.scale)
 
-    def _slopes(self, spring: int, row: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    def _slopes(self, spring: int, row: Row, vectors: np.ndarray) -> np.ndarray:
         """Return the derivative (..., 3k, 3) of one spring's rows by its vectors (..., k, 3), by complex steps."""
         m = vectors.shape[-2] * 3
         steps = np.eye(m).reshape(m, -1, 3) * TINY_STEP * 1j
         rows = residual(self.measured[spring], row, vectors[..., None, :, :] + steps, self.shares)
         return np.imag(rows) / TINY_STEP
 
-    def _bend(self, spring: int, row: np.ndarray, vectors: np.ndarray, force: np.ndarray) -> np.ndarray:
+    def _bend(self, spring: int, row: Row, vectors: np.ndarray, force: np.ndarray) -> np.ndarray:
         """Return the second derivative (3k, 3k) of force . r of one spring, by differences of the first."""
         m = vectors.size
         steps = np.eye(m).reshape(m, *vectors.shape) * STEP
@@ -330,9 +335,9 @@ class StackedEnergy(VectorEnergy):
 
 def only_measuring(spring: Spring) -> Spring:
     """Return a spring that measures its error and has no energy."""
-    data = spring.data.copy()
+    data = spring.constants.copy()
     data[..., WEIGHT : WEIGHT + 6], data[..., ROBUST] = 0.0, 0.0
-    return spring._replace(data=data, measures=True)
+    return spring._replace(constants=data, measures=True)
 
 
 def directed(goal: Goal, skeleton: Skeleton, weight: np.ndarray) -> StackedEnergy | None:
@@ -356,18 +361,18 @@ def place_vectors(skeleton: Skeleton, pose: np.ndarray, energies: Sequence[Vecto
     ]
 
 
-def fill_model(rows: np.ndarray, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray) -> None:
-    """Write the model slope.x + 1/2 x' hessian x, x from the vectors at (k, 3), into a goal's springs (rows, WIDTH)."""
+def fill_model(rows: np.ndarray, targets: np.ndarray, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray) -> None:
+    """Write the model slope.x + 1/2 x' hessian x, x from the vectors at (k, 3), into its springs."""
     k = len(at)
     blocks = hessian.reshape(k, 3, k, 3).swapaxes(1, 2)
     for i in range(k):
-        rows[i, AT : AT + 3] = at[i]
-        rows[i, ALONG : ALONG + 3] = slope[3 * i : 3 * i + 3]
+        targets[i, AT : AT + 3] = at[i]
+        targets[i, ALONG : ALONG + 3] = slope[3 * i : 3 * i + 3]
         rows[i, WEIGHT : WEIGHT + 6] = six(blocks[i, i])
     row = k
     for i in range(k):
         for j in range(i + 1, k):
-            rows[row, AT : AT + 3], rows[row, ALONG : ALONG + 3] = at[i], at[j]
+            targets[row, AT : AT + 3], targets[row, ALONG : ALONG + 3] = at[i], at[j]
             rows[row, AXES : AXES + 9] = blocks[i, j].ravel()
             rows[row, WEIGHT] = 1.0
             row += 1

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posable.engine.assemble import FOLLOWER, LEADER, RATIO
-from posable.engine.layout import BODY, ROBUST, SIZE, WEIGHT, WIDTH
+from posable.engine.layout import AT, BODY, CONSTANTS, ROBUST, TARGETS, WEIGHT
 from posable.engine.springs import COUPLING_SPRING
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, numbers, positive, square_weight
@@ -68,18 +68,26 @@ class Coupling(Goal):
         weights = np.diag(square_weight(self.weight, len(followers), f"{self}: weight"))
         out = []
         for a, b, weight in zip(followers, leaders, weights, strict=True):
-            data = np.broadcast_to(coupling_data(a, b, self.ratio), (*self.offset.shape, WIDTH)).copy()
-            data[..., SIZE], data[..., WEIGHT] = self.offset, weight
-            data[..., ROBUST] = 0.0 if self.robust is None else weight * self.robust**2
-            out.append(Spring(COUPLING_SPRING, int(skeleton.figure.dof[a, BODY]), data, self.tolerance))
+            data = coupling_data(a, b, self.ratio)
+            data[WEIGHT] = weight
+            data[ROBUST] = 0.0 if self.robust is None else weight * self.robust**2
+            body = int(skeleton.figure.dof[a, BODY])
+            out.append(Spring(COUPLING_SPRING, body, data, offset_row(self.offset), self.tolerance))
         return out
 
 
 def coupling_data(follower: int, leader: int, ratio: float) -> np.ndarray:
-    """Return the data (WIDTH,) of a COUPLING spring without weight or offset."""
-    data = np.zeros(WIDTH)
+    """Return the constants (CONSTANTS,) of a COUPLING spring without its weight."""
+    data = np.zeros(CONSTANTS)
     data[FOLLOWER], data[LEADER], data[RATIO] = follower, leader, ratio
     return data
+
+
+def offset_row(offset: Any) -> np.ndarray:
+    """Return the targets (..., TARGETS) of a COUPLING spring with offsets (...,) [rad, m]."""
+    out = np.zeros((*np.shape(offset), TARGETS))
+    out[..., AT] = offset
+    return out
 
 
 def _is_diagonal(weight: np.ndarray) -> bool:
@@ -154,8 +162,8 @@ class Posture(Goal):
         pairs, _, ratios = pairs_of(matrix, "Posture: weight")
         for i, j in zip(*np.nonzero(pairs), strict=True):
             data = coupling_data(int(i), int(j), float(ratios[i, j]))
-            data[SIZE], data[WEIGHT] = home[i] - ratios[i, j] * home[j], pairs[i, j]
-            out.append(Spring(COUPLING_SPRING, int(skeleton.figure.dof[i, BODY]), data, np.inf, "pairs"))
+            data[WEIGHT], offset = pairs[i, j], offset_row(home[i] - ratios[i, j] * home[j])
+            out.append(Spring(COUPLING_SPRING, int(skeleton.figure.dof[i, BODY]), data, offset, np.inf, "pairs"))
         if np.isfinite(self.tolerance):
             for i in np.flatnonzero(gains):
                 out.append(dof_spring(skeleton, int(i), home[i], 0.0, self.tolerance, None)._replace(measures=True))
@@ -209,9 +217,9 @@ def dof_spring(
     if skeleton.size < 2 and weight:
         raise GoalError("Posture: robust", expected="a figure with two degrees of freedom or more", got="one")
     data = coupling_data(dof, (dof + 1) % skeleton.size, 0.0)
-    data[SIZE], data[WEIGHT] = home, weight
+    data[WEIGHT] = weight
     data[ROBUST] = 0.0 if robust is None else weight * robust**2
-    return Spring(COUPLING_SPRING, int(skeleton.figure.dof[dof, BODY]), data, tolerance)
+    return Spring(COUPLING_SPRING, int(skeleton.figure.dof[dof, BODY]), data, offset_row(home), tolerance)
 
 
 def pairs_of(matrix: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, SIZE, WIDTH
+from posable.engine.layout import CONSTANTS, SIZE
 from posable.engine.springs import CENTRE_SIDE_SPRING, CENTRE_SPRING
 from posable.errors import GoalError
 from posable.goals.base import (
@@ -17,6 +17,7 @@ from posable.goals.base import (
     positive,
     range_of,
     set_weight,
+    target_row,
     weight_along,
     weight_matrix,
 )
@@ -67,10 +68,9 @@ class CenterOfMass(Goal):
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One CENTRE spring."""
         check_mass(skeleton, self)
-        data = np.zeros((*self.target.shape[:-1], WIDTH))
-        data[..., AT : AT + 3] = self.target
+        data = np.zeros(CONSTANTS)
         set_weight(data, self.weight, self.robust, range_of(self.weight))
-        return [Spring(CENTRE_SPRING, 0, data, self.tolerance)]
+        return [Spring(CENTRE_SPRING, 0, data, target_row(self.target), self.tolerance)]
 
 
 class Balance(Goal):
@@ -142,16 +142,12 @@ class Balance(Goal):
         for a, b in zip(hull, np.roll(hull, -1, axis=0), strict=True):
             along = (b - a)[flat]
             along /= np.linalg.norm(along)
-            data = np.zeros(WIDTH)
-            data[AT : AT + 3] = a
-            data[ALONG + flat[0]], data[ALONG + flat[1]] = (
-                -along[1],
-                along[0],
-            )  # to the left: the hull runs that way round
-            w = float(weight_along(self.weight, data[ALONG : ALONG + 3]))
+            data, normal = np.zeros(CONSTANTS), np.zeros(3)
+            normal[flat] = -along[1], along[0]  # to the left: the hull runs that way round
+            w = float(weight_along(self.weight, normal))
             set_weight(data, np.array([w, 0.0, 0.0, 0.0, 0.0, 0.0]), self.robust)
             data[SIZE] = self.margin
-            out.append(Spring(CENTRE_SIDE_SPRING, 0, data, self.tolerance))
+            out.append(Spring(CENTRE_SIDE_SPRING, 0, data, target_row(a, normal), self.tolerance))
         return out
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, AXES, WIDTH
+from posable.engine.layout import ALONG, AT, AXES, CONSTANTS
 from posable.engine.springs import ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import GoalError
 from posable.goals.base import (
@@ -19,6 +19,7 @@ from posable.goals.base import (
     positive,
     range_of,
     set_weight,
+    target_row,
     weight_matrix,
 )
 from posable.goals.device_array import remote_target
@@ -122,11 +123,11 @@ def orientation_spring(
 ) -> Spring:
     """Return the ORIENTATION spring of a body's frame towards target (..., 3, 3)."""
     frame = skeleton.frame(body)
-    data = np.zeros((*target.shape[:-2], WIDTH))
-    data[..., AXES : AXES + 9] = skeleton.frame_rotations[frame].ravel()
-    data[..., ALONG : ALONG + 9] = target.reshape(*target.shape[:-2], 9)
+    data = np.zeros(CONSTANTS)
+    data[AXES : AXES + 9] = skeleton.frame_rotations[frame].ravel()
+    targets = target_row(along=target.reshape(*target.shape[:-2], 9))
     set_weight(data, turning_matrix(weight), robust)
-    return Spring(ORIENTATION_SPRING, int(skeleton.frame_bodies[frame]), data, tolerance, name)
+    return Spring(ORIENTATION_SPRING, int(skeleton.frame_bodies[frame]), data, targets, tolerance, name)
 
 
 # --- A body's whole frame at a place ---
@@ -204,13 +205,12 @@ class Pose(Goal):
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT and one ORIENTATION spring."""
-        body, data, _ = point_row(skeleton, self.body, self.point, self.position.shape[:-1])
-        data[..., AT : AT + 3] = self.position
+        body, data, _ = point_row(skeleton, self.body, self.point)
         set_weight(data, self.weight[0], self.robust, range_of(self.weight[0]))
         turn = orientation_spring(
             skeleton, self.body, self.rotation, self.weight[1], self.robust, self.tolerance[1], "rotation"
         )
-        return [Spring(POINT_SPRING, body, data, self.tolerance[0]), turn]
+        return [Spring(POINT_SPRING, body, data, target_row(self.position), self.tolerance[0]), turn]
 
     def moved(self, target: Any) -> Pose:
         """Return the same goal at another transform; three numbers move only the position."""

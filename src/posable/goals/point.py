@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, MEASURE, SIZE
+from posable.engine.layout import AT, MEASURE, SIZE
 from posable.engine.springs import POINT_SPRING, SIDE_SPRING
 from posable.goals.base import (
     POSITION_TOLERANCE,
@@ -20,6 +20,7 @@ from posable.goals.base import (
     positive,
     range_of,
     set_weight,
+    target_row,
     unit_vectors,
     weight_along,
     weight_matrix,
@@ -60,10 +61,9 @@ class Position(Goal):
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring."""
-        body, data, _ = point_row(skeleton, self.body, self.point, self.target.shape[:-1])
-        data[..., AT : AT + 3] = self.target
+        body, data, _ = point_row(skeleton, self.body, self.point)
         set_weight(data, self.weight, self.robust, range_of(self.weight))
-        return [Spring(POINT_SPRING, body, data, self.tolerance)]
+        return [Spring(POINT_SPRING, body, data, target_row(self.target), self.tolerance)]
 
     def moved(self, target: Any) -> Position:
         """Return the same goal at another target (..., 3)."""
@@ -133,9 +133,8 @@ class _Place(Goal):
         self.batch = batch_of(self.target, self.direction, what=what)
 
     def row(self, skeleton: Skeleton) -> tuple[int, np.ndarray]:
-        """Return the body and the data (..., WIDTH) with both points set."""
-        body, data, _ = point_row(skeleton, self.body, self.at, self.batch)
-        data[..., AT : AT + 3] = self.target
+        """Return the body and the constants (..., CONSTANTS), with the axes of the direction, which weighs."""
+        body, data, _ = point_row(skeleton, self.body, self.at, self.direction.shape[:-1])
         return body, data
 
 
@@ -154,7 +153,7 @@ class Plane(_Place):
         body, data = self.row(skeleton)
         normal = across(self.direction)
         set_weight(data, weight_along(self.weight, self.direction)[..., None] * normal, self.robust, normal)
-        return [Spring(POINT_SPRING, body, data, self.tolerance)]
+        return [Spring(POINT_SPRING, body, data, target_row(self.target), self.tolerance)]
 
 
 class Line(_Place):
@@ -175,7 +174,7 @@ class Line(_Place):
         free = IDENTITY - across(self.direction)
         weight = self.weight[0] * free if is_number(self.weight) else sandwich(free, self.weight)
         set_weight(data, weight, self.robust, free)
-        return [Spring(POINT_SPRING, body, data, self.tolerance)]
+        return [Spring(POINT_SPRING, body, data, target_row(self.target), self.tolerance)]
 
 
 class HalfSpace(_Place):
@@ -192,12 +191,11 @@ class HalfSpace(_Place):
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One SIDE spring."""
         body, data = self.row(skeleton)
-        data[..., ALONG : ALONG + 3] = self.direction
         weight = weight_along(self.weight, self.direction)[..., None] * np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
         set_weight(data, weight, self.robust)
         data[..., SIZE] = self.margin
         data[..., MEASURE] = self.margin
-        return [Spring(SIDE_SPRING, body, data, self.tolerance)]
+        return [Spring(SIDE_SPRING, body, data, target_row(self.target, self.direction), self.tolerance)]
 
 
 def sandwich(p: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import AXES2, POINT2, SIZE
+from posable.engine.layout import SIZE
 from posable.engine.springs import DISTANCE_SPRING, POINT_SPRING
 from posable.errors import GoalError
 from posable.goals.base import (
@@ -19,6 +19,7 @@ from posable.goals.base import (
     positive,
     range_of,
     set_weight,
+    target_row,
     weight_matrix,
 )
 from posable.goals.energy import directed
@@ -90,11 +91,10 @@ class Distance(_Pair):
         body, data, _ = point_row(skeleton, self.body, self.point, self.length.shape)
         other, local, _ = self.other_point(skeleton, self.second)
         check_apart(body, other, self)
-        data[..., POINT2 : POINT2 + 3] = local
         data[..., SIZE] = self.length
         set_weight(data, self.weight, self.robust, np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]))
         kind = DISTANCE_SPRING if self.length.any() else POINT_SPRING
-        return [Spring(kind, body, data, self.tolerance, "", other)]
+        return [Spring(kind, body, data, target_row(local), self.tolerance, "", other)]
 
     def in_python(self, skeleton: Skeleton) -> Any:
         """Return the energy of a weight that is not the same in every direction."""
@@ -147,17 +147,21 @@ class Relative(_Pair):
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring and, for a transform, one ORIENTATION spring, with their targets on the other body."""
-        body, data, _ = point_row(skeleton, self.body, self.point, self.position.shape[:-1])
+        body, data, _ = point_row(skeleton, self.body, self.point)
         other, local, rotation = self.other_point(skeleton, self.position)
         check_apart(body, other, self)
-        data[..., POINT2 : POINT2 + 3] = local
         set_weight(data, self.weight[0], self.robust, range_of(self.weight[0]))
-        out = [Spring(POINT_SPRING, body, data, self.tolerance[0], "", other)]
+        out = [Spring(POINT_SPRING, body, data, target_row(local), self.tolerance[0], "", other)]
         if self.turned:
             turn = orientation_spring(
-                skeleton, self.body, self.rotation, self.weight[1], self.robust, self.tolerance[1], "rotation"
+                skeleton,
+                self.body,
+                rotation @ self.rotation,
+                self.weight[1],
+                self.robust,
+                self.tolerance[1],
+                "rotation",
             )
-            turn.data[..., AXES2 : AXES2 + 9] = (rotation @ self.rotation).reshape(*self.rotation.shape[:-2], 9)
             out.append(turn._replace(other=other))
         return out
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from posable.engine import jit as compiler
 from posable.engine.bounds import EXHAUSTED
-from posable.engine.layout import ALONG, AT, WIDTH
+from posable.engine.layout import ALONG, AT, TARGETS
 from posable.errors import PosableWarning, SolverError
 from posable.goals.device_array import Remote
 from posable.goals.orientation import Orientation, Pose
 from posable.goals.point import Position
-from posable.gpu.codegen import BLOCK, Plan, moving_elements, source_of
+from posable.gpu.codegen import BLOCK, Plan, elements, moving_elements, source_of
 from posable.gpu.device import Buffer, CudaError, Gpu, Module, Pinned, Stream, gpu, missing
 from posable.gpu.newton import lane_turn
 from posable.gpu.symbolic import Refused
@@ -95,7 +95,7 @@ def _own_source() -> bytes:
 
 def identity(problem: Problem, plan: Plan, box: tuple[np.ndarray, np.ndarray]) -> str:
     """Return a name for the compiled form of a problem: two with one name differ only in what is read as it runs."""
-    still = problem.data[0].ravel().copy()
+    still = np.concatenate([problem.targets[0].ravel(), problem.constants[0].ravel()])
     still[list(plan.moving)] = 0.0
     digest = hashlib.sha256(_own_source() + repr(plan).encode())
     for array in (
@@ -210,7 +210,7 @@ STREAMS = 2  # pieces on the GPU at a time: one is computed while another is cop
 SHARE = 0.8  # of the free memory that a batch may take
 CROSSING = 1000  # problems from which on "auto" takes the GPU: it overtakes 16 cores at about 100 (docs/scaling.md)
 
-# Of each goal that takes a target on the GPU: its axes, and for each spring (column of its data, element of the target)
+# Of each goal that takes a target on the GPU: its axes, and for each spring (column of its target, the goal's element)
 ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
     Position: (1, (tuple((AT + k, k) for k in range(3)),)),
     Orientation: (2, (tuple((ALONG + k, k) for k in range(9)),)),
@@ -264,12 +264,12 @@ class RemoteProblem(Problem):
 
     def __init__(self, problem: Problem, shape: tuple[int, ...]):
         self.__dict__.update(problem.__dict__)
-        self._still = self.__dict__.pop("data")
+        self._still = self.__dict__.pop("targets")
         self.batch_shape = shape
 
     @cached_property
-    def data(self) -> np.ndarray:  # type: ignore[override]
-        """(t, g, WIDTH)."""
+    def targets(self) -> np.ndarray:  # type: ignore[override]
+        """(t, g, TARGETS)."""
         total = int(np.prod(self.batch_shape))
         out = np.repeat(self._still, total // len(self._still), axis=0)
         for k, goal in enumerate(self.goals):
@@ -395,11 +395,11 @@ class Sender:
         self.stream, self.lanes, self.problem, self.request = Stream(on), lanes, problem, request
         self.pinned = [Pinned(on) for _ in range(6)]
 
-    def _send(self, place: int, values: np.ndarray, columns: Any) -> Given:
-        """Copy some columns of rows (t, m) to the GPU, in double precision: answers are judged by them."""
-        width = len(columns)
-        here = self.pinned[place].array((len(values), width), np.float64)
-        np.take(values, columns, axis=1, out=here)
+    def _send(self, place: int, values: np.ndarray) -> Given:
+        """Copy rows (t, m) to the GPU, in double precision: answers are judged by them."""
+        width = values.shape[1]
+        here = self.pinned[place].array(values.shape, np.float64)
+        here[...] = values
         there = Buffer(self.stream, here.shape, np.float64).take(here)
         return Given(there.pointer, 0 if len(values) == 1 else width, np.arange(width), True, there)
 
@@ -407,12 +407,11 @@ class Sender:
         """Solve one piece and write its answers into `out`."""
         problem, request, stream = self.problem, self.request, self.stream
         n, moving = problem.skeleton.size, self.lanes.plan.moving
-        data = problem.data.reshape(problem.data.shape[0], -1)
-        targets = self._send(0, data if len(data) == 1 else data[first:last], moving)
+        targets = self._send(0, elements(problem, moving, first, last))
         starts = request.starts if len(request.starts) == 1 else request.starts[first:last]
         if len(starts) > 1 and (starts == starts[0]).all():
             starts = starts[:1]
-        begin = self._send(1, starts, range(n))
+        begin = self._send(1, starts)
         answers = Answers.empty(stream, last - first, n, len(problem.springs))
         self.lanes.solve(
             answers, sources([targets], list(range(len(moving))), stream), sources([begin], list(range(n)), stream),
@@ -486,7 +485,7 @@ def remote_targets(
     problem: Problem, moving: tuple[int, ...], stream: Stream, total: int
 ) -> tuple[list[Given], list[int]]:
     """Return where every number that differs between problems lies: in users' arrays, or sent from here."""
-    here = sent(problem.data.reshape(problem.data.shape[0], -1)[:, list(moving)], stream)
+    here = sent(elements(problem, moving), stream)
     given, order = [here], list(range(len(moving)))
     base = len(moving)
     for k, goal in enumerate(problem.goals):
@@ -497,6 +496,6 @@ def remote_targets(
         rows = [row for row, owner in enumerate(problem.owners) if owner == k]
         for row, pairs in zip(rows, springs, strict=True):
             for column, element in pairs:
-                order[moving.index(row * WIDTH + column)] = base + element
+                order[moving.index(row * TARGETS + column)] = base + element
         base += len(given[-1].at)
     return given, order

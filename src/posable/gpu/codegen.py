@@ -16,12 +16,13 @@ from posable.engine.layout import (
     ALONG,
     AT,
     BODY,
+    CONSTANTS,
     DEPTH,
     FIRST,
     LAST,
     ON,
     PARENT,
-    WIDTH,
+    TARGETS,
     Figure,
     Order,
     Springs,
@@ -103,7 +104,7 @@ SINGLE = {"SMALLEST_GAIN": 2e-6, "MARGIN": 1e-6}
 class Plan(NamedTuple):
     """What of a problem goes into the source, and what is read when it runs."""
 
-    moving: tuple[int, ...]  # elements of the spring data (g, WIDTH), counted by rows, that differ between problems
+    moving: tuple[int, ...]  # elements that differ between problems: of targets (g, TARGETS), then of constants
     single: bool
     finish: bool  # no patience, exact curvature: for what is left at the end
     alone: bool = False  # no other attempt follows
@@ -111,21 +112,41 @@ class Plan(NamedTuple):
 
 
 # where each kind of spring keeps its target: the columns that a batch reads for every problem of its own
-TARGETS = {
+MOVING = {
     POINT_SPRING: (AT, AT + 3), ORIENTATION_SPRING: (ALONG, ALONG + 9), DIRECTION_SPRING: (ALONG, ALONG + 3),
     AIM_SPRING: (AT, AT + 3),
 }  # fmt: skip
 
 
 def moving_elements(problem: Problem) -> tuple[int, ...]:
-    """Return the elements of the spring data (g, WIDTH), by rows, that are targets or differ between the problems."""
-    moving = np.zeros((len(problem.springs), WIDTH), dtype=bool)
+    """Return the elements that are targets or differ between the problems.
+
+    They are counted by rows: first those of the targets (g, TARGETS), then those of the constants (g, CONSTANTS).
+    """
+    moving = np.zeros((len(problem.springs), TARGETS), dtype=bool)
     for k, (kind, _, _, other) in enumerate(problem.kind.tolist()):
-        if other < 0 and kind in TARGETS:
-            moving[k, slice(*TARGETS[kind])] = True
-    if problem.data.shape[0] > 1:
-        moving |= (problem.data != problem.data[0]).any(axis=0)
-    return tuple(np.flatnonzero(moving).tolist())
+        if other < 0 and kind in MOVING:
+            moving[k, slice(*MOVING[kind])] = True
+    moving |= (problem.targets != problem.targets[0]).any(axis=0)
+    others = (problem.constants != problem.constants[0]).any(axis=0)
+    return tuple(np.flatnonzero(np.concatenate([moving.ravel(), others.ravel()])).tolist())
+
+
+def elements(problem: Problem, chosen: tuple[int, ...], first: int = 0, last: int | None = None) -> np.ndarray:
+    """Return (t, m) or (1, m): the chosen elements of problems first to last, counted as `moving_elements` does."""
+    split = problem.targets.shape[1] * TARGETS
+    parts = []
+    for array, columns in (
+        (problem.targets, [k for k in chosen if k < split]),
+        (problem.constants, [k - split for k in chosen if k >= split]),
+    ):
+        if columns:
+            rows = array if array.shape[0] == 1 else array[first:last]
+            parts.append(rows.reshape(len(rows), -1)[:, columns])
+    if not parts:
+        return np.zeros((1, 0))
+    count = max(len(part) for part in parts)
+    return np.concatenate([np.broadcast_to(part, (count, part.shape[1])) for part in parts], axis=1)
 
 
 def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
@@ -133,7 +154,7 @@ def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
     one, many = ("sine", "cosine", "gradient", "step", "trial", "best", "spare", "path"), {
         "origin": (3,), "position": (b, 3), "rotation": (b, 9), "twist": (n, 6), "wrench": (b, 6),
         "stiffness": (b, 21), "hessian": (n, d), "factor": (n, d), "chain": (6, d), "frame": (9,), "error": (g,),
-        "row": (WIDTH,), "load": (27,), "centre": (3,), "mass": (b, 4), "column": (n, 3),
+        "row": (CONSTANTS,), "target": (TARGETS,), "load": (27,), "centre": (3,), "mass": (b, 4), "column": (n, 3),
     }  # fmt: skip
     return {name: (n,) if name in one else many[name] for name in Workspace._fields}
 
@@ -151,12 +172,21 @@ class Parts:
         self.order = Order(rows)
         self.tolerances = table("tolerances", problem.tolerances)
         self.lower, self.upper = table("lower", part.lower), table("upper", part.upper)
-        self.data = to.array("data", max(self.g, 1), WIDTH)
-        moving = set(plan.moving)
-        for k, value in enumerate(problem.data[0].ravel().tolist()):
-            if k not in moving:
-                to.store(self.data.storage, k, value)
-        springs: Any = (table("kind", part.kind), self.data, table("pull", part.pull), table("home", part.home))
+        constants = to.array("constants", max(self.g, 1), CONSTANTS)
+        targets = to.array("targets", max(self.g, 1), TARGETS)
+        moving, first = set(plan.moving), 0
+        for array, values in ((targets, problem.targets[0]), (constants, problem.constants[0])):
+            for k, value in enumerate(values.ravel().tolist()):
+                if first + k not in moving:
+                    to.store(array.storage, k, value)
+            first += values.size
+        springs: Any = (
+            table("kind", part.kind),
+            constants,
+            targets,
+            table("pull", part.pull),
+            table("home", part.home),
+        )
         self.springs = Springs(*springs)
         shapes = field_shapes(self.n, b, max(self.g, 1), part.depth)
         arrays: Any = (to.array("w_" + name, *shapes[name]) for name in Workspace._fields)  # Views in arrays' places
@@ -221,7 +251,7 @@ def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.n
         "tables": parts.tables(),
         "declarations": to.declarations(),
         "prepare": to.source(parts.prepare),
-        "loads": loads(plan),
+        "loads": loads(plan, parts.g),
         "begin": begin,
         "turn": turn,
         "code": to.text(code, "i"),
@@ -255,7 +285,7 @@ def judge_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndar
         "idle": idle,
         "declarations": to.declarations(),
         "prepare": to.source(parts.prepare),
-        "loads": loads(plan),
+        "loads": loads(plan, parts.g),
         "bounds": bounds,
         "place": place,
         "good": f"({good or 'true'})",
@@ -272,9 +302,11 @@ def bounded(name: str, low: float, up: float) -> str:
     return text + (f"{name} = fmin({name}, {up!r});\n" if np.isfinite(up) else "")
 
 
-def loads(plan: Plan) -> str:
+def loads(plan: Plan, g: int) -> str:
     """Return the C++ that reads a problem's own numbers; where each lies is told when the kernel starts."""
-    return "\n".join(f"data[{k}] = (number)read(sources[{m}], problem);" for m, k in enumerate(plan.moving))
+    split = g * TARGETS
+    names = (f"targets[{k}]" if k < split else f"constants[{k - split}]" for k in plan.moving)
+    return "\n".join(f"{name} = (number)read(sources[{m}], problem);" for m, name in enumerate(names))
 
 
 def limbs(problem: Problem) -> bool:

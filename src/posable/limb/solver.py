@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine.assemble import energy_at
+from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import CONVERGED, TRACE_WIDTH
 from posable.engine.forward import workspace
 from posable.engine.jit import entry
-from posable.engine.layout import ALONG, AT, AXES, MEASURE, ON, OTHER, PARENT, POINT, ROBUST, SPRING, Springs
+from posable.engine.layout import ALONG, AT, AXES, MEASURE, ON, OTHER, PARENT, POINT, ROBUST, SPRING
 from posable.engine.springs import ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import SkeletonError, SolverError
 from posable.limb.base import LimbCore
@@ -29,12 +29,12 @@ from posable.solvers.base import SOLVERS, Outcome, Request, Solver, named_trace,
 
 
 @entry
-def judge_batch(figure, kind, data, pull, home, poses, work, d, errors):
-    """Write the errors (t, g) of every spring at poses (t, n); data (t, g, WIDTH), or (1, g, WIDTH) for all."""
+def judge_batch(figure, kind, constants, targets, pull, home, poses, work, d, errors):
+    """Write the errors (t, g) of every spring at poses (t, n); constants and targets (t or 1, g, ...)."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     for t in range(poses.shape[0]):
-        springs = Springs(kind, data[t % data.shape[0]], pull, home)
+        springs = springs_of(kind, constants, targets, t % max(constants.shape[0], targets.shape[0]), pull, home)
         energy_at(figure, springs, poses[t], ws)
         for k in range(g):
             errors[t, k] = ws.error[k]
@@ -44,7 +44,7 @@ def errors_batch(problem: Problem, poses: np.ndarray) -> np.ndarray:
     """Return the errors (t, g) [m, rad] of every spring at poses (t, n)."""
     errors = np.empty((poses.shape[0], len(problem.springs)))
     judge_batch(
-        problem.skeleton.figure, problem.kind, problem.data, problem.pull, problem.home,
+        problem.skeleton.figure, problem.kind, problem.constants, problem.targets, problem.pull, problem.home,
         np.ascontiguousarray(poses), np.empty(problem.work_size), problem.depth, errors,
     )  # fmt: skip
     return errors
@@ -97,13 +97,13 @@ def tasks_of(problem: Problem) -> list[Task]:
 def tasks_or_reasons(problem: Problem) -> list[Task | str]:
     """Return, for each body that goals hold, its limb's task or why it has none; a limb before those it carries."""
     kind, found = problem.kind, []
-    on = problem.data[0, :, ROBUST] >= 0.0  # goals may be switched off
+    on = problem.constants[0, :, ROBUST] >= 0.0  # goals may be switched off
     for body in sorted({int(body) for body in kind[on, ON] if body >= 0}):
         springs = np.flatnonzero((kind[:, ON] == body) & on)
         label = problem.labels[problem.owners[springs[0]]]
         points = [k for k in springs if kind[k, SPRING] == POINT_SPRING and kind[k, OTHER] < 0]
         turns = [k for k in springs if kind[k, SPRING] == ORIENTATION_SPRING and kind[k, OTHER] < 0]
-        whole = [k for k in points if np.array_equal(problem.data[0, k, MEASURE : MEASURE + 6], WHOLE)]
+        whole = [k for k in points if np.array_equal(problem.constants[0, k, MEASURE : MEASURE + 6], WHOLE)]
         if len(whole) != 1 or len(turns) > 1 or len(springs) != 1 + len(turns):
             found.append(f"{label!r} asks for something else than one place, with or without an orientation")
             continue
@@ -112,19 +112,19 @@ def tasks_or_reasons(problem: Problem) -> list[Task | str]:
             found.append(f"{label!r} is on no limb: {limb}")
             continue
         turn = int(turns[0]) if turns else None
-        axes = problem.data[0, turn, AXES : AXES + 9].reshape(3, 3) if turn is not None else np.eye(3)
-        found.append((limb.with_tool(problem.data[0, whole[0], POINT : POINT + 3], axes), int(whole[0]), turn))
+        axes = problem.constants[0, turn, AXES : AXES + 9].reshape(3, 3) if turn is not None else np.eye(3)
+        found.append((limb.with_tool(problem.constants[0, whole[0], POINT : POINT + 3], axes), int(whole[0]), turn))
     return found
 
 
 def target_of(problem: Problem, point: int, turn: int | None, count: int) -> np.ndarray:
     """Return the targets of a limb's springs: places (t, 3) or frames (t, 4, 4) in the world."""
-    data = np.broadcast_to(problem.data, (count, *problem.data.shape[1:]))
-    places = data[:, point, AT : AT + 3]
+    targets = np.broadcast_to(problem.targets, (count, *problem.targets.shape[1:]))
+    places = targets[:, point, AT : AT + 3]
     if turn is None:
         return places
     frames = np.zeros((count, 4, 4))
-    frames[:, :3, :3] = data[:, turn, ALONG : ALONG + 9].reshape(-1, 3, 3)
+    frames[:, :3, :3] = targets[:, turn, ALONG : ALONG + 9].reshape(-1, 3, 3)
     frames[:, :3, 3], frames[:, 3, 3] = places, 1.0
     return frames
 
@@ -197,7 +197,7 @@ class LimbSolver(Solver):
     def _needs_base(self, problem: Problem, tasks: list[Task]) -> bool:
         """Say whether anything but the limbs is to be solved: other goals, a posture, or joints above a limb."""
         held = {k for _, point, turn in tasks for k in (point, turn) if k is not None}
-        if len(held) < int(np.sum(problem.data[0, :, ROBUST] >= 0.0)) or problem.pull.any():
+        if len(held) < int(np.sum(problem.constants[0, :, ROBUST] >= 0.0)) or problem.pull.any():
             return True
         moving = {int(i) for limb, _, _ in tasks for i in limb.dofs_above()}
         return bool(moving - set(np.flatnonzero(problem.skeleton.frozen).tolist()))

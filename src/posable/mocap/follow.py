@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,8 +88,8 @@ def follow(
 
 def _frame(skeleton, problem, frame, start, solver, limits, restarts, seed) -> Result:
     """Solve one frame with all means: the same problem, with the targets of that frame alone."""
-    one = copy(problem)
-    one.data, one.batch_shape = problem.data[frame : frame + 1].copy(), ()
+    one = problem.part(frame, frame + 1)
+    one.batch_shape = ()
     method = as_solver(solver)
     starts, _ = starts_of(one, start)
     lower, upper = box_of(skeleton, starts, limits)
@@ -103,8 +102,7 @@ def _frame(skeleton, problem, frame, start, solver, limits, restarts, seed) -> R
 
 def _walk(problem: Problem, poses: np.ndarray, first: np.ndarray, limits: bool) -> np.ndarray:
     walker = Walker(problem, limits=limits)
-    data = problem.data
-    _, notes = walker(FOLLOW, poses, data=data, last=first)
+    _, notes = walker(FOLLOW, poses, last=first)
     return notes[:, frame_solver.ITERATIONS].astype(int)
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at, total_energy
+from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of, total_energy
 from posable.engine.bounds import armijo, project, recentre_all
 from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import ROTVEC, SWING, TURN, parameters_of
-from posable.engine.layout import AT, AXIS, BODY, KIND, OFF, PARENT, POINT, ROBUST, Springs
+from posable.engine.layout import AT, AXIS, BODY, KIND, OFF, PARENT, POINT, ROBUST
 from posable.engine.newton import damped_step, damping_scale, hold_bounds
 from posable.goals import Position
 from posable.mocap.unwrap import open_box
@@ -51,20 +51,20 @@ USUAL = 0.1  # how fast the usual energy of a start follows
 
 
 @kernel
-def set_targets(data, targets, points, robust, t):
-    """Put frame t's targets (g, 3) and points (g, 3), if any, into the springs' data; return how many pull."""
+def set_targets(row, target, markers, points, robust, t):
+    """Put frame t's markers (g, 3) and points (g, 3), if any, into the springs; return how many pull."""
     seen = 0
-    for k in range(targets.shape[1]):
-        x, y, z = targets[t, k, 0], targets[t, k, 1], targets[t, k, 2]
+    for k in range(markers.shape[1]):
+        x, y, z = markers[t, k, 0], markers[t, k, 1], markers[t, k, 2]
         if x == x and y == y and z == z:  # noqa: PLR0124 - NaN is not itself
-            data[k, AT], data[k, AT + 1], data[k, AT + 2] = x, y, z
-            data[k, ROBUST] = robust[k]
+            target[k, AT], target[k, AT + 1], target[k, AT + 2] = x, y, z
+            row[k, ROBUST] = robust[k]
             if robust[k] >= 0.0:
                 seen += 1
         else:
-            data[k, ROBUST] = OFF
+            row[k, ROBUST] = OFF
         if points.shape[0] > 0:
-            data[k, POINT], data[k, POINT + 1], data[k, POINT + 2] = points[t, k, 0], points[t, k, 1], points[t, k, 2]
+            row[k, POINT], row[k, POINT + 1], row[k, POINT + 2] = points[t, k, 0], points[t, k, 1], points[t, k, 2]
     return seen
 
 
@@ -208,16 +208,16 @@ def come_round(figure, theta, last):
 
 @entry
 def walk(
-    figure, order, kind, data, robust, pull, home, lower, upper, low, high,
-    targets, points, poses, last, before, work, d, options, errors, notes,
+    figure, order, kind, constants, targets, robust, pull, home, lower, upper, low, high,
+    markers, points, poses, last, before, work, d, options, errors, notes,
 ):  # fmt: skip
     """Follow the targets of a clip frame by frame.
 
-    data (T or 1, g, WIDTH), overwritten; targets (T or 0, g, 3) [m], NaN where unseen, and points (T or 0, g, 3) [m] in
-    the bodies replace what data holds. robust (g,): what the springs have in ROBUST. pull (n,): stiffness towards the
-    prediction, which is written into home (n,). last, before (n,): the poses of the two frames before the first,
-    overwritten with those of the last two. low, high (n,): scratch. Writes poses (T, n), errors (T, g) [m, rad] and
-    notes (T, NOTES).
+    constants and targets (T or 1, g, ...) are overwritten: markers (T or 0, g, 3) [m], NaN where unseen, and points
+    (T or 0, g, 3) [m] in the bodies replace what they hold. robust (g,): what the springs have in ROBUST. pull (n,):
+    stiffness towards the prediction, which is written into home (n,). last, before (n,): the poses of the two frames
+    before the first, overwritten with those of the last two. low, high (n,): scratch. Writes poses (T, n), errors
+    (T, g) [m, rad] and notes (T, NOTES).
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
@@ -227,11 +227,11 @@ def walk(
     usual = -1.0
     for t in range(poses.shape[0]):
         theta = poses[t]
-        row = data[t if data.shape[0] > 1 else 0]
+        springs = springs_of(kind, constants, targets, t, pull, home)
+        row = springs.constants
         notes[t, SEEN] = float(g)
-        if targets.shape[0] > 0:
-            notes[t, SEEN] = float(set_targets(row, targets, points, robust, t))
-        springs = Springs(kind, row, pull, home)
+        if markers.shape[0] > 0:
+            notes[t, SEEN] = float(set_targets(row, springs.targets, markers, points, robust, t))
         if options[OWN] == 0.0:
             for i in range(n):
                 home[i] = theta[i] = last[i] + options[KEEP] * (last[i] - before[i])
@@ -300,7 +300,7 @@ class Walker:
         self.problem = problem
         skeleton = problem.skeleton
         self.lower, self.upper = open_box(skeleton, limits)
-        self.robust = problem.data[0, :, ROBUST].copy()
+        self.robust = problem.constants[0, :, ROBUST].copy()
         self.pull = np.ones(skeleton.size)
 
     def __call__(
@@ -310,7 +310,6 @@ class Walker:
         *,
         targets: np.ndarray = _NONE,
         points: np.ndarray = _NONE,
-        data: np.ndarray | None = None,
         last: np.ndarray | None = None,
         before: np.ndarray | None = None,
         home: np.ndarray | None = None,
@@ -326,7 +325,7 @@ class Walker:
         before = last.copy() if before is None else before.copy()
         home = (problem.skeleton.rest if home is None else home).copy()  # the walk writes into it
         walk(
-            problem.skeleton.figure, problem.order, problem.kind, (problem.data if data is None else data).copy(),
+            problem.skeleton.figure, problem.order, problem.kind, problem.constants.copy(), problem.targets.copy(),
             self.robust, self.pull * pace.pull, home, self.lower, self.upper,
             np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), poses, last, before,
             np.empty(problem.work_size), problem.depth, pace.options(problem.coupled), errors, notes,

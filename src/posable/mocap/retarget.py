@@ -294,9 +294,9 @@ class _Job:
         problem.broadcast((end - first,))
         walker = Walker(problem)
         start = self._start(goals)
-        walker(SETTLE, start, data=problem.data[:1], home=start[0])
+        walker(SETTLE, start, home=start[0])
         poses = np.empty((end - first, self.figure.size))
-        walker(WALK, poses, data=problem.data, last=start[0])
+        walker(WALK, poses, last=start[0])
         places = np.zeros((end - first, 0, 3))
         mine = [touch for touch in touches if touch.first < end and touch.end > first]
         if standing is not None and standing.points:
@@ -396,12 +396,13 @@ class _Job:
         ]
         problem = Problem(self.solvable, [*goals, *held, *(goal for goal, _ in touched)])
         problem.broadcast((len(targets),))
+        problem.spread(len(targets))  # its feet stand at different times
         feet, hands = len(goals_springs(problem, len(goals))), len(goals_springs(problem, len(goals) + len(held)))
         for k in range(len(locks.points)):
-            problem.data[~locks.standing[:, k], feet + k, ROBUST] = OFF
+            problem.constants[~locks.standing[:, k], feet + k, ROBUST] = OFF
         for k, (_, weights) in enumerate(touched):
-            problem.data[:, hands + k, WEIGHT : WEIGHT + 6] *= weights[:, None]
-            problem.data[weights <= 0.0, hands + k, ROBUST] = OFF
+            problem.constants[:, hands + k, WEIGHT : WEIGHT + 6] *= weights[:, None]
+            problem.constants[weights <= 0.0, hands + k, ROBUST] = OFF
         return problem
 
 

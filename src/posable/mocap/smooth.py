@@ -194,9 +194,9 @@ def _smooth_clip(
         targets = np.full((last - first, own, 3), np.nan)
         targets[:, : len(sites)] = read(first, last)
         targets[:, len(sites) :] = standing.places[first:last]
-        robust_scales = problem.data[0, :, ROBUST].copy()
+        robust_scales = problem.constants[0, :, ROBUST].copy()
         box = box_of(skeleton, limits)
-        return Whole(problem, problem.data, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
+        return Whole(problem, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
 
     def stands(answer: np.ndarray, first: int, last: int) -> bool:
         held = Contacts(standing.points, standing.standing[first:last], standing.places[first:last])
@@ -225,8 +225,8 @@ def smooth_goals(
     scales = np.zeros(len(problem.springs))
 
     def window(first: int, last: int) -> Whole:
-        data = problem.data if problem.data.shape[0] == 1 else problem.data[first:last]
-        return Whole(problem, data, scales, _NONE, _NONE, pull, poses[first:last], stiffness, *box_of(skeleton, limits))
+        part, box = problem.part(first, last), box_of(skeleton, limits)
+        return Whole(part, scales, _NONE, _NONE, pull, poses[first:last], stiffness, *box)
 
     return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at
+from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of
 from posable.engine.forward import workspace
 from posable.engine.jit import entry
-from posable.engine.layout import DEPTH, UP, Springs
+from posable.engine.layout import DEPTH, UP
 from posable.engine.linalg import multiply_banded, solve_banded
 from posable.mocap.frame_solver import set_targets
 from posable.problem import Problem
@@ -38,7 +38,10 @@ USUAL = Effort()
 
 
 @entry
-def frame_terms(figure, order, kind, data, robust, pull, home, targets, points, poses, work, d, slopes, band, energies):
+def frame_terms(
+    figure, order, kind, constants, targets, robust, pull, home, markers, points, poses, work, d, slopes, band,
+    energies,
+):  # fmt: skip
     """Write energies (T,) and, where band (T n, 2 n + 1) has rows, slopes (T, n) and all Gauss-Newton blocks.
 
     home (T, n): what the dofs are pulled to. Column j of the band's matrix is row j here, from its diagonal down.
@@ -46,10 +49,9 @@ def frame_terms(figure, order, kind, data, robust, pull, home, targets, points, 
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     for t in range(poses.shape[0]):
-        row = data[t if data.shape[0] > 1 else 0]
-        if targets.shape[0] > 0:
-            set_targets(row, targets, points, robust, t)
-        springs = Springs(kind, row, pull, home[t])
+        springs = springs_of(kind, constants, targets, t, pull, home[t])
+        if markers.shape[0] > 0:
+            set_targets(springs.constants, springs.targets, markers, points, robust, t)
         energies[t] = energy_at(figure, springs, poses[t], ws)
         if band.shape[0] == 0:
             continue
@@ -69,13 +71,14 @@ _NO_BAND, _NO_SLOPES = np.zeros((0, 1)), np.zeros((0, 1))
 class Whole:
     """The frames of a window as one problem.
 
-    data (T or 1, g, WIDTH), targets and points (T or 0, g, 3) as `walking.walk` reads them; pull (n,) and home (T, n):
-    springs on the degrees of freedom; stiffness (n,): of the accelerations; lower, upper (n,): the box.
+    problem: with the targets of T frames, or of one; markers and points (T or 0, g, 3) as `walk` reads them;
+    pull (n,) and home (T, n): springs on the degrees of freedom; stiffness (n,): of the
+    accelerations; lower, upper (n,): the box.
     """
 
-    def __init__(self, problem: Problem, data, robust, targets, points, pull, home, stiffness, lower, upper):
-        self.problem, self.data, self.robust = problem, data.copy(), robust
-        self.targets, self.points = np.ascontiguousarray(targets), np.ascontiguousarray(points)
+    def __init__(self, problem: Problem, robust, markers, points, pull, home, stiffness, lower, upper):
+        self.problem, self.robust = problem.part(0, None), robust
+        self.markers, self.points = np.ascontiguousarray(markers), np.ascontiguousarray(points)
         self.pull, self.home, self.stiffness = pull, np.ascontiguousarray(home), stiffness
         self.lower, self.upper = lower, upper
         self.work = np.empty(problem.work_size)
@@ -85,8 +88,8 @@ class Whole:
         energies = np.empty(len(poses))
         problem = self.problem
         frame_terms(
-            problem.skeleton.figure, problem.order, problem.kind, self.data, self.robust, self.pull, self.home,
-            self.targets, self.points, poses, self.work, problem.depth, slopes, band, energies,
+            problem.skeleton.figure, problem.order, problem.kind, problem.constants, problem.targets, self.robust,
+            self.pull, self.home, self.markers, self.points, poses, self.work, problem.depth, slopes, band, energies,
         )  # fmt: skip
         bends = np.diff(poses, n=2, axis=0)
         return float(energies.sum() + 0.5 * (bends**2 @ self.stiffness).sum())

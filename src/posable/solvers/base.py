@@ -167,7 +167,8 @@ class CompiledSolver(Solver):
     def _enter(self, problem, request, outcome, states, limits, piece, trace, work) -> None:
         if work is None:
             work = np.empty(self.memory(problem))
-        data, poses, starts, errors, codes = problem.data, outcome.poses, request.starts, outcome.errors, outcome.codes
+        constants, targets = problem.constants, problem.targets
+        poses, starts, errors, codes = outcome.poses, request.starts, outcome.errors, outcome.codes
         if piece is not None:
             poses, starts, errors, codes, states = (
                 poses[piece],
@@ -176,10 +177,12 @@ class CompiledSolver(Solver):
                 codes[piece],
                 states[piece],
             )
-            data = data if data.shape[0] == 1 else data[piece]
+            constants = constants if constants.shape[0] == 1 else constants[piece]
+            targets = targets if targets.shape[0] == 1 else targets[piece]
         type(self).loop(
-            problem.skeleton.figure, problem.order, problem.kind, data, problem.pull, problem.home, problem.tolerances,
-            request.lower, request.upper, poses, starts, work, problem.depth, states, limits, errors, codes, trace,
+            problem.skeleton.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
+            problem.tolerances, request.lower, request.upper, poses, starts, work, problem.depth, states, limits,
+            errors, codes, trace,
         )  # fmt: skip
 
     def _run_in_pieces(self, problem, request, outcome, states, limits) -> None:

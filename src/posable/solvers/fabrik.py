@@ -40,7 +40,7 @@ WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 def effector(springs, ws, k):
     """Return where the point of spring k is, relative to the world's origin."""
     body = springs.kind[k, ON]
-    x, y, z = rotated(ws.rotation[body], springs.data[k], POINT)
+    x, y, z = rotated(ws.rotation[body], springs.constants[k], POINT)
     p, o = ws.position[body], ws.origin
     return o[0] + p[0] + x, o[1] + p[1] + y, o[2] + p[2] + z
 
@@ -65,11 +65,11 @@ def reach_inward(figure, springs, ws, wanted, votes):
         for k in range(3):
             wanted[b, k] = 0.0
     for k in range(springs.kind.shape[0]):
-        row, body = springs.data[k], springs.kind[k, ON]
+        row, target, body = springs.constants[k], springs.targets[k], springs.kind[k, ON]
         if row[MEASURE] == 0.0:
             continue
         length = math.sqrt(row[POINT] ** 2 + row[POINT + 1] ** 2 + row[POINT + 2] ** 2)
-        vote(ws, body, row[AT], row[AT + 1], row[AT + 2], length, wanted, votes)
+        vote(ws, body, target[AT], target[AT + 1], target[AT + 2], length, wanted, votes)
     for b in range(count - 1, -1, -1):
         if votes[b] == 0.0:
             continue
@@ -142,7 +142,7 @@ def turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i):
         if guides[k, SPRING_OF] >= 0.0:
             row = int(guides[k, SPRING_OF])
             x, y, z = effector(springs, ws, row)
-            tx, ty, tz = springs.data[row, AT], springs.data[row, AT + 1], springs.data[row, AT + 2]
+            tx, ty, tz = springs.targets[row, AT], springs.targets[row, AT + 1], springs.targets[row, AT + 2]
         else:
             c = int(guides[k, BODY])
             x, y, z = (
@@ -223,8 +223,8 @@ def guides_of(problem: Problem) -> np.ndarray:
 
     def look_below(owner: int, b: int, share: float) -> None:
         for k in np.flatnonzero(problem.kind[:, ON] == b):
-            apart = share < 1.0 or np.linalg.norm(problem.data[0, k, POINT : POINT + 3]) > CLOSE
-            if apart and problem.data[0, k, MEASURE] > 0.0:
+            apart = share < 1.0 or np.linalg.norm(problem.constants[0, k, POINT : POINT + 3]) > CLOSE
+            if apart and problem.constants[0, k, MEASURE] > 0.0:
                 rows.append((owner, -1, int(k), share))
         for c in np.flatnonzero((body[:, PARENT] == b) & on_path):
             apart = np.linalg.norm(rest[c, :3]) > CLOSE
@@ -266,7 +266,7 @@ class Fabrik(CompiledSolver):
         """Raise SolverError for goals that are no positions, and for sliders that are not at the root."""
         for k, owner in enumerate(problem.owners):
             goal = problem.goals[owner]
-            measure = problem.data[0, k, MEASURE : MEASURE + 6]
+            measure = problem.constants[0, k, MEASURE : MEASURE + 6]
             point = problem.kind[k, SPRING] == POINT_SPRING and problem.kind[k, OTHER] < 0
             point = point and (np.array_equal(measure, WHOLE) or not measure.any())
             if not point:

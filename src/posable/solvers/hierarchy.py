@@ -57,8 +57,8 @@ from posable.solvers.result import AT_BOUND, judge
 
 
 def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
-    """Make the springs marked in chosen (g,) stiffer by a factor, in problem.data (t, g, WIDTH)."""
-    data = problem.data
+    """Make the springs marked in chosen (g,) stiffer by a factor, in problem.constants (t, g, CONSTANTS)."""
+    data = problem.constants
     for k in np.flatnonzero(chosen):
         data[:, k, WEIGHT : WEIGHT + 6] *= factor
         data[:, k, ROBUST] = np.where(data[:, k, ROBUST] > 0.0, data[:, k, ROBUST] * factor, data[:, k, ROBUST])
@@ -69,7 +69,7 @@ def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
 def hold_springs(
     problem: Any, chosen: np.ndarray, poses: np.ndarray, errors: np.ndarray, tolerances: np.ndarray
 ) -> None:
-    """Put the targets of the goals that were missed where their bodies are at poses (t, n), in problem.data.
+    """Put the targets of the goals that were missed where their bodies are at poses (t, n).
 
     chosen (g,) marks the springs of the level; errors (t, g) and tolerances (g,) say what was missed. A goal within its
     tolerance keeps its target: it can only gain by being held.
@@ -80,51 +80,51 @@ def hold_springs(
         rows = np.flatnonzero(chosen & (problem.kind[:, GOAL] == goal))
         for t in np.flatnonzero(missed[:, rows].any(axis=1)):
             for k in rows:
-                _hold(problem, problem.data[t, k], problem.kind[k], poses[t], positions[t], rotations[t])
+                row, target = problem.constants[t, k], problem.targets[t, k]
+                _hold(problem, row, target, problem.kind[k], poses[t], positions[t], rotations[t])
 
 
-def _hold(problem: Any, row: np.ndarray, kind: np.ndarray, pose: np.ndarray, p: np.ndarray, r: np.ndarray) -> None:
+def _hold(problem: Any, row, target, kind: np.ndarray, pose: np.ndarray, p: np.ndarray, r: np.ndarray) -> None:
     """Put one spring's target where it is satisfied at a pose, in place: p (b, 3), r (b, 3, 3) of the bodies."""
     spring, b, other = int(kind[SPRING]), int(kind[ON]), int(kind[OTHER])
     if row[ROBUST] < 0.0:
         return
     if spring == COUPLING_SPRING:
-        row[SIZE] = pose[int(row[FOLLOWER])] - row[RATIO] * pose[int(row[LEADER])]
+        target[AT] = pose[int(row[FOLLOWER])] - row[RATIO] * pose[int(row[LEADER])]
         return
     if spring in (CENTRE_SPRING, CENTRE_SIDE_SPRING):
         mass = problem.skeleton.figure.mass
         centre = np.einsum("b,bi->i", mass[:, 0], p + np.einsum("bij,bj->bi", r, mass[:, 1:]))
         if spring == CENTRE_SPRING:
-            row[AT : AT + 3] = centre
+            target[AT : AT + 3] = centre
         else:
-            row[SIZE] = min(row[SIZE], float((centre - row[AT : AT + 3]) @ row[ALONG : ALONG + 3]))
+            row[SIZE] = min(row[SIZE], float((centre - target[AT : AT + 3]) @ target[ALONG : ALONG + 3]))
         return
     moves = row[MEASURE] if spring in (MODEL_SPRING, CROSS_SPRING) else 1.0
     e = moves * p[b] + r[b] @ row[POINT : POINT + 3]
     if spring == CROSS_SPRING:
-        row[AT : AT + 3] = e
-        row[ALONG : ALONG + 3] = row[MEASURE + 1] * p[other] + r[other] @ row[POINT2 : POINT2 + 3]
+        target[AT : AT + 3] = e
+        target[ALONG : ALONG + 3] = row[MEASURE + 1] * p[other] + r[other] @ row[POINT2 : POINT2 + 3]
         return
     base_p, base_r = (np.zeros(3), np.eye(3)) if other < 0 else (p[other], r[other])
-    at, along = (AT, ALONG) if other < 0 else (POINT2, AXES2)
     if spring in (POINT_SPRING, MODEL_SPRING):
-        row[at : at + 3] = base_r.T @ (e - base_p)
+        target[AT : AT + 3] = base_r.T @ (e - base_p)
         if spring == MODEL_SPRING:
-            row[ALONG : ALONG + 3] = 0.0
+            target[ALONG : ALONG + 3] = 0.0
     elif spring == ORIENTATION_SPRING:
-        row[along : along + 9] = (base_r.T @ r[b] @ row[AXES : AXES + 9].reshape(3, 3)).ravel()
+        target[ALONG : ALONG + 9] = (base_r.T @ r[b] @ row[AXES : AXES + 9].reshape(3, 3)).ravel()
     elif spring == DIRECTION_SPRING:
-        row[along : along + 3] = base_r.T @ r[b] @ row[AXES : AXES + 3]
+        target[ALONG : ALONG + 3] = base_r.T @ r[b] @ row[AXES : AXES + 3]
     elif spring == AIM_SPRING:
-        target = base_p + base_r @ row[at : at + 3]
-        ahead = e + float(np.linalg.norm(target - e)) * (r[b] @ row[AXES : AXES + 3])
-        row[at : at + 3] = base_r.T @ (ahead - base_p)
+        there = base_p + base_r @ target[AT : AT + 3]
+        ahead = e + float(np.linalg.norm(there - e)) * (r[b] @ row[AXES : AXES + 3])
+        target[AT : AT + 3] = base_r.T @ (ahead - base_p)
     elif spring == SIDE_SPRING:
-        normal, point = base_r @ row[along : along + 3], base_p + base_r @ row[at : at + 3]
+        normal, point = base_r @ target[ALONG : ALONG + 3], base_p + base_r @ target[AT : AT + 3]
         row[SIZE] = min(row[SIZE], float((e - point) @ normal))
     elif spring in (DISTANCE_SPRING, CLEAR_SPRING):
         d = _segment_distance(
-            e, r[b] @ row[AXES : AXES + 3], base_p + base_r @ row[at : at + 3], base_r @ row[along : along + 3]
+            e, r[b] @ row[AXES : AXES + 3], base_p + base_r @ target[AT : AT + 3], base_r @ target[ALONG : ALONG + 3]
         )
         row[SIZE] = d if spring == DISTANCE_SPRING else min(row[SIZE], d)
 
@@ -150,13 +150,14 @@ SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show
 def answer(problem: Problem, method: Solver, request: Request) -> tuple[Problem, Outcome, dict[str, Any]]:
     """Solve any problem. Return it with its choices made, the outcome, and the member that each AnyOf took (t,)."""
     t = request.starts.shape[0]
-    spread = with_data(problem, np.repeat(problem.data, t // problem.data.shape[0], axis=0))
+    spread = problem.copy()
+    spread.spread(t)
     best: tuple[Problem, Outcome] | None = None
     best_rank: list[tuple[bool, float]] = []
     taken = np.zeros((t, len(problem.choices)), dtype=int)
     for combination in problem.combinations():
-        trial = with_data(spread, spread.data.copy())
-        trial.choose(trial.data, combination)
+        trial = spread.copy()
+        trial.choose(trial.constants, combination)
         outcome = run_levels(trial, method, request)
         rank = ranks(trial, outcome, request)
         if best is None:
@@ -183,13 +184,6 @@ def stand_in(problem: Problem) -> Problem:
     return out
 
 
-def with_data(problem: Problem, data: np.ndarray) -> Problem:
-    """Return the same problem with other spring data (t, g, WIDTH)."""
-    out = copy.copy(problem)
-    out.data = data
-    return out
-
-
 def ranks(problem: Problem, outcome: Outcome, request: Request) -> list[tuple[bool, float]]:
     """Return how good each answer is, lower is better: whether it misses, then its energy.
 
@@ -204,8 +198,8 @@ def ranks(problem: Problem, outcome: Outcome, request: Request) -> list[tuple[bo
 
 
 def take(problem: Problem, outcome: Outcome, other: Problem, answers: Outcome, k: int) -> None:
-    """Put answer k of another outcome, and its spring data, in the place of this one's."""
-    problem.data[k] = other.data[k]
+    """Put answer k of another outcome, and its springs, in the place of this one's."""
+    problem.constants[k], problem.targets[k] = other.constants[k], other.targets[k]
     for name in ("poses", "codes", "errors", "iterations", "evaluations"):
         getattr(outcome, name)[k] = getattr(answers, name)[k]
     if outcome.traces:
@@ -225,12 +219,12 @@ def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
         return each_alone(problem, method, request)
     begin = time.perf_counter()
     level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
-    held = problem.data.copy()
+    held = problem.copy()
     tolerances = problem.tolerances.copy()
     outcome: Outcome | None = None
     for priority in priorities:
-        now = with_data(problem, held.copy())
-        now.data[:, level_of > priority, ROBUST] = OFF
+        now = held.copy()
+        now.constants[:, level_of > priority, ROBUST] = OFF
         now.tolerances = tolerances.copy()
         now.customs = [(energy, part) for energy, part in problem.customs if energy.priority == priority]
         pulls_of(now, priority)
@@ -240,11 +234,13 @@ def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
         else:
             earlier = Earlier(problem, priority, level_of, outcome.poses)
             serve(now, earlier, method, request._replace(time_limit=left(request, begin)), outcome)
-        reached = with_data(now, held.copy())
+        reached = now.copy()
+        reached.constants, reached.targets = held.constants.copy(), held.targets.copy()
         errors = np.array([now.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
         hold_springs(reached, level_of == priority, outcome.poses, errors, tolerances)
         hold_energies(reached, outcome.poses)
-        held[:, level_of == priority] = reached.data[:, level_of == priority]
+        served = level_of == priority
+        held.constants[:, served], held.targets[:, served] = reached.constants[:, served], reached.targets[:, served]
         tolerances[level_of == priority] = np.minimum(tolerances[level_of == priority], GROWTH / 2)
     assert outcome is not None
     outcome.errors = np.array([problem.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
@@ -256,7 +252,7 @@ def each_alone(problem: Problem, method: Solver, request: Request) -> Outcome:
     return joined(
         [
             run_levels(
-                with_data(problem, problem.data[k : k + 1].copy()),
+                problem.part(k, k + 1),
                 method,
                 request._replace(starts=start.reshape(1, -1)),
             )
@@ -274,7 +270,7 @@ def pulls_of(problem: Problem, priority: int) -> None:
     """Set the springs on degrees of freedom to those of one level, and whether something is minimised there."""
     n = problem.skeleton.size
     problem.pull, problem.home = np.zeros(n), np.zeros(n)
-    on = (problem.data[:, :, ROBUST].max(axis=0, initial=OFF) >= 0.0) & ~problem.idle
+    on = (problem.constants[:, :, ROBUST].max(axis=0, initial=OFF) >= 0.0) & ~problem.idle
     problem.soft = bool(np.isinf(problem.tolerances[on]).any())
     for k, goal in enumerate(problem.goals):
         if isinstance(goal, Posture) and goal.priority == priority and k not in problem.off:
@@ -297,7 +293,7 @@ class Earlier:
 
     def stiff(self, now: Problem, stiffness: float) -> Problem:
         """Return a level's problem with all that is held by this stiffness."""
-        out = with_data(now, now.data.copy())
+        out = now.copy()
         scale_springs(out, self.springs, stiffness)
         out.pull, out.home = joined_pulls(now.pull, now.home, stiffness * self.pull, self.home)
         return out
@@ -308,9 +304,9 @@ class Earlier:
         for k, pose in enumerate(poses):
             vectors = place_vectors(now.skeleton, pose, [energy for energy, _ in self.energies])
             values = [
-                energy.value(at, measured_rows(self.problem.data[k], energy, part))
+                energy.value(at, measured_rows(self.problem.packed(k), energy, part))
                 for (energy, part), at in zip(self.energies, vectors, strict=True)
-                if self.problem.data[k, part.start, ROBUST] >= 0.0
+                if self.problem.constants[k, part.start, ROBUST] >= 0.0
             ]
             away = np.abs(pose - self.home)[self.pull > 0.0]
             out.append(np.concatenate([now.evaluate(pose, member=k)[3][self.counted], values, away]))
@@ -387,7 +383,7 @@ def joined(every: list[Outcome]) -> Outcome:
 
 def run_models(problem: Problem, method: Solver, request: Request) -> Outcome:
     """Run the solver; where energies are in Python, on models of them, until the models and the energies agree."""
-    customs = [(energy, part) for energy, part in problem.customs if problem.data[0, part.start, ROBUST] >= 0.0]
+    customs = [(energy, part) for energy, part in problem.customs if problem.constants[0, part.start, ROBUST] >= 0.0]
     if not customs:
         return method.run(problem, request)
     return joined([model_one(problem, customs, method, request, k) for k in range(request.starts.shape[0])])
@@ -399,7 +395,8 @@ def model_one(
     """Solve problem k by models, each from the last pose; Armijo's test on the energy itself accepts what it finds."""
     energies = [energy for energy, _ in customs]
     pose = request.starts[k].copy()
-    one = stand_in(with_data(problem, problem.data[k : k + 1].copy()))
+    one = stand_in(problem.part(k, k + 1))
+    constants, targets = one.constants[0], one.targets[0]
     one.soft = True
     best: Outcome | None = None
     energy = true_energy(one, customs, pose)
@@ -409,18 +406,18 @@ def model_one(
     for round_ in range(ROUNDS):
         largest = 0.0
         for (each, part), at in zip(customs, place_vectors(problem.skeleton, pose, energies), strict=True):
-            _, slope, hessian = each.model(at, measured_rows(one.data[0], each, part))
+            _, slope, hessian = each.model(at, measured_rows(one.packed(), each, part))
             step, matrix = convex_model(each, at, slope, hessian, damping)
             largest = max(largest, float(np.abs(matrix).max()))
-            fill_model(one.data[0, part], at + step.reshape(at.shape), np.zeros_like(slope), matrix)
-            fill_roots(one.data[0, part], matrix)
-        before = one._evaluate(pose, one.data[0], False)[0]
+            fill_model(constants[part], targets[part], at + step.reshape(at.shape), np.zeros_like(slope), matrix)
+            fill_roots(constants[part], matrix)
+        before = one._evaluate(pose, one.packed(), False)[0]
         found = method.run(
             one, request._replace(starts=pose.reshape(1, -1), restarts=request.restarts if round_ == 0 else 0)
         )
         iterations += float(found.iterations[0])
         evaluations += float(found.evaluations[0])
-        predicted = before - one._evaluate(found.poses[0], one.data[0], False)[0]
+        predicted = before - one._evaluate(found.poses[0], one.packed(), False)[0]
         after = true_energy(one, customs, found.poses[0])
         if after <= energy - SUFFICIENT * max(predicted, 0.0):
             gained = energy - after
@@ -445,13 +442,15 @@ def model_one(
 
 def true_energy(problem: Problem, customs: list[tuple[VectorEnergy, slice]], pose: np.ndarray) -> float:
     """Return the energy at a pose (n,), with the energies in Python themselves and not their models."""
-    data = problem.data[0].copy()
+    springs = problem.packed()
+    constants = springs.constants.copy()
     for _, part in customs:
-        data[part, ROBUST] = OFF
-    total = problem._evaluate(pose, data, False)[0]
+        constants[part, ROBUST] = OFF
+    total = problem._evaluate(pose, springs._replace(constants=constants), False)[0]
     vectors = place_vectors(problem.skeleton, pose, [energy for energy, _ in customs])
     return total + sum(
-        energy.value(at, measured_rows(data, energy, part)) for (energy, part), at in zip(customs, vectors, strict=True)
+        energy.value(at, measured_rows(springs, energy, part))
+        for (energy, part), at in zip(customs, vectors, strict=True)
     )
 
 
@@ -471,14 +470,15 @@ def fill_roots(rows: np.ndarray, matrix: np.ndarray) -> None:
 
 
 def hold_energies(problem: Problem, poses: np.ndarray) -> None:
-    """Make the models of energies in Python, in problem.data, springs that hold their vectors where they are at poses.
+    """Make the models of energies in Python springs that hold their vectors where they are at poses.
 
     What they hold is what the energy depends on: the part of its Hessian that is not negative.
     """
     for k, pose in enumerate(poses):
         places = place_vectors(problem.skeleton, pose, [energy for energy, _ in problem.customs])
         for (energy, part), at in zip(problem.customs, places, strict=True):
-            if problem.data[k, part.start, ROBUST] >= 0.0:
-                matrix = convex_part(energy.model(at, measured_rows(problem.data[k], energy, part))[2])
-                fill_model(problem.data[k, part], at, np.zeros(at.size), matrix)
-                fill_roots(problem.data[k, part], matrix)
+            constants, targets = problem.constants[k, part], problem.targets[k, part]
+            if constants[0, ROBUST] >= 0.0:
+                matrix = convex_part(energy.model(at, measured_rows(problem.packed(k), energy, part))[2])
+                fill_model(constants, targets, at, np.zeros(at.size), matrix)
+                fill_roots(constants, matrix)

@@ -16,7 +16,7 @@ import numpy as np
 from posable.engine.assemble import energy_at
 from posable.engine.bounds import recentre_all, record
 from posable.engine.jit import kernel, with_names
-from posable.engine.layout import AT, AXES, ON, OTHER, ROBUST, SPRING, Springs
+from posable.engine.layout import AT, AXES, ON, OTHER, ROBUST, SPRING
 from posable.engine.reference import vector_columns
 from posable.engine.residuals import combine, point_rows, residual_rows, rows_of, stack_residuals
 from posable.engine.springs import ANGLE_SPRINGS, POINT_SPRING
@@ -160,10 +160,10 @@ def pull_goals(figure, springs, ws, lin):
     row = 0
     for k in range(springs.kind.shape[0]):
         kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
-        plain = springs.data[k, ROBUST] == 0.0 and springs.kind[k, OTHER] < 0 and springs.data[k, AXES] == 0.0
+        spring, at = springs.constants[k], springs.targets[k]
+        plain = spring[ROBUST] == 0.0 and springs.kind[k, OTHER] < 0 and spring[AXES] == 0.0
         if kind == POINT_SPRING and plain:
-            at = springs.data[k]
-            point_rows(figure, ws, body, at, row, lin.residual, lin.jacobian)
+            point_rows(figure, ws, body, spring, at, row, lin.residual, lin.jacobian)
             vector_columns(
                 figure, ws, body, at[AT] - ws.origin[0], at[AT + 1] - ws.origin[1], at[AT + 2] - ws.origin[2],
                 1.0, lin.jacobian, row,
@@ -283,7 +283,7 @@ def check_rows(problem: Problem, name: str) -> None:
 
 def row_count(problem: Problem) -> int:
     """Return how many rows the stacked residuals have."""
-    return int(residual_rows(Springs(problem.kind, problem.data[0], problem.pull, problem.home), 1))
+    return int(residual_rows(problem.packed(), 1))
 
 
 def per_dof(value: Any, problem: Problem, what: str) -> np.ndarray:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.assemble import energy_at
+from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, STATIONARY, all_reached, project, random_pose
 from posable.engine.forward import workspace
 from posable.engine.jit import entry, kernel, with_names
-from posable.engine.layout import Springs
 from posable.problem import Problem
 from posable.solvers.base import Request
 
@@ -172,8 +171,8 @@ def advance(figure, order, springs, tolerances, lower, upper, theta, start, ws, 
 
 
 def solve_batch(
-    figure, order, kind, data, pull, home, tolerances, lower, upper, poses, starts, work, d, states, limits, errors,
-    outcome, trace,
+    figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, work, d, states,
+    limits, errors, outcome, trace,
 ):  # fmt: skip
     """Solve every problem of a batch; the arrays are those of `newton_batch`."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
@@ -182,7 +181,7 @@ def solve_batch(
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        springs = springs_of(kind, constants, targets, t, pull, home)
         theta = poses[t]
         code = advance(
             figure, order, springs, tolerances, low, high, theta, starts[t], ws, memory, states[t], limits, trace

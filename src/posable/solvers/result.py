@@ -27,7 +27,7 @@ def reach_bound(
     """Return a centre (3,) [m] and a radius [m]: the spring's point can be nowhere outside that ball."""
     figure = problem.skeleton.figure
     body = int(problem.kind[spring, ON])
-    local = problem.data[member, spring, POINT : POINT + 3]
+    local = problem.packed(member).constants[spring, POINT : POINT + 3]
     radius = float(np.linalg.norm(local))
     centre = np.zeros(3)
     while body >= 0:
@@ -47,16 +47,16 @@ def reach_bound(
 
 def proof_of_distance(problem: Problem, request: Request, member: int) -> str | None:
     """Return a sentence that proves a goal out of reach, or None where there is no such proof."""
-    member = member if problem.data.shape[0] > 1 else 0
+    packed = problem.packed(member)
     for k in range(len(problem.springs)):
         if problem.kind[k, SPRING] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
             continue
-        if problem.kind[k, OTHER] >= 0 or problem.data[member, k, ROBUST] < 0.0:  # a moving target, or switched off
+        if problem.kind[k, OTHER] >= 0 or packed.constants[k, ROBUST] < 0.0:  # a moving target, or switched off
             continue
-        if not np.array_equal(problem.data[member, k, MEASURE : MEASURE + 6], WHOLE):
+        if not np.array_equal(packed.constants[k, MEASURE : MEASURE + 6], WHOLE):
             continue
         centre, radius = reach_bound(problem, k, request.lower, request.upper, member)
-        distance = float(np.linalg.norm(problem.data[member, k, AT : AT + 3] - centre))
+        distance = float(np.linalg.norm(packed.targets[k, AT : AT + 3] - centre))
         if distance > radius * (1.0 + 1e-9) + problem.tolerances[k]:
             return (
                 f"{problem.error_names[k]}: the target is {distance:.4g} m from where the chain begins, "
@@ -99,7 +99,6 @@ def blocking_limits(
     The gradient on an active bound is its multiplier (the Karush-Kuhn-Tucker conditions of seed 000 section 3). If the
     bound moves by d, the free dofs answer with -H_ff^-1 H_fi d; the goals' errors are compared along that move.
     """
-    member = member if problem.data.shape[0] > 1 else 0
     _, gradient, hessian, errors = problem.evaluate(pose, member=member)
     at_lower = (pose <= lower + AT_BOUND) & (gradient > 0.0) & (lower < upper)
     at_upper = (pose >= upper - AT_BOUND) & (gradient < 0.0) & (lower < upper)

@@ -9,7 +9,6 @@ import numpy as np
 
 from posable.engine.assemble import evaluate
 from posable.engine.bounds import CONVERGED, EXHAUSTED, TRACE_WIDTH
-from posable.engine.layout import Springs
 from posable.engine.residuals import residuals_and_jacobian
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, Outcome, Request, named_trace
@@ -22,8 +21,7 @@ class Evaluator:
     def __init__(self, problem: Problem, request: Request, member: int, begin: float):
         n, g = problem.skeleton.size, len(problem.springs)
         self.problem, self.lower, self.upper = problem, request.lower, request.upper
-        data = problem.data[member if problem.data.shape[0] > 1 else 0]
-        self.springs = Springs(problem.kind, data, problem.pull, problem.home)
+        self.springs = problem.packed(member)
         self.work = np.empty(problem.work_size)
         self.gradient, self.hessian, self.errors = np.empty(n), np.empty((n, n)), np.empty(g)
         self.evaluations, self.iterations = 0, 0
