@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-import posable
 from posable.cli import main as cli
 from posable.formats import load
 
@@ -35,14 +34,6 @@ Frame Time: 0.1
 @pytest.fixture(autouse=True)
 def verbs(monkeypatch):
     monkeypatch.setattr(cli, "VERBS", ("info", "convert"))
-    for name, home in {
-        "load": "formats",
-        "save": "formats",
-        "Scene": "formats",
-        "Motion": "motion",
-        "Markers": "motion",
-    }.items():
-        monkeypatch.setitem(posable._HOME, name, f"posable.{home}")
 
 
 @pytest.fixture

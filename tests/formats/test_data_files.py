@@ -64,6 +64,7 @@ SKELETONS = {
     "urdf/erd_panda.urdf": (13, 9, 12, None, None, ""),
     "urdf/erd_romeo.urdf": (82, 55, 81, None, None, ""),
     "urdf/erd_talos_reduced.urdf": (60, 32, 59, None, None, ""),
+    "bad/urdf_limit_inverted.urdf": (13, 9, 12, None, None, "limits swapped"),
     "urdf/erd_ur5_robot.urdf": (11, 6, 10, None, None, ""),
     "urdf/g1_29dof.urdf": (39, 29, 38, None, None, ""),
     "urdf/ikpy_prismatic_robot.URDF": (2, 1, 1, None, None, ""),
@@ -123,7 +124,6 @@ BAD = {
     "drake_bad.urdf": ":1:1: expected well-formed XML",
     "glb_truncated.glb": "at byte 20000: the file is cut short: expected 50116 bytes",
     "rtb_test_notxml.urdf": ":1:1: expected well-formed XML",
-    "urdf_limit_inverted.urdf": ":46:9: expected a lower limit of joint 'panda_joint1' below the upper",
     "urdf_parent_cycle.urdf": ":41:5: expected joints that form a tree",
     "urdf_zero_axis.urdf": ":45:9: expected an axis of joint 'panda_joint1' that is not zero",
     "gltf_assimp/IncorrectVertexArrays_Cube.gltf": ":151:18: buffers[0].uri: expected a file in the same folder",
@@ -156,7 +156,7 @@ def test_a_skeleton_file_loads(file, data_dir):
     scene = checked_load(data_dir / file, warning)
     skeleton = scene.skeleton
     assert (len(skeleton.joints), skeleton.size, len(skeleton.sites)) == (joints, size, sites)
-    assert skeleton.up == ("z" if file.startswith("urdf") else "y")
+    assert skeleton.up == ("z" if file.endswith((".urdf", ".URDF")) else "y")
     if frames is None:
         assert scene.motion is None
     else:

@@ -1,12 +1,15 @@
-"""URDF: every type of joint, mimic joints, masses, capsules, and what is refused."""
+"""URDF: every type of joint, mimic joints, masses, shapes, and what is refused."""
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
-from posable.errors import FormatError, PosableWarning
+import posable as ps
+from posable.errors import FormatError, PosableError, PosableWarning
 from posable.formats import load, save
 from posable.model.joints import Fixed, Free, Planar, Prismatic, Revolute
 from posable.model.kinematics import forward
+from posable.model.shapes import box, capsule, sphere
 
 ROBOT = """<?xml version="1.0"?>
 <robot name="toy">
@@ -84,12 +87,139 @@ def test_mimic_joints_follow_through(urdf):
     assert couplings["slide"] == ("turn", 6.0, pytest.approx(1.3))
 
 
-def test_capsules(urdf):
-    rod, ball = load(urdf(ROBOT)).capsules
-    assert (rod.joint, rod.radius, ball.joint, ball.radius, ball.name) == ("turn", 0.1, "spin", 0.3, "ball")
-    np.testing.assert_allclose(sorted([rod.start[0], rod.end[0]]), [-1, 1], atol=1e-12)
-    np.testing.assert_allclose(rod.start[2], 1)
-    np.testing.assert_array_equal(ball.start, ball.end)
+def test_collision_geometry_becomes_shapes(urdf):
+    scene = load(urdf(ROBOT))
+    rod, ball, cube = scene.skeleton.shapes
+    assert (rod.joint, rod.kind, ball.joint, ball.kind, ball.radius) == ("turn", "cylinder", "spin", "sphere", 0.3)
+    assert (ball.name, cube.kind) == ("ball", "box")
+    np.testing.assert_allclose([rod.points[:, 0].min(), rod.points[:, 0].max()], [-1, 1], atol=1e-12)
+    assert np.linalg.norm(rod.points[:, 1:] - [0, 1], axis=1).min() * np.cos(np.pi / 16) == pytest.approx(0.1)
+    np.testing.assert_allclose(np.abs(cube.points), 0.5)
+    assert any("package://x/y.stl: no such file" in note for note in scene.notes)
+
+
+def test_meshes_of_a_robot_are_opened(fixtures):
+    text = (fixtures / "arm" / "arm.urdf").read_text().replace('<box size="0.06 0.06 0.3"/>', '<mesh filename="{}"/>')
+    found = (fixtures / "arm" / "link1.stl").as_uri()
+    scene = load(text.format(found), format="urdf")
+    assert [shape.kind for shape in scene.skeleton.shapes].count("hull") == 1
+    whole = load(fixtures / "arm" / "arm.urdf")
+    assert len(whole.meshes) == len(whole.skeleton.shapes) == 8
+    assert not [note for note in whole.notes if "not opened" in note]
+    vertices = next(mesh for mesh in whole.meshes if mesh.name == "link1").vertices
+    hull = next(shape for shape in scene.skeleton.shapes if shape.kind == "hull")
+    np.testing.assert_allclose(np.ptp(hull.points, axis=0), np.ptp(vertices, axis=0), atol=1e-6)
+
+
+def test_what_is_repaired(urdf):
+    with pytest.warns(PosableWarning, match="joint 'turn' has its limits swapped: 5 and 1.5 were exchanged"):
+        skeleton = load(urdf(ROBOT.replace('lower="0.5"', 'lower="5"'))).skeleton
+    assert (skeleton.lower[0], skeleton.upper[0]) == (1.5, 5.0)
+    with pytest.warns(PosableWarning, match="joint 'spin' mimics 'nobody', no other moving joint"):
+        skeleton = load(urdf(ROBOT.replace('joint="turn"', 'joint="nobody"'))).skeleton
+    assert [rule[:2] for rule in skeleton.couplings] == [("slide", "spin")]
+    text = ROBOT.replace('<link name="base">', '<link name="other"/><link name="base">')
+    joint = '<joint name="stand" type="fixed"><parent link="world"/><child link="{}"/></joint></robot>'
+    text = text.replace("</robot>", joint.format("base")[:-8] + joint.format("other").replace("stand", "stand2"))
+    assert load(urdf(text)).skeleton.names[0] == "world"
+
+
+def test_a_link_of_a_joints_name_is_what_goals_mean(urdf):
+    scene = load(urdf(ROBOT.replace('name="c"', 'name="weld"').replace('link="c"', 'link="weld"')))
+    assert any("share a name; a goal on it means the link: 'weld'" in note for note in scene.notes)
+    frames = forward(scene.skeleton, scene.skeleton.pose({"float": (1, 2, 3, 0, 0, 0)}))
+    np.testing.assert_allclose(frames.matrix("weld"), frames.matrix("slide"))
+
+
+def test_texts_and_floating_roots(urdf):
+    skeleton = load(ROBOT, format="urdf", floating=True).skeleton
+    assert isinstance(skeleton.joint("base").motion, Free)
+    assert skeleton.size == load(urdf(ROBOT)).skeleton.size + 6
+    assert load(ROBOT, format="urdf", floating=True, up="y").skeleton.up == "y"
+    with pytest.raises(PosableError, match="expected format='urdf'"):
+        load(ROBOT)
+    with pytest.raises(PosableError, match="unknown format 'urfd'"):
+        load(ROBOT, format="urfd")
+
+
+SRDF = """<robot name="toy">
+  <group name="arm"><chain base_link="base" tip_link="c"/><joint name="turn"/></group>
+  <group_state name="home" group="arm"><joint name="turn" value="0.7"/><joint name="float" value="1 2 3 0 0 0"/>
+  </group_state>
+  <disable_collisions link1="base" link2="b" reason="Never"/>
+</robot>"""
+
+
+def test_srdf(urdf, tmp_path):
+    skeleton = load(urdf(ROBOT), srdf=SRDF).skeleton
+    assert skeleton.disabled_pairs == (("base", "spin"),)
+    np.testing.assert_allclose(skeleton.named_poses["home"][:6], [0.7, 0, 0, 1, 2, 3])
+    assert skeleton.info["groups"] == {"arm": (("chain", "base", "c"), ("joint", "turn"))}
+    (tmp_path / "a.srdf").write_text(SRDF)
+    beside = load(urdf(ROBOT))
+    assert beside.skeleton == skeleton
+    assert any("the SRDF beside it" in note for note in beside.notes)
+    with pytest.warns(PosableWarning, match="names 1 links or joints that the robot has not: 'z'"):
+        load(urdf(ROBOT), srdf=SRDF.replace('link2="b"', 'link2="z"'))
+    with pytest.raises(FormatError, match="<robot> of an SRDF file"):
+        load(urdf(ROBOT), srdf="<sdf/>")
+
+
+def test_xacro_is_expanded(tmp_path):
+    pytest.importorskip("xacro")
+    text = ROBOT.replace("<robot ", '<robot xmlns:xacro="http://www.ros.org/wiki/xacro" ')
+    text = text.replace('lower="0.5"', 'lower="${half}"')
+    text = text.replace('<link name="base">', '<xacro:property name="half" value="0.25"/><link name="base">')
+    (tmp_path / "a.xacro").write_text(text)
+    assert load(tmp_path / "a.xacro").skeleton.lower[0] == 0.25
+    (tmp_path / "a.urdf").write_text(text)
+    assert load(tmp_path / "a.urdf").skeleton.lower[0] == 0.25
+    (tmp_path / "a.urdf").write_text(text.replace("half}", "third}"))
+    with pytest.raises(FormatError, match="xacro cannot expand it"):
+        load(tmp_path / "a.urdf")
+    with pytest.raises(FormatError, match="expand xacro first"):
+        load(text, format="urdf")
+
+
+WRITTEN = {
+    "human": ps.figures.human,
+    "panda": ps.figures.panda,
+    "toy": lambda: load(ROBOT, format="urdf").skeleton,
+    "balls": lambda: ps.Skeleton(
+        [
+            ps.Joint("root", ps.Free("rotvec"), offset=(1, 2, 3)),
+            ps.Joint("swing", ps.Ball("swing-twist", axis="y"), "root", offset=(0, 1, 0)),
+            ps.Joint("two", ps.Universal("zx"), "swing", rotation=Rotation.from_rotvec([0.1, 0.2, 0.3])),
+            ps.Joint("skew", ps.Revolute((1, 2, 3)), "two", offset=(0, 0, 1), mass=1.0, inertia=np.eye(3)),
+        ],
+        [ps.Site("end", "skew", (0, 0, 0.5))],
+        shapes=[sphere("skew", 0.1), capsule("two", (0, 0, 0), (1, 1, 1), 0.2), box("skew", (1, 2, 3))],
+    ),
+}
+
+
+@pytest.mark.parametrize("figure", WRITTEN)
+def test_a_written_robot_is_the_same_robot(tmp_path, figure):
+    skeleton = WRITTEN[figure]()
+    save(tmp_path / "b.urdf", skeleton)
+    again = load(tmp_path / "b.urdf").skeleton
+    shared = {name: skeleton.rest[skeleton.dof(name)] for name in set(skeleton.dof_names) & set(again.dof_names)}
+    before, after = forward(skeleton, skeleton.pose()), forward(again, again.pose(shared))
+    lift = before.matrix(skeleton.names[0]) @ np.linalg.inv(after.matrix(skeleton.names[0]))
+    for name in skeleton.site_names:
+        np.testing.assert_allclose(lift @ after.matrix(name), before.matrix(name), atol=1e-9)
+    for name in shared:
+        i, j = skeleton.dof(name), again.dof(name)
+        low, high = max(skeleton.lower[i], -1000.0), min(skeleton.upper[i], 1000.0)
+        assert (again.lower[j], again.upper[j]) in ((low, high), (-np.inf, np.inf))
+        pose, same = skeleton.pose({name: skeleton.rest[i] + 0.1}), again.pose(shared | {name: skeleton.rest[i] + 0.1})
+        end = skeleton.names[-1]
+        moved = forward(skeleton, pose).position(end) - before.position(end)
+        there = lift[:3, :3] @ (forward(again, same).position(end) - after.position(end))
+        np.testing.assert_allclose(there, moved, atol=1e-9)
+    assert again.total_mass == pytest.approx(skeleton.total_mass)
+    assert len(again.shapes) == len(skeleton.shapes)
+    assert len(again.couplings) == len(skeleton.couplings)
 
 
 def test_planar_joints_move_in_their_plane(urdf):
@@ -105,7 +235,6 @@ def test_planar_joints_move_in_their_plane(urdf):
         (('xyz="0 0 2"', 'xyz="0 0 0"'), "an axis of joint 'turn' that is not zero"),
         (('xyz="0 0 2"', 'xyz="0 0"'), "3 numbers in xyz"),
         (('xyz="0 0 2"', 'xyz="0 0 nan"'), "3 numbers in xyz"),
-        (('lower="0.5"', 'lower="5"'), "a lower limit of joint 'turn' below the upper"),
         (('type="revolute"', 'type="hinge"'), "expected type revolute"),
         (('<child link="a"/>', ""), "<child> of joint 'turn'"),
         (('<child link="a"/>', '<child link="z"/>'), "the name of a link"),
@@ -113,13 +242,11 @@ def test_planar_joints_move_in_their_plane(urdf):
         (('<parent link="base"/>', '<parent link="f"/>'), "a cycle"),
         (('<link name="c"/>', '<link name="c"/><link name="c"/>'), "a link of a new name"),
         (('<link name="c"/>', '<link name="c"/><link name="free"/>'), "one root link"),
-        (('joint="turn"', 'joint="nobody"'), "the name of another moving joint"),
         (('joint="turn"', 'joint="slide"'), "mimic joints without a cycle"),
         (('value="2"', 'value="-2"'), "a mass that is not negative"),
         (('radius="0.1"', 'radius="x"'), "a number in radius"),
         (("<robot ", "<robots "), "well-formed XML"),
         (("</robot>", ""), "well-formed XML"),
-        (('<robot name="toy">', '<robot name="toy"><xacro:macro name="x"/>'), "expand it with xacro"),
     ],
 )
 def test_what_is_refused(urdf, change, message):

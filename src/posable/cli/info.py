@@ -5,6 +5,7 @@ import json
 import math
 import sys
 import warnings
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -82,7 +83,6 @@ def summary(scene: ps.Scene, file: str) -> dict[str, Any]:
     out["meshes"] = [
         {"name": mesh.name, "vertices": len(mesh.vertices), "faces": len(mesh.faces)} for mesh in scene.meshes
     ]
-    out["capsules"] = len(scene.capsules)
     return out
 
 
@@ -101,6 +101,8 @@ def _skeleton_data(skeleton: ps.Skeleton) -> dict[str, Any]:
     return {
         "name": skeleton.name, "up": skeleton.up, "unit": skeleton.unit, "size": skeleton.size, "joints": joints,
         "sites": list(skeleton.site_names), "couplings": [list(rule) for rule in skeleton.couplings],
+        "loops": [list(loop) for loop in skeleton.loops], "named_poses": list(skeleton.named_poses),
+        "shapes": [{"name": shape.name, "joint": shape.joint, "kind": shape.kind} for shape in skeleton.shapes],
     }  # fmt: skip
 
 
@@ -130,8 +132,6 @@ def lines(scene: ps.Scene, file: str) -> list[str]:
     if scene.markers is not None:
         out += _marker_lines(scene.markers)
     out += [f"mesh {mesh.name!r}: {len(mesh.vertices)} vertices, {len(mesh.faces)} triangles" for mesh in scene.meshes]
-    if scene.capsules:
-        out.append(f"capsules: {len(scene.capsules)}")
     return out
 
 
@@ -159,6 +159,13 @@ def _skeleton_lines(skeleton: ps.Skeleton) -> list[str]:
         stack += [(n, j, deeper, n == below[-1][0], False) for n, j in reversed(below)]
     for follower, leader, ratio, offset in skeleton.couplings:
         out.append(f"{follower} = {ratio:g} {leader}" + (f" + {offset:g}" if offset else ""))
+    for frame, other, welded in skeleton.loops:
+        out.append(f"closed loop: {frame} {'welded' if welded else 'connected'} to {other}")
+    if skeleton.shapes:
+        kinds = Counter(shape.kind for shape in skeleton.shapes)
+        out.append("shapes: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    if skeleton.named_poses:
+        out.append("poses: " + ", ".join(skeleton.named_poses))
     return out
 
 

@@ -15,12 +15,12 @@ import numpy as np
 from posable.errors import FormatError, PosableError, unknown
 from posable.formats.base import FORMATS, Format, Options, as_scene
 from posable.formats.conventions import INCH, LENGTH_UNITS, scene_with_up
-from posable.formats.scene import Capsule, Mesh, Scene
+from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, open_source
 from posable.model.joints import Fixed, Free
 from posable.model.skeleton import WORLD, Skeleton
 
-__all__ = ["Capsule", "Mesh", "Scene", "load", "names", "save", "table"]
+__all__ = ["Mesh", "Scene", "load", "names", "save", "table"]
 
 FORMATS.lazy("bvh", "posable.formats.bvh:FORMAT")
 FORMATS.lazy("asf", "posable.formats.asf:FORMAT")
@@ -175,7 +175,7 @@ def save(
     if fps is not None and scene.motion is not None:
         scene = replace(scene, motion=scene.motion.resample(fps), motions={})
     try:
-        files = writers[0].write(scene, suffix, Options(unit=_metres(unit)))  # type: ignore[misc]
+        files = writers[0].write(scene, suffix, Options(unit=_metres(unit), stem=Path(path).stem))  # type: ignore[misc]
     except FormatError as problem:
         problem.path = problem.path or fspath(path)
         raise

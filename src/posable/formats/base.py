@@ -27,6 +27,7 @@ class Options:
     unit: float | None = None  # metres per unit of length
     fps: float | None = None  # frames per second
     srdf: Source | None = None  # MoveIt's description of a URDF
+    stem: str = "robot"  # the name, without its suffix, of the file that is written
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a file has: a figure, its motions, markers, meshes to look at and capsules to keep clear of."""
+"""What a file has: a figure, its motions, markers, and meshes to look at."""
 
 from __future__ import annotations
 
@@ -38,17 +38,6 @@ class Mesh:
 
 
 @dataclass(frozen=True, eq=False)
-class Capsule:
-    """A rounded cylinder on a joint: `start`, `end` (3,) [m] in its frame, `radius` [m]; a sphere has no length."""
-
-    joint: str
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    radius: float
-    name: str = ""
-
-
-@dataclass(frozen=True, eq=False)
 class Scene:
     """Everything that a file holds; what it does not hold is None or empty.
 
@@ -59,7 +48,6 @@ class Scene:
     motion: Motion | None = None
     markers: Markers | None = None
     meshes: tuple[Mesh, ...] = ()
-    capsules: tuple[Capsule, ...] = ()
     motions: Mapping[str, Motion] = field(default_factory=lambda: MappingProxyType({}))
     name: str = ""
     notes: tuple[str, ...] = ()
@@ -67,7 +55,6 @@ class Scene:
 
     def __repr__(self) -> str:
         parts = [repr(part) for part in (self.skeleton, self.motion, self.markers) if part is not None]
-        parts += [
-            f"{len(group)} {what}" for group, what in ((self.meshes, "meshes"), (self.capsules, "capsules")) if group
-        ]
+        if self.meshes:
+            parts.append(f"{len(self.meshes)} meshes")
         return f"<Scene {self.name!r}: {', '.join(parts) or 'empty'}>"

@@ -1,22 +1,30 @@
-"""URDF, read: a robot's links and joints, limits, masses, mimic joints, and capsules for what can be one.
+"""URDF, read and written: a robot's links and joints, limits, inertias, mimic joints and collision geometry.
 
 Metres, radians, z up, as the format says. A joint here is the URDF's joint, with the frame of its child link, and
 every link is a site of its own name; the root link is a fixed joint. Our own reader, because `yourdfpy` can be led to
-read local files through entities and drags trimesh along; meshes are not opened at all.
+read local files through entities. Meshes are opened with trimesh where it is installed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.mesh_files import find_mesh, load_mesh
 from posable.formats.safe_xml import Element, number, numbers, parse, text
-from posable.formats.scene import Capsule, Scene
-from posable.formats.source import Source, refuse_wide_text, shown
+from posable.formats.scene import Mesh, Scene
+from posable.formats.source import Source, open_source, refuse_wide_text, shown
+from posable.formats.srdf import Semantics
+from posable.formats.srdf import read as read_srdf
+from posable.formats.urdf_writer import write
+from posable.model import shapes as solids
 from posable.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, Site
+from posable.model.shapes import WORLD, Shape
+from posable.model.skeleton import Skeleton
 
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 _MOVING = ("revolute", "continuous", "prismatic")  # joints of one degree of freedom
@@ -40,17 +48,14 @@ def sniff(head: bytes) -> bool:
 
 
 def read(source: Source, options: Options) -> Scene:
-    """Return the robot of a URDF file."""
+    """Return the robot of a URDF file, or of a xacro file, which is expanded first."""
     if source.data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         refuse_wide_text(source)
+    if source.path.suffix.lower() == ".xacro" or b"<xacro:" in source.data:
+        _expand_xacro(source)
     robot = parse(source)
     if robot.tag != "robot":
         raise source.error(offset=robot.place, expected="<robot>", found=f"<{shown(robot.tag)[1:-1]}>")
-    for element in robot.children:
-        if element.tag.startswith("xacro:"):
-            raise source.error(
-                "expand it with xacro first", offset=element.place, expected="URDF", found=f"<{element.tag}>"
-            )
     links = _links(source, robot)
     joints = _joints(source, robot, links)
     root, ordered = _parents_first(source, robot, links, joints)
@@ -63,23 +68,54 @@ def read(source: Source, options: Options) -> Scene:
     for joint in ordered:
         figure.append(_build_joint(source, joint, home[joint.parent], links[joint.child]))
     _note_zero_bounds(source, joints)
-    names = {joint.name for joint in figure}
-    sites = []
-    for link, joint in home.items():
-        if link != joint:
-            sites.append(Site(link if link not in names else f"{link}.link", joint))
-    couplings = _couplings(source, joints)
+    sites = [Site(link, joint) for link, joint in home.items() if link != joint]
+    shared = [site.name for site in sites if site.name in taken]
+    if shared:
+        listed = ", ".join(map(repr, shared[:3]))
+        source.note(f"{len(shared)} links and joints share a name; a goal on it means the link: {listed}")
+    shapes, meshes = _geometry(source, links, home)
     skeleton = build_skeleton(
-        source,
-        figure,
-        sites,
-        name=robot.attributes.get("name", ""),
-        up="z",
-        couplings=couplings,
-        info={"format": "urdf"},
-    )
-    capsules = tuple(c for link, element in links.items() for c in _capsules(source, element, home[link]))
-    return Scene(skeleton=skeleton, capsules=capsules, name=skeleton.name)
+        source, figure, sites, name=robot.attributes.get("name", ""), up="z", couplings=_couplings(source, joints),
+        info={"format": "urdf"}, shapes=shapes,
+    )  # fmt: skip
+    beside = source.path.with_suffix(".srdf")
+    if options.srdf is not None:
+        skeleton = with_semantics(skeleton, read_srdf(options.srdf), home, source)
+    elif source.on_disk and beside.is_file():
+        source.note(f"the SRDF beside it was read too: {beside.name}")
+        skeleton = with_semantics(skeleton, read_srdf(open_source(beside)), home, source)
+    return Scene(skeleton=skeleton, meshes=tuple(meshes), name=skeleton.name)
+
+
+def _expand_xacro(source: Source) -> None:
+    """Replace the text of a source by what xacro makes of it."""
+    try:
+        import xacro
+    except ImportError:
+        raise source.error("it is xacro, which the package xacro expands: pip install 'posable[robots]'") from None
+    if not source.on_disk:
+        raise source.error("expand xacro first: what it includes cannot be found from a text alone")
+    try:
+        source.data = xacro.process_file(str(source.path)).toxml(encoding="utf-8")
+    except Exception as problem:  # xacro raises its own, Python's and the XML parser's errors
+        raise source.error(f"xacro cannot expand it: {' '.join(str(problem).split())}") from None
+
+
+def with_semantics(skeleton: Skeleton, srdf: Semantics, home: dict[str, str], source: Source) -> Skeleton:
+    """Return the skeleton with the disabled pairs and named states of an SRDF; `home` names the joint of each link."""
+    unknown_links = {link for pair in srdf.disabled for link in pair if link not in home}
+    pairs = [(home[a], home[b]) for a, b in srdf.disabled if a in home and b in home]
+    poses = {}
+    lost = set()
+    for name, values in srdf.states.items():
+        known = {joint: value for joint, value in values.items() if joint in skeleton.names}
+        lost |= values.keys() - known.keys()
+        poses[name] = skeleton.pose({joint: v[0] if len(v) == 1 else v for joint, v in known.items()})
+    if unknown_links or lost:
+        listed = ", ".join(map(repr, sorted(unknown_links | lost)[:3]))
+        source.warn(f"the SRDF names {len(unknown_links | lost)} links or joints that the robot has not: {listed}")
+    info = {**skeleton.info, "groups": dict(srdf.groups)}
+    return skeleton.replace(disabled_pairs=pairs, named_poses=poses, info=info)
 
 
 def _links(source: Source, robot: Element) -> dict[str, Element]:
@@ -109,6 +145,8 @@ def _joints(source: Source, robot: Element, links: dict[str, Element]) -> list[_
             if end is None:
                 raise source.error(offset=element.place, expected=f"<{tag}> of joint {name!r}", found="none")
             link = text(source, end, "link")
+            if link == WORLD and tag == "parent" and link not in links:
+                links[WORLD] = Element("link", {"name": WORLD}, element.place)  # many files take it for granted
             if link not in links:
                 raise source.error(offset=end.place, expected="the name of a link", found=shown(link))
             ends.append(link)
@@ -233,11 +271,12 @@ def _limits(source: Source, joint: _Joint) -> tuple[float, float]:
         source.warn(f"joint {joint.name!r} is {joint.kind} and has no <limit>: it moves without limits")
         return -np.inf, np.inf
     low, high = (number(source, limit, side, 0.0, infinite=True) for side in ("lower", "upper"))
-    if not low <= high or low == high == np.inf or low == high == -np.inf:
+    if low > high:
+        source.warn(f"joint {joint.name!r} has its limits swapped: {low:g} and {high:g} were exchanged")
+        low, high = high, low
+    if low == high == np.inf or low == high == -np.inf:
         raise source.error(
-            offset=limit.place,
-            expected=f"a lower limit of joint {joint.name!r} below the upper",
-            found=f"{low:g} and {high:g}",
+            offset=limit.place, expected=f"a range of joint {joint.name!r}", found=f"{low:g} and {high:g}"
         )
     return low, high
 
@@ -252,7 +291,8 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
             continue
         leader = text(source, mimic, "joint")
         if leader not in single or leader == joint.name:
-            raise source.error(offset=mimic.place, expected="the name of another moving joint", found=shown(leader))
+            source.warn(f"joint {joint.name!r} mimics {shown(leader)}, no other moving joint: it moves by itself")
+            continue
         rules[joint.name] = (leader, number(source, mimic, "multiplier", 1.0), number(source, mimic, "offset", 0.0))
     couplings = []
     done: dict[str, tuple[str, float, float]] = {}
@@ -278,24 +318,65 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
     return couplings
 
 
-def _capsules(source: Source, link: Element, joint: str) -> list[Capsule]:
-    """Return the collision spheres, cylinders and capsules of a link; a cylinder's ends become round."""
-    found = []
-    for collision in link.all("collision"):
-        offset, rotation = _origin(source, collision)
-        geometry = collision.first("geometry")
-        for shape in geometry.children if geometry else []:
-            if shape.tag not in ("sphere", "cylinder", "capsule"):
-                continue
-            radius, length = (number(source, shape, key, 0.0) for key in ("radius", "length"))
-            if radius < 0 or length < 0:
-                raise source.error(
-                    offset=shape.place, expected="sizes that are not negative", found=f"{radius:g}, {length:g}"
-                )
-            half = rotation @ np.array([0.0, 0.0, 0.5 * length if shape.tag != "sphere" else 0.0])
-            name = collision.attributes.get("name", link.attributes.get("name", ""))
-            found.append(Capsule(joint, offset - half, offset + half, radius, name))
-    return found
+def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -> tuple[list[Shape], list[Mesh]]:
+    """Return the collision shapes of every link, and the visual meshes that can be opened."""
+    missing: list[str] = []
+    opened: dict[tuple[str, tuple[float, ...]], tuple[np.ndarray, np.ndarray] | None] = {}
+
+    def open_mesh(element: Element) -> tuple[np.ndarray, np.ndarray] | None:
+        name, scale = text(source, element, "filename"), numbers(source, element, "scale", [1.0, 1.0, 1.0])
+        key = (name, tuple(scale.tolist()))
+        if key not in opened:
+            path = find_mesh(source, name)
+            found = load_mesh(path, scale) if path is not None else f"{name}: no such file"
+            opened[key] = None if isinstance(found, str) else found
+            if isinstance(found, str):
+                missing.append(found)
+        return opened[key]
+
+    shapes, meshes = [], []
+    for link, element in links.items():
+        for tag in ("collision", "visual"):
+            for k, part in enumerate(element.all(tag)):
+                offset, rotation = _origin(source, part)
+                geometry = part.first("geometry")
+                name = part.attributes.get("name") or (link if not k else f"{link}_{k + 1}")
+                for shape in geometry.children if geometry else []:
+                    if tag == "collision":
+                        found = _shape(source, shape, home[link], name, open_mesh)
+                        if found is not None:
+                            shapes.append(found.moved(home[link], offset, rotation))
+                    elif shape.tag == "mesh" and (surface := open_mesh(shape)) is not None:
+                        meshes.append(Mesh(name, offset + surface[0] @ rotation.T, surface[1], home[link]))
+    if missing:
+        source.note(f"{len(missing)} of {len(opened)} meshes were not opened, the first one: {missing[0]}")
+    return shapes, meshes
 
 
-FORMAT = Format("URDF", (".urdf",), "a robot with limits, masses and capsules", "metres, radians, z up", sniff, read)
+def _shape(source: Source, element: Element, joint: str, name: str, open_mesh: Any) -> Shape | None:
+    """Return one collision geometry in its own frame; None for a mesh that cannot be opened and for unknown tags."""
+    if element.tag == "mesh":
+        surface = open_mesh(element)
+        return None if surface is None else solids.hull(joint, surface[0], name=name)
+    if element.tag == "box":
+        size = numbers(source, element, "size", [0.0, 0.0, 0.0])
+        if (size < 0).any():
+            raise source.error(offset=element.place, expected="sizes that are not negative", found=shown(str(size)))
+        return solids.box(joint, 0.5 * size, name=name)
+    if element.tag not in ("sphere", "cylinder", "capsule"):
+        return None
+    radius, length = (number(source, element, key, 0.0) for key in ("radius", "length"))
+    if radius < 0 or length < 0:
+        raise source.error(
+            offset=element.place, expected="sizes that are not negative", found=f"{radius:g}, {length:g}"
+        )
+    if element.tag == "sphere":
+        return solids.sphere(joint, radius, name=name)
+    if element.tag == "cylinder":
+        return solids.cylinder(joint, radius, 0.5 * length, name=name)
+    return solids.capsule(joint, (0.0, 0.0, -0.5 * length), (0.0, 0.0, 0.5 * length), radius, name=name)
+
+
+FORMAT = Format(
+    "URDF", (".urdf",), "a robot with limits, masses and shapes", "metres, radians, z up", sniff, read, write
+)
