@@ -73,19 +73,19 @@ def loops(made={}):  # noqa: B006 - compiled once
         return made
     import numba
 
-    from posable.engine.jit import OPTIONS, activate
-
-    activate()
     from posable.engine import assemble as gather
     from posable.engine import forward as kinematics
     from posable.engine import ltl as factor
     from posable.engine import reference as direct
-    from posable.engine.linking import EntryCompiler
+    from posable.engine.jit import OPTIONS
+    from posable.engine.numba_internals import EntryCompiler
 
-    jit = numba.njit(pipeline_class=EntryCompiler, **OPTIONS)  # all of them as the solver's loop is compiled
+    jit = numba.njit(
+        pipeline_class=EntryCompiler, _nrt=False, **OPTIONS
+    )  # all of them as the solver's loop is compiled
     forward, workspace, derivatives = kinematics.forward, kinematics.workspace, gather.derivatives
     damped_copy, factorise, substitute = factor.damped_copy, factor.factorise, factor.substitute
-    direct_hessian = getattr(direct.direct_hessian, "_dispatcher", None) or direct.direct_hessian
+    direct_hessian = direct.direct_hessian
     printed = printed_algorithm(jit)
 
     @jit

@@ -8,7 +8,6 @@ from scipy.spatial.transform import Rotation
 
 from posable.engine import springs as kinds
 from posable.engine.assemble import evaluate
-from posable.engine.jit import activate
 from posable.engine.layout import (  # fmt: skip
     ALONG,
     AT,
@@ -27,8 +26,6 @@ from posable.engine.layout import (  # fmt: skip
 from posable.engine.reference import MOST_ROWS, direct_hessian
 from posable.model.joints import EULER_ORDERS, Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Universal
 from posable.model.skeleton import Skeleton
-
-activate()  # the test modules, which are imported after this one, get the compiled kernels
 
 MOTIONS = {
     "fixed": Fixed(),

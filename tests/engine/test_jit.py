@@ -1,4 +1,4 @@
-"""Kernels as Numba compiles them: from Python, from a function of the user's own, and again from the cache."""
+"""Kernels as Numba compiles them: from Python, from a user's own function, and again from the cache."""
 
 import os
 import subprocess
@@ -6,7 +6,9 @@ import sys
 
 import numba
 import numpy as np
+import pytest
 
+from posable.engine.compile_cache import write_cached
 from posable.engine.jit import OPTIONS, entry, kernel, plain, with_names
 
 ONE_LOOP_FOR_TWO = """
@@ -31,8 +33,7 @@ halve_all = entry(with_names(over_all, "halve_all", step=halve))
 clear_all = entry(with_names(over_all, "clear_all", step=clear))
 x, y = np.array([8.0, 4.0]), np.array([8.0, 4.0])
 halve_all(x), clear_all(y)
-both = (getattr(one, "_dispatcher", one) for one in (halve_all, clear_all))
-hits = sum(sum(one.stats.cache_hits.values()) for one in both)
+hits = sum(sum(one.compiled.stats.cache_hits.values()) for one in (halve_all, clear_all))
 print(x.tolist(), y.tolist(), hits)
 """
 
@@ -55,11 +56,8 @@ def scale(x, k):
 scale_all = entry(with_names(over_all, "scale_all", step=scale))
 """
 
-STEP_AFTER_ACTIVATION = """
+STEP_ELSEWHERE = """
 import numpy as np
-from posable.engine.jit import activate
-
-activate()
 from steps.late import scale_all
 
 x = np.array([8.0, 4.0])
@@ -87,7 +85,7 @@ def halve_twice(x):
 
 x = np.array([8.0, 4.0])
 halve_twice(x)
-compiled = getattr(halve_twice, "_dispatcher", halve_twice)
+compiled = halve_twice.compiled
 print(x.tolist(), sum(compiled.stats.cache_hits.values()), sum(compiled.stats.cache_misses.values()))
 """
 
@@ -116,7 +114,6 @@ def test_an_entry_reaches_kernels_by_way_of_kernels():
 
 
 def test_a_kernel_called_from_python_does_its_work_again_and_again():
-    four_times_all(np.zeros(1))  # from here on the names stand for compiled code
     x = np.arange(3.0)
     for _ in range(3):
         four_times(x, 2)
@@ -124,7 +121,6 @@ def test_a_kernel_called_from_python_does_its_work_again_and_again():
 
 
 def test_a_function_compiled_by_numba_itself_may_call_kernels():
-    four_times_all(np.zeros(1))
     called = four_times
 
     @numba.njit(**OPTIONS)
@@ -138,11 +134,10 @@ def test_a_function_compiled_by_numba_itself_may_call_kernels():
 
 
 def test_the_kernels_of_an_entry_are_private_to_it(tmp_path, monkeypatch):
-    four_times_all(np.zeros(1))
     monkeypatch.setenv("POSABLE_CACHE", str(tmp_path))  # code from the cache cannot be looked into
     fresh = entry(plain(four_times_all))
     fresh(np.zeros(1))
-    compiled = getattr(fresh, "_dispatcher", fresh)
+    compiled = fresh.compiled
     text = compiled.inspect_llvm(compiled.signatures[0])
     defined = [line for line in text.splitlines() if line.startswith("define")]
     assert defined
@@ -151,7 +146,6 @@ def test_the_kernels_of_an_entry_are_private_to_it(tmp_path, monkeypatch):
 
 
 def test_the_plain_function_stays_at_hand():
-    four_times_all(np.zeros(1))
     x = [3.0]
     assert plain(twice) is not twice
     plain(twice)(x, 0)
@@ -175,26 +169,8 @@ def test_an_edited_step_of_a_loop_in_another_folder_is_compiled_anew(tmp_path):
     told = []
     for factor in ("0.5", "0.25"):
         (tmp_path / "steps" / "late.py").write_text(LATE_STEP.replace("FACTOR", factor))
-        told.append(run(tmp_path, STEP_AFTER_ACTIVATION))
+        told.append(run(tmp_path, STEP_ELSEWHERE))
     assert told == ["[4.0, 2.0]\n", "[2.0, 1.0]\n"]
-
-
-def run_twice(folder, source):
-    return [run(folder, source) for _ in range(2)]
-
-
-def run(folder, source):
-    script = folder / "script.py"
-    script.write_text(source)
-    own = {"POSABLE_CACHE": str(folder / "cache"), "POSABLE_QUIET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    told = subprocess.run([sys.executable, script], env=os.environ | own, capture_output=True, text=True, check=True)
-    return told.stdout
-
-
-def test_a_copy_made_after_activation_takes_plain_kernels_too():
-    four_times_all(np.zeros(1))  # from here on the names stand for compiled code
-    copy = with_names(plain(four_times), "by_plain_kernels", twice=plain(twice))
-    assert copy.__globals__["twice"] is twice
 
 
 def test_a_copy_under_other_names_leaves_the_function_as_it_was():
@@ -202,3 +178,156 @@ def test_a_copy_under_other_names_leaves_the_function_as_it_was():
     assert copy.__name__ == "four_halves"
     assert copy.__globals__["twice"] is None
     assert plain(four_times).__globals__["twice"] is not None
+
+
+# --- The other ways to compile ---
+
+
+@pytest.mark.parametrize("mode", ["plain", "python"])
+def test_other_modes_do_the_same_work(tmp_path, mode):
+    source = HALVE_TWICE.replace("compiled = halve_twice.compiled\n", "").replace(
+        "sum(compiled.stats.cache_hits.values()), sum(compiled.stats.cache_misses.values())", "'numba' in sys.modules"
+    )
+    told = run(tmp_path, "import sys\n" + source, POSABLE_JIT=mode)
+    assert told == f"[2.0, 1.0] {mode == 'plain'}\n"
+
+
+def test_plain_numba_takes_over_with_one_line_where_its_internals_differ(tmp_path):
+    changed = "from numba.core.compiler import CompileResult\ndel CompileResult._rebuild\n"
+    source = HALVE_TWICE.replace("compiled = halve_twice.compiled\n", "").replace(
+        ", sum(compiled.stats.cache_hits.values()), sum(compiled.stats.cache_misses.values())", ""
+    )
+    done = process(tmp_path, changed + source, POSABLE_QUIET="")
+    assert done.stdout == "[2.0, 1.0]\n"
+    lines = [line for line in done.stderr.splitlines() if "internals" in line]
+    assert len(lines) == 1
+    assert "plain njit" in lines[0]
+
+
+def test_an_unknown_mode_is_refused(tmp_path):
+    done = process(tmp_path, HALVE_TWICE, check=False, POSABLE_JIT="fast")
+    assert "POSABLE_JIT: expected linked, plain, python, got 'fast'" in done.stderr
+
+
+# --- Bad days of the cache ---
+
+
+def damaged_by(name):
+    def damage(path):
+        whole = path.read_bytes()
+        path.write_bytes(
+            {
+                "nothing": b"",
+                "half": whole[: len(whole) // 2],
+                "one bit": whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:],
+                "text": b"this is no machine code",
+            }[name]
+        )
+
+    return damage
+
+
+def foreign(path):
+    write_cached(path, b"a sound file of something else")
+
+
+@pytest.mark.parametrize("damage", [*(damaged_by(name) for name in ("nothing", "half", "one bit", "text")), foreign])
+def test_a_damaged_cache_is_healed_with_one_line(tmp_path, damage):
+    run(tmp_path, HALVE_TWICE)
+    (file,) = (tmp_path / "cache").rglob("*.bin")
+    damage(file)
+    done = process(tmp_path, HALVE_TWICE, POSABLE_QUIET="")
+    assert done.stdout == "[2.0, 1.0] 0 1\n"
+    assert len([line for line in done.stderr.splitlines() if str(file) in line]) == 1
+    assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    done = process(tmp_path, HALVE_TWICE, POSABLE_QUIET="")
+    assert done.stdout == "[2.0, 1.0] 0 1\n"
+    assert len([line for line in done.stderr.splitlines() if "cannot be written" in line]) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_read(tmp_path):
+    run(tmp_path, HALVE_TWICE)
+    folders = [tmp_path / "cache", *(tmp_path / "cache").iterdir()]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        done = process(tmp_path, HALVE_TWICE, POSABLE_QUIET="")
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+    assert (done.stdout, done.stderr) == ("[2.0, 1.0] 1 0\n", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
+def test_a_full_disk_leaves_no_partial_file(tmp_path):
+    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+    done = process(tmp_path, full + HALVE_TWICE, POSABLE_QUIET="")
+    assert done.stdout == "[2.0, 1.0] 0 1\n"
+    assert len([line for line in done.stderr.splitlines() if "cannot be written" in line]) == 1
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+def test_no_home_is_no_hindrance(tmp_path):
+    gone = "import os, pathlib\nos.environ.pop('POSABLE_CACHE')\nos.environ.pop('XDG_CACHE_HOME', None)\n"
+    gone += "def nobody(self): raise RuntimeError('Could not determine home directory.')\n"
+    gone += "pathlib.Path.expanduser = nobody\n"
+    done = process(tmp_path, gone + HALVE_TWICE, POSABLE_QUIET="")
+    assert done.stdout == "[2.0, 1.0] 0 1\n"
+    assert "no home folder" in done.stderr
+
+
+def test_two_processes_compile_at_once(tmp_path):
+    both = [start(tmp_path, HALVE_TWICE) for _ in range(2)]
+    told = [one.communicate()[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert all(line.startswith("[2.0, 1.0]") for line in told)
+    assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
+
+
+# --- Compiling forbidden ---
+
+
+def test_the_environment_forbids_compiling_and_not_what_is_cached(tmp_path):
+    done = process(tmp_path, HALVE_TWICE, check=False, POSABLE_COMPILE="never")
+    assert "CompilingForbidden: __main__.halve_twice is not in the compile cache" in done.stderr
+    run(tmp_path, HALVE_TWICE)
+    assert run(tmp_path, HALVE_TWICE, POSABLE_COMPILE="never") == "[2.0, 1.0] 1 0\n"
+
+
+def test_a_call_forbids_compiling_and_allows_it_again(tmp_path):
+    source = HALVE_TWICE.replace(
+        "x = np.array",
+        "from posable.engine.jit import CompilingForbidden, forbid_compiling\n"
+        "forbid_compiling()\n"
+        "try:\n    halve_twice(np.zeros(1))\nexcept CompilingForbidden:\n    print('forbidden')\n"
+        "forbid_compiling(False)\nx = np.array",
+    )
+    assert run(tmp_path, source).startswith("forbidden\n[2.0, 1.0] 0")
+
+
+def run_twice(folder, source):
+    return [run(folder, source) for _ in range(2)]
+
+
+def run(folder, source, **environment):
+    return process(folder, source, **environment).stdout
+
+
+def process(folder, source, check=True, **environment):
+    running = start(folder, source, **environment)
+    stdout, stderr = running.communicate()
+    assert not check or running.returncode == 0, stderr
+    return subprocess.CompletedProcess(running.args, running.returncode, stdout, stderr)
+
+
+def start(folder, source, **environment):
+    script = folder / "script.py"
+    script.write_text(source)
+    own = {"POSABLE_CACHE": str(folder / "cache"), "POSABLE_QUIET": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    return subprocess.Popen(
+        [sys.executable, script], env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 from posable.engine import linalg as dense
-from posable.engine.jit import activate
-
-activate()
 
 SHAPES = [(1, 1), (3, 7), (7, 3), (6, 6), (18, 20)]
 

@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.engine.jit import activate
 from posable.errors import SolverError
 from posable.goals import Orientation, Position
 from posable.solvers import ccd
-
-activate()
 
 
 @pytest.mark.parametrize("seed", range(20))

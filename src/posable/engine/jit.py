@@ -1,17 +1,22 @@
-"""Turns kernels, which are plain Python functions, into machine code when they are first needed.
+"""Marks the functions that Numba compiles, and compiles them when they are first needed.
 
-`import posable` must be quick and must not import Numba, yet kernels call one another by name and Numba resolves
-those names when it compiles. So a kernel stays a plain function until the first entry from Python; then Numba is
-imported once and every name that stands for a kernel, in every module of the package, is bound to its compiled form.
-The plain functions stay reachable (`plain(function)`), so another target can be built from the same source.
+A kernel is an object around a plain Python function. To Numba it is the compiled function, to Python code a callable
+that compiles (or loads from the cache) on its first call; until then Numba is not imported. Every call from Python is
+compiled as one program with all the kernels under it (`numba_internals`). Where Numba's internals are not the ones
+that this was written for, plain `njit` compiles the same kernels: slower to compile and to run, same answers.
+
+Environment variables, read when something is first compiled:
+
+- `POSABLE_JIT`: "linked" (default); "plain": `njit` alone, public parts of Numba only; "python": nothing is compiled.
+- `POSABLE_COMPILE`: "never" raises `CompilingForbidden` instead of compiling what is not in the cache.
+- `POSABLE_CACHE`: the folder of compiled code; by default `posable` in the user's cache folder.
+- `POSABLE_QUIET`: do not report on stderr what is compiled.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from functools import cache, update_wrapper
@@ -19,217 +24,215 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-PACKAGE = __name__.partition(".")[0]
+from posable.engine.compile_cache import cache_root, say
+
+MODES = ("linked", "plain", "python")
 
 # Fused multiply-add is the one liberty the compiler may take: it keeps NaN, infinity and the order of sums.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "_nrt": False}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
-# Only entries are called from Python: the code to unpack the arguments would be most of what a kernel compiles to.
-UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "no_rewrites": True}
-
-_small: set[Callable[..., Any]] = set()
-_copies: list[dict[str, Any]] = []  # the names that copies of functions see
-_registered: dict[Any, Any] = {}  # plain function or entry -> dispatcher (None until activated)
 _lock = threading.RLock()
-_active = False
+_compiled: set[Callable[..., Any]] = set()  # the functions of all kernels that were needed
+_forbidden: bool | None = None  # None: as the environment says
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Mark a plain function as a kernel: callable from other kernels, compiled with them."""
-    with _lock:
-        _registered[function] = _compile(function) if _active else None
-        return _registered[function] or function
+class CompilingForbidden(RuntimeError):
+    """Something is not compiled yet, and compiling was forbidden."""
 
 
-def small(function: Callable[..., Any]) -> Any:
-    """Mark a kernel whose call would cost more than its work (an array is ten arguments): it goes into its callers."""
-    _small.add(function)
-    return kernel(function)
+class kernel:
+    """Mark a function that kernels call: compiled together with its callers.
 
+    Args:
+        function: Plain scalar loops over the arrays that are passed in.
 
-def with_names(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
-    """Return a copy of a plain function, under a name of its own, in which other names stand for other kernels.
-
-    One loop then serves many methods. Were their kernels its arguments, Numba would not keep its machine code.
+    Attributes:
+        py_func: The plain function, from which other targets (a GPU) are built.
     """
-    with _lock:
-        seen = {**function.__globals__, **names}
-        if _active:
-            _rebind(seen)
-        else:
-            _copies.append(seen)
-    copy = FunctionType(function.__code__, seen, name)
-    copy.__qualname__, copy.__doc__ = name, function.__doc__
-    return copy
 
-
-class entry:
-    """Mark a kernel that Python code calls: the first call compiles, or loads, everything it needs."""
+    inlined = False
 
     def __init__(self, function: Callable[..., Any]):
         self.py_func = function
         update_wrapper(self, function)
-        with _lock:
-            self._dispatcher = _compile(function, entered=True) if _active else None
-            _registered[self] = self._dispatcher
+        self._compiled: Any = None
+        self._linkable: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the compiled function."""
-        if self._dispatcher is None:
-            activate()
-            self._dispatcher = _registered[self]
-        return self._dispatcher(*arguments)
+        return (self._compiled or self.compiled)(*arguments)
+
+    @property
+    def compiled(self) -> Any:
+        """The compiled function that Python code calls."""
+        with _lock:
+            if self._compiled is None:
+                self._compiled = _dispatcher(self)
+            return self._compiled
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes the kernel for where compiled code calls it."""
+        with _lock:
+            if self._linkable is None:
+                self._linkable = _linkable(self)
+            return self._linkable._numba_type_
+
+
+class small(kernel):
+    """Mark a kernel whose call would cost more than its work (an array is ten arguments): always inlined."""
+
+    inlined = True
+
+
+class entry(kernel):
+    """Mark a kernel that Python code calls."""
+
+
+def with_names(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
+    """Return a copy of a plain function, under another name, in which some global names stand for other kernels.
+
+    One loop then serves many methods. Were their kernels its arguments, Numba would not cache its machine code.
+    """
+    copy = FunctionType(function.__code__, {**function.__globals__, **names}, name)
+    copy.__qualname__, copy.__doc__ = name, function.__doc__
+    return copy
 
 
 def plain(function: Any) -> Callable[..., Any]:
-    """Return the Python source function of a kernel in any of its forms."""
+    """Return the Python function of a kernel."""
     return getattr(function, "py_func", function)
 
 
-def activate() -> None:
-    """Import Numba and bind every registered kernel to its dispatcher, in every module that names it."""
-    global _active  # noqa: PLW0603 - one switch for the process
-    with _lock:
-        if _active:
-            return
-        for function in list(_registered):
-            _registered[function] = _compile(plain(function), entered=isinstance(function, entry))
-        homes = {plain(function).__module__ for function in _registered}  # a user's own kernels live elsewhere
-        for name, module in list(sys.modules.items()):
-            if name in homes or name == PACKAGE or name.startswith(PACKAGE + "."):
-                _rebind(vars(module))
-        for names in _copies:
-            _rebind(names)
-        _active = True
+# --- Compiling ---
 
 
-def _rebind(names: dict[str, Any]) -> None:
-    for name, value in list(names.items()):
-        if callable(value) and getattr(value, "__hash__", None) is not None:
-            dispatcher = _registered.get(value)
-            if dispatcher is not None:
-                names[name] = dispatcher
+@cache
+def mode() -> str:
+    """Return how kernels are compiled, one of MODES."""
+    wanted = os.environ.get("POSABLE_JIT") or "linked"
+    if wanted not in MODES:
+        raise ValueError(f"POSABLE_JIT: expected {', '.join(MODES)}, got {wanted!r}")
+    if wanted == "linked":
+        try:
+            from posable.engine import numba_internals  # noqa: F401
+        except (ImportError, AttributeError) as error:
+            say(f"Numba's internals have changed ({error}): compiling with plain njit, which is slower")
+            return "plain"
+    return wanted
 
 
-def _compile(function: Callable[..., Any], *, entered: bool = False) -> Any:
-    """Return the dispatcher of an entry, or of a kernel, which compiled code alone calls."""
-    import numba
-    from numba.core import config  # its options are made at run time: no type checker knows them
-
-    from posable.engine.linking import EntryCompiler, KernelCompiler
-
+def _dispatcher(of: kernel) -> Any:
+    """Return what Python code calls for a kernel."""
+    if mode() == "python":
+        return of.py_func
     _watch()
-    options: dict[str, Any] = OPTIONS | {"forceinline": function in _small}
-    if not entered:
-        return _as_kernel(numba.njit(pipeline_class=KernelCompiler, **options, **UNWRAPPED)(function))
-    before = getattr(config, "CACHE_DIR")  # noqa: B009
-    setattr(config, "CACHE_DIR", str(cache_folder(function)))  # noqa: B010
+    _compiled.add(of.py_func)
+    if mode() == "plain":
+        return _plain_dispatcher(of)
+    from posable.engine.numba_internals import entry_dispatcher
+
+    return entry_dispatcher(of.py_func, OPTIONS, cache_folder(of.py_func))
+
+
+def _linkable(of: kernel) -> Any:
+    """Return what compiled code calls for a kernel."""
+    if mode() != "linked":
+        return _plain_dispatcher(of)
+    from posable.engine.numba_internals import kernel_dispatcher
+
+    return kernel_dispatcher(of.py_func, OPTIONS, of.inlined)
+
+
+def _plain_dispatcher(of: kernel) -> Any:
+    """Return a kernel compiled by the public parts of Numba alone; only what Python calls is cached."""
+    import numba
+
+    if not isinstance(of, entry):
+        return numba.njit(**OPTIONS)(of.py_func)
+    folder = cache_folder(of.py_func)
+    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # options of Numba are made at run time
     try:
-        return _once_per_type(numba.njit(cache=True, pipeline_class=EntryCompiler, **options)(function))
+        (folder / "plain").mkdir(parents=True, exist_ok=True)
+        numba.config.CACHE_DIR = str(folder / "plain")  # type: ignore[attr-defined]
+        return numba.njit(cache=True, **OPTIONS)(of.py_func)
+    except OSError as error:
+        say(f"the compile cache {folder} cannot be written ({error.strerror}): compiling in every process")
+        return numba.njit(**OPTIONS)(of.py_func)
     finally:
-        setattr(config, "CACHE_DIR", before)  # noqa: B010
+        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
-def _as_kernel(dispatcher: Any) -> Any:
-    """Let a kernel that Python calls after all (a test, a notebook) be compiled as an entry, there and then."""
+def forbid_compiling(forbidden: bool = True) -> None:
+    """Forbid (or allow again) compiling in this process: what is not in the cache then raises CompilingForbidden.
 
-    @cache
-    def entered() -> Any:
-        return _compile(dispatcher.py_func, entered=True)
-
-    def compile_for_python(*arguments: Any, **named: Any) -> Any:
-        return entered()._compile_for_args(*arguments, **named)
-
-    dispatcher._insert = lambda *compiled, **named: None  # a kernel has no machine code to remember
-    dispatcher._compile_for_args = compile_for_python
-    return _once_per_type(dispatcher)
-
-
-def _once_per_type(dispatcher: Any) -> Any:
-    """Keep Numba from compiling a kernel anew for every constant that some caller passes to it."""
-    from numba.core.types import unliteral
-
-    resolve = dispatcher.get_call_template
-
-    def get_call_template(args: Any, kws: Any) -> Any:
-        return resolve(tuple(unliteral(a) for a in args), {name: unliteral(a) for name, a in kws.items()})
-
-    dispatcher.get_call_template = get_call_template
-    return dispatcher
-
-
-def cache_folder(function: Callable[..., Any]) -> Path:
-    """Return the folder of an entry's compiled code, named by its source: Numba alone would not see an edited callee.
-
-    The name stands for every file with kernels in the rooms of the package that the entry's kernels come from.
+    A control loop calls this after warming up, so that it never waits for the compiler.
     """
-    digest = hashlib.sha256()
-    for room in sorted(_rooms(function) | {Path(__file__).parent}):
-        digest.update(_digest(room))
-    base = os.environ.get("POSABLE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / PACKAGE
-    return _writable(Path(base).expanduser() / digest.hexdigest()[:16])
+    global _forbidden  # noqa: PLW0603 - one switch for the process
+    _forbidden = bool(forbidden)
 
 
-def _rooms(function: Callable[..., Any]) -> set[Path]:
-    """Return the folders of the source files of a kernel and of every kernel under it."""
-    known = {plain(registered) for registered in _registered}
-    seen, waiting = set(), [function]
-    while waiting:
-        now = waiting.pop()
-        if now not in seen:
-            seen.add(now)
-            named = (plain(now.__globals__.get(name)) for name in now.__code__.co_names)
-            waiting += [other for other in named if getattr(other, "__hash__", None) is not None and other in known]
-    return {Path(kernel.__code__.co_filename).parent for kernel in seen}
+def compiling_forbidden() -> bool:
+    """Return whether compiling is forbidden, by `forbid_compiling` or by POSABLE_COMPILE=never."""
+    return os.environ.get("POSABLE_COMPILE") == "never" if _forbidden is None else _forbidden
 
 
 @cache
-def _digest(room: Path) -> bytes:
-    """Return a digest of the files of a folder that hold kernels."""
-    digest = hashlib.sha256()
-    for path in sorted(room.glob("*.py")):
-        text = path.read_bytes()
-        if room == Path(__file__).parent or b"engine.jit" in text:
-            digest.update(path.name.encode() + text)
-    return digest.digest()
-
-
-@cache
-def _writable(folder: Path) -> Path:
-    """Return a folder, made where it is missing, or one that lasts as long as the process where it cannot be."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix=PACKAGE + "-"))
-    return folder
-
-
-_watching = False
-
-
 def _watch() -> None:
-    """Say, once, that something has to be compiled: a silent wait looks like a hang."""
-    global _watching  # noqa: PLW0603 - one listener for the process
-    if _watching:
-        return
-    _watching = True
+    """Report the first compilation, since a silent wait looks like a hang; or forbid it."""
     from numba.core import event
 
-    class Notice(event.Listener):
-        told = False
-
+    class Watch(event.Listener):
         def on_start(self, event: Any) -> None:
-            source = event.data["dispatcher"].py_func.__module__ or ""
-            if not self.told and source.startswith(PACKAGE + ".") and not os.environ.get("POSABLE_QUIET"):
-                self.told = True
-                print(
-                    "posable: compiling this part of the engine, once (less than a minute) ...",
-                    file=sys.stderr,
+            function = event.data["dispatcher"].py_func
+            if function not in _compiled:  # somebody else's
+                return
+            if compiling_forbidden():
+                raise CompilingForbidden(
+                    f"{function.__module__}.{function.__name__} is not in the compile cache for these arguments, and "
+                    "compiling is forbidden: run `posable warm-up` (or posable.warm_up) first"
                 )
+            say("compiling this part of the engine, once (less than a minute) ...")
 
         def on_end(self, event: Any) -> None:
             pass
 
-    event.register("numba:compile", Notice())
+    event.register("numba:compile", Watch())
+
+
+# --- Where compiled code is kept ---
+
+
+def cache_folder(function: Callable[..., Any]) -> Path:
+    """Return the folder of a function's compiled code, named by the source of every kernel under it.
+
+    The digest covers every file with kernels in the folders that those kernels come from: Numba alone would not see an
+    edited callee. The folder need not exist, nor be writable.
+    """
+    digest = hashlib.sha256()
+    for folder in sorted(_source_folders(function) | {Path(__file__).parent}):
+        digest.update(_digest(folder))
+    return cache_root() / digest.hexdigest()[:16]
+
+
+def _source_folders(function: Callable[..., Any]) -> set[Path]:
+    """Return the folders of the source files of a function and of every kernel under it."""
+    seen, waiting = set(), [plain(function)]
+    while waiting:
+        now = waiting.pop()
+        if now not in seen:
+            seen.add(now)
+            named = (now.__globals__.get(name) for name in now.__code__.co_names)
+            waiting += [other.py_func for other in named if isinstance(other, kernel)]
+    return {Path(one.__code__.co_filename).parent for one in seen}
+
+
+@cache
+def _digest(folder: Path) -> bytes:
+    """Return a digest of the files of a folder that hold kernels."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        text = path.read_bytes()
+        if folder == Path(__file__).parent or b"engine.jit" in text:
+            digest.update(path.name.encode() + text)
+    return digest.digest()

@@ -6,10 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from posable.errors import SkeletonError
-from posable.model.joints import Ball, Free, Joint, JointMotion, Revolute, Site, Universal, unit_axis
+from posable.model.joints import Ball, Free, Joint, JointMotion, Revolute, Site, Universal, rotation_about, unit_axis
 from posable.model.skeleton import Skeleton
 
 # --- The tables of the human ---
@@ -200,7 +199,7 @@ def _joint(row: Segment, side: str, scale: float, mass: float) -> Joint:
     if row.parent is None:
         rest[:3] *= scale
     flip = MIRROR if mirrored else np.eye(3)
-    turn = Rotation.from_euler("y", row.turn, degrees=True).as_matrix()
+    turn = rotation_about(1, np.radians(row.turn))
     return Joint(
         row.name + side,
         _mirrored_motion(row.motion) if mirrored else row.motion,

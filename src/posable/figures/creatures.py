@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
-from posable.model.joints import Ball, Free, Joint, Revolute, Site, Universal
+from posable.model.joints import Ball, Free, Joint, Revolute, Site, Universal, rotation_about
 from posable.model.skeleton import Skeleton
 
 SPIDER_BODY = 0.10  # [m] radius at which the legs begin
@@ -29,16 +28,16 @@ def spider() -> Skeleton:
     sites = [Site("body", "root")]
     turns = [-heading for heading in SPIDER_HEADINGS] + [180 + heading for heading in SPIDER_HEADINGS]
     for leg, turn in enumerate(turns, start=1):
-        joints += _spider_leg(leg, Rotation.from_euler("y", turn, degrees=True))
+        joints += _spider_leg(leg, rotation_about(1, np.radians(turn)))
         sites.append(Site(f"foot.{leg}", f"ankle.{leg}", (SPIDER_LEG[2], 0.0, 0.0)))
     return Skeleton(joints, sites, "spider", up="y")
 
 
-def _spider_leg(leg: int, outward: Rotation) -> list[Joint]:
+def _spider_leg(leg: int, outward: np.ndarray) -> list[Joint]:
     upper, middle, lower = SPIDER_LEG
     lift, knee, ankle = SPIDER_STANCE
     return [
-        Joint(f"hip.{leg}", Universal("yz"), "root", offset=outward.apply((SPIDER_BODY, 0.0, 0.0)), rotation=outward,
+        Joint(f"hip.{leg}", Universal("yz"), "root", offset=outward @ (SPIDER_BODY, 0.0, 0.0), rotation=outward,
               limits=np.radians([(-50, 50), (-40, 80)]), rest=(0.0, lift), mass=0.03, center=(upper / 2, 0.0, 0.0)),
         Joint(f"knee.{leg}", Revolute("z"), f"hip.{leg}", offset=(upper, 0.0, 0.0), limits=np.radians((-140, 5)),
               rest=knee, mass=0.02, center=(middle / 2, 0.0, 0.0)),

@@ -11,7 +11,7 @@ import numpy as np
 
 from posable.errors import SkeletonError
 from posable.model.dh import from_dh
-from posable.model.joints import Ball, Joint, Revolute, Site
+from posable.model.joints import Ball, Joint, Revolute, Site, rotation_about
 from posable.model.skeleton import Skeleton
 
 
@@ -88,9 +88,7 @@ def panda() -> Skeleton:
     names = [f"panda_joint{i + 1}" for i in range(len(rows))]
     arm = from_dh(rows, "modified", limits=table[:, 3:5], names=names, name="panda")
     joints = [replace(joint, rest=float(rest)) for joint, rest in zip(arm.joints, table[:, 5], strict=True)]
-    from scipy.spatial.transform import Rotation  # only the Panda needs it
-
-    hand = Rotation.from_euler("z", -pi / 4)
+    hand = rotation_about(2, -pi / 4)
     sites = [
         Site("flange", names[-1], (0.0, 0.0, PANDA_FLANGE)),
         Site("hand", names[-1], (0.0, 0.0, PANDA_FLANGE), hand),

@@ -1,0 +1,215 @@
+"""The private parts of Numba that the engine uses, all of them here: how code is linked, and how it is cached.
+
+Left alone, Numba finishes every function by itself: it optimises it together with all that it calls, again for each
+caller, and because anybody might call it from anywhere, every call passes every array of every tuple (some 300
+numbers). Here a kernel stays unoptimised code until an entry collects all that it needs, declares it private, and
+has it optimised once: LLVM then drops the arguments that a kernel does not read and inlines it where that pays. It
+compiles in half the time, and a solve takes two thirds of the time.
+
+Numba's own cache fails for good where a file of it is damaged, raises on a full disk and ignores a folder that it
+cannot write to; and it loads the whole compiler before it looks. `DiskCache` has none of that.
+
+Importing this module raises ImportError or AttributeError where Numba's internals are not the expected ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import NullCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
+from numba.core.types import unliteral
+
+from posable.engine.compile_cache import read_cached, say, write_cached
+
+for _owner, _names in {
+    JITCodeLibrary: ("_raise_if_finalized", "_optimize_final_module", "_finalize_final_module", "_optimize_functions"),
+    CompileResult: ("_reduce", "_rebuild"),
+    Dispatcher: ("get_call_template", "_numba_type_"),
+}.items():
+    for _name in _names:
+        getattr(_owner, _name)
+
+# Only entries are called from Python: the code to unpack the arguments would be most of what a kernel compiles to.
+UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "no_rewrites": True}
+
+
+def entry_dispatcher(function: Callable[..., Any], options: dict[str, Any], folder: Path) -> Any:
+    """Return the compiled form of a function that Python calls, kept in a cache folder."""
+    out = numba.njit(pipeline_class=EntryCompiler, _nrt=False, **options)(function)
+    out._cache = DiskCache(function, folder)
+    return _once_per_type(out)
+
+
+def kernel_dispatcher(function: Callable[..., Any], options: dict[str, Any], inlined: bool) -> Any:
+    """Return the compiled form of a kernel that compiled code calls."""
+    return _once_per_type(
+        numba.njit(pipeline_class=KernelCompiler, _nrt=False, forceinline=inlined, **options, **UNWRAPPED)(function)
+    )
+
+
+def _once_per_type(dispatcher: Any) -> Any:
+    """Keep Numba from compiling a kernel anew for every constant that some caller passes to it."""
+    resolve = dispatcher.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        return resolve(tuple(unliteral(a) for a in args), {name: unliteral(a) for name, a in kws.items()})
+
+    dispatcher.get_call_template = get_call_template
+    if dispatcher.targetoptions.get("no_cpython_wrapper"):
+        dispatcher._insert = lambda *compiled, **named: None  # a kernel has no machine code to remember
+    return dispatcher
+
+
+# --- Linking ---
+
+
+class _Nowhere:
+    """The code generator that a kernel's library names: a kernel has no address of its own to be set up."""
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Do nothing: only Python code that calls a function needs its environment."""
+
+
+class KernelLibrary(JITCodeLibrary):
+    """The code of a kernel: LLVM's language, neither optimised nor placed in memory."""
+
+    @property
+    def codegen(self) -> Any:
+        """What Numba tells about the function's environment after it is placed."""
+        return _Nowhere()
+
+    def finalize(self) -> None:
+        """Leave the code as it is, for the entries to collect."""
+        self._raise_if_finalized()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return 0: there is no machine code."""
+        self._ensure_finalized()
+        return 0
+
+    def _get_module_for_linking(self) -> Any:
+        """Return the kernel's code with all that it needs, for a function that Numba compiles in its own way."""
+        if self._shared_module is None:
+            whole = self._final_module.clone()
+            _link_all(whole, self)
+            for function in whole.functions:
+                if not function.is_declaration:
+                    function.linkage = "linkonce_odr"
+            self._shared_module = whole
+        return self._shared_module
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave the code as it is."""
+        ll_module.data_layout = self._codegen._data_layout
+
+
+class EntryLibrary(JITCodeLibrary):
+    """The code of an entry and of everything under it."""
+
+    def finalize(self) -> None:
+        """Collect every library that is needed, once each; make their functions private; optimise and place it all."""
+        self._raise_if_finalized()
+        module = self._final_module
+        own = {function.name for function in module.functions if not function.is_declaration}
+        _link_all(module, self)
+        for function in module.functions:
+            if not function.is_declaration and function.name not in own:
+                function.linkage = "internal"
+        self._optimize_final_module()
+        module.verify()
+        self._finalize_final_module()
+
+
+def _link_all(module: Any, library: Any) -> None:
+    """Link into a module every library that `library` needs, also by way of kernels, each of them once."""
+    seen = set()
+    waiting = list(library._linking_libraries)
+    while waiting:
+        needed = waiting.pop()
+        if needed in seen:
+            continue
+        seen.add(needed)
+        if hasattr(library, "_reload_init"):  # since Numba 0.63
+            library._reload_init.update(needed._reload_init)
+        if isinstance(needed, KernelLibrary):
+            module.link_in(needed._final_module, preserve=True)
+            waiting += needed._linking_libraries
+        else:
+            module.link_in(needed._get_module_for_linking(), preserve=True)
+
+
+class _OwnLibrary(Compiler):
+    """Numba's compiler, with a library of ours to write into."""
+
+    library_class: type[JITCodeLibrary]
+
+    def __init__(self, typing: Any, target: Any, library: Any, *arguments: Any):
+        own = self.library_class(target.codegen(), self.library_class.__name__)
+        own.enable_object_caching()
+        super().__init__(typing, target, own, *arguments)
+
+
+class KernelCompiler(_OwnLibrary):
+    """Compiles kernels."""
+
+    library_class = KernelLibrary
+
+
+class EntryCompiler(_OwnLibrary):
+    """Compiles entries."""
+
+    library_class = EntryLibrary
+
+
+# --- Caching ---
+
+
+class DiskCache(NullCache):
+    """Compiled code on disk: one file per function, argument types and machine, with a checksum."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path):
+        self._function, self._folder = function, folder
+
+    @property
+    def cache_path(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def _path(self, signature: Any, codegen: Any) -> Path:
+        function = self._function
+        identity = (
+            function.__module__, function.__qualname__, hashlib.sha256(function.__code__.co_code).hexdigest(),
+            [str(t) for t in signature], codegen.magic_tuple(), numba.__version__, sys.version, sys.platform,
+        )  # fmt: skip
+        digest = hashlib.sha256(repr(identity).encode()).hexdigest()[:24]
+        return self._folder / f"{function.__qualname__.rpartition('.')[2]}-{digest}.bin"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled function for these types, None where there is none that can be used.
+
+        The target is not refreshed first, as Numba does: finished code needs none of the compiler's registries.
+        """
+        path = self._path(sig, target_context.codegen())
+        body = read_cached(path)
+        if body is None:
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *pickle.loads(body))
+        except Exception as error:
+            say(f"a file of the compile cache cannot be used ({path}: {error}): compiling it again")
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled function."""
+        write_cached(self._path(sig, data.codegen), dumps(data._reduce()))
