@@ -12,13 +12,13 @@ CHUNK = 1 << 15  # frames
 MAD = 1.4826  # standard deviations per median absolute deviation
 
 
-def thresholds(errors: np.ndarray) -> np.ndarray:
-    """Return (M,) [m]: the error beyond which a marker is an outlier, from errors (T, M), by robust scale."""
+def thresholds(errors: np.ndarray, least: float = OUTLIER_LEAST) -> np.ndarray:
+    """Return (M,) [m]: the error beyond which a marker is an outlier, from errors (T, M), by robust scale; at least `least`."""
     out = np.full(errors.shape[1], np.inf)
     seen = np.isfinite(errors).any(axis=0)  # a marker that is never seen has no median
     middle = np.nanmedian(errors[:, seen], axis=0)
     spread = MAD * np.nanmedian(np.abs(errors[:, seen] - middle), axis=0)
-    out[seen] = np.maximum(middle + OUTLIER * spread, OUTLIER_LEAST)
+    out[seen] = np.maximum(middle + OUTLIER * spread, least)
     return out
 
 

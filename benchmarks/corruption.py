@@ -1,0 +1,247 @@
+"""Corrupted takes: how far the joints move from the clean result when markers jump, swap, drift, vanish or lie."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+from benchmarks.page import Page
+from benchmarks.recordings import read_markers
+from posable.mocap.labels import base_name
+
+MM = 1e3
+FRAMES = 1200  # at most, of each take
+TUNED = {"HDM05 dg_06-03_03": "hdm05/HDM_dg_06-03_03_120.c3d"}  # what thresholds were chosen on
+HELD_OUT = {
+    "CMU 02_01": "cmu/02_01.c3d",
+    "HDM05 dg_03-05_02": "hdm05/HDM_dg_03-05_02_120.c3d",
+    "CMU 85_12": "cmu/85_12.c3d",
+}
+ARM = ("SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN")
+ARM_JOINTS = ("elbow.R", "wrist.R", "index1.R", "fingers1.R")
+EDGE = 12  # frames beside a gap that count with it
+LIMIT = 5.0  # [mm]: for up to 0.5% of spikes and 5% of swaps
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to spoil a take.
+
+    named: a word that must appear in what is said of the result; "" where nothing has to be said. limit [mm]: the
+    displacement allowed; None where none is promised. gap, joints: frames and joints compared with interpolation.
+    """
+
+    name: str
+    markers: ps.Markers
+    named: str = ""
+    limit: float | None = None
+    gap: tuple[int, int] | None = None
+    joints: tuple[str, ...] = ()
+
+
+def with_positions(markers: ps.Markers, positions: np.ndarray) -> ps.Markers:
+    """Return the markers at other positions (T, M, 3) [m]."""
+    return replace(markers, positions=positions)
+
+
+def spikes(markers: ps.Markers, share: float, rng: np.random.Generator) -> ps.Markers:
+    """Move a share of all samples by 1 m in random directions."""
+    places = markers.positions.copy()
+    total = places.shape[0] * places.shape[1]
+    chosen = rng.choice(total, max(1, round(share * total)), replace=False)
+    directions = rng.normal(size=(len(chosen), 3))
+    places.reshape(-1, 3)[chosen] += directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    return with_positions(markers, places)
+
+
+def swaps(markers: ps.Markers, share: float, rng: np.random.Generator) -> ps.Markers:
+    """Exchange the labels of three pairs, each over its own stretch of the take: near ones, far ones, mirrored ones."""
+    places = markers.positions.copy()
+    length = max(1, round(share * len(places)))
+    for a, b in (("LWRA", "LWRB"), ("LKNE", "RKNE"), ("RELB", "RFRM")):
+        start = int(rng.integers(1, max(2, len(places) - length)))
+        exchange(markers, places, a, b, slice(start, start + length))
+    return with_positions(markers, places)
+
+
+def exchange(markers: ps.Markers, places: np.ndarray, a: str, b: str, rows: slice = slice(None)) -> None:
+    """Exchange two markers in places (T, M, 3), in place."""
+    names = [base_name(name) for name in markers.names]
+    pair, other = [names.index(a), names.index(b)], [names.index(b), names.index(a)]
+    places[rows, pair] = places[rows, other]
+
+
+def sides(markers: ps.Markers, only: tuple[str, ...] = ()) -> ps.Markers:
+    """Exchange left and right for the whole take, or for markers of some endings alone."""
+    places = markers.positions.copy()
+    names = [base_name(name) for name in markers.names]
+    for name in names:
+        if name[0] == "L" and "R" + name[1:] in names and (not only or name[1:] in only):
+            exchange(markers, places, name, "R" + name[1:])
+    return with_positions(markers, places)
+
+
+def column(markers: ps.Markers, name: str) -> int:
+    """Return the column of a marker by its plain name."""
+    return [base_name(other) for other in markers.names].index(name)
+
+
+def drift(markers: ps.Markers, name: str, size: float = 0.15) -> ps.Markers:
+    """Let one marker slide away by `size` [m] over the middle third of the take, and jump back."""
+    places = markers.positions.copy()
+    start, end = len(places) // 3, 2 * len(places) // 3
+    places[start:end, column(markers, name), 0] += np.linspace(0.0, size, end - start)
+    return with_positions(markers, places)
+
+
+def badly_filled(markers: ps.Markers, name: str) -> ps.Markers:
+    """Fill 40% of one marker's path by a straight line, as a careless gap fill does."""
+    places = markers.positions.copy()
+    start, end, k = int(0.3 * len(places)), int(0.7 * len(places)), column(markers, name)
+    places[start:end, k] = np.linspace(places[start, k], places[end, k], end - start)
+    return with_positions(markers, places)
+
+
+def dropout(markers: ps.Markers, names: tuple[str, ...] | None, seconds: float, start: int) -> ps.Markers:
+    """Take markers away (None: all of them) for some time."""
+    places = markers.positions.copy()
+    columns = slice(None) if names is None else [column(markers, name) for name in names]
+    places[start : start + round(seconds * markers.fps), columns] = np.nan
+    return with_positions(markers, places)
+
+
+def cases(markers: ps.Markers, seed: int = 0) -> Iterator[Case]:
+    """Return every way to spoil a take."""
+    rng = np.random.default_rng(seed)
+    for share in (0.0002, 0.001, 0.005, 0.01):
+        limit = LIMIT if share <= 0.005 else None
+        yield Case(f"spikes {share:.2%}", spikes(markers, share, rng), "jump", limit)
+    for share in (0.01, 0.05, 0.2):
+        limit = LIMIT if share <= 0.05 else None
+        yield Case(f"swaps {share:.0%}", swaps(markers, share, rng), "swapped", limit)
+    yield Case("left and right exchanged", sides(markers), "left and right", LIMIT)
+    yield Case("left and right legs exchanged", sides(markers, LEG), "left and right", LIMIT)
+    yield Case("RUPA badly filled 40%", badly_filled(markers, "RUPA"), "RUPA")
+    yield Case("LKNE drifts 150 mm", drift(markers, "LKNE"), "LKNE")
+    for size in (0.002, 0.005, 0.010):
+        noisy = markers.positions + rng.normal(0.0, size, markers.positions.shape)
+        yield Case(f"noise {MM * size:.0f} mm", with_positions(markers, noisy))
+    yield from dropouts(markers)
+    yield from mislabelled(markers)
+
+
+LEG = ("THI", "KNE", "SHN", "ANK", "HEE", "TOE", "MT5")
+
+
+def dropouts(markers: ps.Markers) -> Iterator[Case]:
+    """Return takes in which a marker, an arm or everything vanishes."""
+    arm = tuple("R" + name for name in ARM[1:])
+    for seconds in (4 / 120, 0.1, 0.5, 2.0):
+        length = round(seconds * markers.fps)
+        start = (len(markers) - length) // 2
+        if length > 0.6 * len(markers):
+            continue
+        gap = (start, start + length)
+        named = "gap" if seconds >= 0.5 else ""
+        for what, names, joints in (("RFRM", ("RFRM",), ARM_JOINTS), ("an arm", arm, ARM_JOINTS), ("all", None, ())):
+            gone = dropout(markers, names, seconds, start)
+            yield Case(f"{what} gone for {seconds:.3g} s", gone, named if what == "all" else "", None, gap, joints)
+
+
+def mislabelled(markers: ps.Markers) -> Iterator[Case]:
+    """Return takes whose file states a wrong unit or up axis."""
+    for factor, unit in ((1 / 2.54, "in"), (10.0, "mm"), (0.1, "cm")):
+        wrong = with_positions(markers, markers.positions * factor)
+        yield Case(f"unit wrong by {factor:.3g}", wrong, f"unit={unit!r}".replace(unit, ""))
+    yield Case("up wrong", replace(markers, up="y" if markers.up == "z" else "z"), "up=")
+
+
+# ------------------------------------------------------------------------------------------------------- measuring
+
+
+@dataclass(frozen=True)
+class Clean:
+    """The result without corruption: joints (T, J, 3) [m]."""
+
+    joints: np.ndarray
+    names: tuple[str, ...]
+
+
+def tracked(markers: ps.Markers) -> tuple[ps.Skeleton, Any, str]:
+    """Return actor, take and everything that was said of them."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        actor = ps.calibrate(ps.figures.human(), markers)
+        take = ps.track(actor, markers, threads=1)
+    words = [str(actor.info["calibration"]), str(take.report), *(str(warning.message) for warning in said)]
+    return actor, take, "\n".join(words)
+
+
+def joints_of(take: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the places (T, J, 3) [m] of all joints, and their names."""
+    names = take.motion.skeleton.names
+    frames = ps.forward(take.motion.skeleton, take.motion.poses)
+    return np.stack([frames.position(name) for name in names], axis=1), tuple(names)
+
+
+def straight(clean: Clean, gap: tuple[int, int]) -> np.ndarray:
+    """Return the clean joints with a gap crossed in straight lines."""
+    out = clean.joints.copy()
+    start, end = gap
+    share = np.linspace(0.0, 1.0, end - start + 2)[1:-1, None, None]
+    out[start:end] = (1.0 - share) * out[start - 1] + share * out[end]
+    return out
+
+
+def measure(case: Case, clean: Clean, track: Callable[[ps.Markers], tuple[Any, Any, str]] = tracked) -> list[Any]:
+    """Return the row of a case: displacement, that of interpolation, limit, whether named, verdict."""
+    try:
+        _, take, words = track(case.markers)
+    except ps.PosableError as error:
+        return [case.name, None, None, case.limit, "refused" if case.named in str(error) else "NOT NAMED", str(error)]
+    joints, _ = joints_of(take)
+    rows, line = slice(None), None
+    columns = [clean.names.index(name) for name in case.joints] or slice(None)
+    if case.gap is not None:
+        rows = slice(max(0, case.gap[0] - EDGE), case.gap[1] + EDGE)
+        line = straight(clean, case.gap)
+        line = MM * float(np.linalg.norm(line - clean.joints, axis=-1)[rows][:, columns].mean())
+    off = MM * float(np.linalg.norm(joints - clean.joints, axis=-1)[rows][:, columns].mean())
+    named = "" if not case.named else "named" if case.named in words else "NOT NAMED"
+    return [case.name, off, line, case.limit, named, getattr(take.report, "verdict", "")]
+
+
+def load(path: Path) -> ps.Markers:
+    """Return the first frames of a take."""
+    markers = read_markers(path)
+    return replace(markers, positions=markers.positions[:FRAMES])
+
+
+def evidence(page: Page) -> None:
+    """Write the page: a table for each take."""
+    assert page.data is not None  # it is among this subject's needs
+    page.text(
+        "Each take is calibrated and tracked with the human figure, first as it is, then corrupted. *Displacement*: mean "
+        "distance of all joints in all frames from the clean result; for gaps, of the joints concerned in the gap and "
+        f"{EDGE} frames on either side, beside straight lines across the gap. Thresholds were chosen on "
+        f"{', '.join(TUNED)}; the other takes were not looked at."
+    )
+    for name, file in {**TUNED, **HELD_OUT}.items():
+        if page.quick and name not in TUNED:
+            continue
+        markers = load(page.data / file)
+        joints, names = joints_of(tracked(markers)[1])
+        rows = [measure(case, Clean(joints, names)) for case in cases(markers)]
+        page.heading(f"{name}{' (tuned on)' if name in TUNED else ''}")
+        page.table(
+            f"{name}: {len(markers)} frames",
+            ["corruption", "displacement [mm]", "straight line [mm]", "allowed [mm]", "reported", "verdict"],
+            rows,
+        )
+        page.value(name, {row[0]: row[1] for row in rows})

@@ -1,0 +1,236 @@
+"""Marker sets as data: where the markers of the usual sets sit, by their labels, and what plain words mean.
+
+`SPOTS` has one entry for each place on the body. `SETS` translates the labels of a marker set into places; a label that
+no set knows is read as words ("left_knee_lat", "R.Ankle", "WaistLFront"). To add a set: its line in `SETS`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Spot(NamedTuple):
+    """Where a marker sits: on the bones of `on` (the first that a figure has), near a point between two roles.
+
+    Attributes:
+        on: roles whose bone carries the marker, in order of preference.
+        at: role next to which it sits.
+        to: role towards which `share` counts.
+        share: part of the way from `at` to `to`.
+        out: [m] away from the middle of the body; to the left for markers without a side.
+        up: [m] upwards.
+        ahead: [m] forwards. All three as the figure stands at rest, for a stature of 1.80 m.
+        center: role of the joint whose center is level with this marker; "" where the marker says nothing of one.
+    """
+
+    on: tuple[str, ...]
+    at: str
+    to: str = ""
+    share: float = 0.0
+    out: float = 0.0
+    up: float = 0.0
+    ahead: float = 0.0
+    center: str = ""
+
+
+# fmt: off
+MIDDLE = {
+    "C7": Spot(("chest",), "neck", ahead=-0.05),
+    "T10": Spot(("chest", "pelvis"), "chest", "neck", 0.0, ahead=-0.10),
+    "CLAV": Spot(("chest",), "neck", up=-0.06, ahead=0.08),
+    "STRN": Spot(("chest",), "chest", "neck", 0.1, ahead=0.14),
+    "RBAC": Spot(("chest",), "chest", "neck", 0.5, out=-0.09, ahead=-0.09),
+    "LBAC": Spot(("chest",), "chest", "neck", 0.5, out=0.09, ahead=-0.09),
+    "SACR": Spot(("pelvis",), "pelvis", ahead=-0.12),
+    "ARIEL": Spot(("head", "neck"), "head", up=0.18),
+    "HEADF": Spot(("head", "neck"), "head", up=0.09, ahead=0.12),
+    "HEADB": Spot(("head", "neck"), "head", up=0.08, ahead=-0.10),
+}
+SIDED = {
+    "FHD": Spot(("head", "neck"), "head", out=0.07, up=0.10, ahead=0.09),
+    "BHD": Spot(("head", "neck"), "head", out=0.07, up=0.08, ahead=-0.08),
+    "HEADS": Spot(("head", "neck"), "head", out=0.08, up=0.09),
+    "SHO": Spot(("clavicle", "chest"), "shoulder", up=0.05, center="shoulder"),
+    "SHOB": Spot(("chest",), "shoulder", up=-0.04, ahead=-0.08),
+    "UPA": Spot(("shoulder",), "shoulder", "elbow", 0.5),
+    "ELB": Spot(("shoulder",), "shoulder", "elbow", 1.0, center="elbow"),
+    "ELM": Spot(("shoulder",), "shoulder", "elbow", 1.0, center="elbow"),
+    "FRM": Spot(("elbow",), "elbow", "wrist", 0.5),
+    "WRA": Spot(("wrist",), "elbow", "wrist", 1.0, ahead=0.03, center="wrist"),
+    "WRB": Spot(("wrist",), "elbow", "wrist", 1.0, ahead=-0.03, center="wrist"),
+    "FIN": Spot(("hand", "wrist"), "elbow", "wrist", 1.35),
+    "IDX": Spot(("hand", "wrist"), "elbow", "wrist", 1.35, ahead=0.03),
+    "PNK": Spot(("hand", "wrist"), "elbow", "wrist", 1.3, ahead=-0.03),
+    "FWT": Spot(("pelvis",), "hip", out=0.03, up=0.09, ahead=0.09),
+    "BWT": Spot(("pelvis",), "hip", out=-0.03, up=0.09, ahead=-0.12),
+    "ILC": Spot(("pelvis",), "hip", out=0.06, up=0.12),
+    "GTR": Spot(("hip",), "hip", "knee", 0.0, out=0.09),
+    "THI": Spot(("hip",), "hip", "knee", 0.5, out=0.07),
+    "THF": Spot(("hip",), "hip", "knee", 0.6, ahead=0.08),
+    "KNE": Spot(("hip",), "hip", "knee", 1.0, out=0.05, center="knee"),
+    "KNM": Spot(("hip",), "hip", "knee", 1.0, out=-0.05, center="knee"),
+    "FIB": Spot(("knee",), "knee", "ankle", 0.12, out=0.05),
+    "TIT": Spot(("knee",), "knee", "ankle", 0.15, ahead=0.05),
+    "SHN": Spot(("knee",), "knee", "ankle", 0.5, out=0.05),
+    "SHF": Spot(("knee",), "knee", "ankle", 0.4, ahead=0.05),
+    "ANK": Spot(("knee",), "knee", "ankle", 1.0, out=0.04, center="ankle"),
+    "ANM": Spot(("knee",), "knee", "ankle", 1.0, out=-0.04, center="ankle"),
+    "HEE": Spot(("ankle",), "ankle", up=-0.03, ahead=-0.06),
+    "TOE": Spot(("ankle",), "ankle", up=-0.04, ahead=0.13),
+    "TTP": Spot(("ankle",), "ankle", up=-0.05, ahead=0.19),
+    "MT1": Spot(("ankle",), "ankle", out=-0.04, up=-0.05, ahead=0.12),
+    "MT5": Spot(("ankle",), "ankle", out=0.05, up=-0.05, ahead=0.10),
+}
+
+# Labels of marker sets. "*" stands for L or R. Labels that are places already (LFHD, C7) need no line.
+SETS: dict[str, dict[str, str]] = {
+    "Plug-in Gait": {"*ASI": "*FWT", "*PSI": "*BWT", "*TIB": "*SHN", "RBAK": "RBAC", "LBAK": "LBAC", "*THIA": "*THF",
+                     "*TIAB": "*SHN", "*UPB": "*UPA", "*MED": "*ANM"},
+    "CMU and HDM05": {"*SHN": "*SHN", "*MT5": "*MT5", "*THM": "*IDX", "*LEG": "*SHN", "*FRA": "*FRM",
+                      "*MTP": "*MT5", "*BWTB": "*BWT"},
+    "Helen Hayes": {"V.SACRAL": "SACR", "V_SACRAL": "SACR", "TOP.HEAD": "ARIEL", "FRONT.HEAD": "HEADF",
+                    "REAR.HEAD": "HEADB", "*.OFFSET": "RBAC", "*.ASIS": "*FWT", "*.PSIS": "*BWT", "*.THIGH": "*THI",
+                    "*.KNEE": "*KNE", "*.SHANK": "*SHN", "*.ANKLE": "*ANK", "*.HEEL": "*HEE", "*.TOE": "*TOE",
+                    "*.WRIST": "*WRA"},
+    "OptiTrack": {"WAIST*FRONT": "*FWT", "WAIST*BACK": "*BWT", "BACKTOP": "C7", "CHEST": "STRN", "BACKLEFT": "LBAC",
+                  "BACKRIGHT": "RBAC", "HEADTOP": "ARIEL", "HEADFRONT": "HEADF", "HEADSIDE": "LHEADS",
+                  "*SHOULDERTOP": "*SHO", "*SHOULDERBACK": "*SHOB", "*UARMHIGH": "*UPA", "*ELBOWOUT": "*ELB",
+                  "*ELBOWIN": "*ELM", "*WRISTOUT": "*WRB", "*WRISTIN": "*WRA", "*HANDOUT": "*PNK", "*HANDIN": "*IDX",
+                  "*THIGH": "*THI", "*KNEEOUT": "*KNE", "*KNEEIN": "*KNM", "*SHIN": "*SHN", "*ANKLEOUT": "*ANK",
+                  "*ANKLEIN": "*ANM", "*TOEIN": "*MT1", "*TOEOUT": "*MT5", "*TOETIP": "*TTP", "*HEEL": "*HEE"},
+    "Qualisys": {"SPINETOP": "C7", "SPINETHORACIC2": "C7", "SPINETHORACIC12": "T10", "HEAD*": "*HEADS", "*ARM": "*UPA",
+                 "*THIGHFRONTLOW": "*THF", "*SHINFRONTHIGH": "*SHF", "*HEELBACK": "*HEE", "*FOREFOOTOUT": "*MT5",
+                 "*FOREFOOTIN": "*MT1", "*FOREFOOT2": "*TOE", "*FOREFOOT5": "*MT5", "WAIST*": "*ILC", "WAISTBACK": "SACR"},
+    "Rizzoli": {"*GT": "*GTR", "*LE": "*KNE", "*ME": "*KNM", "*HF": "*FIB", "*TT": "*TIT", "*LM": "*ANK",
+                "*MM": "*ANM", "*CA": "*HEE", "*FM": "*MT1", "*SM": "*TOE", "*VM": "*MT5", "MAI": "T10", "SJN": "CLAV",
+                "SXS": "STRN", "*AC": "*SHO", "*IC": "*ILC"},
+    "SMPL-X MoSh": {"*KNI": "*KNM", "*KNEI": "*KNM", "*ELBIN": "*ELM", "*IWR": "*WRA", "*OWR": "*WRB", "*IDX3": "*IDX",
+                    "*PNKY": "*PNK", "*ANKIN": "*ANM", "*ANI": "*ANM", "*FTHI": "*THF", "*BSHO": "*SHOB",
+                    "*TOET": "*TTP", "*RSTBEEF": "*MT5"},
+    "PhaseSpace": {},  # numbered: bones come from how the markers move
+}
+
+# Plain words, for labels such as "l thigh", "left_knee_lat" or "R.Foot.Toe": word -> meaning.
+WORDS = {
+    "asis": "FWT", "psis": "BWT", "waistfront": "FWT", "waistback": "BWT", "pelvisfront": "FWT", "pelvisback": "BWT",
+    "hipfront": "FWT", "hipback": "BWT", "iliaccrest": "ILC", "trochanter": "GTR", "greatertrochanter": "GTR",
+    "thigh": "THI", "upleg": "THI", "upperleg": "THI", "femur": "THI", "knee": "KNE", "kneelat": "KNE", "kneemed": "KNM",
+    "kneefront": "KNE", "shin": "SHN", "shank": "SHN", "tibia": "SHN", "lowerleg": "SHN", "calf": "SHN",
+    "ankle": "ANK", "anklelat": "ANK", "anklemed": "ANM", "malleolus": "ANK", "malleoluslat": "ANK",
+    "malleolusmed": "ANM", "heel": "HEE", "calcaneus": "HEE", "toe": "TOE", "toes": "TOE", "bigtoe": "TTP",
+    "foot": "TOE", "foottoe": "TOE", "footheel": "HEE", "smalltoe": "MT5", "littletoe": "MT5",
+    "shoulder": "SHO", "acromion": "SHO", "upperarm": "UPA", "uparm": "UPA", "arm": "UPA", "humerus": "UPA",
+    "elbow": "ELB", "elbowlat": "ELB", "elbowmed": "ELM", "forearm": "FRM", "lowerarm": "FRM",
+    "wrist": "WRA", "wristlat": "WRB", "wristmed": "WRA", "wristthumb": "WRA", "wristpinky": "WRB", "radius": "WRA",
+    "ulna": "WRB", "hand": "FIN", "finger": "FIN", "fingers": "FIN", "thumb": "IDX", "index": "IDX", "pinky": "PNK",
+    "headfront": "FHD", "headback": "BHD", "head": "HEADS", "temple": "HEADS",
+}
+MIDDLE_WORDS = {
+    "head": "HEADF", "headtop": "ARIEL", "tophead": "ARIEL", "headfront": "HEADF", "forehead": "HEADF",
+    "fronthead": "HEADF", "headback": "HEADB", "rearhead": "HEADB", "neck": "C7", "chest": "STRN", "sternum": "STRN",
+    "xiphoid": "STRN", "clavicle": "CLAV", "jugularnotch": "CLAV", "back": "T10", "spine": "T10", "sacrum": "SACR",
+    "sacral": "SACR", "vsacral": "SACR", "pelvis": "SACR", "root": "SACR",
+}
+_QUALIFIERS = {"lateral": "lat", "outer": "lat", "outside": "lat", "out": "lat", "ext": "lat", "medial": "med",
+               "inner": "med", "inside": "med", "in": "med", "int": "med", "anterior": "front", "posterior": "back",
+               "rear": "back"}
+# fmt: on
+_SIDES = {"l": "L", "left": "L", "lt": "L", "r": "R", "right": "R", "rt": "R"}
+_SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+# Points that Vicon's models compute, written among the markers: axes of segments, angles, forces, centers.
+_VIRTUAL = re.compile(
+    r"^((PEL|[LR](FE|TI|TO|FO|CL|HU|RA|HN|HO)|HED|TRX|SPI)[OALPXYZ0-9]"
+    r"|.*(Angles?|Moment|Power|Forces?|GRF|GRM|AbsAngles?|NormalisedGRF)|Centre?OfMass.*|Center?OfMass.*|[LR][HKAESW]JC)$"
+)
+
+
+def base_name(marker: str) -> str:
+    """Return a marker's name without its subject: "Daniel:LFHD" is LFHD."""
+    return marker.rsplit(":", 1)[-1].strip()
+
+
+def is_virtual(marker: str) -> bool:
+    """Return whether a label is that of a point which a biomechanical model computed, not of a marker."""
+    return _VIRTUAL.match(base_name(marker)) is not None
+
+
+@lru_cache(maxsize=4096)
+def spot_of(marker: str) -> tuple[Spot, str, str] | None:
+    """Return (spot, side, place) of a label, or None where it says nothing.
+
+    Args:
+        marker: the label, with or without the name of a subject.
+
+    Returns:
+        The spot, its side "L", "R" or "" for the middle, and the place's name with its side, such as "LKNE".
+    """
+    name = base_name(marker)
+    if is_virtual(name):
+        return None
+    upper = name.upper()
+    place = _place(upper) or _in_sets(upper) or _in_words(name)
+    if place is None:
+        return None
+    if place in MIDDLE:
+        return MIDDLE[place], "", place
+    return SIDED[place[1:]], place[0], place
+
+
+def mirrored_name(marker: str) -> str:
+    """Return the label of the other side: "LKNE" for "RKNE", "left_knee" for "right_knee"; itself without a side."""
+    name = base_name(marker)
+    found = spot_of(name)
+    if found is None or not found[1]:
+        return name
+    pairs = (("left", "right"), ("Left", "Right"), ("LEFT", "RIGHT"), ("L", "R"), ("l", "r"))
+    for pair in pairs:
+        for one, other in (pair, pair[::-1]):
+            for match in re.finditer(one, name):
+                renamed = name[: match.start()] + other + name[match.end() :]
+                twin = spot_of(renamed)
+                if twin is not None and twin[1] != found[1] and twin[2][1:] == found[2][1:]:
+                    return renamed
+    return name
+
+
+def _place(upper: str) -> str | None:
+    """Return a label that is the name of a place already."""
+    if upper in MIDDLE or (upper[:1] in ("L", "R") and upper[1:] in SIDED):
+        return upper
+    return None
+
+
+def _in_sets(upper: str) -> str | None:
+    """Return the place that some marker set means by a label."""
+    for labels in SETS.values():
+        for label, place in labels.items():
+            if "*" not in label:
+                if label == upper:
+                    return place
+                continue
+            for side in ("L", "R"):
+                if label.replace("*", side) == upper:
+                    return place.replace("*", side)
+    return None
+
+
+def _in_words(name: str) -> str | None:
+    """Return the place that plain words mean: a side, a part of the body, and where on it."""
+    side, words = "", []
+    for word in (part.lower() for part in _SPLIT.split(name) if part and not part.isdigit()):
+        if word in _SIDES and not side:
+            side = _SIDES[word]
+        elif word not in ("marker", "mkr", "center", "centre", "joint"):
+            words.append(_QUALIFIERS.get(word, word))
+    if not side and words and words[0][:1] in "lr" and words[0][1:] in WORDS:
+        side, words[0] = words[0][0].upper(), words[0][1:]
+    body = [word for word in words if word not in ("lat", "med", "front", "back", "top")]
+    where = [word for word in words if word in ("lat", "med", "front", "back", "top")]
+    key = "".join([*body, *where])
+    if not side:
+        return MIDDLE_WORDS.get(key) or MIDDLE_WORDS.get("".join(body))
+    place = WORDS.get(key) or WORDS.get("".join(body))
+    return side + place if place else None

@@ -1,0 +1,359 @@
+"""Marker labels checked before a take is used: jumps, labels that trade places, left and right exchanged.
+
+Nothing here knows the figure. A marker moves smoothly; where its label jumps, it is either noise or another marker,
+and the other marker's label jumps in the same frame. What remains is left to the robust fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from scipy.ndimage import median_filter
+from scipy.optimize import linear_sum_assignment
+
+from posable.mocap.gaps import runs
+from posable.mocap.marker_sets import base_name, mirrored_name, spot_of
+from posable.model.motion import Markers
+
+JUMP = 0.03  # [m]: a step this much longer than its neighbours is a jump
+ACCELERATION = 100.0  # [m/s^2] that a marker may have beside it
+SPEED = 4.0  # [m/s]: how fast a marker may move while it is not seen
+FORGET = 0.5  # [s]: after a longer gap a marker may be anywhere
+TRUST = 0.1  # [s]: a label that stays where it jumped for this long is believed again
+WINDOW = 9  # frames around a step that say how long steps are there
+UNSTEADY = 0.5  # part of its speed by which a marker may change it between frames
+SHORT = 3  # frames: a label that stays elsewhere for so short a time at the start or end of a take is noise
+FOREIGN = 3  # frames for which a marker may be without a label and still be found under another
+OWN = 0.3  # of a jump: bonus for a marker that keeps its label
+CHUNK = 1 << 14  # frames
+SAMPLES = 400  # frames that tell left from right
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """What was found in the labels of a take.
+
+    Attributes:
+        columns: (T, M) column of the file that carries each marker in each frame, -1 where none does; None where
+            every label is right.
+        jumps: samples that were removed.
+        swaps: (marker, other marker, first frame, end) of labels that were exchanged back.
+        sides: markers whose left and right were exchanged for the whole take.
+    """
+
+    columns: np.ndarray | None
+    jumps: int
+    swaps: tuple[tuple[str, str, int, int], ...]
+    sides: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to tell the user, one line for each kind of finding."""
+        out = []
+        if self.sides:
+            whole = "in all markers" if len(self.sides) > 20 else f"in {', '.join(self.sides)}"
+            out.append(f"left and right are exchanged {whole}: exchanged back; check the labels of the file")
+        if self.swaps:
+            shown = ", ".join(f"{a} with {b} in frames {start}-{end - 1}" for a, b, start, end in self.swaps[:4])
+            more = f" and {len(self.swaps) - 4} more" if len(self.swaps) > 4 else ""
+            out.append(f"labels swapped: {shown}{more}; exchanged back")
+        if self.jumps:
+            out.append(f"{self.jumps} samples jump away from their marker's path and were left out")
+        return tuple(out)
+
+    def read(self, positions: np.ndarray, start: int, end: int) -> np.ndarray:
+        """Return the corrected positions (end - start, M, 3) [m] of some frames of the take."""
+        return self.pick(positions, slice(start, end))
+
+    def pick(self, positions: np.ndarray, rows: slice | np.ndarray) -> np.ndarray:
+        """Return the corrected positions (t, M, 3) [m] of chosen frames of the take."""
+        part = positions[rows]
+        if self.columns is None:
+            return part
+        columns = self.columns[rows]
+        out = np.take_along_axis(part, np.maximum(columns, 0)[..., None], axis=1)
+        out[columns < 0] = np.nan
+        return out
+
+
+_known: WeakKeyDictionary[Markers, Screening] = WeakKeyDictionary()
+
+
+def screen(markers: Markers) -> Screening:
+    """Return what is wrong with the labels of a take; the answer is kept for as long as the markers are."""
+    if markers not in _known:
+        _known[markers] = _screen(markers)
+    return _known[markers]
+
+
+def _screen(markers: Markers) -> Screening:
+    names = [base_name(name) for name in markers.names]
+    positions = markers.positions
+    followed = _follow(positions, markers.fps)
+    columns, jumps, swaps = followed if followed is not None else (None, 0, ())
+    found = Screening(columns, jumps, tuple((names[a], names[b], s, e) for a, b, s, e in swaps), ())
+    rows = np.unique(np.linspace(0, max(len(markers) - 1, 0), min(SAMPLES, len(markers))).astype(int))
+    sample = found.pick(positions, rows)
+    exchanged = exchanged_sides(names, sample)
+    if not exchanged:
+        return found
+    order = np.arange(len(names))
+    for a, b in exchanged:
+        order[[a, b]] = order[[b, a]]
+    if columns is None:
+        columns = np.broadcast_to(order.astype(np.int16), (len(markers), len(names)))
+    else:
+        columns = columns[:, order]
+    return Screening(columns, jumps, found.swaps, tuple(name for a, b in exchanged for name in (names[a], names[b])))
+
+
+# ------------------------------------------------------------------------------------------------ jumps and swaps
+
+
+def _follow(positions: np.ndarray, fps: float):
+    """Return columns (T, M), jumps and swaps of a take, or None where no label jumps."""
+    total, count = positions.shape[:2]
+    if total < 3 or not count:
+        return None
+    jump = JUMP + ACCELERATION / fps**2
+    breaks, lengths = _breaks(positions, fps, jump)
+    if not breaks.any():
+        return None
+    follower = _Follower(positions, fps, jump, breaks, lengths)
+    columns = follower.run()
+    wanted = np.zeros((count, count))
+    for m in range(count):
+        used, often = np.unique(columns[:, m], return_counts=True)
+        for c, n in zip(used, often, strict=True):
+            if c >= 0:
+                wanted[m, c] += n
+    wanted[np.diag_indices(count)] += 0.5
+    rows, order = linear_sum_assignment(-wanted)
+    renamed = np.empty_like(columns)
+    renamed[:, order] = columns[:, rows]
+    seen = np.isfinite(positions[..., 0])
+    own = np.arange(count)
+    used = np.zeros((total, count), dtype=bool)
+    t, m = np.nonzero(renamed >= 0)
+    used[t, renamed[t, m]] = True
+    jumps = int((seen & ~used).sum())
+    swaps = []
+    for m in np.flatnonzero(((renamed != own) & (renamed >= 0)).any(axis=0)):
+        for a, b in runs((renamed[:, m] != m) & (renamed[:, m] >= 0)):
+            other = int(renamed[a, m])
+            if m < other:
+                swaps.append((int(m), other, a, b))
+    return renamed, jumps, tuple(swaps)
+
+
+def _breaks(positions: np.ndarray, fps: float, jump: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each label jumps (T, M) bool, and the usual step around there (T, M) [m] for labels that jump."""
+    total, count = positions.shape[:2]
+    breaks, usual = np.zeros((total, count), dtype=bool), np.zeros((total, count), dtype=np.float32)
+    last = np.full(count, -1)
+    held = np.full((count, 3), np.nan)
+    for start in range(0, total, CHUNK):
+        part = positions[start : start + CHUNK]
+        seen = np.isfinite(part[..., 0])
+        times = np.where(seen, np.arange(start, start + len(part))[:, None], -1)
+        before = np.maximum.accumulate(np.vstack([last, times]), axis=0)[:-1]  # the frame last seen before each
+        old = np.concatenate([held[None], part[:-1]])
+        holes = (before != np.arange(start - 1, start + len(part) - 1)[:, None]) & (before >= 0) & seen
+        if holes.any():
+            t, m = np.nonzero(holes)
+            old[t, m] = positions[before[t, m], m]
+        moves = part - old
+        moves[~np.isfinite(moves[..., 0])] = 0.0
+        apart = np.where(before >= 0, np.arange(start, start + len(part))[:, None] - before, 1)
+        allowed = jump + SPEED / fps * (apart - 1)
+        allowed[apart > FORGET * fps] = np.inf
+        some = np.flatnonzero((np.linalg.norm(moves, axis=-1) > allowed).any(axis=0))
+        if len(some):
+            rates = moves[:, some] / apart[:, some, None]
+            local = median_filter(rates, size=(WINDOW, 1, 1), mode="mirror")
+            excess = apart[:, some] * np.linalg.norm(rates - local, axis=-1)
+            speed = np.linalg.norm(local, axis=-1)
+            breaks[start : start + len(part), some] = excess > allowed[:, some] + UNSTEADY * speed * apart[:, some]
+            usual[start : start + len(part), some] = speed
+        last = np.maximum(last, times.max(axis=0))
+        held = np.where(seen[-1][:, None], part[-1], held)
+    return breaks, usual
+
+
+class _Follower:
+    """Markers followed over the frames in which labels jump; between them every label carries what it carried."""
+
+    def __init__(self, positions: np.ndarray, fps: float, jump: float, breaks: np.ndarray, steps: np.ndarray):
+        self.positions, self.fps, self.jump = positions, fps, jump
+        self.breaks, self.steps = breaks, steps
+        self.total, self.count = breaks.shape
+        self.carrier = np.arange(self.count)  # the label that carries each marker now, -1: none
+        self.left = np.zeros(self.count, dtype=int)  # the frame in which a marker was last carried
+        self.left_by = np.arange(self.count)  # and its label then
+
+    def run(self) -> np.ndarray:
+        """Return the label (T, M) that carries each marker, -1 where none does or it is not seen."""
+        columns = np.empty((self.total, self.count), dtype=np.int16)
+        begin = 0
+        for event in np.flatnonzero(self.breaks.any(axis=1)):
+            columns[begin:event] = self.carrier
+            self._assign(int(event))
+            begin = int(event)
+        columns[begin:] = self.carrier
+        self._believe_again(columns)
+        for rows in (slice(0, SHORT + 1), slice(self.total - SHORT, self.total)):
+            self._trim(columns, rows)
+        hidden = np.take_along_axis(~np.isfinite(self.positions[..., 0]), np.maximum(columns, 0), axis=1)
+        columns[hidden] = -1
+        return columns
+
+    def _assign(self, event: int) -> None:
+        """Give the labels that jump in a frame to the markers that are without one."""
+        labels = np.flatnonzero(self.breaks[event])
+        broken = np.isin(self.carrier, labels)
+        self.left[broken], self.left_by[broken] = event - 1, self.carrier[broken]
+        self.carrier[broken] = -1
+        lost = np.flatnonzero(self.carrier < 0)
+        places, gates = self._predict(lost, event)
+        gaps = np.linalg.norm(places[:, None] - self.positions[event, labels], axis=-1)
+        own = lost[:, None] == labels
+        traded = (event - self.left[lost] <= FOREIGN)[:, None] & np.isin(labels, lost)  # both lost their labels
+        cost = gaps - OWN * self.jump * own
+        cost[~(gaps < gates[:, None]) | ~(own | traded)] = 1e3
+        for i, j in zip(*linear_sum_assignment(cost), strict=True):
+            if cost[i, j] < 1e3:
+                self.carrier[lost[i]] = labels[j]
+
+    def _predict(self, lost: np.ndarray, event: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return where lost markers are expected (L, 3) [m], and how far off they may be (L,) [m]."""
+        places, gates = np.empty((len(lost), 3)), np.empty(len(lost))
+        for k, m in enumerate(lost):
+            label, frame = self.left_by[m], self.left[m]
+            track = self.positions[max(0, frame - 11) : frame + 1, label]
+            seen = np.flatnonzero(np.isfinite(track[:, 0]))
+            if not len(seen):
+                places[k], gates[k] = np.nan, 0.0
+                continue
+            frame -= len(track) - 1 - seen[-1]
+            apart = event - frame
+            recent = track[seen[-1] - 3 : seen[-1] + 1] if seen[-1] >= 3 else track[:0]
+            steady = len(recent) and not self.breaks[frame - 2 : frame + 1, label].any()
+            velocity = np.nan_to_num((recent[-1] - recent[0]) / 3.0) if steady else np.zeros(3)
+            places[k] = track[seen[-1]] + velocity * min(apart, 3)
+            speed = max(float(np.linalg.norm(velocity)), float(self.steps[frame, label]))
+            gates[k] = self.jump + (UNSTEADY if steady else 2.0) * speed + SPEED / self.fps * (apart - 1)
+        return places, gates
+
+    def _trim(self, columns: np.ndarray, rows: slice) -> None:
+        """Leave out a label that jumps within the first or the last frames: what lies beyond the jump is too short."""
+        for m in np.flatnonzero(self.breaks[rows].any(axis=0)):
+            at = rows.start + np.flatnonzero(self.breaks[rows, m])
+            outside = slice(0, at[-1]) if rows.start == 0 else slice(at[0], self.total)
+            columns[outside][columns[outside] == m] = -1
+
+    def _believe_again(self, columns: np.ndarray) -> None:
+        """Give a marker its own label where it stays elsewhere for long and carries no other: the fit will judge it."""
+        least = max(2, round(TRUST * self.fps))
+        for m in np.flatnonzero((columns < 0).any(axis=0)):
+            for start, end in runs(columns[:, m] < 0):
+                edges = [start, *(start + 1 + np.flatnonzero(self.breaks[start + 1 : end, m])), end]
+                for a, b in zip(edges, edges[1:], strict=False):
+                    if b - a >= least and not (columns[a:b] == m).any():
+                        columns[a:b, m] = m
+
+
+# -------------------------------------------------------------------------------------------------- left and right
+
+
+def exchanged_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
+    """Return the pairs of columns whose left and right are exchanged in places (T, M, 3) of the usual marker sets.
+
+    Left, up and forward make a right-handed frame. Each part of the body that has them all casts a vote: pelvis, chest,
+    head and feet. Limbs are compared with the trunk: a left thigh hangs on the left hip.
+    """
+    column = {name.upper(): k for k, name in enumerate(names)}
+    pairs = _pairs(names)
+    if not pairs:
+        return []
+    middle = _Body(column, places)
+    trunk = middle.handedness()
+    exchanged = [pair for pair, part in pairs.items() if part == "trunk"] if trunk < 0.0 else []
+    for part, near in (("leg", ("FWT", "ASI", "BWT", "PSI")), ("arm", ("SHO",))):
+        own = middle.nearer_to_own_side([pair for pair, of in pairs.items() if of == part], near)
+        if own is not None and own * (trunk or 1.0) < 0.0:
+            exchanged += [pair for pair, of in pairs.items() if of == part]
+    return exchanged
+
+
+_PARTS = {"hip": "leg", "knee": "leg", "ankle": "leg", "shoulder": "arm", "elbow": "arm", "wrist": "arm", "hand": "arm"}
+
+
+def _pairs(names: list[str]) -> dict[tuple[int, int], str]:
+    """Return {(left column, right column): "trunk", "leg" or "arm"} of markers that have a mirror image."""
+    column = {name.upper(): k for k, name in enumerate(names)}
+    out = {}
+    for k, name in enumerate(names):
+        found = spot_of(name)
+        other = column.get(mirrored_name(name).upper(), k)
+        if found is not None and found[1] == "L" and other != k:
+            out[(k, other)] = _PARTS.get(found[0].on[0], "trunk")
+    return out
+
+
+class _Body:
+    """Directions of a body from the markers of the usual sets, by canonical name."""
+
+    def __init__(self, column: dict[str, int], places: np.ndarray):
+        self.places = places
+        self.at: dict[str, int] = {}
+        for name, k in column.items():
+            found = spot_of(name)
+            if found is not None:
+                self.at.setdefault(found[2], k)
+
+    def mean(self, *names: str) -> np.ndarray | None:
+        """Return the mean place (T, 3) of the markers that are there."""
+        columns = [self.at[name] for name in names if name in self.at]
+        return self.places[:, columns].mean(axis=1) if columns else None
+
+    def handedness(self) -> float:
+        """Return above 0 where left, up and forward are right-handed, below 0 where mirrored, 0 where unknown."""
+        up = self.mean("C7", "CLAV", "LSHO", "RSHO", "LFHD", "RFHD")
+        hips = self.mean("LFWT", "RFWT", "LBWT", "RBWT", "SACR")
+        votes = []
+        for left, right, front, back in (
+            (("LFWT", "LBWT"), ("RFWT", "RBWT"), ("LFWT", "RFWT"), ("LBWT", "RBWT", "SACR")),
+            (("LSHO",), ("RSHO",), ("CLAV", "STRN"), ("C7", "T10")),
+            (("LFHD", "LBHD"), ("RFHD", "RBHD"), ("LFHD", "RFHD"), ("LBHD", "RBHD")),
+        ):
+            ends = [self.mean(*part) for part in (left, right, front, back)]
+            if up is None or hips is None or any(end is None for end in ends):
+                continue
+            a, b, c, d = ends
+            volume = np.sum(np.cross(a - b, up - hips) * (c - d), axis=-1)  # type: ignore[operator]
+            volume = volume[np.isfinite(volume)]
+            if len(volume):
+                votes.append(float(np.mean(np.sign(volume))))
+        return float(np.mean(votes)) if votes else 0.0
+
+    def nearer_to_own_side(self, pairs: list[tuple[int, int]], near: tuple[str, ...]) -> float | None:
+        """Return above 0 where markers of limbs are nearer to the trunk's marker of their own side, below 0 if not."""
+        ends = [(self.at.get("L" + name), self.at.get("R" + name)) for name in near]
+        votes = []
+        for left, right in ends:
+            if left is None or right is None:
+                continue
+            for a, b in pairs:
+                if left in (a, b) or right in (a, b):
+                    continue
+                own, other = (
+                    np.linalg.norm(self.places[:, a] - self.places[:, x], axis=-1)
+                    + np.linalg.norm(self.places[:, b] - self.places[:, y], axis=-1)
+                    for x, y in ((left, right), (right, left))
+                )
+                gap = (other - own)[np.isfinite(other - own)]
+                if len(gap):
+                    votes.append(float(np.mean(np.sign(gap))))
+        return float(np.mean(votes)) if votes else None
