@@ -227,9 +227,9 @@ def evidence(page: Page) -> None:
     """Write the page: a table for each take."""
     assert page.data is not None  # it is among this subject's needs
     page.text(
-        "Each take is calibrated and tracked with the human figure, first as it is, then corrupted. *Displacement*: mean "
-        "distance of all joints in all frames from the clean result; for gaps, of the joints concerned in the gap and "
-        f"{EDGE} frames on either side, beside straight lines across the gap. Thresholds were chosen on "
+        "Each take is calibrated and tracked with the human figure, first as it is, then corrupted. *Displacement*: "
+        "mean distance of all joints in all frames from the clean result; for gaps, of the joints concerned in the gap "
+        f"and {EDGE} frames on either side, beside straight lines across the gap. Thresholds were chosen on "
         f"{', '.join(TUNED)}; the other takes were not looked at."
     )
     for name, file in {**TUNED, **HELD_OUT}.items():

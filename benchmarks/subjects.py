@@ -20,6 +20,7 @@ SUBJECTS = (
     ),
     Subject("scaling_laws", "Scaling laws: what a solve costs as it grows", "benchmarks.scaling_laws"),
     Subject("takes", "Takes: tracking, hidden markers, retargeting", "benchmarks.takes", ("data",)),
+    Subject("corruption", "Corrupted takes: spikes, swaps, dropouts, wrong units", "benchmarks.corruption", ("data",)),
     Subject("many", "Many files: throughput, and what a large data set would take", "benchmarks.many", ("data",)),
     Subject("gpu", "Batches on a GPU", "benchmarks.gpu", ("gpu",)),
     Subject("interaction", "Interaction: the studio's latency", "benchmarks.interaction", ("viser",)),

@@ -307,7 +307,8 @@ def eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, mat
     """Add to matrix (P, P), lower half, and slope (P,) what K frames say of offsets and factors, P = 3M + G.
 
     residuals (K, 3M) and their derivatives by_pose (K, 3M, n) and by_factor (K, 3M, G), in the frames of the bones, so
-    that the derivative by the offsets is seen (K, 3M): one where a marker is seen. pulls (n,), gaps (K, n): stiffness
+    that the derivative by the offsets is seen (K, 3M): one where a marker is seen, and the root of its weight where
+    all its rows are scaled by that. pulls (n,), gaps (K, n): stiffness
     and force of the pull on the poses. inner (n, n) and half (n, P + 1) are scratch. A column of by_pose that is all
     zeros is a degree of freedom that is held.
     """
@@ -327,7 +328,7 @@ def eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, mat
                     continue
                 for b in range(a + 1):
                     inner[a, b] += x * j[q, b]
-                half[a, q] = x
+                half[a, q] = x * seen[k, q]
                 for c in range(g):
                     half[a, rows + c] += x * f[q, c]
                 half[a, p] += x * r[q]

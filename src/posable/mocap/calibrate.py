@@ -46,8 +46,8 @@ NOISE = 0.01  # [m]: how well a marker is expected to fit
 OFFSET_SPREAD = 0.10  # [m]: how far a first guess of an offset may be off
 LENGTH_SPREAD = 0.06  # of a bone's length against the whole figure's: limbs of 99 actors (CMU) spread by 4 to 6%
 SIDE_SPREAD = 0.03  # of a bone's length against that of the other side: 2 to 5% among them
-CENTER_SPREAD = (0.008, 0.015)  # [m]: of a joint's center level with a marker, along the bone and across it
-ROBUST = 0.10  # [m]: beyond, a marker pulls no harder on the first poses
+CENTER_SPREAD = (0.02, 0.03)  # [m]: of a joint's center level with a marker, along the bone and across it
+ROBUST, ROBUST_AT_FIRST = 0.03, 0.10  # [m]: beyond, a marker pulls no harder; on the first poses
 WRONG, WRONG_AT_FIRST = 0.03, 0.20  # [m]: a sample that misses by less is never left out, in the end and at first
 DOUBTFUL = 0.1  # part of its frames in which a marker is left out that is worth a word
 POSE_PULL = 1e-4  # [m^2/rad^2]: of what no marker holds, to the rest pose
@@ -101,7 +101,7 @@ class Fit:
         self.guesses = np.array([offset for _, offset in attached.values()])
         self.places = places  # (K, M, 3) [m], NaN where unseen
         self.limits = limits
-        self.robust: float | None = None
+        self.robust = ROBUST_AT_FIRST
         self.centers = dict(centers)  # {marker: joint whose center is level with it}
         self.groups = _length_groups(skeleton, symmetric) if lengths else {}
         self.factors = np.ones(len(set(self.groups.values())))
@@ -167,7 +167,7 @@ class Fit:
             r, t = best_turn(at_rest, targets, trunk)
             starts.append(move_figure(figure, figure.rest, r, t))
         self.poses = np.array(starts)
-        self.robust = ROBUST
+        self.robust = ROBUST_AT_FIRST
         errors, notes = self._solve(figure, _SETTLE)
         energies = notes[:, 0]
         usual = np.median(energies)
@@ -180,7 +180,7 @@ class Fit:
             _, again = self._solve(figure, _SETTLE, slice(k, k + 1))
             if again[0, 0] >= energies[k]:
                 self.poses[k] = kept
-        self.robust = None
+        self.robust = ROBUST
         errors = self.trim(WRONG_AT_FIRST)
         return float(np.nanmean(errors))
 
@@ -192,7 +192,7 @@ class Fit:
         figure = self.figure()
         for _ in range(TRIMMINGS):
             errors, notes = self._solve(figure, _REFINE)
-            wrong = errors > thresholds(errors, least)
+            wrong = errors > _usual_misses(errors, least)
             wrong &= np.isfinite(np.where(wrong, np.nan, self.places[..., 0])).sum(axis=1, keepdims=True) >= LEAST_SEEN
             if not wrong.any():
                 break
@@ -295,8 +295,9 @@ class Fit:
             offset = np.asarray(joints[name].offset, dtype=float) * self.scale
             by_factor[:, self.groups[name]] += turn @ self.rest.rotation_matrix(parent) @ offset
         parent = joints[center].parent
-        along = turn @ (self.rest.position(center) - self.rest.position(parent)) if parent else np.array([0.0, 1.0, 0.0])
-        u, _, _ = np.linalg.svd(along.reshape(3, 1))
+        if parent is None:
+            return None
+        u, _, _ = np.linalg.svd((turn @ (self.rest.position(center) - self.rest.position(parent))).reshape(3, 1))
         return by_factor, u.T
 
     def _put(self, parameters: np.ndarray) -> None:
@@ -382,7 +383,10 @@ class Fit:
             inverse = np.swapaxes(turns[bone], -1, -2)
             residuals[:, i] = (inverse @ residuals[:, i, :, None])[..., 0]
             by_pose[:, i], by_factor[:, i] = inverse @ by_pose[:, i], inverse @ by_factor[:, i]
-        by_pose[~seen], by_factor[~seen] = 0.0, 0.0
+        roots = np.where(seen, (1.0 + np.square(residuals).sum(axis=-1) / self.robust**2) ** -0.25, 0.0)
+        residuals *= roots[..., None]  # each marker by the root of the weight that the loss leaves it
+        by_pose *= roots[..., None, None]
+        by_factor *= roots[..., None, None]
         if self.limits:
             slope = np.einsum("kmxn,kmx->kn", by_pose, residuals)
             at_lower, at_upper = self.poses <= figure.lower + 1e-9, self.poses >= figure.upper - 1e-9
@@ -392,7 +396,7 @@ class Fit:
             residuals.reshape(rows),
             by_pose.reshape(*rows, n),
             by_factor.reshape(*rows, -1),
-            np.repeat(seen, 3, axis=1) * 1.0,
+            np.repeat(roots, 3, axis=1),
         )
 
     # ------------------------------------------------------------------------------------------- which bone it is on
@@ -462,6 +466,15 @@ class Fit:
         )
         best_first = self.poses[np.argsort(np.nanmean(errors, axis=1))]
         return figure.replace(info={**figure.info, "calibration": found, "calibration_poses": best_first})
+
+
+def _usual_misses(errors: np.ndarray, least: float) -> np.ndarray:
+    """Return (M,) [m]: the error beyond which a sample of errors (K, M) is wrong.
+
+    A marker that is wrong for much of the take would raise its own limit: no marker's is far above what is usual.
+    """
+    limits = thresholds(errors, least)
+    return np.minimum(limits, max(least, 2.0 * float(np.median(limits[np.isfinite(limits)]))))
 
 
 def _length_groups(skeleton: Skeleton, symmetric: bool) -> dict[str, int]:

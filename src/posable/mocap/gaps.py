@@ -13,7 +13,7 @@ MAD = 1.4826  # standard deviations per median absolute deviation
 
 
 def thresholds(errors: np.ndarray, least: float = OUTLIER_LEAST) -> np.ndarray:
-    """Return (M,) [m]: the error beyond which a marker is an outlier, from errors (T, M), by robust scale; at least `least`."""
+    """Return (M,) [m]: the error beyond which a marker is an outlier, by the robust scale of errors (T, M) [m]."""
     out = np.full(errors.shape[1], np.inf)
     seen = np.isfinite(errors).any(axis=0)  # a marker that is never seen has no median
     middle = np.nanmedian(errors[:, seen], axis=0)

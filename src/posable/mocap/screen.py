@@ -7,6 +7,7 @@ and the other marker's label jumps in the same frame. What remains is left to th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,7 +25,7 @@ FORGET = 0.5  # [s]: after a longer gap a marker may be anywhere
 TRUST = 0.1  # [s]: a label that stays where it jumped for this long is believed again
 WINDOW = 9  # frames around a step that say how long steps are there
 UNSTEADY = 0.5  # part of its speed by which a marker may change it between frames
-SHORT = 3  # frames: a label that stays elsewhere for so short a time at the start or end of a take is noise
+SHORT = 3  # frames: a label that jumps within so many of the start was wrong before
 FOREIGN = 3  # frames for which a marker may be without a label and still be found under another
 OWN = 0.3  # of a jump: bonus for a marker that keeps its label
 CHUNK = 1 << 14  # frames
@@ -192,6 +193,7 @@ class _Follower:
         self.carrier = np.arange(self.count)  # the label that carries each marker now, -1: none
         self.left = np.zeros(self.count, dtype=int)  # the frame in which a marker was last carried
         self.left_by = np.arange(self.count)  # and its label then
+        self.resolved: set[tuple[int, int]] = set()  # jumps (frame, label) that are explained
 
     def run(self) -> np.ndarray:
         """Return the label (T, M) that carries each marker, -1 where none does or it is not seen."""
@@ -203,8 +205,7 @@ class _Follower:
             begin = int(event)
         columns[begin:] = self.carrier
         self._believe_again(columns)
-        for rows in (slice(0, SHORT + 1), slice(self.total - SHORT, self.total)):
-            self._trim(columns, rows)
+        self._trim(columns)
         hidden = np.take_along_axis(~np.isfinite(self.positions[..., 0]), np.maximum(columns, 0), axis=1)
         columns[hidden] = -1
         return columns
@@ -225,6 +226,7 @@ class _Follower:
         for i, j in zip(*linear_sum_assignment(cost), strict=True):
             if cost[i, j] < 1e3:
                 self.carrier[lost[i]] = labels[j]
+                self.resolved.add((event, int(labels[j])))
 
     def _predict(self, lost: np.ndarray, event: int) -> tuple[np.ndarray, np.ndarray]:
         """Return where lost markers are expected (L, 3) [m], and how far off they may be (L,) [m]."""
@@ -246,12 +248,12 @@ class _Follower:
             gates[k] = self.jump + (UNSTEADY if steady else 2.0) * speed + SPEED / self.fps * (apart - 1)
         return places, gates
 
-    def _trim(self, columns: np.ndarray, rows: slice) -> None:
-        """Leave out a label that jumps within the first or the last frames: what lies beyond the jump is too short."""
-        for m in np.flatnonzero(self.breaks[rows].any(axis=0)):
-            at = rows.start + np.flatnonzero(self.breaks[rows, m])
-            outside = slice(0, at[-1]) if rows.start == 0 else slice(at[0], self.total)
-            columns[outside][columns[outside] == m] = -1
+    def _trim(self, columns: np.ndarray) -> None:
+        """Leave out labels before a jump in the first frames: there is too little before it to tell what they were."""
+        for m in np.flatnonzero(self.breaks[: SHORT + 1].any(axis=0)):
+            at = [t for t in np.flatnonzero(self.breaks[: SHORT + 1, m]) if (t, m) not in self.resolved]
+            if at:
+                columns[: at[-1]][columns[: at[-1]] == m] = -1
 
     def _believe_again(self, columns: np.ndarray) -> None:
         """Give a marker its own label where it stays elsewhere for long and carries no other: the fit will judge it."""
@@ -259,7 +261,7 @@ class _Follower:
         for m in np.flatnonzero((columns < 0).any(axis=0)):
             for start, end in runs(columns[:, m] < 0):
                 edges = [start, *(start + 1 + np.flatnonzero(self.breaks[start + 1 : end, m])), end]
-                for a, b in zip(edges, edges[1:], strict=False):
+                for a, b in pairwise(edges):
                     if b - a >= least and not (columns[a:b] == m).any():
                         columns[a:b, m] = m
 

@@ -1,0 +1,51 @@
+"""Labels of the usual marker sets, plain words, and points that are no markers."""
+
+import pytest
+
+from posable.mocap.marker_sets import MIDDLE, SETS, SIDED, is_virtual, mirrored_name, spot_of
+
+
+@pytest.mark.parametrize(
+    ("label", "place"),
+    [
+        ("Daniel:LFHD", "LFHD"), ("l thigh", "LTHI"), ("left_knee_lat", "LKNE"), ("R.Ankle", "RANK"),
+        ("R.Knee.Medial", "RKNM"), ("WaistLFront", "LFWT"), ("LKneeOut", "LKNE"), ("LASI", "LFWT"), ("LTIB", "LSHN"),
+        ("Skeleton 001:LShoulderBack", "LSHOB"), ("LeftForeArm", "LFRM"), ("RLE", "RKNE"), ("V.Sacral", "SACR"),
+        ("Head_Top", "ARIEL"), ("RForefoot5", "RMT5"), ("right heel", "RHEE"), ("lknee", "LKNE"), ("C7", "C7"),
+    ],
+)  # fmt: skip
+def test_labels_mean_places(label, place):
+    found = spot_of(label)
+    assert found is not None
+    assert found[2] == place
+
+
+@pytest.mark.parametrize("label", ["M001", "*12", "point7", "Unlabeled_3", ""])
+def test_labels_that_say_nothing(label):
+    assert spot_of(label) is None
+
+
+@pytest.mark.parametrize(
+    "label", ["PELO", "LFEA", "RTIL", "LHipAngles", "RKneeMoment", "CentreOfMass", "LGroundReactionForce"]
+)
+def test_points_that_a_model_computed_are_no_markers(label):
+    assert is_virtual(f"Subject:{label}")
+    assert spot_of(label) is None
+
+
+def test_every_set_leads_to_places():
+    for labels in SETS.values():
+        for label, place in labels.items():
+            for side in "LR" if "*" in label else [""]:
+                target = place.replace("*", side)
+                assert target in MIDDLE or target[1:] in SIDED, label
+                assert not is_virtual(label.replace("*", side)), label
+
+
+@pytest.mark.parametrize(
+    ("label", "other"),
+    [("LKNE", "RKNE"), ("left_knee_lat", "right_knee_lat"), ("WaistLFront", "WaistRFront"), ("C7", "C7")],
+)
+def test_mirrored_labels(label, other):
+    assert mirrored_name(label) == other
+    assert mirrored_name(other) == label

@@ -1,0 +1,102 @@
+"""Labels that jump, trade places or name the wrong side, against the take they were made from."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import posable as ps
+from posable.mocap.screen import screen
+
+
+def joints(actor, motion):
+    frames = ps.forward(actor, motion.poses)
+    return np.stack([frames.position(name) for name in actor.names], axis=1)
+
+
+@pytest.fixture(scope="module")
+def clean(human, markers):
+    actor = ps.calibrate(human, markers)
+    return joints(actor, ps.track(actor, markers).motion)
+
+
+def displaced(human, markers, clean):
+    """Return the mean displacement [m] of the joints from the clean result, and what was said."""
+    actor = ps.calibrate(human, markers)
+    take = ps.track(actor, markers)
+    off = np.linalg.norm(joints(actor, take.motion) - clean, axis=-1).mean()
+    return off, f"{actor.info['calibration']}\n{take.report}"
+
+
+def exchanged(markers, pairs, rows=slice(None)):
+    places = markers.positions.copy()
+    for a, b in pairs:
+        i, j = markers.index(a), markers.index(b)
+        places[rows, [i, j]] = places[rows, [j, i]]
+    return replace(markers, positions=places)
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 41))
+def test_single_jumps_are_removed_and_nothing_else(markers, seed, count):
+    rng = np.random.default_rng(seed)
+    places = markers.positions.copy()
+    hit = rng.permutation(places.shape[1])[:count]
+    way = rng.normal(size=(count, 3))
+    places[rng.integers(0, len(places), count), hit] += way / np.linalg.norm(way, axis=1, keepdims=True)
+    found = screen(replace(markers, positions=places)).read(places, 0, len(places))
+    kept = np.isfinite(found).all(axis=-1)
+    assert np.array_equal(found[kept], markers.positions[kept])
+    assert (~kept).sum() <= 2 * len(hit)
+
+
+def test_jumps_do_not_move_the_actor(human, markers, clean):
+    rng = np.random.default_rng(5)
+    places = markers.positions.copy()
+    hit = rng.choice(places[..., 0].size, 50, replace=False)
+    places.reshape(-1, 3)[hit] += [0.0, 1.0, 0.0]
+    off, said = displaced(human, replace(markers, positions=places), clean)
+    assert off < 0.002
+    assert "samples jump" in said
+
+
+@given(start=st.integers(1, 180), length=st.integers(1, 50))
+def test_labels_that_trade_places_are_exchanged_back(markers, start, length):
+    rows = slice(start, start + length)
+    spoilt = exchanged(markers, [("LKNE", "RKNE"), ("RELB", "RFRM")], rows)
+    found = screen(spoilt)
+    assert np.array_equal(found.read(spoilt.positions, 0, len(spoilt)), markers.positions)
+    assert {frozenset(swap[:2]) for swap in found.swaps} == {frozenset(("LKNE", "RKNE")), frozenset(("RELB", "RFRM"))}
+
+
+@pytest.mark.parametrize("part", ["", "THI KNE SHN ANK HEE TOE MT5", "UPA ELB FRM WRA WRB FIN"])
+def test_left_and_right_exchanged_for_a_whole_take(human, markers, clean, part):
+    left = [name for name in markers.names if name[0] == "L" and (not part or name[1:] in part.split())]
+    off, said = displaced(human, exchanged(markers, [(name, "R" + name[1:]) for name in left]), clean)
+    assert off < 1e-9
+    assert "left and right are exchanged" in said
+
+
+def test_a_take_without_faults_is_left_alone(markers):
+    found = screen(markers)
+    assert found.columns is None
+    assert found.notes == ()
+    assert found is screen(markers)
+
+
+def test_a_badly_filled_marker_is_left_out_and_named(human, markers, clean):
+    places = markers.positions.copy()
+    k = markers.index("RUPA")
+    places[60:160, k] = np.linspace(places[60, k], places[160, k], 100) + np.array([0.08, 0.0, 0.0])
+    off, said = displaced(human, replace(markers, positions=places), clean)
+    assert off < 0.004
+    assert "RUPA" in said
+
+
+def test_labels_that_are_swapped_in_a_gap_do_no_harm(markers):
+    places = markers.positions.copy()
+    places[100:110, [markers.index("LWRA"), markers.index("LWRB")]] = np.nan
+    holed = replace(markers, positions=places)
+    assert screen(holed).swaps == ()
+    assert screen(holed).jumps == 0
