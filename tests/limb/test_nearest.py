@@ -129,3 +129,101 @@ def test_batches_mix_what_is_reached_and_what_is_not(make_arm):
     assert solution.ok.tolist() == [True, False, True]
     assert solution.message.tolist() == ["reached", "too far", "reached"]
     assert solution.status.tolist() == ["REACHED", "TOO_FAR", "REACHED"]
+
+
+@pytest.fixture(scope="module")
+def right_arm():
+    human = ps.figures.human()
+    return ps.Limb(human, "shoulder.R", "elbow.R", "wrist.R", site="hand.R")
+
+
+def pose_of(limb, numbers, base=None):
+    pose = (limb.skeleton.rest if base is None else base).copy()
+    pose[limb.columns[: len(numbers)]] = numbers
+    return pose
+
+
+def partial_errors(limb, numbers, place, axis, along):
+    """The site's distance [m] and the axis' angle [rad], by forward kinematics alone."""
+    at = ps.forward(limb.skeleton, pose_of(limb, numbers))
+    turned = at.rotation_matrix(limb.site) @ axis
+    return np.linalg.norm(at.position(limb.site) - place), np.arccos(np.clip(turned @ along, -1.0, 1.0))
+
+
+def nearest_by_slsqp(limb, place, axis, along, rng):
+    """(distance, angle) found by SciPy: the place first, then the angle with the place as a constraint."""
+    low, high = limb.skeleton.lower[limb.columns], limb.skeleton.upper[limb.columns]
+    bounds = list(zip(low, high, strict=True))
+
+    def site(x):
+        return ps.forward(limb.skeleton, pose_of(limb, x)).position(limb.site)
+
+    near = minimize(
+        lambda x: 100.0 * np.sum((site(x) - place) ** 2), rng.uniform(low, high), bounds=bounds, method="L-BFGS-B"
+    )
+    there = site(near.x)
+    found = minimize(
+        lambda x: 1.0 - np.cos(partial_errors(limb, x, place, axis, along)[1]), near.x, bounds=bounds, method="SLSQP",
+        constraints=[{"type": "eq", "fun": lambda x: 10.0 * (site(x) - there)}], options={"maxiter": 60},
+    )  # fmt: skip
+    return partial_errors(limb, np.clip(found.x, low, high), place, axis, along)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_partial_orientation_out_of_reach_is_nearest_in_place_then_in_direction(seed, right_arm):
+    limb, rng = right_arm, np.random.default_rng(100 + seed)
+    low, high = limb.skeleton.lower[limb.columns], limb.skeleton.upper[limb.columns]
+    axis = np.eye(3)[seed % 3]
+    while True:
+        place = ps.forward(limb.skeleton, pose_of(limb, rng.uniform(low, high))).position("hand.R")
+        place = place + (0.15 * rng.normal(size=3) if seed % 3 == 2 else 0.0)
+        along = rng.normal(size=3)
+        along /= np.linalg.norm(along)
+        solution = limb.solve_partial(place, axis, along)
+        if not solution.ok:
+            break
+    distance, angle = partial_errors(limb, solution.pose[limb.columns], place, axis, along)
+    assert np.all(solution.pose >= limb.skeleton.lower)
+    assert np.all(solution.pose <= limb.skeleton.upper)
+    assert solution.position_error == pytest.approx(distance, abs=1e-9)
+    assert solution.rotation_error == pytest.approx(angle, abs=1e-7)
+    tries = [nearest_by_slsqp(limb, place, axis, along, rng) for _ in range(5)]
+    assert distance <= min(other for other, _ in tries) + 1e-5
+    assert angle <= min((left for other, left in tries if other <= distance + 1e-6), default=np.inf) + 1e-3
+
+
+@pytest.mark.parametrize(
+    ("wrist", "point", "axis"),
+    [
+        ((-0.789, 0.23, -0.776), (-0.035, 1.352, -0.151), (0.543, 0.488, 0.683)),
+        ((1.309, -0.076, -0.523), (0.237, 1.329, -0.208), (-0.935, 0.27, -0.229)),
+        ((-0.42, 0.455, -0.032), (-0.511, 1.219, -0.24), (0.28, -0.432, 0.857)),
+    ],
+)
+def test_an_aim_out_of_reach_is_nearest(wrist, point, axis, right_arm):
+    """Against 20,000 random poses and descents from the best of them."""
+    limb, columns = right_arm, right_arm.columns[:4]
+    low, high = limb.skeleton.lower, limb.skeleton.upper
+    axis = np.array(axis) / np.linalg.norm(axis)
+    base = limb.skeleton.rest.copy()
+    base[limb.columns[4:]] = wrist
+    solution = limb.aim(point, axis, base=base)
+
+    def left(rows):
+        poses = np.repeat(base[None], len(rows), axis=0)
+        poses[:, columns] = rows
+        at = ps.forward(limb.skeleton, poses)
+        towards = point - at.position("hand.R")
+        towards /= np.linalg.norm(towards, axis=1, keepdims=True)
+        return np.arccos(np.clip(np.sum((at.rotation_matrix("hand.R") @ axis) * towards, axis=1), -1.0, 1.0))
+
+    samples = np.random.default_rng(0).uniform(low[columns], high[columns], (20000, 4))
+    angles = left(samples)
+    bounds = list(zip(low[columns], high[columns], strict=True))
+    best = min(
+        minimize(lambda x: left(x[None])[0], samples[k], bounds=bounds, method="L-BFGS-B").fun
+        for k in np.argsort(angles)[:4]
+    )
+    assert np.all(solution.pose >= low - 1e-12)
+    assert np.all(solution.pose <= high + 1e-12)
+    assert left(solution.pose[None, columns])[0] <= min(best, angles.min()) + 1e-6

@@ -30,7 +30,6 @@ from posable.limb.circle import (  # fmt: skip
     FOREARM,
     GIVE,
     GOAL,
-    KEEP,
     LIMITS,
     MISS,
     NO_SWIVEL,
@@ -63,7 +62,7 @@ from posable.limb.kernels import (
     hold_last,
     settle,
 )
-from posable.limb.nearest import damped_step, place_error, turned
+from posable.limb.nearest import KEPT, LIST, bounded_step, forget, keep, place_error, turned
 from posable.limb.partial import COMFORT, ENOUGH, MOST
 from posable.limb.ranges import find_ranges, pick_swivel
 from posable.limb.solution import LimbSolution
@@ -73,7 +72,7 @@ from posable.limb.srs_chain import BOX, LOWER_TURN, REST, SIGN, TOOL_TURN, UPPER
 
 STEPS = 96  # bends, round the circle, that are tried without limits
 EXACT = 1e-9  # [rad]: what `ok` allows
-STARTS = 12  # of the search for the nearest aim
+SAMPLES = 320  # of the search for the nearest aim: a grid of 81, then in between
 
 POINT = EXTRA  # 3 [m]: the target, in the first joint's rest frame
 DIRECTION = EXTRA + 3  # 3: the axis, in the last body
@@ -230,7 +229,7 @@ def turn_towards(limb, shape, w):
     error = aim_error(limb, shape, START, w)
     damping = 1e-3
     for _ in range(100):
-        if error < 1e-15 or damping > 1e10 or damped_step(4, w, START, damping) < 1e-13:
+        if error < 1e-15 or damping > 1e10 or bounded_step(4, 0.0, START, damping, w) < 1e-13:
             break
         copy_numbers(w, START, TRIAL)
         for m in range(4):
@@ -247,28 +246,38 @@ def turn_towards(limb, shape, w):
 
 @kernel
 def nearest_aim(limb, shape, held, bend, limited, report, w):
-    """Bring the aim as near as the limits allow, from several starts; leave the numbers in BEST (seed 003, table 3)."""
-    best = math.inf
-    for start in range(STARTS):
+    """Bring the aim as near as the limits allow and leave the numbers in BEST (Tolani et al. 2000, table 3).
+
+    The angle is sampled on a grid with the corners of the limits and between; the best samples are refined.
+    """
+    forget(w)
+    for m in range(3):
+        w[START + 4 + m] = held[m]
+    for m in range(4):
+        low, high = (limb[BOX + 2 * m], limb[BOX + 2 * m + 1]) if limited else (-math.inf, math.inf)
+        if m == 3 and not math.isnan(bend):
+            low, high = bend, bend
+        w[LIMITS + 2 * m], w[LIMITS + 2 * m + 1] = low, high
+    for sample in range(SAMPLES):
+        code = sample
         for m in range(4):
-            low, high = -math.inf, math.inf
-            if limited:
-                low, high = limb[BOX + 2 * m], limb[BOX + 2 * m + 1]
-            if m == 3 and not math.isnan(bend):
-                low, high = bend, bend
-            w[LIMITS + 2 * m], w[LIMITS + 2 * m + 1] = low, high
             rest = limb[REST + m]
-            low, high = max(low, rest - math.pi), min(high, rest + math.pi)
+            low = max(w[LIMITS + 2 * m], min(rest, w[LIMITS + 2 * m + 1]) - math.pi)
+            high = min(w[LIMITS + 2 * m + 1], max(rest, low) + math.pi)
             base = 2 if m == 0 else (3 if m == 1 else 2 * m + 1)  # 2, 3, 5, 7
-            value = rest if start == 0 else low + halton(start, base) * (high - low)
-            w[START + m] = min(max(value, w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
-        for m in range(3):
-            w[START + 4 + m] = held[m]
+            share = 0.5 * (code % 3) if sample < 81 else halton(sample - 80, base)
+            code //= 3
+            w[START + m] = low + share * (high - low)
+        keep(0.0, aim_error(limb, shape, START, w), START, w)
+    best = math.inf
+    for row in range(KEPT):
+        if w[LIST + 10 * row] == math.inf:
+            break
+        copy_numbers(w, LIST + 10 * row + 2, START)
         error = turn_towards(limb, shape, w)
         if error < best - 1e-12:
             best = error
-            copy_numbers(w, START, KEEP)
-    copy_numbers(w, KEEP, BEST)
+            copy_numbers(w, START, BEST)
     report[SWIVEL], report[BRANCH] = math.nan, 0.0
 
 

@@ -42,8 +42,8 @@ CUTS = 288  # (BREAKS,) [rad]: the sorted swivel angles where a limit may begin 
 TAGS = CUTS + BREAKS  # (BREAKS,): 2 number + side of the limit met there, -1 for none
 INSIDE = TAGS + BREAKS  # (BREAKS,): 1 where the stretch after a cut holds the limits
 SPANS = INSIDE + BREAKS  # (RANGES, 4): from, to [rad], and the tags at both ends
-EXTRA = SPANS + 4 * RANGES  # 128: of the searches over a spin or a bend, see `spin` and `sight`
-SCRATCH = EXTRA + 128
+EXTRA = SPANS + 4 * RANGES  # 384: of the searches over a spin or a bend, see `partial`, `nearest_partial` and `aim`
+SCRATCH = EXTRA + 384
 
 
 @kernel

@@ -13,6 +13,7 @@ from posable.engine.jit import kernel
 from posable.limb.ball_ik import ball_rotation, put_vector
 from posable.limb.circle import (  # fmt: skip
     AXES,
+    EXTRA,
     FOREARM,
     GOAL,
     LIMITS,
@@ -33,6 +34,14 @@ from posable.limb.circle import (  # fmt: skip
 from posable.limb.srs_chain import BOX, LOWER, TOOL, UPPER, UPPER_TURN
 
 STEPS = 120
+SAME_PLACE = 1e-9  # [m]: places nearer to each other than this count as one
+KEPT = 12  # samples that are refined
+CLOSE = 0.4  # [rad]: samples nearer to each other than this are refined as one
+RATES = EXTRA + 97  # (7, 3): how the site moves
+MISSED = EXTRA + 118  # 3 [m]: from the site to its goal
+NORMALS = EXTRA + 121  # (7, 7): normal equations of a step
+BOUND = EXTRA + 170  # 8 [rad]: the steps of the numbers that go to a bound
+LIST = EXTRA + 178  # (KEPT, 10): miss [m], angle [rad], seven numbers
 
 
 @kernel
@@ -212,3 +221,127 @@ def orient(limb, shape, spin, low, high, phi, w):
     for m in range(3):
         w[START + 4 + m] = w[STATE + 1 + m]
     return error, w[STATE]
+
+
+# --- Candidates, and the step that refines them ---
+
+
+@kernel
+def forget(w):
+    """Empty LIST."""
+    for row in range(KEPT):
+        w[LIST + 10 * row] = math.inf
+
+
+@kernel
+def keep(miss, angle, at, w):
+    """Enter seven numbers w[at:] in LIST, sorted by miss and then by angle; of close ones only the best is kept."""
+    r, last = 0, KEPT - 1
+    while r < KEPT:
+        o = LIST + 10 * r
+        if miss < w[o] - SAME_PLACE or (miss < w[o] + SAME_PLACE and angle < w[o + 1]):
+            break
+        if are_close(o + 2, at, w):
+            return
+        r += 1
+    for row in range(r, KEPT):  # a worse one that is close gives way
+        if w[LIST + 10 * row] < math.inf and are_close(LIST + 10 * row + 2, at, w):
+            last = row
+            break
+    if r == KEPT:
+        return
+    for row in range(last, r, -1):
+        for m in range(9):
+            w[LIST + 10 * row + m] = w[LIST + 10 * (row - 1) + m]
+    w[LIST + 10 * r], w[LIST + 10 * r + 1] = miss, angle
+    for m in range(7):
+        w[LIST + 10 * r + 2 + m] = w[at + m]
+
+
+@kernel
+def are_close(a, b, w):
+    """Say whether seven numbers at w[a:] and w[b:] are all nearer to each other than CLOSE."""
+    for m in range(7):
+        if abs(w[a + m] - w[b + m]) > CLOSE:
+            return False
+    return True
+
+
+@kernel
+def factor_and_solve(count, w, matrix, right):
+    """Solve a symmetric positive definite system (count, count) at w[matrix:] for w[right:] in place, by Cholesky."""
+    for i in range(count):
+        for j in range(i + 1):
+            total = w[matrix + 7 * i + j]
+            for k in range(j):
+                total -= w[matrix + 7 * i + k] * w[matrix + 7 * j + k]
+            if i == j:
+                w[matrix + 8 * i] = math.sqrt(max(total, 1e-300))
+            else:
+                w[matrix + 7 * i + j] = total / w[matrix + 8 * j]
+    for i in range(count):
+        for k in range(i):
+            w[right + i] -= w[matrix + 7 * i + k] * w[right + k]
+        w[right + i] /= w[matrix + 8 * i]
+    for i in range(count - 1, -1, -1):
+        for k in range(i + 1, count):
+            w[right + i] -= w[matrix + 7 * k + i] * w[right + k]
+        w[right + i] /= w[matrix + 8 * i]
+
+
+@kernel
+def coupling(i, j, stiff, w):
+    """Return entry (i, j) of the normal equations that turn the axis (AXES) and keep the site (RATES)."""
+    turn, place = 0.0, 0.0
+    for m in range(3):
+        turn += w[AXES + 3 * i + m] * w[AXES + 3 * j + m]
+        if stiff > 0.0:
+            place += w[RATES + 3 * i + m] * w[RATES + 3 * j + m]
+    return turn + stiff * place
+
+
+@kernel
+def bounded_step(count, stiff, at, damping, w):
+    """Write the damped least-squares STEP of `count` numbers w[at:] inside LIMITS; return the largest.
+
+    It turns the axis (AXES, RESIDUAL) and, where stiff > 0, keeps the site (RATES, MISSED). A number that would leave
+    its limits goes to its bound, the farthest one first, and the others are solved for again.
+    """
+    held = 0
+    for m in range(count):
+        w[BOUND + m] = 0.0
+    for _ in range(count + 1):
+        for i in range(count):
+            if held >> i & 1:
+                for j in range(i):
+                    w[NORMALS + 7 * i + j] = 0.0
+                w[NORMALS + 8 * i], w[STEP + i] = 1.0, w[BOUND + i]
+                continue
+            right = 0.0
+            for m in range(3):
+                right += w[AXES + 3 * i + m] * w[RESIDUAL + m]
+                if stiff > 0.0:
+                    right += stiff * w[RATES + 3 * i + m] * w[MISSED + m]
+            for j in range(count):
+                if held >> j & 1:
+                    right -= coupling(i, j, stiff, w) * w[BOUND + j]
+                if j <= i:
+                    w[NORMALS + 7 * i + j] = 0.0 if held >> j & 1 else coupling(i, j, stiff, w)
+            w[NORMALS + 8 * i] += damping
+            w[STEP + i] = right
+        factor_and_solve(count, w, NORMALS, STEP)
+        worst, out = 1e-15, -1
+        for i in range(count):
+            x, step = w[at + i], w[STEP + i]
+            over = max(x + step - w[LIMITS + 2 * i + 1], w[LIMITS + 2 * i] - x - step)
+            if held >> i & 1 == 0 and over > worst:
+                worst, out = over, i
+        if out < 0:
+            break
+        held |= 1 << out
+        side = LIMITS + 2 * out + (1 if w[STEP + out] > 0.0 else 0)
+        w[BOUND + out] = w[side] - w[at + out]
+    largest = 0.0
+    for i in range(count):
+        largest = max(largest, abs(w[STEP + i]))
+    return largest

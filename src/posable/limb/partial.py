@@ -40,6 +40,7 @@ from posable.limb.circle import (  # fmt: skip
     bring_home,
 )
 from posable.limb.kernels import (  # fmt: skip
+    BRANCH,
     EXACT,
     PLACE_ERROR,
     REPORT,
@@ -49,19 +50,18 @@ from posable.limb.kernels import (  # fmt: skip
     TURN_ERROR,
     attempt,
     begin,
-    come_nearest,
-    copy_numbers,
     finish,
     halton,
     hold_last,
     open_circle,
-    turn_nearest,
 )
 from posable.limb.nearest import place_error, turned
+from posable.limb.nearest_partial import nearest_partial
 from posable.limb.partial_orientation import (
     GOAL_FRAME,
     HEIGHTS,
     POINTS,
+    WORLD,
     open_spin,
     open_spins,
     spin_at,
@@ -72,7 +72,7 @@ from posable.limb.partial_orientation import (
 )
 from posable.limb.ranges import slack_near
 from posable.limb.solution import LimbSolution
-from posable.limb.srs_chain import BOX, TOOL_TURN
+from posable.limb.srs_chain import TOOL_TURN
 
 # --- Partial orientation ---
 
@@ -81,7 +81,6 @@ ENOUGH = 8  # spins tried before the best so far will do
 MOST = 127  # spins tried before both angles are searched together
 CELLS = 48  # spins and swivels of the grid for that
 
-FOUND = EXTRA + 42  # 8: the best numbers so far
 TOP = EXTRA + 50  # (8, 3): slack, spin, swivel
 
 
@@ -226,39 +225,22 @@ def measure_partial(limb, shape, root, axis, place, along, report, w):
 
 
 @kernel
-def nearest_spin(limb, shape, root, reference, frame, place, along, held, given, limited, anywhere, report, w):
-    """Out of reach: leave in BEST the numbers of the spin that comes nearest in place, then in direction.
-
-    given: the one spin to try, or NaN for all of them, ever closer about the best.
-    """
-    best, turn_left, psi, width = math.inf, math.inf, 0.0, math.pi
-    phi, most, rounds = math.nan, 12, 4
-    if not math.isnan(given):
-        psi, width, most, rounds = given, 0.0, 1, 1
-    spun = psi
-    for again in range(rounds):
-        for k in range(most):
-            trial = psi + width * (2.0 * k / max(most - 1, 1) - 1.0)
-            if again > 0 and 2 * k == most - 1:
-                continue
-            found = try_spin(
-                limb, shape, root, reference, frame, place, held, trial, limited, math.nan, anywhere, report, w
-            )
-            if found >= BLOCKED:
-                begin(limb, shape, root, w[GOAL_FRAME : GOAL_FRAME + 12], held, POSE, report, w)
-                if not turn_nearest(limb, shape, root, reference, report, w):
-                    come_nearest(limb, shape, root, reference, report, w)
-            if limited:
-                for m in range(7):
-                    w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
-            measure_partial(limb, shape, root, frame, place, along, report, w)
-            miss = math.floor(report[PLACE_ERROR] * 1e7 + 0.5)
-            if miss < best or (miss == best and report[TURN_ERROR] < turn_left):
-                best, turn_left, spun, phi = miss, report[TURN_ERROR], trial, report[SWIVEL]
-                copy_numbers(w, BEST, FOUND)
-        psi, width, most = spun, 0.3 * width, 5
-    copy_numbers(w, FOUND, BEST)
-    report[SPUN], report[SWIVEL] = spun, phi
+def nearest_spin(limb, shape, root, reference, frame, place, along, held, limited, report, w):
+    """Out of reach: leave in BEST the numbers that come nearest in place, then in direction, and report their spin."""
+    nearest_partial(limb, shape, root, reference, frame, place, along, held, limited, w)
+    report[SWIVEL], report[BRANCH] = math.nan, 0.0
+    place_error(limb, shape, POSITION, BEST, w)
+    ball_rotation(shape, 1, w, BEST + 4, SPARE, AXES)
+    p, q, r = turned(limb, TOOL_TURN, frame[3], frame[4], frame[5])
+    p, q, r = turned(w, SPARE, p, q, r)
+    p, q, r = turned(w, FOREARM, p, q, r)
+    p, q, r = turned(w, ROTATION, p, q, r)
+    a, b = 0.0, 0.0
+    for m in range(3):
+        value = root[3 + 3 * m] * p + root[4 + 3 * m] * q + root[5 + 3 * m] * r
+        a += value * w[WORLD + 3 + m]
+        b += value * w[WORLD + 6 + m]
+    report[SPUN] = math.atan2(b, a)
 
 
 @kernel
@@ -271,7 +253,7 @@ def partial_one(
     if not math.isnan(given):
         status = try_spin(limb, shape, root, reference, frame, place, held, given, limited, swivel, anywhere, report, w)
         if status != REACHED:
-            nearest_spin(limb, shape, root, reference, frame, place, along, held, given, limited, anywhere, report, w)
+            nearest_spin(limb, shape, root, reference, frame, place, along, held, limited, report, w)
         return NO_SWIVEL if status == BLOCKED else status % BLOCKED
     count, status = open_spins(root, near, far, w)
     wanted = wanted_spin(kind, wrist, w)
@@ -284,7 +266,7 @@ def partial_one(
             limb, shape, root, reference, frame, place, held, count, wanted, swivel, anywhere, report, w
         ) or search_both(limb, shape, root, reference, frame, place, held, count, anywhere, report, w):
             return REACHED
-    nearest_spin(limb, shape, root, reference, frame, place, along, held, math.nan, limited, anywhere, report, w)
+    nearest_spin(limb, shape, root, reference, frame, place, along, held, limited, report, w)
     return status
 
 
@@ -306,7 +288,8 @@ def partial_batch(
         )  # fmt: skip
         finish(limb, shape, POSE, limited, found, out[t], report, w)
         exact = measure_partial(limb, shape, root, frame, place, along, report, w)
-        status[t] = REACHED if exact else (found if found != REACHED else NO_SWIVEL)
+        free = math.isnan(spins[t % spins.shape[0]])  # a spin that was asked for must be met too
+        status[t] = REACHED if exact and (free or found == REACHED) else (found if found != REACHED else NO_SWIVEL)
 
 
 # --- Partial orientation ---

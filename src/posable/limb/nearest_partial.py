@@ -1,0 +1,244 @@
+"""A partial orientation that is out of reach: the nearest place of the site, then the nearest direction of its axis.
+
+Place comes before direction (Tolani, Goswami & Badler 2000, table 3). Where the site can come to the place, four
+numbers are left: the last joint's three, and the swivel angle. For a way to hold the last joint the best swivel angle
+has a closed form: the cosine of the angle between axis and direction is a cos(phi) + b sin(phi) + c, so the best angle
+is the valid one nearest to atan2(b, a). Many ways to hold the last joint are sampled, and the best are refined over all
+seven numbers. Where the place itself is out of reach, the samples are poses that come nearest to it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from posable.engine.jit import kernel
+from posable.limb.ball_ik import NEVER, ball_rotation, put_vector
+from posable.limb.circle import (
+    AXES,
+    BEND,
+    BEST,
+    EXTRA,
+    FOREARM,
+    GIVE,
+    GOAL,
+    LIMITS,
+    POSITION,
+    REACHED,
+    RESIDUAL,
+    ROTATION,
+    SPANS,
+    SPARE,
+    SPIN,
+    START,
+    STEP,
+    carry_forearm,
+    length_at,
+)
+from posable.limb.kernels import clip_start, copy_numbers, fit_all, halton, hold_last, open_circle, sample_last
+from posable.limb.nearest import (
+    KEPT,
+    LIST,
+    MISSED,
+    RATES,
+    SAME_PLACE,
+    approach,
+    bounded_step,
+    forget,
+    keep,
+    place_error,
+    turned,
+)
+from posable.limb.ranges import find_ranges, nearest_in_ranges
+from posable.limb.srs_chain import BOX, LOWER, REST, TOOL_TURN, UPPER, UPPER_TURN, WIDE
+
+HOLDS = 96  # ways to hold the last joint that are sampled
+SPREAD = 40  # poses from which the place is approached where no sample reaches it
+REFINEMENTS = 80
+STIFF = 1e8  # how much stiffer the place is than the direction in a refinement, per limb length squared
+
+DIRECTION = EXTRA + 80  # 3: where the axis must point, in the first joint's rest frame
+AXIS = EXTRA + 83  # 3: the axis, in the last body
+PLACE = EXTRA + 86  # 3 [m]: the place, in the first joint's rest frame
+BACKUP = EXTRA + 89  # 8: numbers to return to
+
+
+@kernel
+def axis_error(limb, shape, at, w):
+    """Write RESIDUAL, the rotation vector that turns the axis to DIRECTION, and AXES (7, 3), how the numbers turn it.
+
+    The seven numbers are w[at:]. Rows of AXES are the angular velocities less their part along the axis. Return the
+    angle [rad].
+    """
+    ball_rotation(shape, 1, w, at + 4, SPARE, AXES + 12)
+    ax, ay, az = turned(w, SPARE, w[AXIS], w[AXIS + 1], w[AXIS + 2])
+    carry_forearm(limb, shape, w[at + 3], w)
+    ball_rotation(shape, 0, w, at, ROTATION, AXES)
+    ax, ay, az = turned(w, FOREARM, ax, ay, az)
+    ax, ay, az = turned(w, ROTATION, ax, ay, az)
+    k = UPPER_TURN + shape[2, 0]
+    x, y, z = turned(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
+    put_vector(w, AXES + 9, x, y, z)
+    for m in range(4, 7):
+        o = AXES + 3 * m
+        x, y, z = turned(w, FOREARM, w[o], w[o + 1], w[o + 2])
+        x, y, z = turned(w, ROTATION, x, y, z)
+        put_vector(w, o, x, y, z)
+    for m in range(7):
+        o = AXES + 3 * m
+        along = w[o] * ax + w[o + 1] * ay + w[o + 2] * az
+        put_vector(w, o, w[o] - along * ax, w[o + 1] - along * ay, w[o + 2] - along * az)
+    tx, ty, tz = w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2]
+    put_vector(w, RESIDUAL, ay * tz - az * ty, az * tx - ax * tz, ax * ty - ay * tx)
+    sine, cosine = length_at(w, RESIDUAL), ax * tx + ay * ty + az * tz
+    angle = math.atan2(sine, cosine)
+    factor = angle / sine if sine > 1e-12 else 1.0
+    put_vector(w, RESIDUAL, factor * w[RESIDUAL], factor * w[RESIDUAL + 1], factor * w[RESIDUAL + 2])
+    return angle
+
+
+@kernel
+def refine(limb, shape, box, size, w):
+    """Turn the axis of the numbers at START nearest to DIRECTION with the site kept at GOAL; return the angle left."""
+    stiff, damping = STIFF / (size * size), 1e-3
+    for m in range(14):
+        w[LIMITS + m] = limb[box + m]
+    angle = axis_error(limb, shape, START, w)
+    for _ in range(REFINEMENTS):
+        if angle < 1e-13 or damping > 1e8:
+            break
+        place_error(limb, shape, POSITION, START, w)
+        for m in range(21):
+            w[RATES + m] = w[AXES + m]
+        for m in range(3):
+            w[MISSED + m] = w[RESIDUAL + m]
+        axis_error(limb, shape, START, w)
+        if bounded_step(7, stiff, START, damping, w) < 1e-11:
+            break
+        copy_numbers(w, START, BACKUP)
+        for m in range(7):
+            w[START + m] = min(max(w[START + m] + w[STEP + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
+        miss = approach(limb, shape, box, POSITION, w)
+        after = axis_error(limb, shape, START, w)
+        if miss <= SAME_PLACE * size and after < angle:
+            angle, damping = after, max(0.2 * damping, 1e-10)
+        else:
+            copy_numbers(w, BACKUP, START)
+            damping *= 5.0
+    return angle
+
+
+@kernel
+def hold_somehow(limb, index, w):
+    """Write one of many ways to hold the last joint to BEST + 4: corners and middles of its limits, then in between.
+
+    The best answers hold it at its limits more often than not. Index 0 leaves it as it is.
+    """
+    if index == 0:
+        return
+    if index > 27:
+        sample_last(limb, index - 27, w)
+        return
+    code = index - 1
+    for m in range(3):
+        rest, box = limb[REST + 4 + m], BOX + 8 + 2 * m
+        low, high = max(limb[box], rest - math.pi), min(limb[box + 1], rest + math.pi)
+        w[BEST + 4 + m] = low + 0.5 * (code % 3) * (high - low)
+        code //= 3
+
+
+@kernel
+def sample_holds(limb, shape, root, reference, limited, w):
+    """Enter in LIST the best swivel angle of many ways to hold the last joint with the site at PLACE."""
+    for index in range(HOLDS):
+        hold_somehow(limb, index, w)
+        hold_last(limb, shape, POSITION, w)
+        x, y, z = turned(w, ROTATION, w[AXIS], w[AXIS + 1], w[AXIS + 2])
+        if open_circle(limb, shape, root, reference, POSITION, 1 if limited else 0, w) != REACHED:
+            continue
+        give0, give1 = w[GIVE], w[GIVE + 1]
+        for branch in range(2):
+            w[GIVE], w[GIVE + 1] = (give0, NEVER) if branch == 0 else (NEVER, give1)
+            if w[GIVE + branch] <= NEVER:
+                continue
+            count = find_ranges(limb, shape, 1, w) if limited else 1
+            carry_forearm(limb, shape, w[BEND + branch], w)
+            p, q, r = turned(w, FOREARM, x, y, z)
+            a, b, c = 0.0, 0.0, 0.0
+            for m in range(3):
+                o, t = SPIN + 54 * branch + 3 * m, w[DIRECTION + m]
+                a += t * (w[o] * p + w[o + 1] * q + w[o + 2] * r)
+                b += t * (w[o + 9] * p + w[o + 10] * q + w[o + 11] * r)
+                c += t * (w[o + 18] * p + w[o + 19] * q + w[o + 20] * r)
+            if count == 0:
+                continue
+            phi = math.atan2(b, a)
+            if limited:
+                phi = nearest_in_ranges(w, SPANS, 4, count, phi)
+            fit_all(limb, shape, 1, phi, w)
+            cosine = a * math.cos(phi) + b * math.sin(phi) + c
+            keep(0.0, math.acos(min(max(cosine, -1.0), 1.0)), BEST, w)
+
+
+@kernel
+def sample_approaches(limb, shape, root, reference, limited, w):
+    """Enter in LIST poses that come nearest to PLACE, from many starts."""
+    box = BOX if limited else WIDE
+    for index in range(2 * SPREAD):
+        if index < SPREAD:
+            sample_last(limb, index, w)
+            hold_last(limb, shape, POSITION, w)
+            open_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
+            fit_all(limb, shape, 1, 2.4 * index, w)
+        else:
+            for m in range(7):
+                rest = limb[REST + m]
+                low, high = max(limb[BOX + 2 * m], rest - math.pi), min(limb[BOX + 2 * m + 1], rest + math.pi)
+                prime = 2 if m == 0 else (3 if m == 1 else (2 * m + 1 if m < 4 else 2 * m + 3 if m < 6 else 17))
+                w[BEST + m] = low + halton(index - SPREAD + 1, prime) * (high - low)
+        clip_start(limb, box, w)
+        miss = approach(limb, shape, box, POSITION, w)
+        keep(miss, axis_error(limb, shape, START, w), START, w)
+
+
+@kernel
+def nearest_partial(limb, shape, root, reference, axis, place, along, held, limited, w):
+    """Leave in BEST the numbers whose site is nearest to a place (3,) [m], and then its axis to a direction (3,).
+
+    held (3,): how the last joint is held at first. Return what is left of the place [m] and of the direction [rad].
+    """
+    for m in range(3):
+        o = TOOL_TURN + 3 * m
+        w[AXIS + m] = limb[o] * axis[0] + limb[o + 1] * axis[1] + limb[o + 2] * axis[2]
+        w[DIRECTION + m], w[PLACE + m] = 0.0, 0.0
+        for i in range(3):
+            w[DIRECTION + m] += root[3 + 3 * i + m] * along[i]
+            w[PLACE + m] += root[3 + 3 * i + m] * (place[i] - root[i])
+        w[GOAL + m] = w[PLACE + m]
+        w[BEST + 4 + m] = held[m]
+    forget(w)
+    sample_holds(limb, shape, root, reference, limited, w)
+    if w[LIST] == math.inf:
+        sample_approaches(limb, shape, root, reference, limited, w)
+    box, size = BOX if limited else WIDE, length_at(limb, UPPER) + length_at(limb, LOWER)
+    best, least = math.inf, w[LIST]
+    for row in range(KEPT):
+        if w[LIST + 10 * row] > least + 2.0 * SAME_PLACE:
+            break
+        for m in range(7):
+            w[START + m] = w[LIST + 10 * row + 2 + m]
+        if limited:
+            for m in range(7):
+                w[START + m] = min(max(w[START + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
+        for m in range(3):
+            w[GOAL + m] = w[PLACE + m]
+        place_error(limb, shape, POSITION, START, w)
+        if least > SAME_PLACE:  # out of reach: the site stays at the nearest place that it found
+            for m in range(3):
+                w[GOAL + m] -= w[RESIDUAL + m]
+        angle = refine(limb, shape, box, size, w)
+        if angle < best:
+            best = angle
+            copy_numbers(w, START, BEST)
+    for m in range(3):
+        w[GOAL + m] = w[PLACE + m]
+    return place_error(limb, shape, POSITION, BEST, w), best
