@@ -93,12 +93,14 @@ class Motion:
     """Poses of a figure at a steady rate.
 
     skeleton: whose poses they are. poses (T, n) [rad, m]. fps: frames per second. name: the take's, for people.
+    notes: what was changed on the way to it, a sentence each.
     """
 
     skeleton: Skeleton
     poses: Floats
     fps: float
     name: str = ""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self):
         if not isinstance(self.skeleton, Skeleton):
