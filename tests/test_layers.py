@@ -26,6 +26,7 @@ ORDER = (
     "gpu",
     "limb",
     "_solve",
+    "control",
     "_explain",
     "_reach",
     "formats",

@@ -33,6 +33,7 @@ CONTRACT = {
     "model.kinematics": ("forward",),
     "model.jacobians": ("jacobian", "jacobian_rate"),
     "_solve": ("solve", "Session"),
+    "control": ("Controller",),
     "problem": ("Problem",),
     "solvers.result": ("Result", "Status", "Block"),
     "_explain": ("explain",),

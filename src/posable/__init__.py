@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable._reach import reach as reach
     from posable._solve import Session as Session
     from posable._solve import solve as solve
+    from posable.control import Controller as Controller
     from posable.errors import PosableError as PosableError
     from posable.errors import PosableWarning as PosableWarning
     from posable.formats import Scene as Scene
@@ -69,6 +70,7 @@ _HOME = {
     "Revolute": "posable.model.joints",
     "Site": "posable.model.joints",
     "Skeleton": "posable.model.skeleton",
+    "Controller": "posable.control",
     "Universal": "posable.model.joints",
     "from_dh": "posable.model.dh",
     "forward": "posable.model.kinematics",

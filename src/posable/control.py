@@ -1,0 +1,396 @@
+"""`Controller`: a figure in a control loop, always inside its position, velocity, acceleration and jerk limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posable._solve import box_of, starts_of
+from posable.engine import control as tick
+from posable.engine.joints import SLIDE
+from posable.engine.layout import ALONG, AT, KIND, ROBUST, Springs
+from posable.errors import GoalError, SolverError, unknown
+from posable.goals.base import Goal
+from posable.goals.energy import convex_model, fill_model, place_vectors
+from posable.goals.joint import Posture
+from posable.goals.orientation import Pose, checked_rotations
+from posable.goals.point import Position
+from posable.model.skeleton import Skeleton
+from posable.problem import Problem, joined_pulls, measured_rows, path_of
+from posable.solvers.hierarchy import scale_springs
+
+TURN_SPEED, SLIDE_SPEED = np.pi, 1.0  # [rad/s], [m/s]: where neither the caller nor the file states a velocity limit
+RAMP = 0.1  # [s] to full speed: sets the acceleration limit where the caller states none
+LEVEL = 1e-6  # weight of a priority level against the stricter one before it
+FARTHEST = 1e6  # [m] a target beyond is as good as infinite
+SWITCH = 0.5  # part of the energy of a chosen member below which another one takes its place
+MOST = 4  # Newton steps in a tick
+REASONS = {
+    tick.AT_POSITION: "joint limit", tick.AT_VELOCITY: "velocity limit", tick.AT_ACCELERATION: "acceleration limit",
+    tick.AT_JERK: "jerk limit",
+}  # fmt: skip
+
+
+class Limited(NamedTuple):
+    """A goal that a step could not follow.
+
+    Attributes:
+        goal: the goal's label.
+        error: [m, rad] how far the new pose is from the target.
+        dofs: what holds it back: degree of freedom -> "joint limit", "velocity limit", "acceleration limit" or
+            "jerk limit". Empty where none does: the target is out of reach, or goals contradict each other.
+        held: whether the target was not finite, so that the last good one counts.
+    """
+
+    goal: str
+    error: float
+    dofs: dict[str, str]
+    held: bool
+
+    def __str__(self) -> str:
+        if self.held:
+            return f"{self.goal}: the target is not finite; the last one is kept"
+        by = ", ".join(f"{dof} ({why})" for dof, why in self.dofs.items())
+        return f"{self.goal} misses by {self.error:.3g}: {by or 'out of reach, or goals contradict each other'}"
+
+
+class Step:
+    """What a controller commands for one tick.
+
+    Attributes:
+        pose: (n,) [rad, m] the next pose.
+        velocity: (n,) [rad/s, m/s] with which it is reached.
+        active: (n,) which limit holds each dof back, as in `posable.engine.control`; negative at its lower side.
+    """
+
+    __slots__ = ("_controller", "_errors", "_held", "active", "pose", "velocity")
+
+    def __init__(self, controller: Controller, held: tuple[str, ...]):
+        state = controller._state
+        self.pose: np.ndarray = state[tick.POSE].copy()
+        self.velocity: np.ndarray = state[tick.VELOCITY].copy()
+        self.active: np.ndarray = state[tick.ACTIVE].copy()
+        self._errors = controller._errors.copy()
+        self._held = held
+        self._controller = controller
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """How far each goal is from its target [m, rad], by label."""
+        groups = self._controller.problem.error_groups
+        return {name: float(self._errors[springs].max()) for name, springs in groups.items()}
+
+    @property
+    def ok(self) -> bool:
+        """Whether every goal is within its tolerance and every target was finite."""
+        return not self._held and bool((self._errors <= self._controller.problem.tolerances).all())
+
+    @property
+    def limited(self) -> tuple[Limited, ...]:
+        """What the step could not follow, and why; empty where it followed everything."""
+        if self.ok:
+            return ()
+        controller, problem = self._controller, self._controller.problem
+        names = problem.skeleton.dof_names
+        out = []
+        for goal, label in enumerate(problem.labels):
+            rows = [k for k, owner in enumerate(problem.owners) if owner == goal]
+            missed = [k for k in rows if not self._errors[k] <= problem.tolerances[k]]
+            held = label in self._held
+            if not missed and not held:
+                continue
+            dofs = sorted(set().union(*(controller._movers(k) for k in rows))) if rows else []
+            by = {names[i]: REASONS[int(abs(self.active[i]))] for i in dofs if self.active[i] != 0.0}
+            error = max((float(self._errors[k]) for k in rows), default=0.0)
+            out.append(Limited(label, error, by, held))
+        return tuple(out)
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.limited)) or "follows every goal"
+
+
+class Controller:
+    """A figure that follows moving goals in a control loop.
+
+    Each `step` returns the next pose, hard inside the joint limits and the velocity, acceleration and jerk limits, from
+    where the figure is and how fast it moves. The box of one tick holds only velocities from which every joint can
+    still stop before its limit. Among them the step minimises the energy of the goals at the pose where the figure
+    could come to rest: it is calm where a target jumps, at singularities and at the boundary of reach.
+
+    Goals of a stricter priority outweigh later ones a million to one. Energies in Python (`Custom`) and choices
+    (`AnyOf`) are served through a model that Python makes in each step; all other goals stay in compiled code.
+
+    Args:
+        skeleton: the figure.
+        goals: one goal or several, with targets for one pose.
+        dt: [s] the time between two steps.
+        velocity: [rad/s, m/s] limits, a number or (n,); by default the skeleton's own, and where it states none, pi
+            rad/s for joints that turn and 1 m/s for slides. Infinity lifts the limit.
+        acceleration: [rad/s^2, m/s^2] limits, a number or (n,); by default full speed is reached in 0.1 s.
+        jerk: [rad/s^3, m/s^3] limits, a number or (n,); None: none.
+        start: (n,) the pose to start from, at rest; the skeleton's rest by default. Projected into the limits.
+        limits: whether joint limits hold.
+        max_iterations: Newton steps in a tick, at most.
+        time_limit: [s] for one step. Newton steps are left out where the last ones took too long; the command is
+            inside its limits all the same.
+
+    Raises:
+        GoalError: for goals that are a batch.
+        SolverError: for limits that are not positive.
+    """
+
+    def __init__(
+        self,
+        skeleton: Skeleton,
+        goals: Goal | Iterable[Goal],
+        *,
+        dt: float,
+        velocity: Any = None,
+        acceleration: Any = None,
+        jerk: Any = None,
+        start: Any = None,
+        limits: bool = True,
+        max_iterations: int = MOST,
+        time_limit: float | None = None,
+    ):
+        self.problem = Problem(skeleton, goals)
+        if self.problem.batch_shape:
+            raise GoalError("Controller", expected="goals for one pose", got=f"a batch {self.problem.batch_shape}")
+        self.dt = _positive(dt, "dt")
+        self.time_limit = None if time_limit is None else _positive(time_limit, "time_limit")
+        if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or max_iterations < 1:
+            raise SolverError("max_iterations", expected="a positive integer", got=repr(max_iterations))
+        n = skeleton.size
+        starts, _ = starts_of(self.problem, start)
+        lower, upper = box_of(skeleton, starts, limits)
+        state = self._state = np.zeros((tick.ROWS, n))
+        state[tick.LOWER], state[tick.UPPER] = lower, upper
+        speed = default_speed(skeleton) if velocity is None else limit_of(velocity, n, "velocity")
+        accel = speed / RAMP if acceleration is None else limit_of(acceleration, n, "acceleration")
+        state[tick.SPEED], state[tick.ACCEL], state[tick.JERK] = speed, accel, np.inf
+        if jerk is not None:
+            state[tick.JERK] = limit_of(jerk, n, "jerk")
+            state[tick.ACCEL] = np.minimum(accel, most_acceleration(speed, upper - lower, state[tick.JERK]))
+        self._params = np.zeros(tick.PARAMS)
+        self._params[tick.DT], self._params[tick.COUPLED] = self.dt, self.problem.coupled
+        self._params[tick.MOST] = self._most = float(max_iterations)
+        self._cost = 0.0  # [s] of a Newton step, as measured
+        self._errors = np.zeros(len(self.problem.springs))
+        self._work = np.zeros(self.problem.work_size)
+        self._paths: dict[int, set[int]] = {}
+        self._chosen: tuple[int, ...] | None = None
+        self._goals = {label: k for k, label in enumerate(self.problem.labels)}
+        owners = self.problem.owners
+        self._first = [owners.index(k) if k in owners else 0 for k in range(len(self.problem.goals))]
+        self._weigh()
+        self.reset(starts[0])
+
+    @property
+    def skeleton(self) -> Skeleton:
+        """The figure."""
+        return self.problem.skeleton
+
+    @property
+    def pose(self) -> np.ndarray:
+        """The last command (n,) [rad, m]."""
+        return self._state[tick.POSE].copy()
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """The velocity of the last command (n,) [rad/s, m/s]."""
+        return self._state[tick.VELOCITY].copy()
+
+    def reset(self, pose: Any = None, velocity: Any = None) -> None:
+        """Start again from a pose (n,), the present one by default, and a velocity (n,), at rest by default.
+
+        A velocity from which a joint cannot stop before its limit is reduced to one from which it can.
+        """
+        state = self._state
+        if pose is not None:
+            state[tick.POSE] = np.clip(starts_of(self.problem, pose)[0][0], state[tick.LOWER], state[tick.UPPER])
+        start = np.zeros(self.skeleton.size) if velocity is None else np.asarray(velocity, dtype=float)
+        if start.shape != (self.skeleton.size,) or not np.isfinite(start).all():
+            raise SolverError("velocity", expected=f"{self.skeleton.size} finite numbers", got=repr(velocity))
+        state[tick.VELOCITY] = np.clip(start, -state[tick.SPEED], state[tick.SPEED])
+        tick.make_viable(state, self.dt)
+        state[tick.ACCELERATION] = state[tick.COURSE] = state[tick.INSIDE] = 0.0
+        state[tick.WANTED] = state[tick.ORIGIN] = state[tick.POSE]
+        self._params[tick.DAMPING] = tick.FIRST_DAMPING
+
+    def step(self, targets: Mapping[str, Any] | None = None) -> Step:
+        """Move goals to new targets and return the next command.
+
+        Args:
+            targets: goal label -> target, as the goal takes it. Goals that are not named keep theirs. A target that
+                is not finite is ignored, and `step.limited` says so.
+
+        Raises:
+            UnknownName: for a label that no goal has.
+            GoalError: for a target of a wrong shape.
+        """
+        held: tuple[str, ...] = ()
+        if targets:
+            for label, target in targets.items():
+                if not self._move(label, target):
+                    held = (*held, label)
+        problem = self.problem
+        if problem.choices or problem.customs:
+            self._model()
+        begin = 0.0 if self.time_limit is None else time.perf_counter()
+        tick.control_tick(
+            problem.skeleton.figure, problem.order, self._springs, self._state, self._params, self._work,
+            problem.depth, self._errors,
+        )  # fmt: skip
+        if self.time_limit is not None:
+            self._pace(time.perf_counter() - begin)
+        return Step(self, held)
+
+    def enable(self, label: str, on: bool = True) -> None:
+        """Switch the goal of that label on or off: off, it pulls at nothing and decides nothing."""
+        self.problem.enable(self._index(label), on)
+        self._weigh()
+
+    def _pace(self, seconds: float) -> None:
+        """Choose how many Newton steps the next tick may take from what this one took."""
+        assert self.time_limit is not None
+        each = seconds / (1.0 + self._params[tick.ITERATIONS])
+        self._cost = max(each, 0.9 * self._cost)
+        self._params[tick.MOST] = min(max(np.floor(self.time_limit / self._cost) - 1.0, 1.0), self._most)
+
+    def _index(self, label: str) -> int:
+        k = self._goals.get(label)
+        if k is None:
+            raise unknown("goal", label, self.problem.labels)
+        return k
+
+    def _move(self, label: str, target: Any) -> bool:
+        """Give a goal another target; return whether it was finite."""
+        k = self._index(label)
+        goal, first = self.problem.goals[k], self._first[k]
+        if hasattr(target, "as_matrix"):
+            target = target.as_matrix()
+        if type(goal) is Position and isinstance(target, np.ndarray) and target.shape == (3,):
+            if not _is_near(target):
+                return False
+            for data in self._targets:
+                data[first, AT : AT + 3] = target
+            return True
+        if type(goal) is Pose and isinstance(target, np.ndarray) and target.shape == (4, 4):
+            if not _is_near(target):
+                return False
+            rotation = checked_rotations(target[:3, :3], f"{goal}: target").ravel()
+            for data in self._targets:
+                data[first, AT : AT + 3] = target[:3, 3]
+                data[first + 1, ALONG : ALONG + 9] = rotation
+            return True
+        if not _is_finite(target):
+            return False
+        self.problem.move(k, goal.moved(target))
+        self._weigh()
+        return True
+
+    def _weigh(self) -> None:
+        """Make the springs of the tick from those of the goals: each level outweighs the ones after it."""
+        problem = self.problem
+        priorities = [goal.priority for goal in problem.goals]
+        levels = sorted(set(priorities))
+        self._factors = [LEVEL ** levels.index(priority) for priority in priorities]
+        data, pull, home = problem.data[0], problem.pull, problem.home
+        if len(levels) > 1 or problem.choices or problem.customs:
+            weighed = problem.copy()
+            owners = np.array(problem.owners, dtype=int)
+            for level, factor in zip(levels, sorted({*self._factors}, reverse=True), strict=True):
+                scale_springs(weighed, np.array([priorities[owner] == level for owner in owners], dtype=bool), factor)
+            data, pull, home = weighed.data[0], np.zeros_like(pull), np.zeros_like(home)
+            for k, goal in enumerate(problem.goals):
+                if isinstance(goal, Posture) and k not in problem.off:
+                    more, there = goal.pulls(problem.skeleton)
+                    pull, home = joined_pulls(pull, home, self._factors[k] * more, there)
+        self._targets = (problem.data[0],) if data is problem.data[0] else (problem.data[0], data)
+        self._springs = Springs(problem.kind, data, pull, home)
+
+    def _model(self) -> None:
+        """Replace energies in Python by quadratic models at the wanted pose, and keep one member of each choice.
+
+        A member that is chosen stays until another costs less than SWITCH of it: commands do not flicker.
+        """
+        problem, data = self.problem, self._springs.data
+        wanted = np.ascontiguousarray(self._state[tick.WANTED])
+        customs = [(energy, part) for energy, part in problem.customs if problem.data[0, part.start, ROBUST] >= 0.0]
+        for (energy, part), at in zip(
+            customs, place_vectors(problem.skeleton, wanted, [energy for energy, _ in customs]), strict=True
+        ):
+            _, slope, hessian = energy.model(at, measured_rows(problem.data[0], energy, part))
+            step, matrix = convex_model(energy, at, slope, hessian, 0.0)
+            factor = self._factors[problem.owners[part.start]]
+            fill_model(data[part], at + step.reshape(at.shape), np.zeros_like(slope), factor * matrix)
+        if not problem.choices:
+            return
+        costs = {}
+        for combination in problem.combinations():
+            trial = data.copy()
+            problem.choose(trial, combination)
+            costs[combination] = problem._evaluate(wanted, trial, False)[0]
+        best = min(costs, key=lambda combination: costs[combination])
+        if self._chosen is None or costs[best] < SWITCH * costs[self._chosen]:
+            self._chosen = best
+        problem.choose(data, self._chosen)
+
+    def _movers(self, spring: int) -> set[int]:
+        """Return the degrees of freedom that move a spring."""
+        if spring not in self._paths:
+            _, body, _, other = map(int, self.problem.kind[spring])
+            everything = set(range(self.skeleton.size))
+            path = path_of(self.skeleton, body) if body >= 0 else everything
+            self._paths[spring] = path | path_of(self.skeleton, other) if other >= 0 else path
+        return self._paths[spring]
+
+
+def default_speed(skeleton: Skeleton) -> np.ndarray:
+    """Return the velocity limits (n,) [rad/s, m/s] of a figure, with defaults where it states none."""
+    slides = skeleton.figure.dof[:, KIND] == SLIDE
+    return np.where(np.isfinite(skeleton.velocity), skeleton.velocity, np.where(slides, SLIDE_SPEED, TURN_SPEED))
+
+
+def most_acceleration(speed: np.ndarray, span: np.ndarray, jerk: np.ndarray) -> np.ndarray:
+    """Return the accelerations (n,) that a jerk limit can end in time.
+
+    From the end of its range, at rest but at full acceleration inwards, a joint travels 2/3 a^3 / jerk^2 before it
+    rests again: that must fit into its range, and the speed on the way, a^2 / (2 jerk), below its velocity limit.
+    """
+    return 0.7 * np.minimum(np.cbrt(1.5 * span) * np.cbrt(jerk) ** 2, np.sqrt(2.0 * jerk * speed))
+
+
+def limit_of(value: Any, n: int, what: str) -> np.ndarray:
+    """Return limits (n,), positive, infinity allowed, given as a number or (n,); raises SolverError."""
+    try:
+        out = np.broadcast_to(np.asarray(value, dtype=float), (n,))
+    except (TypeError, ValueError):
+        raise SolverError(what, expected=f"a positive number or {n} of them", got=repr(value)) from None
+    if not (out > 0.0).all():
+        raise SolverError(what, expected="positive numbers", got=repr(value))
+    return out
+
+
+def _positive(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < float(value) < np.inf:
+        raise SolverError(what, expected="a positive number of seconds", got=repr(value))
+    return float(value)
+
+
+def _is_near(target: np.ndarray) -> bool:
+    """Return whether all numbers are finite and not absurdly large: -FARTHEST < x < FARTHEST."""
+    return bool(target.min() > -FARTHEST and target.max() < FARTHEST)  # false for NaN
+
+
+def _is_finite(target: Any) -> bool:
+    """Return whether a target of any goal holds no number that is NaN, infinite or absurdly large."""
+    if isinstance(target, (tuple, list)):
+        return all(_is_finite(part) for part in target)
+    if isinstance(target, (int, float, np.number, np.ndarray)):
+        values = np.asarray(target)
+        return values.dtype.kind not in "fiu" or bool((np.abs(values) < FARTHEST).all())
+    return True

@@ -1,0 +1,371 @@
+"""The controller: limits that hold whatever is asked, calm where it is hard, exact where it is easy."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import posable as ps
+from posable.engine import control as engine
+from posable.engine.jit import plain
+from posable.errors import GoalError, SolverError, UnknownName
+
+
+def hinge(limits=(-3.0, 3.0)):
+    return ps.Skeleton([ps.Joint("hinge", ps.Revolute("z"), limits=limits)], [ps.Site("tip", "hinge", (1.0, 0.0, 0.0))])
+
+
+def two_link():
+    joints = [
+        ps.Joint("shoulder", ps.Revolute("z"), limits=(-3.0, 3.0)),
+        ps.Joint("elbow", ps.Revolute("z"), "shoulder", offset=(0.5, 0.0, 0.0), limits=(-2.8, 2.8)),
+    ]
+    return ps.Skeleton(joints, [ps.Site("tip", "elbow", (0.4, 0.0, 0.0))])
+
+
+def scara():
+    joints = [
+        ps.Joint("one", ps.Revolute("z"), limits=(-2.9, 2.9)),
+        ps.Joint("two", ps.Revolute("z"), "one", offset=(0.4, 0.0, 0.0), limits=(-2.5, 2.5)),
+        ps.Joint("lift", ps.Prismatic("z"), "two", offset=(0.3, 0.0, 0.0), limits=(-0.2, 0.0)),
+        ps.Joint("turn", ps.Revolute("z"), "lift", limits=(-6.3, 6.3)),
+    ]
+    return ps.Skeleton(joints, [ps.Site("tool", "turn")])
+
+
+def on_circle(angle):
+    return np.array([math.cos(angle), math.sin(angle), 0.0])
+
+
+def rates(poses, dt):
+    """Return velocities and accelerations of poses (T, n) that begin at rest, by differences."""
+    poses = np.vstack([poses[0], poses[0], poses])
+    velocity = np.diff(poses, axis=0) / dt
+    return velocity, np.diff(velocity, axis=0) / dt
+
+
+# ------------------------------------------------------------------------------------------------- one joint, by hand
+
+
+@given(st.floats(-5.0, 5.0), st.floats(1.0, 100.0), st.floats(1e-3, 0.1))
+def test_travel_is_the_sum_of_a_braking_figure_and_has_an_inverse(v, accel, dt):
+    distance, speed = 0.0, abs(v)
+    while speed > 0.0:
+        distance += speed * dt
+        speed -= accel * dt
+    found = plain(engine.travel)(v, accel, dt)
+    assert found == pytest.approx(math.copysign(distance, v), rel=1e-9, abs=1e-12)
+    assert plain(engine.stopping_speed)(found, accel, dt) == pytest.approx(v, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("dt", [0.01, 0.001])
+def test_a_jump_is_reached_in_the_least_time_without_overshoot(dt):
+    speed, accel, way = 1.0, 4.0, 1.5
+    controller = ps.Controller(
+        hinge(), ps.goals.Position("tip", on_circle(0.0)), dt=dt, velocity=speed, acceleration=accel
+    )
+    least = way / speed + speed / accel  # a trapezoid of speed
+    poses = [0.0]
+    for _ in range(round(2.0 * least / dt)):
+        poses.append(float(controller.step({"tip": on_circle(way)}).pose[0]))
+    poses = np.array(poses)
+    assert poses.max() <= way + 1e-9
+    arrived = np.argmax(np.abs(poses - way) < 1e-6) * dt
+    assert least - 2 * dt <= arrived <= 1.15 * least + 3 * dt
+    assert np.abs(poses[-10:] - way).max() < 1e-9
+
+
+def test_a_target_beyond_the_limit_is_stopped_at_the_limit():
+    dt = 0.01
+    controller = ps.Controller(
+        hinge((-1.0, 1.0)), ps.goals.Position("tip", on_circle(0.0)), dt=dt, velocity=2.0, acceleration=5.0
+    )
+    poses = np.array([[0.0], *(controller.step({"tip": on_circle(1.8)}).pose for _ in range(200))])
+    velocity, acceleration = rates(poses, dt)
+    assert poses.max() <= 1.0
+    assert poses[-1, 0] == pytest.approx(1.0, abs=1e-9)
+    assert np.abs(velocity).max() <= 2.0 + 1e-9
+    assert np.abs(acceleration).max() <= 5.0 + 1e-9
+    (limited,) = controller.step().limited
+    assert limited.goal == "tip"
+    assert limited.dofs == {"hinge": "joint limit"}
+
+
+def test_limited_names_the_velocity_limit():
+    controller = ps.Controller(
+        hinge(), ps.goals.Position("tip", on_circle(0.0)), dt=0.01, velocity=0.5, acceleration=50.0
+    )
+    for _ in range(20):
+        step = controller.step({"tip": on_circle(1.5)})
+    assert not step.ok
+    assert step.limited[0].dofs == {"hinge": "velocity limit"}
+    assert "velocity limit" in str(step)
+    for _ in range(400):
+        step = controller.step()
+    assert step.ok
+    assert step.limited == ()
+    assert str(step) == "follows every goal"
+
+
+def test_a_start_that_is_too_fast_to_stop_is_slowed_down():
+    controller = ps.Controller(
+        hinge((-1.0, 1.0)), ps.goals.Position("tip", on_circle(0.9)), dt=0.01, velocity=9.0, acceleration=5.0
+    )
+    controller.reset([0.9], velocity=[9.0])
+    poses = [controller.step().pose[0] for _ in range(100)]
+    assert max(poses) <= 1.0
+    assert poses[-1] == pytest.approx(0.9, abs=1e-6)
+
+
+# ----------------------------------------------------------------------------------------------- where it is easy
+
+
+@pytest.mark.parametrize("dt", [0.01, 0.001])
+def test_a_smooth_target_is_followed_exactly_and_without_stairs(dt):
+    skeleton = two_link()
+    start = np.array([0.4, 1.0])
+
+    def truth(t):
+        return start + 0.3 * np.array([math.sin(t) - t * math.exp(-t), 1.0 - math.cos(1.3 * t)])
+
+    site = lambda q: ps.forward(skeleton, q).position("tip")  # noqa: E731
+    controller = ps.Controller(
+        skeleton, ps.goals.Position("tip", site(start)), dt=dt, velocity=3.0, acceleration=30.0, start=start
+    )
+    times = dt * np.arange(1, round(2.0 / dt))
+    wanted = np.array([truth(t) for t in times])
+    found = np.array([controller.step({"tip": site(q)}).pose for q in wanted])
+    late = slice(len(times) // 4, None)
+    assert np.abs(found - wanted)[late].max() < 1e-7
+    assert np.abs(np.diff(found - wanted, n=2, axis=0)[late]).max() / dt**2 < 0.05
+
+
+def test_a_slow_target_moves_in_every_step():
+    skeleton = ps.figures.panda()
+    start = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+    place = ps.forward(skeleton, start).matrix("tcp")
+    controller = ps.Controller(skeleton, ps.goals.Pose("tcp", place), dt=0.01, start=start)
+    poses = []
+    for _ in range(200):  # 5 mm/s: half of the tolerance in a step
+        place = place.copy()
+        place[1, 3] += 5e-5
+        poses.append(controller.step({"tcp": place}).pose)
+    velocity, acceleration = rates(np.array(poses), 0.01)
+    assert (np.abs(velocity[3:]).max(axis=1) > 1e-3).all()
+    assert np.abs(acceleration[20:-1]).max() < 0.05
+
+
+# ----------------------------------------------------------------------------------------------- where it is hard
+
+
+def test_out_of_reach_and_back_keeps_moving_and_keeps_its_side():
+    skeleton, dt = two_link(), 0.01
+    start = np.array([-0.5, 1.2])
+    origin = ps.forward(skeleton, start).position("tip")
+    controller = ps.Controller(
+        skeleton, ps.goals.Position("tip", origin), dt=dt, velocity=3.0, acceleration=20.0, start=start
+    )
+    poses, errors = [start], []
+    for k in range(1, 800):
+        target = origin + np.array([0.6 * math.sin(math.pi * k / 800), 0.1 * math.sin(math.pi * k / 80), 0.0])
+        step = controller.step({"tip": target})
+        poses.append(step.pose)
+        errors.append(step.errors["tip"])
+    poses, errors = np.array(poses), np.array(errors)
+    velocity, acceleration = rates(poses, dt)
+    assert np.abs(velocity).max() <= 3.0 + 1e-9
+    assert np.abs(acceleration).max() <= 20.0 + 1e-9
+    assert errors[400] > 0.1  # it was out of reach
+    assert (np.abs(velocity[5:]).max(axis=1) > 1e-4).all()  # and still moved with its target
+    assert poses[:, 1].min() > -1e-3  # the elbow never bent the other way
+    assert errors[-150:].max() < 1e-6
+
+
+def test_a_straight_arm_bends_back_to_the_side_it_came_from():
+    for side in (1.0, -1.0):
+        skeleton = two_link()
+        controller = ps.Controller(
+            skeleton, ps.goals.Position("tip", (2.0, 0.0, 0.0)), dt=0.01, velocity=3.0, acceleration=20.0,
+            start=[-0.3 * side, 0.6 * side],
+        )  # fmt: skip
+        for _ in range(300):
+            controller.step()
+        assert abs(controller.pose[1]) < 1e-6
+        for _ in range(300):
+            step = controller.step({"tip": np.array([0.7, 0.0, 0.0])})
+        assert step.ok
+        assert side * step.pose[1] > 0.5
+
+
+def test_a_wrist_singularity_is_passed_with_a_small_error():
+    joints = [
+        ps.Joint("a", ps.Revolute("z"), limits=(-3, 3)),
+        ps.Joint("b", ps.Revolute("y"), "a", limits=(-3, 3)),
+        ps.Joint("c", ps.Revolute("z"), "b", limits=(-3, 3)),
+    ]
+    skeleton = ps.Skeleton(joints, [ps.Site("tool", "c", (0.0, 0.0, 0.2))])
+    from scipy.spatial.transform import Rotation
+
+    dt, off = 0.01, 0.02
+    start = np.array([0.0, 0.6, 0.0])
+    controller = ps.Controller(
+        skeleton, ps.goals.Orientation("tool", Rotation.from_euler("y", 0.6)), dt=dt, velocity=3.0, acceleration=30.0,
+        start=start,
+    )  # fmt: skip
+    errors, poses = [], []
+    for k in range(400):
+        s = min(k / 300, 1.0)
+        s = s * s * (3.0 - 2.0 * s)
+        turn = Rotation.from_rotvec([off * math.sin(math.pi * s), 0.0, 0.0]) * Rotation.from_euler("y", 0.6 - 1.2 * s)
+        step = controller.step({"tool": turn})
+        errors.append(step.errors["tool"])
+        poses.append(step.pose)
+    velocity, acceleration = rates(np.array(poses), dt)
+    assert np.abs(velocity).max() <= 3.0 + 1e-9
+    assert np.abs(acceleration).max() <= 30.0 + 1e-9
+    assert max(errors) < 2.0 * off  # a figure that turns its first axis around at once would need 50 rad/s
+    assert errors[-1] < 1e-6
+
+
+# ------------------------------------------------------------------------------------------------------ hostile
+
+
+FIGURES = {
+    "panda": lambda: (ps.figures.panda(), ["tcp"]),
+    "scara": lambda: (scara(), ["tool"]),
+    "spider": lambda: (ps.figures.spider(), None),
+    "human": lambda: (ps.figures.human(), ["hand.L", "hand.R", "head"]),
+}
+
+
+@pytest.mark.parametrize("jerk", [None, 300.0])
+@pytest.mark.parametrize("name", FIGURES)
+def test_hostile_targets_break_no_limit(name, jerk):
+    skeleton, sites = FIGURES[name]()
+    sites = sites or list(skeleton.site_names[:3])
+    frames = ps.forward(skeleton, skeleton.rest)
+    rng = np.random.default_rng(7)
+    speed, accel = rng.uniform(0.5, 3.0, skeleton.size), rng.uniform(2.0, 30.0, skeleton.size)
+    dt = 0.005
+    controller = ps.Controller(
+        skeleton, [ps.goals.Position(site, frames.position(site)) for site in sites], dt=dt, velocity=speed,
+        acceleration=accel, jerk=jerk,
+    )  # fmt: skip
+    poses = [controller.pose]
+    for k in range(400):
+        site = sites[k % len(sites)]
+        target = frames.position(site) + rng.normal(size=3) * (0.05, 0.5, 30.0)[k % 3]
+        if k % 7 == 3:
+            target[k % 3] = (np.nan, np.inf, -np.inf, 1e300)[k % 4]
+        if k % 31 == 5:
+            controller.enable(site, on=k % 62 == 5)
+        poses.append(controller.step({site: target} if k % 2 else None).pose)
+    poses = np.array(poses)
+    assert np.isfinite(poses).all()
+    velocity, acceleration = rates(poses, dt)
+    assert (poses >= skeleton.lower - 1e-9).all()
+    assert (poses <= skeleton.upper + 1e-9).all()
+    assert (np.abs(velocity) <= speed + 1e-9).all()
+    assert (np.abs(acceleration) <= accel + 1e-9).all()
+    assert np.abs(velocity).max() > 0.1
+    if jerk is not None:
+        assert np.abs(np.diff(acceleration, axis=0)).max() / dt <= jerk + 1e-6
+
+
+def test_a_target_that_is_not_finite_keeps_the_last_one():
+    controller = ps.Controller(hinge(), ps.goals.Position("tip", on_circle(0.5)), dt=0.01)
+    for _ in range(200):
+        step = controller.step({"tip": np.array([np.nan, 0.0, 0.0])})
+    assert step.pose[0] == pytest.approx(0.5, abs=1e-9)
+    assert not step.ok
+    assert step.limited[0].held
+    assert "not finite" in str(step)
+    assert controller.step({"tip": on_circle(0.5)}).ok
+
+
+# ------------------------------------------------------------------------------------------------------ every goal
+
+
+def test_a_stricter_priority_does_not_pay_for_a_later_one():
+    skeleton = two_link()
+    first, later = np.array([0.6, 0.3, 0.0]), np.array([0.3, 0.45, 0.0])
+    goals = [ps.goals.Position("tip", first), ps.goals.Position("elbow", later, priority=1, label="elbow")]
+    controller = ps.Controller(skeleton, goals, dt=0.01, start=[0.5, 0.8])
+    for _ in range(300):
+        step = controller.step()
+    assert step.errors["tip"] < 1e-6
+    assert step.errors["elbow"] > 0.1
+
+
+def half_square(points, directions):
+    del directions
+    r = points["tip"] - np.array([0.5, 0.5, 0.0])
+    return 0.5 * float(r @ r)
+
+
+@pytest.mark.parametrize(
+    "goals",
+    [
+        [ps.goals.AnyOf([ps.goals.Position("tip", (0.5, 0.5, 0.0)), ps.goals.Position("tip", (5.0, 0.0, 0.0))])],
+        [ps.goals.Custom(half_square, points=["tip"])],
+        [ps.goals.Plane("tip", (0.5, 0.0, 0.0), "x"), ps.goals.Posture(weight=1e-6)],
+    ],
+)
+def test_every_kind_of_goal_is_served(goals):
+    controller = ps.Controller(two_link(), goals, dt=0.01, start=[0.2, 0.6])
+    for _ in range(300):
+        step = controller.step()
+    assert ps.forward(two_link(), step.pose).position("tip")[0] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_a_balanced_human_reaches():
+    skeleton = ps.figures.human()
+    frames = ps.forward(skeleton, skeleton.rest)
+    feet = [ps.goals.Pose(foot, frames.matrix(foot)) for foot in ("foot.L", "foot.R")]
+    reach = frames.position("hand.R") + 0.1
+    goals = [*feet, ps.goals.Position("hand.R", frames.position("hand.R")), ps.goals.Posture(weight=1e-4)]
+    controller = ps.Controller(skeleton, goals, dt=0.01)
+    for _ in range(300):
+        step = controller.step({"hand.R": reach})
+    assert step.errors["hand.R"] < 1e-2
+    for foot in ("foot.L", "foot.R"):
+        assert np.linalg.norm(ps.forward(skeleton, step.pose).position(foot) - frames.position(foot)) < 1e-2
+
+
+# ------------------------------------------------------------------------------------------------------ wrong calls
+
+
+def test_wrong_calls_are_refused():
+    goal = ps.goals.Position("tip", on_circle(0.0))
+    with pytest.raises(SolverError, match="dt"):
+        ps.Controller(hinge(), goal, dt=0.0)
+    with pytest.raises(SolverError, match="velocity"):
+        ps.Controller(hinge(), goal, dt=0.01, velocity=-1.0)
+    with pytest.raises(SolverError, match="acceleration"):
+        ps.Controller(hinge(), goal, dt=0.01, acceleration=[1.0, 2.0])
+    with pytest.raises(GoalError, match="one pose"):
+        ps.Controller(hinge(), ps.goals.Position("tip", np.zeros((4, 3))), dt=0.01)
+    controller = ps.Controller(hinge(), goal, dt=0.01)
+    with pytest.raises(UnknownName, match="tipp"):
+        controller.step({"tipp": on_circle(0.0)})
+    with pytest.raises(GoalError, match="shape"):
+        controller.step({"tip": np.zeros(4)})
+
+
+def test_limits_come_from_the_figure_and_have_defaults():
+    joint = ps.Joint("hinge", ps.Revolute("z"), velocity=0.7)
+    stated = ps.Skeleton([joint, ps.Joint("slide", ps.Prismatic("x"), "hinge")], [ps.Site("tip", "slide", (1, 0, 0))])
+    controller = ps.Controller(stated, ps.goals.Position("tip", (0.0, 3.0, 0.0)), dt=0.01)
+    velocity = np.array([controller.step().velocity for _ in range(60)])
+    assert np.abs(velocity[:, 0]).max() == pytest.approx(0.7)
+    assert np.abs(velocity[:, 1]).max() == pytest.approx(1.0)
+
+
+def test_a_time_limit_leaves_steps_out_but_keeps_the_limits():
+    controller = ps.Controller(hinge(), ps.goals.Position("tip", on_circle(2.0)), dt=0.01, time_limit=1e-9)
+    poses = np.array([controller.step().pose for _ in range(300)])
+    assert controller._params[engine.MOST] == 1.0
+    assert np.abs(rates(poses, 0.01)[0]).max() <= math.pi + 1e-9
+    assert poses[-1, 0] == pytest.approx(2.0, abs=1e-6)
