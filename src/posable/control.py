@@ -335,9 +335,10 @@ class Controller:
             problem.choose(trial, combination)
             costs[combination] = problem._evaluate(wanted, trial, False)[0]
         best = min(costs, key=lambda combination: costs[combination])
-        if self._chosen is None or costs[best] < SWITCH * costs[self._chosen]:
-            self._chosen = best
-        problem.choose(data, self._chosen)
+        chosen = self._chosen
+        if chosen is None or costs[best] < SWITCH * costs[chosen]:
+            chosen = self._chosen = best
+        problem.choose(data, chosen)
 
     def _movers(self, spring: int) -> set[int]:
         """Return the degrees of freedom that move a spring."""
