@@ -11,7 +11,7 @@ import numpy as np
 from posable._solve import box_of, starts_of
 from posable.engine import control as tick
 from posable.engine.joints import SLIDE
-from posable.engine.layout import ALONG, AT, KIND, ROBUST, Springs
+from posable.engine.layout import ALONG, AT, KIND, ROBUST
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
 from posable.goals.energy import convex_model, fill_model, place_vectors
@@ -269,22 +269,20 @@ class Controller:
     def _move(self, label: str, target: Any) -> bool:
         """Give a goal another target; return whether it was finite."""
         k = self._index(label)
-        goal, first = self.problem.goals[k], self._first[k]
+        goal, first, targets = self.problem.goals[k], self._first[k], self._springs.targets
         if hasattr(target, "as_matrix"):
             target = target.as_matrix()
         if type(goal) is Position and isinstance(target, np.ndarray) and target.shape == (3,):
             if not _is_near(target):
                 return False
-            for data in self._targets:
-                data[first, AT : AT + 3] = target
+            targets[first, AT : AT + 3] = target
             return True
         if type(goal) is Pose and isinstance(target, np.ndarray) and target.shape == (4, 4):
             if not _is_near(target):
                 return False
-            rotation = checked_rotations(target[:3, :3], f"{goal}: target").ravel()
-            for data in self._targets:
-                data[first, AT : AT + 3] = target[:3, 3]
-                data[first + 1, ALONG : ALONG + 9] = rotation
+            rotation = checked_rotations(target[:3, :3], f"{goal}: target")
+            targets[first, AT : AT + 3] = target[:3, 3]
+            targets[first + 1, ALONG : ALONG + 9] = rotation.ravel()
             return True
         if not _is_finite(target):
             return False
@@ -298,47 +296,48 @@ class Controller:
         priorities = [goal.priority for goal in problem.goals]
         levels = sorted(set(priorities))
         self._factors = [LEVEL ** levels.index(priority) for priority in priorities]
-        data, pull, home = problem.data[0], problem.pull, problem.home
+        springs = problem.packed()
         if len(levels) > 1 or problem.choices or problem.customs:
             weighed = problem.copy()
-            owners = np.array(problem.owners, dtype=int)
             for level, factor in zip(levels, sorted({*self._factors}, reverse=True), strict=True):
-                scale_springs(weighed, np.array([priorities[owner] == level for owner in owners], dtype=bool), factor)
-            data, pull, home = weighed.data[0], np.zeros_like(pull), np.zeros_like(home)
+                owned = [priorities[owner] == level for owner in problem.owners]
+                scale_springs(weighed, np.array(owned, dtype=bool), factor)
+            pull, home = np.zeros_like(problem.pull), np.zeros_like(problem.home)
             for k, goal in enumerate(problem.goals):
                 if isinstance(goal, Posture) and k not in problem.off:
                     more, there = goal.pulls(problem.skeleton)
                     pull, home = joined_pulls(pull, home, self._factors[k] * more, there)
-        self._targets = (problem.data[0],) if data is problem.data[0] else (problem.data[0], data)
-        self._springs = Springs(problem.kind, data, pull, home)
+            springs = springs._replace(constants=weighed.constants[0], pull=pull, home=home)
+        self._springs = springs
 
     def _model(self) -> None:
         """Replace energies in Python by quadratic models at the wanted pose, and keep one member of each choice.
 
         A member that is chosen stays until another costs less than SWITCH of it: commands do not flicker.
         """
-        problem, data = self.problem, self._springs.data
+        problem, springs = self.problem, self._springs
         wanted = np.ascontiguousarray(self._state[tick.WANTED])
-        customs = [(energy, part) for energy, part in problem.customs if problem.data[0, part.start, ROBUST] >= 0.0]
+        customs = [(energy, part) for energy, part in problem.customs if springs.constants[part.start, ROBUST] >= 0.0]
         for (energy, part), at in zip(
             customs, place_vectors(problem.skeleton, wanted, [energy for energy, _ in customs]), strict=True
         ):
-            _, slope, hessian = energy.model(at, measured_rows(problem.data[0], energy, part))
+            _, slope, hessian = energy.model(at, measured_rows(problem.packed(), energy, part))
             step, matrix = convex_model(energy, at, slope, hessian, 0.0)
             factor = self._factors[problem.owners[part.start]]
-            fill_model(data[part], at + step.reshape(at.shape), np.zeros_like(slope), factor * matrix)
+            place = at + step.reshape(at.shape)
+            fill_model(springs.constants[part], springs.targets[part], place, np.zeros_like(slope), factor * matrix)
         if not problem.choices:
             return
         costs = {}
         for combination in problem.combinations():
-            trial = data.copy()
-            problem.choose(trial, combination)
+            trial = springs._replace(constants=springs.constants.copy())
+            problem.choose(trial.constants, combination)
             costs[combination] = problem._evaluate(wanted, trial, False)[0]
         best = min(costs, key=lambda combination: costs[combination])
         chosen = self._chosen
         if chosen is None or costs[best] < SWITCH * costs[chosen]:
             chosen = self._chosen = best
-        problem.choose(data, chosen)
+        problem.choose(springs.constants, chosen)
 
     def _movers(self, spring: int) -> set[int]:
         """Return the degrees of freedom that move a spring."""

@@ -529,7 +529,7 @@ def control_tick(figure, order, springs, state, params, work, d, errors):
         ws.best[i] = state[WANTED, i]
         state[WANTED, i] = min(max(state[WANTED, i], state[BOX_LOW, i]), state[BOX_HIGH, i])
         state[PULL, i], state[HOME, i] = springs.pull[i], springs.home[i]
-    held = Springs(springs.kind, springs.data, state[PULL], state[HOME])
+    held = Springs(springs.kind, springs.constants, springs.targets, state[PULL], state[HOME])
     seek(figure, order, held, state, ws, params)
     numeric = params[ENERGY] < math.inf
     for i in range(n):
