@@ -168,8 +168,8 @@ def test_out_of_reach_and_back_keeps_moving_and_keeps_its_side():
         skeleton, ps.goals.Position("tip", origin), dt=dt, velocity=3.0, acceleration=20.0, start=start
     )
     poses, errors = [start], []
-    for k in range(1, 800):
-        target = origin * (1.0 + math.sin(math.pi * k / 800))
+    for k in range(1, 900):
+        target = origin * (1.0 + math.sin(math.pi * min(k / 800, 1.0)))
         step = controller.step({"tip": target})
         poses.append(step.pose)
         errors.append(step.errors["tip"])
@@ -179,8 +179,8 @@ def test_out_of_reach_and_back_keeps_moving_and_keeps_its_side():
     assert np.abs(acceleration).max() <= 20.0 + 1e-9
     assert errors[400] > 0.1  # it was out of reach
     assert poses[-20:, 1].min() > 0.1  # and bent its elbow to the same side
-    assert errors[-20:].max() < 1e-3
-    assert errors[-1] < 1e-6
+    assert errors[-20:].max() < 1e-6
+    assert poses[:, 1].max() < 1.2 + 1e-3  # without ringing
 
 
 def test_a_target_out_of_reach_that_circles_is_followed_along_the_boundary():
