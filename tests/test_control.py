@@ -182,7 +182,7 @@ def test_out_of_reach_and_back_keeps_moving_and_keeps_its_side():
     assert errors[-20:].max() < 1e-6
     peak = 800 + np.argmax(poses[800:, 1])  # the target stops at once, the elbow cannot
     assert poses[peak, 1] < 1.25
-    assert poses[peak:, 1].min() > 1.2 - 1e-3  # and does not ring
+    assert poses[peak:, 1].min() > 1.2 - 5e-3  # and does not ring
 
 
 def test_a_target_out_of_reach_that_circles_is_followed_along_the_boundary():
