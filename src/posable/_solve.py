@@ -15,6 +15,7 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, Outcome, Request, Solver
 from posable.solvers.hierarchy import answer, stand_in
+from posable.solvers.natural import settle, settle_held, wants_natural
 from posable.solvers.result import Result
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -33,6 +34,7 @@ def solve(
     seed: int = 0,
     time_limit: float | None = None,
     record: bool = False,
+    natural: bool | None = None,
     device: str = "cpu",
     precision: str = "single",
     threads: int | None = None,
@@ -42,6 +44,8 @@ def solve(
     start: a pose (..., n), projected into the limits; the skeleton's rest by default. solver: a name from
     `posable.solvers.names()` or an object with options. limits: whether joint limits hold. restarts: fresh random
     starts, drawn from `seed`, where it is stuck. time_limit [s]. record: keep a trace of every iteration.
+    natural: of the poses that reach the goals, return the one nearest to the start, in a comfort metric; goals never
+    pay for it. None: for figures with a person's body plan, solved by newton on the CPU, without a `Posture`.
     Targets or starts with leading axes are a batch, solved on every core (or `threads` of them). device: "cpu"; "cuda",
     an NVIDIA GPU, which also takes targets and starts that are there already; "auto": whichever is quicker for a batch
     of this size. precision: "single" or "double", of the steps on a GPU; answers are judged in double either way.
@@ -72,10 +76,13 @@ def solve(
         there = solve_on(problem, method, request, shape, device, precision, start_there)
         if there is not None:
             return Result(*there[:2], request, method.name, time.perf_counter() - begin, there[2])
+    near = request.starts if wants_natural(natural, problem, method) and device == "cpu" else None
     if problem.plain:
-        outcome = method.run(problem, request)
+        outcome = method.run(problem, request) if near is None else settle(problem, method, request, near)
         return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)
     problem, outcome, chosen = answer(problem, method, request)
+    if near is not None:
+        settle_held(problem, outcome, request, near)
     chosen = {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
     return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape, chosen)
 
@@ -168,7 +175,8 @@ class Session:
     """Many solves of one figure with goals that move: packed once, each solve starts from the last pose.
 
     session.move("hand.R", target) moves a goal by its label, session.enable("hand.R", False) switches it off;
-    session.solve() answers.
+    session.solve() answers. natural: as in `solve`, but nearest to the session's own start, so that a target that
+    comes back brings the pose back.
     """
 
     def __init__(
@@ -182,6 +190,7 @@ class Session:
         max_iterations: int | None = None,
         restarts: int = 0,
         seed: int = 0,
+        natural: bool | None = None,
     ):
         self.problem = Problem(skeleton, goals)
         if self.problem.batch_shape:
@@ -193,6 +202,8 @@ class Session:
         starts, _ = starts_of(self.problem, start)
         lower, upper = box_of(skeleton, starts, limits)
         self.pose = np.clip(starts[0], lower, upper)
+        self._natural = wants_natural(natural, self.problem, self.solver)
+        self._reference = self.pose.reshape(1, -1).copy()  # what least change is measured from: drags do not drift
         self._answered = False  # whether a result holds the problem as it is
         self._options = (
             lower,
@@ -247,11 +258,18 @@ class Session:
             first = np.minimum(np.maximum(starts_of(self.problem, start)[0], lower), upper)
         request = Request(first, lower, upper, iterations, restarts, seed)
         self._answered = True
+        near = self._reference if self._natural else None
         if self.problem.plain:
-            outcome: Outcome = self.solver.run(self.problem, request)
+            outcome: Outcome
+            if near is None:
+                outcome = self.solver.run(self.problem, request)
+            else:
+                outcome = settle(self.problem, self.solver, request, near)
             self.pose = outcome.poses[0].copy()
             return Result(self.problem, outcome, request, self.solver.name, time.perf_counter() - begin)
         problem, outcome, chosen = answer(self.problem, self.solver, request)
+        if near is not None:
+            settle_held(problem, outcome, request, near)
         self.pose = outcome.poses[0].copy()
         chosen = {name: members[0] for name, members in chosen.items()}
         return Result(problem, outcome, request, self.solver.name, time.perf_counter() - begin, (), chosen)

@@ -1,0 +1,476 @@
+"""Least change: of the poses that reach the goals, the one that a person would take, as the lowest priority.
+
+What is minimised below the goals is L = C + P. C is the change from a reference pose in a comfort metric: a stiffness
+per dof, a stiffness towards the middle where a dof nears the end of its range, and pairs of dofs that share a bend.
+P is a prior of poses: for each limb the negative logarithm of a mixture of low-rank Gaussians on bone directions.
+
+The loop minimises E + epsilon L while epsilon falls to nothing, E being the energy of the goals. With a small epsilon
+a damped Newton step is a step of sequential quadratic programming: it minimises L among the moves that meet the
+linearised goals. Pairs and limbs join dofs on one chain only, so the Hessian keeps the sparsity of the tree.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from posable.engine.assemble import add_entry, clear_hessian, derivatives, energy_at
+from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, project, recentre_all
+from posable.engine.forward import forward, workspace
+from posable.engine.jit import entry, kernel
+from posable.engine.layout import ABOVE, DEPTH, LEVEL, Springs
+from posable.engine.newton import damped_step, hold_bounds
+
+# Columns of Comfort.pair_data
+STIFFNESS, RATIO = 0, 1
+# Columns of Prior.limb
+FEATURES, FEATURES_END, COMPONENTS, COMPONENTS_END, TIP, TOP = 0, 1, 2, 3, 4, 5
+# Columns of Prior.feature
+BASE, BODY, FROM, UNTIL, SENSE = 0, 1, 2, 3, 4
+
+
+class Comfort(NamedTuple):
+    """How readily a figure changes its pose."""
+
+    stiffness: np.ndarray  # (n,) [1, 1/m^2]: of each dof towards the reference pose
+    inner: np.ndarray  # (n, 2) [rad, m]: the part of the range that is free of `end`
+    end: np.ndarray  # (n,): stiffness beyond `inner`
+    pair: np.ndarray  # (k, 2) int64: dofs on one chain that share a bend
+    pair_data: np.ndarray  # (k, 2): STIFFNESS and RATIO of (change_a - ratio change_b)
+
+
+class Prior(NamedTuple):
+    """How likely a pose is: mixtures of Gaussians on unit vectors, limb by limb."""
+
+    limb: np.ndarray  # (l, 6) int64: ranges of its features and components, its last dof TIP, level TOP of its first
+    scale: np.ndarray  # (l,): weight of the limb's energy
+    feature: np.ndarray  # (f, 5) int64: BASE body, BODY (-1: world), dofs FROM that one up to but not UNTIL, SENSE +-1
+    axes: np.ndarray  # (f, 12): axes K of the base by rows, vector v in the body; the feature is K R_base' R_body v
+    level: np.ndarray  # (c,): energy of each component at its mean
+    mean: np.ndarray  # (c, m): m is three times the features of the largest limb
+    inverse: np.ndarray  # (c,): precision off the factor
+    factor: np.ndarray  # (c, m, r): the precision is inverse (1 - factor factor')
+
+
+# What the loop is told: columns of its params
+MOST, COUPLED, FIRST, LEAST, MERIT, ENOUGH, EXACT, FALL = range(8)
+
+TRIES = 10  # dampings tried for one step
+SHORT = 0.3  # [rad, m] of any dof: a longer step is not the last
+RESTORATIONS = 8  # steps that bring the goals back at the end
+LAST_DAMPING = 1e-9  # of those steps, relative to the stiffness of the goals
+TIGHT = 0.05  # of a goal's tolerance: how near it must be at the end
+
+
+def room_size(prior: Prior, depth: int) -> int:
+    """Return how many numbers of scratch memory the prior needs on a figure whose chains have `depth` dofs."""
+    m = prior.mean.shape[1]
+    return m * m + 2 * m * depth + 3 * m + 9 * (m // 3) + len(prior.level) + prior.factor.shape[2]
+
+
+# --- Comfort ---
+
+
+@kernel
+def change_energy(comfort, theta, reference):
+    """Return the cost of being at theta (n,) and not at the reference (n,)."""
+    total = 0.0
+    for i in range(theta.shape[0]):
+        gap = theta[i] - reference[i]
+        total += 0.5 * comfort.stiffness[i] * gap * gap
+        over = end_overshoot(comfort, theta[i], reference[i], i)
+        total += 0.5 * comfort.end[i] * over * over
+    for k in range(comfort.pair.shape[0]):
+        a, b = comfort.pair[k, 0], comfort.pair[k, 1]
+        gap = theta[a] - reference[a] - comfort.pair_data[k, RATIO] * (theta[b] - reference[b])
+        total += 0.5 * comfort.pair_data[k, STIFFNESS] * gap * gap
+    return total
+
+
+@kernel
+def end_overshoot(comfort, value, reference, i):
+    """Return how far a dof is past the comfortable part of its range, which the reference always belongs to."""
+    low, high = min(comfort.inner[i, 0], reference), max(comfort.inner[i, 1], reference)
+    if value < low:
+        return value - low
+    return value - high if value > high else 0.0
+
+
+@kernel
+def add_change(order, comfort, theta, reference, ws, epsilon):
+    """Add epsilon times the derivatives of the change to ws.gradient and ws.hessian."""
+    for i in range(theta.shape[0]):
+        stiffness = epsilon * comfort.stiffness[i]
+        ws.gradient[i] += stiffness * (theta[i] - reference[i])
+        over = end_overshoot(comfort, theta[i], reference[i], i)
+        if over != 0.0:
+            ws.gradient[i] += epsilon * comfort.end[i] * over
+            stiffness += epsilon * comfort.end[i]
+        ws.hessian[i, order.rows[i, DEPTH]] += stiffness
+    for k in range(comfort.pair.shape[0]):
+        a, b = comfort.pair[k, 0], comfort.pair[k, 1]
+        ratio = comfort.pair_data[k, RATIO]
+        stiffness = epsilon * comfort.pair_data[k, STIFFNESS]
+        force = stiffness * (theta[a] - reference[a] - ratio * (theta[b] - reference[b]))
+        ws.gradient[a] += force
+        ws.gradient[b] -= ratio * force
+        ws.hessian[a, order.rows[a, DEPTH]] += stiffness
+        ws.hessian[b, order.rows[b, DEPTH]] += stiffness * ratio * ratio
+        add_entry(order, ws, a, b, -stiffness * ratio)
+
+
+# --- The prior ---
+
+
+@kernel
+def place_features(prior, limb, ws, room):
+    """Write a limb's features (m,), their vectors in the world (m,) and the maps K R_base' (9 each) into room."""
+    m = prior.mean.shape[1]
+    first, last = prior.limb[limb, FEATURES], prior.limb[limb, FEATURES_END]
+    maps = 2 * m
+    for k in range(first, last):
+        base, body = prior.feature[k, BASE], prior.feature[k, BODY]
+        row, out = prior.axes[k], 3 * (k - first)
+        at = maps + 9 * (k - first)
+        for a in range(3):
+            if body < 0:
+                room[m + out + a] = row[9 + a]
+            else:
+                r = ws.rotation[body]
+                room[m + out + a] = r[3 * a] * row[9] + r[3 * a + 1] * row[10] + r[3 * a + 2] * row[11]
+            for b in range(3):
+                r = ws.rotation[base]
+                room[at + 3 * a + b] = (
+                    row[3 * a] * r[3 * b] + row[3 * a + 1] * r[3 * b + 1] + row[3 * a + 2] * r[3 * b + 2]
+                )
+        for a in range(3):
+            room[out + a] = (
+                room[at + 3 * a] * room[m + out]
+                + room[at + 3 * a + 1] * room[m + out + 1]
+                + room[at + 3 * a + 2] * room[m + out + 2]
+            )
+
+
+@kernel
+def mixture_energy(prior, limb, room, shares, inner):
+    """Return the energy of a limb whose features are placed, and write the share of each component (c,)."""
+    r = prior.factor.shape[2]
+    size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
+    first, last = prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]
+    least = math.inf
+    for c in range(first, last):
+        for q in range(r):
+            inner[q] = 0.0
+        square = 0.0
+        for a in range(size):
+            gap = room[a] - prior.mean[c, a]
+            square += gap * gap
+            for q in range(r):
+                inner[q] += prior.factor[c, a, q] * gap
+        for q in range(r):
+            square -= inner[q] * inner[q]
+        shares[c] = prior.level[c] + 0.5 * prior.inverse[c] * square
+        least = min(least, shares[c])
+    total = 0.0
+    for c in range(first, last):
+        shares[c] = math.exp(least - shares[c])
+        total += shares[c]
+    for c in range(first, last):
+        shares[c] /= total
+    return least - math.log(total)
+
+
+@kernel
+def prior_energy(prior, ws, room):
+    """Return the energy of the prior at a pose whose bodies are placed."""
+    m = prior.mean.shape[1]
+    shares = room[2 * m + 9 * (m // 3) :]
+    inner = shares[prior.level.shape[0] :]
+    total = 0.0
+    for limb in range(prior.limb.shape[0]):
+        if prior.scale[limb] > 0.0:
+            place_features(prior, limb, ws, room)
+            total += prior.scale[limb] * mixture_energy(prior, limb, room, shares, inner)
+    return total
+
+
+@kernel
+def add_prior(figure, order, prior, ws, room, epsilon):
+    """Add epsilon times the gradient of the prior and its Gauss-Newton Hessian to ws.gradient and ws.hessian."""
+    m, r = prior.mean.shape[1], prior.factor.shape[2]
+    shares = room[2 * m + 9 * (m // 3) :]
+    inner = shares[prior.level.shape[0] :]
+    rest = inner[r:]
+    force, matrix, rest = rest[:m], rest[m : m + m * m].reshape(m, m), rest[m + m * m :]
+    for limb in range(prior.limb.shape[0]):
+        if not prior.scale[limb] > 0.0:
+            continue
+        size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
+        top = prior.limb[limb, TOP]
+        width = figure.dof[prior.limb[limb, TIP], LEVEL] + 1 - top
+        columns = rest[: width * m].reshape(width, m)
+        carried = rest[width * m : 2 * width * m].reshape(width, m)
+        place_features(prior, limb, ws, room)
+        mixture_energy(prior, limb, room, shares, inner)
+        mixture_force(prior, limb, room, shares, inner, force, matrix)
+        feature_columns(figure, prior, limb, ws, room, columns)
+        scale = epsilon * prior.scale[limb]
+        for i in range(width):
+            for a in range(size):
+                total = 0.0
+                for b in range(size):
+                    total += matrix[a, b] * columns[i, b]
+                carried[i, a] = total
+        i = prior.limb[limb, TIP]
+        for u in range(width - 1, -1, -1):
+            slope = 0.0
+            for a in range(size):
+                slope += columns[u, a] * force[a]
+            ws.gradient[i] += scale * slope
+            j = i
+            for v in range(u, -1, -1):
+                total = 0.0
+                for a in range(size):
+                    total += columns[u, a] * carried[v, a]
+                ws.hessian[i, order.rows[j, DEPTH]] += scale * total
+                j = figure.dof[j, ABOVE]
+            i = figure.dof[i, ABOVE]
+
+
+@kernel
+def mixture_force(prior, limb, room, shares, inner, force, matrix):
+    """Write the slope (m,) of a limb's energy in its features, and the mean precision (m, m) of its components."""
+    r = prior.factor.shape[2]
+    size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
+    for a in range(size):
+        force[a] = 0.0
+        for b in range(size):
+            matrix[a, b] = 0.0
+    for c in range(prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]):
+        w = shares[c] * prior.inverse[c]
+        if shares[c] < 1e-4:
+            continue
+        for q in range(r):
+            inner[q] = 0.0
+        for a in range(size):
+            gap = room[a] - prior.mean[c, a]
+            force[a] += w * gap
+            matrix[a, a] += w
+            for q in range(r):
+                inner[q] += prior.factor[c, a, q] * gap
+        for a in range(size):
+            for q in range(r):
+                x = w * prior.factor[c, a, q]
+                force[a] -= x * inner[q]
+                for b in range(size):
+                    matrix[a, b] -= x * prior.factor[c, b, q]
+
+
+@kernel
+def feature_columns(figure, prior, limb, ws, room, columns):
+    """Write the derivative (m,) of a limb's features in each dof of its chain, the highest first."""
+    m = prior.mean.shape[1]
+    first, top = prior.limb[limb, FEATURES], prior.limb[limb, TOP]
+    for u in range(columns.shape[0]):
+        for a in range(m):
+            columns[u, a] = 0.0
+    for k in range(first, prior.limb[limb, FEATURES_END]):
+        at, out = 2 * m + 9 * (k - first), 3 * (k - first)
+        x, y, z = room[m + out], room[m + out + 1], room[m + out + 2]
+        sense = float(prior.feature[k, SENSE])
+        i = prior.feature[k, FROM]
+        while i >= 0 and i != prior.feature[k, UNTIL]:
+            w = ws.twist[i]
+            dx = sense * (w[1] * z - w[2] * y)
+            dy = sense * (w[2] * x - w[0] * z)
+            dz = sense * (w[0] * y - w[1] * x)
+            u = figure.dof[i, LEVEL] - top
+            for a in range(3):
+                columns[u, out + a] = room[at + 3 * a] * dx + room[at + 3 * a + 1] * dy + room[at + 3 * a + 2] * dz
+            i = figure.dof[i, ABOVE]
+
+
+# --- The loop ---
+
+
+@kernel
+def natural_energy(comfort, prior, theta, reference, ws, room):
+    """Return L at a pose whose bodies are placed."""
+    return change_energy(comfort, theta, reference) + prior_energy(prior, ws, room)
+
+
+@kernel
+def natural_derivatives(
+    figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, slope, coupled, exact
+):
+    """Write gradient and Hessian of E + epsilon L at a placed pose, and the gradient of epsilon L into slope (n,)."""
+    if coupled:
+        clear_hessian(ws)
+    derivatives(figure, order, springs, theta, ws, exact)
+    for i in range(theta.shape[0]):
+        slope[i] = -ws.gradient[i]
+    add_change(order, comfort, theta, reference, ws, epsilon)
+    add_prior(figure, order, prior, ws, room, epsilon)
+    for i in range(theta.shape[0]):
+        slope[i] += ws.gradient[i]
+
+
+@kernel
+def natural_loop(
+    figure, order, springs, tolerances, comfort, prior, lower, upper, theta, reference, ws, room, fixed, scale, params
+):
+    """Minimise E + epsilon L from theta, in place, as epsilon falls; return whether it settled, and the iterations."""
+    n = theta.shape[0]
+    coupled = params[COUPLED] != 0.0
+    project(theta, lower, upper)
+    energy = energy_at(figure, springs, theta, ws)
+    change = natural_energy(comfort, prior, theta, reference, ws, room)
+    unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale)
+    if not unit > 0.0:
+        return True, 0
+    least = params[LEAST] * unit
+    epsilon = max(least, min(params[FIRST] * unit, energy))
+    damping = 0.0
+    own = ws.best  # (n,): gradient of epsilon L
+    for turn in range(int(params[MOST])):
+        exact = 1.0 if energy < params[EXACT] * epsilon * abs(change) else 0.0
+        natural_derivatives(
+            figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, exact
+        )
+        accepted, settled = False, False
+        after, changed, slope = energy, change, 0.0
+        for attempt in range(TRIES):
+            hold_bounds(order, theta, lower, upper, ws, fixed)
+            if not damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
+                if exact == 0.0:
+                    damping = max(8.0 * damping, epsilon)
+                    continue
+                exact = 0.0  # the exact Hessian is indefinite here: Gauss-Newton's is not
+                if attempt > 0:
+                    energy_at(figure, springs, theta, ws)
+                natural_derivatives(
+                    figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, exact
+                )
+                continue
+            slope, own_slope, length = 0.0, 0.0, 0.0
+            for i in range(n):
+                ws.trial[i] = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
+                move = ws.trial[i] - theta[i]
+                slope += ws.gradient[i] * move
+                own_slope += own[i] * move
+                length = max(length, abs(move))
+            settled = abs(own_slope) <= params[ENOUGH] * epsilon * max(abs(change), 1e-4) and length < SHORT
+            after = energy_at(figure, springs, ws.trial, ws)
+            changed = natural_energy(comfort, prior, ws.trial, reference, ws, room)
+            merit = max(epsilon, params[MERIT] * unit)
+            if after + merit * changed < energy + merit * change or after < 0.25 * energy or settled:
+                accepted = True
+                break
+            damping = max(8.0 * damping, 2.0 * epsilon)
+        if not accepted:
+            energy_at(figure, springs, theta, ws)
+            return False, turn
+        good = after + epsilon * changed - energy - epsilon * change <= 0.4 * slope
+        energy, change = after, changed
+        for i in range(n):
+            theta[i] = ws.trial[i]
+        if recentre_all(figure, theta, lower, upper):
+            energy = energy_at(figure, springs, theta, ws)
+        if settled and epsilon <= 1.001 * least:
+            return True, turn + 1
+        damping = 0.0 if damping < 0.1 * epsilon else 0.2 * damping
+        if good or settled:
+            epsilon = max(epsilon * params[FALL], least)
+    return False, int(params[MOST])
+
+
+@kernel
+def goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale):
+    """Write the metric of the damping (n,); return the stiffness of the goals against that of the figure."""
+    if coupled:
+        clear_hessian(ws)
+    derivatives(figure, order, springs, theta, ws, 0.0)
+    goals, own = 0.0, 0.0
+    for i in range(theta.shape[0]):
+        scale[i] = comfort.stiffness[i]
+        goals += abs(ws.hessian[i, order.rows[i, DEPTH]])
+        own += comfort.stiffness[i]
+    return goals / own if own > 0.0 else 0.0
+
+
+@kernel
+def restore(figure, order, springs, tolerances, comfort, lower, upper, theta, ws, fixed, scale, coupled):
+    """Bring the goals to where they are met, with the least change of the pose; return the steps taken."""
+    n = theta.shape[0]
+    energy = energy_at(figure, springs, theta, ws)
+    for turn in range(RESTORATIONS):
+        if near(ws.error, tolerances):
+            return turn
+        unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale)
+        hold_bounds(order, theta, lower, upper, ws, fixed)
+        if not damped_step(order, theta, lower, upper, ws, fixed, scale, LAST_DAMPING * unit):
+            return turn
+        for i in range(n):
+            ws.trial[i] = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
+        after = energy_at(figure, springs, ws.trial, ws)
+        if not after < energy:
+            energy_at(figure, springs, theta, ws)
+            return turn
+        energy = after
+        for i in range(n):
+            theta[i] = ws.trial[i]
+    return RESTORATIONS
+
+
+@kernel
+def near(errors, tolerances):
+    """Return whether every goal is well within its tolerance."""
+    for k in range(errors.shape[0]):
+        if not errors[k] <= TIGHT * tolerances[k]:
+            return False
+    return True
+
+
+@entry
+def natural_batch(
+    figure, order, kind, data, pull, home, tolerances, comfort, prior, lower, upper, poses, references, work, room, d,
+    params, errors, outcome, iterations, values,
+):  # fmt: skip
+    """Settle every problem of a batch: poses (t, n) from where they are, near references (t or 1, n).
+
+    Writes poses, errors (t, g), outcome (t,), iterations (t,), and values (t, 2): the energy of the goals and L.
+    """
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
+    scale = work[work.shape[0] - n :]
+    for t in range(poses.shape[0]):
+        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        reference = references[t if references.shape[0] > 1 else 0]
+        settled, turns = natural_loop(
+            figure, order, springs, tolerances, comfort, prior, lower, upper, poses[t], reference, ws, room, fixed,
+            scale, params,
+        )  # fmt: skip
+        turns += restore(
+            figure, order, springs, tolerances, comfort, lower, upper, poses[t], ws, fixed, scale,
+            params[COUPLED] != 0.0,
+        )  # fmt: skip
+        iterations[t] = turns
+        values[t, 0] = energy_at(figure, springs, poses[t], ws)
+        values[t, 1] = natural_energy(comfort, prior, poses[t], reference, ws, room)
+        for k in range(g):
+            errors[t, k] = ws.error[k]
+        outcome[t] = STATIONARY if settled else RUNNING
+        if all_reached(ws.error, tolerances):
+            outcome[t] = CONVERGED
+
+
+@entry
+def prior_energies(figure, prior, poses, work, room, d, out):
+    """Write the energy of the prior (t,) at poses (t, n)."""
+    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, d)
+    for t in range(poses.shape[0]):
+        forward(figure, poses[t], ws)
+        out[t] = prior_energy(prior, ws, room)

@@ -1,0 +1,144 @@
+"""How readily each joint of a figure moves: the metric in which a change of pose is large or small.
+
+A person's joints are known by their roles (body_plan.py), so any figure with a person's body plan gets the same
+comfort, whatever its joints are called and however many vertebrae it has. Other figures weigh every joint by its gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from posable.engine.joints import SLIDE
+from posable.engine.layout import KIND
+from posable.engine.natural import Comfort
+from posable.errors import PosableError
+from posable.model.body_plan import SIDES, BodyPlan, body_plan
+from posable.model.joints import Ball, Free
+from posable.model.kinematics import place_bodies
+from posable.model.skeleton import Skeleton
+
+# Stiffness of a joint [1/rad^2] against bending forward or back, to the side, and twisting, and of the root's place
+# [1/m^2]: heavy parts move less readily than light ones. Of the spine and the neck it is the stiffness of the whole
+# chain, which its joints share.
+TRAVEL, LEG = 12.0, 0.884  # of a person whose legs are so long [m]
+TURN = (4.0, 12.0, 3.0)
+SPINE, NECK = (2.0, 5.0, 1.5), (0.5, 1.0, 0.3)
+LIMBS = {
+    "clavicle": (4.0, 3.0, 3.0), "shoulder": (0.3, 0.35, 0.4), "elbow": (0.3, 0.3, 0.3), "wrist": (0.8, 0.8, 0.5),
+    "fingers": (2.0, 2.0, 2.0), "hip": (0.5, 1.2, 1.2), "knee": (0.4, 0.4, 0.4), "ankle": (0.8, 1.5, 1.5),
+    "toes": (2.5, 2.5, 2.5),
+}  # fmt: skip
+SHARE = 1.0  # of a chain's joint stiffness: how firmly its neighbours keep to the same part of their ranges
+MARGIN = 0.25  # of a range, at either end: where a joint is uncomfortable
+END = 4.0  # stiffness there, against the joint's own
+
+
+@lru_cache(maxsize=64)
+def person_plan(skeleton: Skeleton) -> BodyPlan | None:
+    """Return the body plan of a figure that is a person, None for other figures.
+
+    A person has a head, two arms and two legs, a root that moves freely, and hips and shoulders that are ball joints;
+    a humanoid robot has a motor for each axis, and moves as its motors do.
+    """
+    try:
+        plan = body_plan(skeleton)
+    except PosableError:
+        return None
+    if "head" not in plan or not isinstance(skeleton.joints[0].motion, Free):
+        return None
+    for role in ("hip", "shoulder"):
+        for side in SIDES:
+            name = f"{role}.{side}"
+            if name not in plan or not isinstance(skeleton.joint(plan[name]).motion, Ball):
+                return None
+    return plan
+
+
+@lru_cache(maxsize=64)
+def comfort_of(skeleton: Skeleton) -> Comfort:
+    """Return how readily each degree of freedom of a figure moves."""
+    slides = skeleton.figure.dof[:, KIND] == SLIDE
+    stiffness = np.where(slides, TRAVEL, 1.0) * np.maximum(skeleton.gain, 1e-3)
+    pairs: list[tuple[int, int, float, float]] = []
+    plan = person_plan(skeleton)
+    if plan is not None:
+        axes = place_bodies(skeleton, skeleton.rest[None], twists=True)[2][0, :, :3]  # (n, 3), in the world
+        shares = (axes @ np.stack([plan.left, plan.forward, plan.up], axis=1)) ** 2  # bend, side, twist
+        for joint, part in _parts(plan).items():
+            where = skeleton.index(joint)
+            stiffness[where] = shares[where] @ LIMBS[part]
+        for chain, total in ((_between(plan, "pelvis", "chest"), SPINE), (_between(plan, "chest", "head"), NECK)):
+            for joint in chain:
+                where = skeleton.index(joint)
+                stiffness[where] = len(chain) * shares[where] @ total
+            pairs += _shared(skeleton, chain, stiffness)
+        root = skeleton.slices[0]
+        travel = TRAVEL * (LEG / plan.leg) ** 2 if plan.leg > 0.0 else TRAVEL  # whatever the file's unit
+        stiffness[root] = np.where(slides[root], travel, shares[root] @ TURN)
+    span = skeleton.upper - skeleton.lower
+    bounded = np.isfinite(span) & (span < 2.0 * np.pi) & ~slides
+    with np.errstate(invalid="ignore"):
+        inner = np.stack([skeleton.lower + MARGIN * span, skeleton.upper - MARGIN * span], axis=1)
+    inner = np.where(bounded[:, None], inner, [-np.inf, np.inf])
+    inner = np.stack([np.minimum(inner[:, 0], skeleton.rest), np.maximum(inner[:, 1], skeleton.rest)], axis=1)
+    return Comfort(
+        stiffness,
+        np.ascontiguousarray(inner),
+        np.where(bounded, END * stiffness, 0.0),
+        np.array([pair[:2] for pair in pairs], dtype=np.int64).reshape(-1, 2),
+        np.array([pair[2:] for pair in pairs], dtype=float).reshape(-1, 2),
+    )
+
+
+def _path(skeleton: Skeleton, joint: str) -> list[str]:
+    """Return the joints from the root to this one."""
+    out = [joint]
+    while (parent := skeleton.joint(out[-1]).parent) is not None:
+        out.append(parent)
+    return out[::-1]
+
+
+def _between(plan: BodyPlan, base: str, tip: str) -> list[str]:
+    """Return the moving joints after the one of role `base`, up to and with the one of role `tip`."""
+    if base not in plan or tip not in plan:
+        return []
+    path = _path(plan.skeleton, plan[tip])
+    if plan[base] not in path:
+        return []
+    after = path[path.index(plan[base]) + 1 :]
+    return [name for name in after if plan.skeleton.joint(name).motion.size]
+
+
+def _parts(plan: BodyPlan) -> dict[str, str]:
+    """Return the part of a limb that each of its joints belongs to: that of the last role above it."""
+    skeleton = plan.skeleton
+    role_of = {joint: role.partition(".")[0] for role, joint in plan.roles.items() if "." in role}
+    out: dict[str, str] = {}
+    for joint in skeleton.joints:  # parents first
+        part = role_of.get(joint.name)
+        above = out.get(joint.parent or "")
+        if part in ("hand", "toe") or (part is None and above in ("wrist", "ankle")):
+            part = "toes" if part == "toe" or above == "ankle" else "fingers"
+        if part is None:
+            part = above
+        if part is not None:
+            out[joint.name] = part
+    return out
+
+
+def _shared(skeleton: Skeleton, chain: Iterable[str], stiffness: np.ndarray) -> list[tuple[int, int, float, float]]:
+    """Return (dof, dof above, stiffness, ratio) of neighbours in a chain that turn about the same axes."""
+    out = []
+    for above, below in pairwise(chain):
+        if skeleton.joint(above).motion != skeleton.joint(below).motion:
+            continue
+        a, b = skeleton.index(below), skeleton.index(above)
+        for i, j in zip(range(a.start, a.stop), range(b.start, b.stop), strict=True):
+            spans = skeleton.upper[[i, j]] - skeleton.lower[[i, j]]
+            ratio = spans[0] / spans[1] if np.isfinite(spans).all() and (spans > 0.0).all() else 1.0
+            out.append((i, j, SHARE * stiffness[i], float(np.clip(ratio, 0.25, 4.0))))
+    return out

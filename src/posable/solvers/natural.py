@@ -1,0 +1,192 @@
+"""Least change: of the poses that reach the goals, the one nearest to a reference in a comfort metric.
+
+It is the lowest priority of a solve: the goals come out as they would without it. The compiled loop (engine/natural.py)
+finds most poses at once. Where it does not reach the goals, the solver itself answers, and the loop then settles that
+answer without giving up any of it.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import numpy as np
+
+from posable.engine.bounds import CONVERGED, STATIONARY
+from posable.engine.natural import TIGHT, Comfort, Prior, natural_batch, room_size
+from posable.errors import SolverError
+from posable.model.comfort import comfort_of, person_plan
+from posable.model.skeleton import Skeleton
+from posable.problem import Problem
+from posable.solvers.base import CHUNK, SMALL, Outcome, Request, Solver
+from posable.solvers.hierarchy import hold_energies, hold_springs
+from posable.solvers.newton import Newton
+
+MOST = 40  # iterations of one problem
+# epsilon, relative to the stiffness of the goals: where it begins, where it ends, and where it ends if goals are missed
+FIRST, LEAST, LEAST_WHERE_MISSED = 5e-2, 3e-4, 1e-8
+FALL = 0.1  # of epsilon after a good step
+MERIT = 5e-4  # epsilon of the measure by which steps are accepted
+ENOUGH = 4e-3  # part of the change: where a step would gain no more, a pose is natural
+EXACT = 0.1  # part of the change that the goals' energy may be where the exact Hessian pays
+GROWTH = 1e-6  # [m, rad] by which the error of a goal that is missed may grow
+NO_WORSE, TINY = 1e-9, 1e-14  # part of the energy of missed goals, and energy, by which it may grow
+
+
+@lru_cache(maxsize=1)
+def no_prior() -> Prior:
+    """Return a prior without limbs."""
+    whole = np.int64
+    return Prior(
+        np.zeros((0, 6), whole), np.zeros(0), np.zeros((0, 5), whole), np.zeros((0, 12)), np.zeros(0), np.zeros((0, 3)),
+        np.zeros(0), np.zeros((0, 3, 1)),
+    )  # fmt: skip
+
+
+def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> bool:
+    """Return whether a solve has least change below its goals: what was asked, or else by the figure.
+
+    Args:
+        natural: True, False, or None for people, unless a posture already says what to stay near.
+        problem: the goals.
+        method: the solver; one that was chosen by name answers as itself.
+    """
+    if natural is not None and not isinstance(natural, (bool, np.bool_)):
+        raise SolverError("natural", expected="True, False or None", got=repr(natural))
+    if natural is not None:
+        return bool(natural)
+    return type(method) is Newton and not problem.soft and person_plan(problem.skeleton) is not None
+
+
+def settle(problem: Problem, method: Solver, request: Request, references: np.ndarray) -> Outcome:
+    """Solve a plain problem with least change below its goals.
+
+    Args:
+        problem: the goals, all of one priority.
+        method: the solver that answers where the loop does not reach.
+        request: starts, limits and the rest of what `solve` was asked.
+        references: (t or 1, n) [rad, m], the poses to stay near.
+
+    Returns:
+        The outcome of every problem of the batch.
+    """
+    lowest = Lowest(problem, request, references)
+    if type(method) is not Newton or request.record or request.time_limit is not None:
+        outcome = method.run(problem, request)
+        lowest.refine(outcome)
+        return outcome
+    t = request.starts.shape[0]
+    outcome, _ = lowest.run(request.starts.copy(), np.arange(t), FIRST, LEAST)
+    missed = np.flatnonzero(outcome.codes != CONVERGED)
+    if missed.size:
+        some = rows_of(problem, missed)
+        answer = method.run(some, request._replace(starts=request.starts[missed]))
+        Lowest(some, request, references if len(references) == 1 else references[missed]).refine(answer)
+        for name in ("poses", "codes", "errors"):
+            getattr(outcome, name)[missed] = getattr(answer, name)
+        outcome.iterations[missed] += answer.iterations
+        outcome.evaluations[missed] += answer.evaluations
+    return outcome
+
+
+def settle_held(problem: Problem, outcome: Outcome, request: Request, references: np.ndarray) -> None:
+    """Settle, in place, the answers to a problem with priorities, choices or energies in Python.
+
+    Every goal is held at what it has reached, so that no level pays.
+    """
+    held = problem.copy()
+    t = len(outcome.poses)
+    if held.data.shape[0] != t:
+        held.data = np.repeat(held.data, t // held.data.shape[0], axis=0)
+    everything = np.ones(len(problem.springs), dtype=bool)
+    hold_springs(held, everything, outcome.poses, outcome.errors, problem.tolerances)
+    hold_energies(held, outcome.poses)
+    held.customs = []
+    answer = Outcome(
+        outcome.poses.copy(), outcome.codes, outcome.errors.copy(), outcome.iterations, outcome.evaluations
+    )
+    Lowest(held, request, references).refine(answer)
+    for k, pose in enumerate(answer.poses):
+        errors = problem.evaluate(pose, member=k if problem.data.shape[0] > 1 else 0)[3]
+        counted = ~problem.idle
+        kept = (errors <= np.maximum(outcome.errors[k] + GROWTH, TIGHT * problem.tolerances))[counted].all()
+        if kept:
+            outcome.poses[k], outcome.errors[k] = pose, errors
+
+
+def rows_of(problem: Problem, rows: np.ndarray) -> Problem:
+    """Return the problem of some rows of a batch."""
+    if problem.data.shape[0] == 1:
+        return problem
+    out = problem.copy()
+    out.data = np.ascontiguousarray(problem.data[rows])
+    return out
+
+
+class Lowest:
+    """What is minimised below the goals of a problem, ready for the compiled loop."""
+
+    def __init__(self, problem: Problem, request: Request, references: np.ndarray):
+        self.problem, self.request, self.references = problem, request, references
+        self.comfort, self.prior = lowest_priority(problem.skeleton)
+
+    def run(self, poses: np.ndarray, rows: np.ndarray, first: float, least: float) -> tuple[Outcome, np.ndarray]:
+        """Settle poses (t, n) of some rows of the batch, in place.
+
+        Returns:
+            The outcome, and (t, 2): the energy of the goals and of what is below them.
+        """
+        t, g = len(poses), len(self.problem.springs)
+        most = MOST if self.request.max_iterations is None else min(MOST, self.request.max_iterations)
+        params = np.array((most, self.problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL))
+        codes, turns = np.zeros(t, dtype=np.int64), np.zeros(t, dtype=np.int64)
+        errors, values = np.empty((t, g)), np.empty((t, 2))
+        threads = self.request.threads or os.cpu_count() or 1
+        step = max(1, t if t <= SMALL or threads == 1 else min(CHUNK, -(-t // threads)))
+        parts = [slice(i, min(i + step, t)) for i in range(0, t, step)]
+
+        def enter(part: slice) -> None:
+            problem, request = self.problem, self.request
+            data = problem.data if problem.data.shape[0] == 1 else problem.data[rows[part]]
+            references = self.references if len(self.references) == 1 else self.references[rows[part]]
+            natural_batch(
+                problem.skeleton.figure, problem.order, problem.kind, data, problem.pull, problem.home,
+                problem.tolerances, self.comfort, self.prior, request.lower, request.upper, poses[part], references,
+                np.empty(problem.work_size), np.empty(room_size(self.prior, problem.depth)), problem.depth, params,
+                errors[part], codes[part], turns[part], values[part],
+            )  # fmt: skip
+
+        if len(parts) == 1:
+            enter(parts[0])
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(enter, parts))
+        iterations = turns.astype(float)
+        return Outcome(poses, codes, errors, iterations, iterations + 1.0), values
+
+    def refine(self, outcome: Outcome) -> None:
+        """Settle the answers of a solver, in place; where goals would pay for it, its answer stays as it is."""
+        for code, least in ((CONVERGED, LEAST), (STATIONARY, LEAST_WHERE_MISSED)):
+            rows = np.flatnonzero(outcome.codes == code)
+            if not rows.size:
+                continue
+            found, values = self.run(outcome.poses[rows], rows, least, least)
+            for i, k in enumerate(rows):
+                outcome.iterations[k] += found.iterations[i]
+                if code == CONVERGED and not self.problem.soft:
+                    better = found.codes[i] == CONVERGED
+                else:
+                    before = self.problem.evaluate(outcome.poses[k], exact=False, member=self._member(k))[0]
+                    grown = float((found.errors[i] - outcome.errors[k]).max(initial=0.0))
+                    better = values[i, 0] <= before * (1.0 + NO_WORSE) + TINY and grown <= GROWTH
+                if better:
+                    outcome.poses[k], outcome.errors[k] = found.poses[i], found.errors[i]
+
+    def _member(self, row: int) -> int:
+        return row if self.problem.data.shape[0] > 1 else 0
+
+
+def lowest_priority(skeleton: Skeleton) -> tuple[Comfort, Prior]:
+    """Return what is minimised below the goals of a figure."""
+    return comfort_of(skeleton), no_prior()

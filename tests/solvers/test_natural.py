@@ -1,0 +1,163 @@
+"""Least change below the goals: what it may not touch, and that it is the least."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import posable as ps
+from posable.errors import SolverError
+from posable.model.comfort import comfort_of, person_plan
+from posable.solvers.natural import wants_natural
+
+BODIES = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
+
+
+@pytest.fixture(scope="module")
+def human():
+    return ps.figures.human()
+
+
+def reachable(human, rng, size=0.5, bodies=BODIES):
+    """Return position goals that a pose inside the limits meets."""
+    low, high = np.maximum(human.lower, human.rest - size), np.minimum(human.upper, human.rest + size)
+    frames = ps.forward(human, rng.uniform(low, high))
+    return [ps.goals.Position(body, frames.position(body)) for body in bodies]
+
+
+def cost(skeleton, pose, reference):
+    """Return the comfort metric of a change, written out with NumPy."""
+    comfort = comfort_of(skeleton)
+    gap = pose - reference
+    low, high = np.minimum(comfort.inner[:, 0], reference), np.maximum(comfort.inner[:, 1], reference)
+    over = np.maximum(pose - high, 0.0) + np.maximum(low - pose, 0.0)
+    total = 0.5 * comfort.stiffness @ gap**2 + 0.5 * comfort.end @ over**2
+    for (a, b), (stiffness, ratio) in zip(comfort.pair, comfort.pair_data, strict=True):
+        total += 0.5 * stiffness * (gap[a] - ratio * gap[b]) ** 2
+    return float(total)
+
+
+def best_of_scipy(skeleton, goals, start):
+    """Return the least cost that SLSQP finds from a pose that meets position goals."""
+
+    def gaps(pose):
+        frames = ps.forward(skeleton, pose)
+        return np.concatenate([frames.position(goal.body) - goal.target for goal in goals])
+
+    def slopes(pose):
+        return np.concatenate([ps.jacobian(skeleton, pose, goal.body, rows="position") for goal in goals])
+
+    found = minimize(
+        lambda pose: cost(skeleton, pose, skeleton.rest), start, method="SLSQP",
+        bounds=list(zip(skeleton.lower, skeleton.upper, strict=True)),
+        constraints={"type": "eq", "fun": gaps, "jac": slopes}, options={"maxiter": 150, "ftol": 1e-8},
+    )  # fmt: skip
+    return found.fun if np.abs(gaps(found.x)).max() < 1e-5 else np.inf
+
+
+def test_goals_come_out_as_without_it_and_the_change_is_smaller(human):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        goals = reachable(human, rng)
+        bare, natural = ps.solve(human, goals, natural=False), ps.solve(human, goals)
+        assert bare.ok and natural.ok
+        assert max(natural.errors.values()) <= 1e-5
+        assert cost(human, natural.pose, human.rest) < cost(human, bare.pose, human.rest)
+
+
+def test_no_pose_that_scipy_finds_is_more_than_5_percent_better(human):
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        goals = reachable(human, rng, 0.4, ("hand.R", "foot.L", "foot.R"))
+        ours = ps.solve(human, goals)
+        theirs = min(
+            best_of_scipy(human, goals, start) for start in (ours.pose, ps.solve(human, goals, natural=False).pose)
+        )
+        assert cost(human, ours.pose, human.rest) <= 1.05 * theirs
+
+
+def test_a_start_that_meets_the_goals_stays(human):
+    start = human.rest.copy()
+    start[human.dof("elbow.R")] = 1.2
+    place = ps.forward(human, start).position("hand.R")
+    result = ps.solve(human, ps.goals.Position("hand.R", place), start=start)
+    assert np.abs(result.pose - start).max() < 1e-9
+
+
+def test_limbs_without_goals_do_not_move(human):
+    feet = [ps.goals.Pose(body, ps.forward(human, human.rest).matrix(body)) for body in ("foot.L", "foot.R")]
+    pose = ps.solve(human, [*feet, ps.goals.Position("hand.R", (-0.4, 1.2, 0.3))]).pose
+    for joint in ("shoulder.L", "elbow.L", "wrist.L"):
+        assert np.abs(pose - human.rest)[human.index(joint)].max() < 1e-9
+
+
+def test_the_spine_shares_its_bend(human):
+    frames = ps.forward(human, human.rest)
+    goals = [ps.goals.Pose(body, frames.matrix(body)) for body in ("foot.L", "foot.R", "pelvis")]
+    pose = ps.solve(human, [*goals, ps.goals.Position("head", frames.position("head") + (0.0, -0.1, 0.25))]).pose
+    part = [pose[human.dof(f"spine{k}.x")] / human.upper[human.dof(f"spine{k}.x")] for k in (1, 2, 3)]
+    assert min(part) > 0.1 and max(part) < 3.0 * min(part)
+
+
+def test_missed_goals_are_missed_by_as_much(human):
+    frames = ps.forward(human, human.rest)
+    goals = [ps.goals.Pose(body, frames.matrix(body)) for body in ("foot.L", "foot.R")]
+    goals.append(ps.goals.Position("hand.L", (0.3, 3.0, 0.3)))
+    bare, natural = ps.solve(human, goals, natural=False), ps.solve(human, goals, natural=True)
+    assert bare.status == natural.status
+    for name, error in bare.errors.items():
+        assert natural.errors[name] <= error + 1e-5
+
+
+def test_no_priority_pays_for_it(human):
+    frames = ps.forward(human, human.rest)
+    goals = [ps.goals.Pose(body, frames.matrix(body)) for body in ("foot.L", "foot.R")]
+    goals.append(ps.goals.Position("hand.L", (0.3, 2.6, 0.3), priority=1))
+    bare, natural = ps.solve(human, goals, natural=False), ps.solve(human, goals)
+    for name, error in bare.errors.items():
+        assert natural.errors[name] <= error + 1e-5
+    assert cost(human, natural.pose, human.rest) <= cost(human, bare.pose, human.rest) + 1e-9
+
+
+def test_a_batch_has_the_answers_of_its_members(human):
+    places = np.array([[-0.4, 1.2, 0.3], [-0.3, 1.5, 0.4], [-0.5, 1.0, 0.1]])
+    together = ps.solve(human, ps.goals.Position("hand.R", places)).pose
+    for place, pose in zip(places, together, strict=True):
+        assert np.array_equal(ps.solve(human, ps.goals.Position("hand.R", place)).pose, pose)
+
+
+def test_a_target_that_comes_back_brings_the_pose_back(human):
+    frames = ps.forward(human, human.rest)
+    goals = [ps.goals.Pose(body, frames.matrix(body)) for body in ("foot.L", "foot.R")]
+    session = ps.Session(human, [*goals, ps.goals.Position("hand.R", (-0.4, 1.2, 0.3))])
+    first = session.solve().pose
+    for place in ((0.1, 1.4, 0.4), (-0.6, 1.5, 0.1), (-0.4, 1.2, 0.3)):
+        session.move("hand.R", place)
+        last = session.solve().pose
+    assert np.abs(last - first).max() < 0.02
+
+
+def test_it_is_on_for_people_and_off_for_others(human, data_dir):
+    newton = ps.solvers.get("newton")()
+    goal = ps.goals.Position("hand.R", (-0.4, 1.2, 0.3))
+    assert wants_natural(None, ps.Problem(human, goal), newton)
+    assert not wants_natural(None, ps.Problem(human, [goal, ps.goals.Posture()]), newton)
+    assert not wants_natural(None, ps.Problem(human, goal), ps.solvers.get("dls")())
+    panda = ps.figures.panda()
+    assert not wants_natural(None, ps.Problem(panda, ps.goals.Position(panda.names[-1], (0.4, 0.1, 0.4))), newton)
+    talos = ps.load(data_dir / "urdf" / "erd_talos_reduced.urdf").skeleton
+    assert person_plan(talos) is None
+    assert person_plan(ps.load(data_dir / "cmu" / "02_01.bvh").skeleton) is not None
+
+
+def test_any_solver_and_figure_takes_it_when_asked():
+    arm = ps.figures.planar_arm([15, 10, 5, 5])
+    goal = ps.goals.Position(arm.site_names[-1], (20.0, 10.0, 0.0))
+    for solver in ("newton", "dls"):
+        bare, natural = (ps.solve(arm, goal, solver=solver, natural=natural) for natural in (False, True))
+        assert natural.ok
+        assert cost(arm, natural.pose, arm.rest) <= cost(arm, bare.pose, arm.rest) + 1e-9
+
+
+def test_a_wrong_value_is_refused(human):
+    with pytest.raises(SolverError, match="natural: expected True, False or None, got 'yes'"):
+        ps.solve(human, ps.goals.Position("hand.R", (-0.4, 1.2, 0.3)), natural="yes")
