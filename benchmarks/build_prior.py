@@ -104,7 +104,8 @@ def main() -> None:
         spread = [u @ u.T + s * np.eye(len(u)) for u, s in zip(fitted["factor"], fitted["noise"], strict=True)]
         for told, these in (("learnt from", some), ("held out", held[name])):
             logs = densities(these, fitted["weight"], fitted["mean"], np.array(spread))
-            print(f"{name}, {told}: {len(these)} examples, mean log density {np.logaddexp.reduce(logs, axis=1).mean():.2f}")
+            mean = np.logaddexp.reduce(logs, axis=1).mean()
+            print(f"{name}, {told}: {len(these)} examples, mean log density {mean:.2f}")
     np.savez_compressed(TARGET, **out)
     print(f"wrote {TARGET.name}, {TARGET.stat().st_size / 1e3:.0f} kB, from {len(learn)} recordings")
 

@@ -15,7 +15,7 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, Outcome, Request, Solver
 from posable.solvers.hierarchy import answer, stand_in
-from posable.solvers.natural import settle, settle_held, wants_natural
+from posable.solvers.natural import prior_weight, settle, settle_held, wants_natural
 from posable.solvers.result import Result
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -71,12 +71,14 @@ def solve(
         outcome = Outcome(starts, np.zeros(0, np.int64), np.zeros((0, len(problem.springs))), np.zeros(0), np.zeros(0))
         return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)
     if device != "cpu":
+        if natural or prior_weight(problem):
+            raise SolverError("natural", expected="device='cpu'", got=repr(device))
         from posable.gpu.batch import solve_on
 
         there = solve_on(problem, method, request, shape, device, precision, start_there)
         if there is not None:
             return Result(*there[:2], request, method.name, time.perf_counter() - begin, there[2])
-    near = request.starts if wants_natural(natural, problem, method) and device == "cpu" else None
+    near = request.starts if device == "cpu" and wants_natural(natural, problem, method) else None
     if problem.plain:
         outcome = method.run(problem, request) if near is None else settle(problem, method, request, near)
         return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)

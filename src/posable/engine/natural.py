@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posable.engine.assemble import add_entry, clear_hessian, derivatives, energy_at
+from posable.engine.assemble import add_entry, clear_hessian, derivatives, energy_at, springs_of
 from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, project, recentre_all
 from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.layout import ABOVE, DEPTH, LEVEL, Springs
+from posable.engine.layout import ABOVE, DEPTH, LEVEL
 from posable.engine.newton import damped_step, hold_bounds
 
 # Columns of Comfort.pair_data
@@ -303,12 +303,16 @@ def natural_energy(comfort, prior, theta, reference, ws, room):
 
 @kernel
 def natural_derivatives(
-    figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, slope, coupled, exact
+    figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, slope, coupled, exact, fresh
 ):
-    """Write gradient and Hessian of E + epsilon L at a placed pose, and the gradient of epsilon L into slope (n,)."""
-    if coupled:
-        clear_hessian(ws)
-    derivatives(figure, order, springs, theta, ws, exact)
+    """Write gradient and Hessian of E + epsilon L at a placed pose, and the gradient of epsilon L into slope (n,).
+
+    fresh: whether those of E must be written first.
+    """
+    if fresh:
+        if coupled:
+            clear_hessian(ws)
+        derivatives(figure, order, springs, theta, ws, exact)
     for i in range(theta.shape[0]):
         slope[i] = -ws.gradient[i]
     add_change(order, comfort, theta, reference, ws, epsilon)
@@ -329,15 +333,15 @@ def natural_loop(
     change = natural_energy(comfort, prior, theta, reference, ws, room)
     unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale)
     if not unit > 0.0:
-        return True, 0
+        unit = 1.0  # no goals
     least = params[LEAST] * unit
     epsilon = max(least, min(params[FIRST] * unit, energy))
     damping = 0.0
     own = ws.best  # (n,): gradient of epsilon L
     for turn in range(int(params[MOST])):
-        exact = 1.0 if energy < params[EXACT] * epsilon * abs(change) else 0.0
+        exact = 1.0 if turn > 0 and energy < params[EXACT] * epsilon * abs(change) else 0.0
         natural_derivatives(
-            figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, exact
+            figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, exact, turn > 0
         )
         accepted, settled = False, False
         after, changed, slope = energy, change, 0.0
@@ -351,7 +355,20 @@ def natural_loop(
                 if attempt > 0:
                     energy_at(figure, springs, theta, ws)
                 natural_derivatives(
-                    figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, exact
+                    figure,
+                    order,
+                    springs,
+                    comfort,
+                    prior,
+                    theta,
+                    reference,
+                    ws,
+                    room,
+                    epsilon,
+                    own,
+                    coupled,
+                    exact,
+                    True,
                 )
                 continue
             slope, own_slope, length = 0.0, 0.0, 0.0
@@ -435,8 +452,8 @@ def near(errors, tolerances):
 
 @entry
 def natural_batch(
-    figure, order, kind, data, pull, home, tolerances, comfort, prior, lower, upper, poses, references, work, room, d,
-    params, errors, outcome, iterations, values,
+    figure, order, kind, constants, targets, pull, home, tolerances, comfort, prior, lower, upper, poses, references,
+    work, room, d, params, errors, outcome, iterations, values,
 ):  # fmt: skip
     """Settle every problem of a batch: poses (t, n) from where they are, near references (t or 1, n).
 
@@ -447,7 +464,7 @@ def natural_batch(
     fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
     scale = work[work.shape[0] - n :]
     for t in range(poses.shape[0]):
-        springs = Springs(kind, data[t if data.shape[0] > 1 else 0], pull, home)
+        springs = springs_of(kind, constants, targets, t, pull, home)
         reference = references[t if references.shape[0] > 1 else 0]
         settled, turns = natural_loop(
             figure, order, springs, tolerances, comfort, prior, lower, upper, poses[t], reference, ws, room, fixed,

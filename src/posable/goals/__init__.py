@@ -7,6 +7,7 @@ from posable.goals.compose import AnyOf, Weighted
 from posable.goals.custom import Custom
 from posable.goals.joint import Coupling, Posture
 from posable.goals.mass import Balance, CenterOfMass
+from posable.goals.natural import Natural
 from posable.goals.orientation import Orientation, Pose
 from posable.goals.point import HalfSpace, Line, Plane, Position
 from posable.goals.relative import Distance, Relative
@@ -14,6 +15,6 @@ from posable.goals.toml import from_table, from_tables, load, save, to_table
 
 __all__ = [
     "Aim", "AnyOf", "Avoid", "Balance", "CenterOfMass", "Coupling", "Custom", "Direction", "Distance", "Goal",
-    "HalfSpace", "Line", "Orientation", "Plane", "Pose", "Position", "Posture", "Relative", "Spring", "Weighted",
-    "Capsule", "Sphere", "Wall", "from_table", "from_tables", "load", "save", "to_table",
+    "HalfSpace", "Line", "Natural", "Orientation", "Plane", "Pose", "Position", "Posture", "Relative", "Spring",
+    "Weighted", "Capsule", "Sphere", "Wall", "from_table", "from_tables", "load", "save", "to_table",
 ]  # fmt: skip

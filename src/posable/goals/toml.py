@@ -28,6 +28,7 @@ from posable.goals.collision import Avoid, Capsule, Sphere, Wall
 from posable.goals.compose import AnyOf, Weighted
 from posable.goals.joint import Coupling, Posture
 from posable.goals.mass import Balance, CenterOfMass
+from posable.goals.natural import Natural
 from posable.goals.orientation import TURNING, Orientation, Pose
 from posable.goals.point import HalfSpace, Line, Plane, Position
 from posable.goals.relative import Distance, Relative
@@ -213,6 +214,7 @@ KINDS: dict[str, tuple[type[Goal], Callable[[Any], dict[str, Any]]]] = {
         "body": g.body, "obstacle": g.obstacle, "ends": g.shape[0], "radius": g.shape[1],
         "other_ends": g.other_shape[0], "other_radius": g.other_shape[1], "margin": g.margin,
         "weight": matrix_weight(g.weight)}),
+    "Natural": (Natural, lambda g: {"weight": g.weight}),
     "Posture": (Posture, lambda g: {"pose": g.pose, "gains": g.gains, "weight": g.weight}),
     "Coupling": (Coupling, lambda g: {
         "follower": g.follower, "leader": g.leader, "ratio": g.ratio, "offset": g.offset, "weight": g.weight}),

@@ -16,6 +16,7 @@ import numpy as np
 from posable.engine.bounds import CONVERGED, STATIONARY
 from posable.engine.natural import TIGHT, Comfort, Prior, natural_batch, room_size
 from posable.errors import SolverError
+from posable.goals.natural import CHANGE, Natural, prior_of
 from posable.model.comfort import comfort_of, person_plan
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
@@ -44,6 +45,11 @@ def no_prior() -> Prior:
     )  # fmt: skip
 
 
+def prior_weight(problem: Problem) -> float:
+    """Return the weight of the prior of poses among the goals, 0 where there is none."""
+    return sum(g.weight for k, g in enumerate(problem.goals) if isinstance(g, Natural) and k not in problem.off)
+
+
 def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> bool:
     """Return whether a solve has least change below its goals: what was asked, or else by the figure.
 
@@ -54,6 +60,8 @@ def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> boo
     """
     if natural is not None and not isinstance(natural, (bool, np.bool_)):
         raise SolverError("natural", expected="True, False or None", got=repr(natural))
+    if prior_weight(problem) > 0.0:
+        return True
     if natural is not None:
         return bool(natural)
     return type(method) is Newton and not problem.soft and person_plan(problem.skeleton) is not None
@@ -97,8 +105,7 @@ def settle_held(problem: Problem, outcome: Outcome, request: Request, references
     """
     held = problem.copy()
     t = len(outcome.poses)
-    if held.data.shape[0] != t:
-        held.data = np.repeat(held.data, t // held.data.shape[0], axis=0)
+    held.spread(t)
     everything = np.ones(len(problem.springs), dtype=bool)
     hold_springs(held, everything, outcome.poses, outcome.errors, problem.tolerances)
     hold_energies(held, outcome.poses)
@@ -108,7 +115,7 @@ def settle_held(problem: Problem, outcome: Outcome, request: Request, references
     )
     Lowest(held, request, references).refine(answer)
     for k, pose in enumerate(answer.poses):
-        errors = problem.evaluate(pose, member=k if problem.data.shape[0] > 1 else 0)[3]
+        errors = problem.evaluate(pose, member=k)[3]
         counted = ~problem.idle
         kept = (errors <= np.maximum(outcome.errors[k] + GROWTH, TIGHT * problem.tolerances))[counted].all()
         if kept:
@@ -117,10 +124,9 @@ def settle_held(problem: Problem, outcome: Outcome, request: Request, references
 
 def rows_of(problem: Problem, rows: np.ndarray) -> Problem:
     """Return the problem of some rows of a batch."""
-    if problem.data.shape[0] == 1:
-        return problem
     out = problem.copy()
-    out.data = np.ascontiguousarray(problem.data[rows])
+    out.constants = out.constants if len(out.constants) == 1 else out.constants[rows]
+    out.targets = out.targets if len(out.targets) == 1 else out.targets[rows]
     return out
 
 
@@ -129,7 +135,7 @@ class Lowest:
 
     def __init__(self, problem: Problem, request: Request, references: np.ndarray):
         self.problem, self.request, self.references = problem, request, references
-        self.comfort, self.prior = lowest_priority(problem.skeleton)
+        self.comfort, self.prior = lowest_priority(problem.skeleton, prior_weight(problem))
 
     def run(self, poses: np.ndarray, rows: np.ndarray, first: float, least: float) -> tuple[Outcome, np.ndarray]:
         """Settle poses (t, n) of some rows of the batch, in place.
@@ -148,10 +154,12 @@ class Lowest:
 
         def enter(part: slice) -> None:
             problem, request = self.problem, self.request
-            data = problem.data if problem.data.shape[0] == 1 else problem.data[rows[part]]
-            references = self.references if len(self.references) == 1 else self.references[rows[part]]
+            constants, targets, references = (
+                rows_each if len(rows_each) == 1 else rows_each[rows[part]]
+                for rows_each in (problem.constants, problem.targets, self.references)
+            )
             natural_batch(
-                problem.skeleton.figure, problem.order, problem.kind, data, problem.pull, problem.home,
+                problem.skeleton.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
                 problem.tolerances, self.comfort, self.prior, request.lower, request.upper, poses[part], references,
                 np.empty(problem.work_size), np.empty(room_size(self.prior, problem.depth)), problem.depth, params,
                 errors[part], codes[part], turns[part], values[part],
@@ -177,16 +185,19 @@ class Lowest:
                 if code == CONVERGED and not self.problem.soft:
                     better = found.codes[i] == CONVERGED
                 else:
-                    before = self.problem.evaluate(outcome.poses[k], exact=False, member=self._member(k))[0]
+                    before = self.problem.evaluate(outcome.poses[k], exact=False, member=int(k))[0]
                     grown = float((found.errors[i] - outcome.errors[k]).max(initial=0.0))
                     better = values[i, 0] <= before * (1.0 + NO_WORSE) + TINY and grown <= GROWTH
                 if better:
                     outcome.poses[k], outcome.errors[k] = found.poses[i], found.errors[i]
 
-    def _member(self, row: int) -> int:
-        return row if self.problem.data.shape[0] > 1 else 0
 
-
-def lowest_priority(skeleton: Skeleton) -> tuple[Comfort, Prior]:
-    """Return what is minimised below the goals of a figure."""
-    return comfort_of(skeleton), no_prior()
+@lru_cache(maxsize=64)
+def lowest_priority(skeleton: Skeleton, weight: float) -> tuple[Comfort, Prior]:
+    """Return what is minimised below the goals of a figure: least change, and a prior of that weight."""
+    comfort = comfort_of(skeleton)
+    if not weight > 0.0:
+        return comfort, no_prior()
+    scaled = comfort.pair_data * [CHANGE, 1.0]
+    less = comfort._replace(stiffness=CHANGE * comfort.stiffness, end=CHANGE * comfort.end, pair_data=scaled)
+    return less, prior_of(skeleton, weight)
