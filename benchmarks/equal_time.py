@@ -49,7 +49,7 @@ def fitting_iterations(reference: ps.Motion, rows: np.ndarray, solver: Any) -> i
     for row in rows[:8]:
         goals = [ps.goals.Position(site, row[k], tolerance=0.0) for k, site in enumerate(SITES)]
         begin = time.process_time()
-        answer = ps.solve(reference.skeleton, goals, start=start, solver=solver, max_iterations=1000)
+        answer = ps.solve(reference.skeleton, goals, start=start, solver=solver, max_iterations=1000, natural=False)
         cheapest = min(cheapest, (time.process_time() - begin) / max(answer.iterations, 1))
     return max(1, int(BUDGET / cheapest))
 
@@ -66,7 +66,7 @@ def run(reference: ps.Motion, goals: dict[float, np.ndarray], solver: Any) -> Ra
         for row in rows:
             held = [ps.goals.Position(site, row[k], tolerance=1e-9) for k, site in enumerate(SITES)]
             begin = time.process_time()
-            answer = ps.solve(reference.skeleton, held, start=pose, solver=solver, max_iterations=most)
+            answer = ps.solve(reference.skeleton, held, start=pose, solver=solver, max_iterations=most, natural=False)
             seconds.append(time.process_time() - begin)
             pose = answer.pose
             sums.append(1e4 * sum(error**2 for error in answer.errors.values()))

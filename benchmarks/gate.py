@@ -50,7 +50,7 @@ def count(problems: ProblemSet, solver: str, method: Any = None, tremble: int = 
     if tremble:
         start = start + TREMBLE * np.random.default_rng(tremble).normal(size=start.shape)
     method = solver if method is None else method
-    result = ps.solve(problems.skeleton, problems.goals(slice(0, most)), solver=method, start=start)
+    result = ps.solve(problems.skeleton, problems.goals(slice(0, most)), solver=method, start=start, natural=False)
     return {
         "reached": int(problems.reached(result.pose).sum()),
         "iterations": round(float(np.mean(result.iterations)), 3),

@@ -191,7 +191,7 @@ def try_margin(
         out[clear], left = solution.pose[clear], ~clear
     if left.any():
         method = SOLVERS.get("newton")(limbs=True)
-        result = solve(tight, Position(site, points[left]), start=poses[left], solver=method, restarts=1)
+        result = solve(tight, Position(site, points[left]), start=poses[left], solver=method, restarts=1, natural=False)
         rows = np.flatnonzero(left)[result.ok]
         out[rows] = result.pose[result.ok]
     better = room_of(skeleton, out, dofs) > room_of(skeleton, poses, dofs)
@@ -304,7 +304,7 @@ def try_targets(
         left = ~solution.ok & (not alone)
     if left.any():
         goal = Position(site, targets[left]) if targets.ndim == 2 else Pose(site, targets[left])
-        result = solve(skeleton, goal, start=pose, restarts=RESTARTS)
+        result = solve(skeleton, goal, start=pose, restarts=RESTARTS, natural=False)
         rows = np.flatnonzero(left)[result.ok]
         out[rows] = result.pose[result.ok]
     return out

@@ -61,7 +61,7 @@ class Session(Posable):
 
     def __init__(self, task) -> None:
         super().__init__(task)
-        self.session = ps.Session(self.skeleton, self.goals(task.targets[0]), restarts=self.restarts)
+        self.session = ps.Session(self.skeleton, self.goals(task.targets[0]), restarts=self.restarts, natural=False)
 
     def solve(self, targets, start):
         for body, target in zip(self.task.bodies, targets, strict=True):

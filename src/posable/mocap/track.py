@@ -324,7 +324,8 @@ def _angles(actor: Skeleton) -> np.ndarray:
 
 def _step_take(actor, source, solver, limits, start, stop):
     """Track with a solver that has no compiled walk: frame by frame, each from the last pose."""
-    session = Session(actor, [Position(site, (0.0, 0.0, 0.0)) for site in source.sites], solver=solver, limits=limits)
+    goals = [Position(site, (0.0, 0.0, 0.0)) for site in source.sites]
+    session = Session(actor, goals, solver=solver, limits=limits, natural=False)
     walker = marker_walker(actor, source.sites, limits=limits)
     poses, errors = np.empty((source.total, actor.size)), np.full((source.total, len(source.sites)), np.nan)
     piece = _Piece(actor, walker, source.read(0, min(64, source.total)), source.sites, source.markers.fps)
