@@ -86,13 +86,18 @@ def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
     return Contacts(points, standing, held_places(paths, standing))
 
 
-def standing_still(paths: np.ndarray, up: np.ndarray, leg: float, fps: float) -> np.ndarray:
-    """Return (T, P) bool: which points with paths (T, P, 3) [m] are low and slow."""
+def standing_still(
+    paths: np.ndarray, up: np.ndarray, leg: float, fps: float, floor: np.ndarray | None = None
+) -> np.ndarray:
+    """Return (T, P) bool: which points with paths (T, P, 3) [m] are low and slow.
+
+    floor: (T,) [m], the height of the surface under the points, where it is not level.
+    """
     count = len(paths)
     if count < 3:
         return np.zeros(paths.shape[:2], dtype=bool)
     paths = without_noise(paths, leg, fps)
-    heights = paths @ up
+    heights = paths @ up - (0.0 if floor is None else floor[:, None])
     low = heights < np.quantile(heights, 0.02, axis=0) + HEIGHT * leg
     reach = _reach(fps)
     ahead, behind = np.minimum(np.arange(count) + reach, count - 1), np.maximum(np.arange(count) - reach, 0)

@@ -17,9 +17,10 @@ import numpy as np
 from posable.engine.layout import OFF, ROBUST, WEIGHT
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import turn_up
-from posable.goals import Direction, Orientation, Position
+from posable.goals import Direction, HalfSpace, Orientation, Position
 from posable.goals.base import Goal
-from posable.mocap.contacts import Contacts, find_contacts, held_places, paths_of
+from posable.mocap.contacts import Contacts, held_places, paths_of
+from posable.mocap.foot_steps import FootSteps
 from posable.mocap.frame_solver import Pace, Walker
 from posable.mocap.gaps import blend_weight
 from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_on, touch_weights
@@ -27,31 +28,35 @@ from posable.mocap.labels import motion_for
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
 from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
-from posable.mocap.smooth import CAREFUL, LOCK_WEIGHT, STANDS, smooth_goals
+from posable.mocap.role_frames import RoleFrames, frame_of
+from posable.mocap.smooth import LOCK_WEIGHT, smooth_goals
+from posable.mocap.supports import Solid, nearest_face, read_solids
+from posable.mocap.target_body import TargetBody
 from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
-from posable.model.body_plan import ROLES, SIDES, BodyPlan, body_plan
+from posable.model.body_plan import ROLES, SIDES, body_plan
 from posable.model.joint_values import Floats
 from posable.model.kinematics import Frames, forward
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
-PIECE, LEAD = 2048, 96  # frames
+PIECE, LEAD = 512, 64  # frames
 SECONDS = 0.06  # [s] of the smoothing
-TURNING = {"pelvis": 1.0, "chest": 0.3, "head": 0.1, "ankle.L": 0.3, "ankle.R": 0.3}  # weights, in leg lengths squared
+TURNING = {"pelvis": 1.0, "chest": 0.3, "head": 0.05, "ankle.L": 0.1, "ankle.R": 0.1}  # weights, in leg lengths squared
 BONES = (
-    ("hip", "knee", 0.1), ("knee", "ankle", 0.1), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
-    ("wrist", "hand", 0.05),
+    ("hip", "knee", 0.3), ("knee", "ankle", 0.3), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
+    ("wrist", "tip", 0.05),
 )  # fmt: skip
-PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT = 1.0, 3.0, 60.0
+PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 1.0, 2.0, 20.0, 400.0
+PASSES = 3  # what is near the ground and objects is looked up anew from pass to pass
+NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
 EFFORT = Effort(8, 1e-4)  # of the optimisation over all frames: its targets are no finer
 TOUCHING = Effort(4, 1e-4)  # of those in which hands go where they touch
 SLIPS = 0.02  # [m]: a foot that slips further is said
 LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 UNLIKELY = 10.0  # times larger or smaller, or the unit is another
 PLAINLY = 0.9  # of the way from feet to head that lies along an axis: the figure stands along it
-TOUCH_PASSES = 2  # what a hand touches moves a little when the hand goes there
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
 WALK = Pace(most=20, gain=1e-5, damping=1e-2, pull=1e-4)
@@ -123,7 +128,10 @@ def retarget(
     skeleton: Skeleton,
     mapping: Mapping[str, str | None] | None = None,
     *,
+    objects: Any = (),
+    terrain: Any = None,
     contacts: bool = True,
+    touches: bool = True,
     smooth: float = SECONDS,
     threads: int | None = None,
     progress: Progress = None,
@@ -147,26 +155,25 @@ def retarget(
     if up not in (None, motion.skeleton.up):
         notes.append(f"the motion's figure stands along {up}: that is taken for up, not {motion.skeleton.up}")
         motion = Motion(motion.skeleton.replace(up=up), motion.poses, motion.fps, motion.name)
-    job = _Job(motion, figure, rows)
-    standing = find_contacts(motion, job.source) if contacts else None
-    touches = job.touches() if contacts else []
+    job = _Job(motion, figure, rows, (*read_solids(objects), *read_solids(terrain)))
+    touched = job.touches() if touches and contacts else []
     parts = pieces(len(motion), PIECE, LEAD)
 
-    def work(i: int) -> tuple[np.ndarray, np.ndarray]:
-        return job.solve(parts[i][0], parts[i][2], standing, touches, smooth)
+    def work(i: int) -> np.ndarray:
+        return job.solve(parts[i][0], parts[i][2], contacts, touched, smooth)
 
     sizes = [end - begin for _, begin, end in parts]
     done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="retargeting")
     total = parts[len(done) - 1][2] if done else 0
     poses = np.empty((total, figure.size))
-    for i, ((first, begin, end), (piece, _)) in enumerate(zip(parts, done, strict=False)):
+    for i, ((first, begin, end), piece) in enumerate(zip(parts, done, strict=False)):
         if i:
             same_branch(figure, poses[begin - 1], piece, begin - 1 - first)
             poses[first:begin] += blend_weight(begin - first)[:, None] * (piece[: begin - first] - poses[first:begin])
         poses[begin:end] = piece[begin - first :]
     poses = within_turns(figure, poses)
-    found = job.contacts(poses, standing) if standing is not None else None
-    out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes), tuple(touches))
+    found = job.contacts(poses) if contacts else None
+    out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes), tuple(touched))
     for doubt in _doubts(out, smooth):
         warnings.warn(f"retarget: {doubt}", PosableWarning, stacklevel=2)
     return out
@@ -205,7 +212,9 @@ def _doubts(result: Retargeted, smooth: float) -> list[str]:
 class _Job:
     """A motion, a figure and the mapping between them, as goals."""
 
-    def __init__(self, motion: Motion, figure: Skeleton, rows: Mapping[str, tuple[str, str]]):
+    def __init__(
+        self, motion: Motion, figure: Skeleton, rows: Mapping[str, tuple[str, str]], solids: Sequence[Solid] = ()
+    ):
         self.motion, self.figure, self.rows = motion, figure, rows
         self.source = body_plan(motion.skeleton, {role: pair[0] for role, pair in rows.items()})
         self.target = body_plan(figure, {role: pair[1] for role, pair in rows.items()})
@@ -213,82 +222,76 @@ class _Job:
         self.scale = self.target.leg / self.source.leg
         turn = turn_up(motion.skeleton.up, figure.up)
         self.turn = np.eye(3) if turn is None else turn
-        self.rise = self._sole(self.target) - self.scale * self._sole(self.source)
-
-    @staticmethod
-    def _sole(plan: BodyPlan) -> float:
-        """Return how high the ankles are over the lowest point of a figure at rest [m]."""
-        names = (*plan.skeleton.names, *plan.skeleton.site_names)
-        lowest = min(float(plan.rest.position(name) @ plan.up) for name in names)
-        return float(np.mean([plan.place(f"ankle.{side}") @ plan.up for side in SIDES])) - lowest
+        self.body = TargetBody(self.target)
+        self.seen = RoleFrames(motion, self.source, self.turn)
+        self.source_solids = [solid.turned(self.turn) for solid in solids]
+        self.solids = [solid.scaled(self.scale) for solid in self.source_solids]
+        self.steps = FootSteps(self.seen, self.source.leg, self.target.up, self.source_solids)
+        self.feet = {side: self._foot_path(side) for side in SIDES}
 
     # ------------------------------------------------------------------------------------------------------- goals
 
-    def _places(self, frames: Frames, role: str) -> np.ndarray:
-        """Return where a role of the source is (T, 3) [m], in the target's axes."""
-        return frames.position(self.source[role]) @ self.turn.T
-
-    def _turns(self, frames: Frames, role: str) -> np.ndarray:
-        """Return how the target's joint is to be turned (T, 3, 3): as far off its rest as the source's."""
-        rest = self.source.rest.rotation_matrix(self.source[role])
-        change = self.turn @ frames.rotation_matrix(self.source[role]) @ rest.T @ self.turn.T
-        return change @ self._facing() @ self.target.rest.rotation_matrix(self.target[role])
-
-    def _facing(self) -> np.ndarray:
-        """Return the turn (3, 3) from the target's axes at rest to the source's."""
-        ours = np.stack([self.target.left, self.target.up, self.target.forward], axis=1)
-        theirs = self.turn @ np.stack([self.source.left, self.source.up, self.source.forward], axis=1)
-        return theirs @ ours.T
+    def _foot_path(self, side: str) -> tuple[Floats, Floats | None]:
+        """Return where the target's ankle is wanted (T, 3) [m], and the frames of its foot (T, 3, 3)."""
+        up = self.target.up
+        frames = self.seen.frame(f"ankle.{side}", self.steps.flat)
+        above = np.broadcast_to(up, (len(self.motion), 3)) if frames is None else frames[:, :, 2]
+        sole = self.seen.places[f"ankle.{side}"] - self.steps.ankle_height[side] * above
+        return self.scale * sole + self.body.sole_height(side) * above, frames
 
     def goals(self, first: int, end: int) -> list[Goal]:
-        """Return the goals of frames first to end, locks not among them."""
-        frames = forward(self.motion.skeleton, self.motion.poses[first:end])
-        up = self.target.up
-        size = self.target.leg**2
-        hips = 0.5 * (self._places(frames, "hip.L") + self._places(frames, "hip.R"))
-        out: list[Goal] = []
-        middle = 0.5 * (self.target.place("hip.L") + self.target.place("hip.R"))
-        point = self.target.rest.convert(middle, to=self.target["pelvis"])
-        place = self.scale * hips + self.rise * up
-        out.append(
-            Position(self.target["pelvis"], place, point=point, weight=PELVIS_WEIGHT, tolerance=np.inf, label="pelvis")
-        )
+        """Return the goals of frames first to end; contacts, ground and objects not among them."""
+        rows, size, plan = slice(first, end), self.target.leg**2, self.target
+        middle = 0.5 * (plan.place("hip.L") + plan.place("hip.R"))
+        point = plan.rest.convert(middle, to=plan["pelvis"])
+        place = self.scale * self.seen.middle("hip")[rows] + self._rise() * plan.up
+        out: list[Goal] = [
+            Position(plan["pelvis"], place, point=point, weight=PELVIS_WEIGHT, tolerance=np.inf, label="pelvis")
+        ]
         for side in SIDES:
-            place = self.scale * self._places(frames, f"ankle.{side}") + self.rise * up
+            ankle, frames = self.feet[side]
+            role = f"ankle.{side}"
             out.append(
                 Position(
-                    self.target[f"ankle.{side}"], place, weight=FOOT_WEIGHT, tolerance=np.inf, label=f"foot.{side}"
+                    plan[role], ankle[rows], point=plan.point(role), weight=FOOT_WEIGHT, tolerance=np.inf,
+                    label=f"foot.{side}",
                 )
-            )
-        for role, weight in TURNING.items():
-            if role in self.rows:
-                out.append(
-                    Orientation(
-                        self.target[role], self._turns(frames, role), weight=weight * size, tolerance=np.inf, label=role
-                    )
-                )
+            )  # fmt: skip
+            if frames is not None:
+                turn = self.body.turn(role, frames[rows])
+                out.append(Orientation(plan[role], turn, weight=TURNING[role] * size, tolerance=np.inf, label=role))
+        for role in ("pelvis", "chest", "head"):
+            frames = self.seen.frame(role) if role in self.rows and role in self.body.rest.turns else None
+            if frames is not None and self.body.rest.frame(role) is not None:
+                turn = self.body.turn(role, frames[rows])
+                out.append(Orientation(plan[role], turn, weight=TURNING[role] * size, tolerance=np.inf, label=role))
+        return out + self._bones(rows, size)
+
+    def _rise(self) -> float:
+        """Return how much higher the target's hips are than the source's, scaled: their ankles differ [m]."""
+        ours = np.mean([self.body.sole_height(side) for side in SIDES])
+        return float(ours - self.scale * np.mean([self.steps.ankle_height[side] for side in SIDES]))
+
+    def _bones(self, rows: slice, size: float) -> list[Goal]:
+        """Return a goal for the direction of every bone of arms and legs."""
+        plan, out = self.target, []
         for side in SIDES:
             for upper, lower, weight in BONES:
                 a, b = f"{upper}.{side}", f"{lower}.{side}"
-                if a not in self.rows or b not in self.rows:
+                if a not in self.rows or b not in self.seen.places or b not in self.body.rest.places:
                     continue
-                along = self._places(frames, b) - self._places(frames, a)
-                axis = self.target.rest.convert(self.target.place(b), to=self.target[a])
-                if np.linalg.norm(axis) > 1e-3 * self.target.leg and (np.linalg.norm(along, axis=-1) > 1e-6).all():
+                along = (self.seen.places[b] - self.seen.places[a])[rows]
+                axis = plan.rest.convert(self.body.rest.places[b][0], to=plan[a]) - plan.point(a)
+                if np.linalg.norm(axis) > 1e-2 * plan.leg and (np.linalg.norm(along, axis=-1) > 1e-6).all():
                     axis = axis / np.linalg.norm(axis)
-                    out.append(
-                        Direction(
-                            self.target[a], axis, along, weight=weight * size, tolerance=np.inf, label=f"{a} bone"
-                        )
-                    )
+                    goal = Direction(plan[a], axis, along, weight=weight * size, tolerance=np.inf, label=f"{a} bone")
+                    out.append(goal)
         return out
 
     # ------------------------------------------------------------------------------------------------------ solving
 
-    def solve(
-        self, first: int, end: int, standing: Contacts | None, touches: list[Touch], seconds: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the poses (t, n) of frames first to end, and the places of its feet that stand."""
+    def solve(self, first: int, end: int, contacts: bool, touches: list[Touch], seconds: float) -> np.ndarray:
+        """Return the poses (t, n) of frames first to end."""
         goals = self.goals(first, end)
         problem = Problem(self.solvable, goals)
         problem.broadcast((end - first,))
@@ -297,29 +300,20 @@ class _Job:
         walker(SETTLE, start, home=start[0])
         poses = np.empty((end - first, self.figure.size))
         walker(WALK, poses, last=start[0])
-        places = np.zeros((end - first, 0, 3))
+        if len(poses) < 3:
+            return poses
+        locks = self._locks(first, end) if contacts else []
         mine = [touch for touch in touches if touch.first < end and touch.end > first]
-        if standing is not None and standing.points:
-            held = Contacts(standing.points, standing.standing[first:end], standing.places[first:end])
-            locks = self.contacts(poses, held)
-            places = locks.places
-            poses = self._stand(self._locked(goals, locks), locks, poses, seconds, EFFORT)
-            for _ in range(TOUCH_PASSES if mine else 0):
-                problem = self._locked(goals, locks, self._touch_goals(mine, poses, first, end))
-                poses = self._stand(problem, locks, poses, seconds, TOUCHING)
-        elif seconds > 0.0 and len(poses) > 2:
-            poses = self._smooth(problem, poses, seconds)
-        return poses, places
+        for k in range(PASSES):
+            held = [*locks, *self._clearances(poses)]
+            if k and mine:
+                held += self._touch_goals(mine, poses, first, end)
+            problem = self._with(goals, held, len(poses))
+            poses = self._smooth(problem, poses, seconds, EFFORT if k == 0 else TOUCHING)
+        return poses
 
     def _smooth(self, problem: Problem, poses: np.ndarray, seconds: float, effort: Effort = EFFORT) -> np.ndarray:
         return smooth_goals(problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort)
-
-    def _stand(self, problem: Problem, locks: Contacts, poses: np.ndarray, seconds: float, effort: Effort) -> Floats:
-        """Return poses with the feet locked; with more care where limits make a foot slip."""
-        stood = self._smooth(problem, poses, seconds, effort)
-        if locks.slips(Motion(self.figure, stood, self.motion.fps)).max(initial=0.0) < STANDS:
-            return stood
-        return self._smooth(problem, poses, seconds, effort._replace(passes=CAREFUL))
 
     def _start(self, goals: list[Goal]) -> np.ndarray:
         """Return the rest pose (1, n) with its root where the first frame wants it."""
@@ -334,12 +328,66 @@ class _Job:
             None
         ].copy()
 
-    def contacts(self, poses: np.ndarray, standing: Contacts) -> Contacts:
-        """Return when and where the target's feet are to stand: when the source's do, where they are in these poses."""
-        back = {joint: role for role, (joint, _) in self.rows.items()}
-        columns = [k for k, point in enumerate(standing.points) if point in back]
-        points = tuple(self.target[back[standing.points[k]]] for k in columns)
-        when = standing.standing[: len(poses), columns]
+    def _locks(self, first: int, end: int) -> list[tuple[Goal, np.ndarray]]:
+        """Return a goal for each point of the soles, and its weights (t,): 1 where it stands, else 0."""
+        out = []
+        for side in SIDES:
+            places, standing = self._stands(side)
+            joint = self.target[f"ankle.{side}"]
+            for k, label in enumerate(("heel", "outer toe", "inner toe")):
+                if standing[first:end, k].any():
+                    goal = Position(
+                        joint, places[first:end, k], point=self.body.soles[side][k], weight=LOCK_WEIGHT,
+                        tolerance=np.inf, label=f"{label}.{side} stands",
+                    )  # fmt: skip
+                    out.append((goal, standing[first:end, k].astype(float)))
+        return out
+
+    def _stands(self, side: str) -> tuple[Floats, np.ndarray]:
+        """Return where heel and toes of a foot stand (T, 3, 3) [m], and when (T, 3): one place through each stand."""
+        up, joint = self.target.up, self.target[f"ankle.{side}"]
+        ankle, frames = self.feet[side]
+        soles = self.target.rest.rotation_matrix(joint) @ (self.body.soles[side] - self.target.point(f"ankle.{side}")).T
+        shown = self.body.rest.frame(f"ankle.{side}")
+        flat = np.eye(3) if shown is None else shown[0]
+        offsets = flat.T @ soles  # (3, points): in the frame of the foot: forward, left, up
+        places = np.zeros((len(ankle), 3, 3))
+        for a, b, level in self.steps.stands(side):
+            ahead = frames[a:b, :, 0].mean(axis=0) if frames is not None else self.target.forward
+            foot = frame_of(np.cross(up, ahead), up)
+            middle = np.median(ankle[a:b], axis=0)
+            middle = middle + (self.scale * level + self.body.sole_height(side) - middle @ up) * up
+            places[a:b] = middle + (foot @ offsets).T
+        heel, toe = self.steps.heel[side], self.steps.toe[side]
+        return places, np.stack([heel, toe, toe], axis=1)
+
+    def _clearances(self, poses: np.ndarray) -> list[tuple[Goal, np.ndarray]]:
+        """Return goals that keep the body above the ground and out of objects, where it comes near them."""
+        frames = forward(self.figure, poses)
+        out = []
+        always = np.ones(len(poses))
+        up = self.target.up
+        for probe in self.body.probes:
+            path = frames.position(probe.joint) + frames.rotation_matrix(probe.joint) @ probe.point
+            if (path @ up).min() - probe.radius < NEAR_GROUND * self.target.leg:
+                goal = HalfSpace(
+                    probe.joint, probe.radius * up, up, at=probe.point, weight=CLEAR_WEIGHT, tolerance=np.inf
+                )
+                out.append((goal, always))
+            if self.solids:
+                place, normal, gap = nearest_face(self.solids, path)
+                if (gap - probe.radius).min() < NEAR_GROUND * self.target.leg:
+                    goal = HalfSpace(
+                        probe.joint, place + probe.radius * normal, normal, at=probe.point, weight=CLEAR_WEIGHT,
+                        tolerance=np.inf,
+                    )  # fmt: skip
+                    out.append((goal, always))
+        return out
+
+    def contacts(self, poses: np.ndarray) -> Contacts:
+        """Return when and where the target's feet stand flat: the places of their ankles."""
+        points = tuple(self.target[f"ankle.{side}"] for side in SIDES)
+        when = np.stack([self.steps.flat(side)[: len(poses)] for side in SIDES], axis=1)
         paths = paths_of(Motion(self.figure, poses, self.motion.fps), points)
         return Contacts(points, when, held_places(paths, when))
 
@@ -356,7 +404,6 @@ class _Job:
         self, touches: list[Touch], poses: np.ndarray, first: int, end: int
     ) -> list[tuple[Goal, np.ndarray]]:
         """Return, for every touch, the goal of a hand (two for a touch of hands) and its weights (t,) over time."""
-        theirs = forward(self.motion.skeleton, self.motion.poses[first:end])
         ours = forward(self.figure, poses)
         out: list[tuple[Goal, np.ndarray]] = []
         for touch in touches:
@@ -366,49 +413,38 @@ class _Job:
                 role = hand_role(self.source, side) or ""
                 if role not in self.target:
                     continue
-                hand = self._places(theirs, role)
-                place = self._touched(touch, side, role, hand, theirs, ours, first)
+                place = self._touched(touch, side, role, ours, slice(first, end))
                 goal = Position(self.target[role], place, weight=TOUCH_WEIGHT, tolerance=np.inf, label=f"hand.{side}")
                 out.append((goal, weights))
         return out
 
-    def _touched(self, touch: Touch, side: str, role: str, hand: np.ndarray, theirs, ours, first: int) -> np.ndarray:
+    def _touched(self, touch: Touch, side: str, role: str, ours: Frames, rows: slice) -> np.ndarray:
         """Return where a hand that touches something goes (t, 3) [m]."""
+        places = {name: path[rows] for name, path in self.seen.places.items()}
+        hand = places[role]
         if touch.part == "world":
-            rows = slice(max(touch.first - first, 0), max(touch.end - first, 0))
-            return np.broadcast_to(self.scale * np.median(hand[rows], axis=0), hand.shape)
+            held = slice(max(touch.first - rows.start, 0), max(touch.end - rows.start, 0))
+            return np.broadcast_to(self.scale * np.median(hand[held], axis=0), hand.shape)
         if touch.part == "hands":
-            far = "R" if side == "L" else "L"
-            other = self._places(theirs, role.replace(f".{side}", f".{far}"))
-            mine, its = (ours.position(self.target[name]) for name in (role, role.replace(f".{side}", f".{far}")))
-            return 0.5 * (mine + its) + 0.5 * self.scale * (hand - other)
+            other = role.replace(f".{side}", ".R" if side == "L" else ".L")
+            mine, its = (ours.position(self.target[name]) for name in (role, other))
+            return 0.5 * (mine + its) + 0.5 * self.scale * (hand - places[other])
         a, b = touch.part
-        share, away = nearest_on(self._places(theirs, a), self._places(theirs, b), hand)
+        share, away = nearest_on(places[a], places[b], hand)
         start, stop = ours.position(self.target[a]), ours.position(self.target[b])
         return start + share[:, None] * (stop - start) + self.scale * away
 
-    def _locked(self, goals: list[Goal], locks: Contacts, touched: Sequence[tuple[Goal, np.ndarray]] = ()) -> Problem:
-        """Return the problem with a goal for every foot that stands, switched off where it does not, and for hands."""
-        targets = np.where(np.isfinite(locks.places), locks.places, 0.0)
-        held = [
-            Position(point, targets[:, k], weight=LOCK_WEIGHT, tolerance=np.inf, label=f"{point} stands")
-            for k, point in enumerate(locks.points)
-        ]
-        problem = Problem(self.solvable, [*goals, *held, *(goal for goal, _ in touched)])
-        problem.broadcast((len(targets),))
-        problem.spread(len(targets))  # its feet stand at different times
-        feet, hands = len(goals_springs(problem, len(goals))), len(goals_springs(problem, len(goals) + len(held)))
-        for k in range(len(locks.points)):
-            problem.constants[~locks.standing[:, k], feet + k, ROBUST] = OFF
-        for k, (_, weights) in enumerate(touched):
-            problem.constants[:, hands + k, WEIGHT : WEIGHT + 6] *= weights[:, None]
-            problem.constants[weights <= 0.0, hands + k, ROBUST] = OFF
+    def _with(self, goals: list[Goal], extra: list[tuple[Goal, np.ndarray]], count: int) -> Problem:
+        """Return the problem of all goals; each of `extra` comes with its weights (t,) over time, 0: switched off."""
+        problem = Problem(self.solvable, [*goals, *(goal for goal, _ in extra)])
+        problem.broadcast((count,))
+        problem.spread(count)  # its feet stand at different times
+        for k, owner in enumerate(problem.owners):
+            if owner >= len(goals):
+                weights = extra[owner - len(goals)][1]
+                problem.constants[:, k, WEIGHT : WEIGHT + 6] *= weights[:, None]
+                problem.constants[weights <= 0.0, k, ROBUST] = OFF
         return problem
-
-
-def goals_springs(problem: Problem, count: int) -> list[int]:
-    """Return the springs of a problem's first `count` goals."""
-    return [k for k, owner in enumerate(problem.owners) if owner < count]
 
 
 __all__ = ["Retargeted", "infer_mapping", "retarget"]

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from posable.errors import PosableError, unknown
+from posable.model.joints import Revolute, unit_axis
 from posable.model.kinematics import Frames, forward
 from posable.model.skeleton import Skeleton
 
@@ -25,14 +26,14 @@ ROLES = (*MIDDLE_ROLES, *(f"{role}.{side}" for side in SIDES for role in SIDE_RO
 
 # For each role of a limb, the words that name its joint, the surest first.
 LEG_WORDS = {
-    "hip": ("femur", "thigh", "upleg", "upperleg", "hippitch", "hip"),
+    "hip": ("femur", "thigh", "upleg", "upperleg", "hip"),
     "knee": ("knee", "tibia", "shin", "calf", "shank", "lowerleg", "loleg", "leg"),
     "ankle": ("ankle", "foot"),
     "toe": ("toebase", "toe", "toes"),
 }
 ARM_WORDS = {
     "clavicle": ("clavicle", "collar", "collarbone", "scapula", "shoulder"),
-    "shoulder": ("humerus", "upperarm", "uparm", "shoulderpitch", "arm", "shoulder", "shldr"),
+    "shoulder": ("humerus", "upperarm", "uparm", "arm", "shoulder", "shldr"),
     "elbow": ("elbow", "forearm", "radius", "lowerarm", "loarm"),
     "wrist": ("wrist", "hand"),
     "hand": ("hand", "fingerbase", "fingers", "gripper", "finger"),
@@ -45,11 +46,13 @@ _LIMB_WORDS = {
         "finger", "thumb", "gripper",
     ),
 }  # fmt: skip
+_PARTS = {"leg": ("hip", "knee", "ankle"), "arm": ("shoulder", "elbow", "wrist")}
 _NECK_WORDS, _HEAD_WORDS = ("neck",), ("head", "skull")
 _SHORT_SIDE = re.compile(
     r"^([lr])(?=(?:hip|femur|tibia|foot|toe|clav|hum|rad|wrist|hand|fing|thumb|thigh|shin|knee|elb|sho|arm|leg|ank|up|low))"
 )
 NEAR = 0.03  # joints nearer than this part of a limb's length are one place
+CLUSTER = 0.3  # hinges of one name within this part of a limb's length are one joint, spelt as several
 
 
 def words_of(name: str) -> tuple[str, str]:
@@ -77,7 +80,9 @@ def words_of(name: str) -> tuple[str, str]:
 class BodyPlan:
     """The roles that a figure's joints play, and its axes at rest.
 
-    roles: {role: joint}, for those of `ROLES` that were found. up, left, forward (3,): the figure's axes at rest.
+    roles: {role: joint}, for those of `ROLES` that were found; of a ball joint that a file spells as several hinges the
+    last one, which carries the bone. up, left, forward (3,): the figure's axes at rest. centers: {role: (3,)} [m] at
+    rest, where the axes of such hinges come nearest to one another.
     """
 
     skeleton: Skeleton
@@ -86,6 +91,7 @@ class BodyPlan:
     left: np.ndarray
     forward: np.ndarray
     rest: Frames = field(repr=False)
+    centers: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, role: str) -> str:
         if role not in self.roles:
@@ -99,8 +105,12 @@ class BodyPlan:
         return "\n".join(f"{role:12s} {self.roles[role]}" for role in ROLES if role in self.roles)
 
     def place(self, role: str) -> np.ndarray:
-        """Return where a role's joint is at rest (3,) [m]."""
-        return self.rest.position(self[role])
+        """Return where a role's joint is at rest (3,) [m]: of a ball joint made of hinges, where their axes meet."""
+        return self.centers[role] if role in self.centers else self.rest.position(self[role])
+
+    def point(self, role: str) -> np.ndarray:
+        """Return that place in the frame of the role's joint (3,) [m]."""
+        return self.rest.convert(self.place(role), to=self[role])
 
     def first(self, *roles: str) -> str | None:
         """Return the first of several roles that this figure has, or None."""
@@ -151,9 +161,8 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, opt
     found |= tree.trunk(found)
     found |= roles or {}
     up, left = _axes(rest, found, up)
-    return BodyPlan(
-        skeleton, {role: found[role] for role in ROLES if role in found}, up, left, np.cross(left, up), rest
-    )
+    named = {role: found[role] for role in ROLES if role in found}
+    return BodyPlan(skeleton, named, up, left, np.cross(left, up), rest, tree.centers(named))
 
 
 def _axes(rest: Frames, found: Mapping[str, str], up: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -166,6 +175,15 @@ def _axes(rest: Frames, found: Mapping[str, str], up: np.ndarray) -> tuple[np.nd
         left = across - (across @ up) * up
     length = np.linalg.norm(left)
     return up, left / length if length > 0.0 else np.roll(up, 1)
+
+
+def _meeting_point(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return the point (3,) nearest to lines (origin, axis); along what they leave open, nearest to their origins."""
+    matrix, right = 1e-3 * np.eye(3), 1e-3 * np.mean([origin for origin, _ in lines], axis=0)
+    for origin, axis in lines:
+        across = np.eye(3) - np.outer(axis, axis)
+        matrix, right = matrix + across, right + across @ origin
+    return np.linalg.solve(matrix, right)
 
 
 class _Tree:
@@ -204,7 +222,10 @@ class _Tree:
         order = [chain.index(found[role]) for role in three if role in found]
         if len(order) < 3 or order != sorted(order):
             found = self._longest(chain, three)
-        if "clavicle" in found and chain.index(found["clavicle"]) >= chain.index(found["shoulder"]):
+        if "clavicle" in found and (
+            chain.index(found["clavicle"]) >= chain.index(found["shoulder"])
+            or all(self.words[found[role]][1].startswith("shoulder") for role in ("clavicle", "shoulder"))
+        ):
             del found["clavicle"]
         last = found.get(three[2])
         beyond = chain[chain.index(last) + 1 :] if last in chain else []
@@ -242,11 +263,42 @@ class _Tree:
                 name for name in chain if self.words[name][1].startswith(word) and word not in ("leg", "arm", "hip")
             ]
             hits = hits or [name for name in chain if word == "hip" and self.words[name][1].startswith("hip")]
-            if hits:  # yaw, roll and pitch in one place: what the last of them moves is the bone
+            if hits:  # yaw, roll and pitch of one joint: what the last of them moves is the bone
                 start = self.rest.position(hits[0])
                 size = self._length(chain)
-                return [name for name in hits if np.linalg.norm(self.rest.position(name) - start) <= NEAR * size][-1]
+                hinges = [name for name in hits if self.skeleton.joint(name).motion.size == 1]
+                near = CLUSTER if len(hinges) == len(hits) else NEAR
+                return [name for name in hits if np.linalg.norm(self.rest.position(name) - start) <= near * size][-1]
         return None
+
+    def centers(self, found: Mapping[str, str]) -> dict[str, np.ndarray]:
+        """Return {role: (3,)} [m] of hips, shoulders, ankles and wrists that are spelt as two or three hinges."""
+        out = {}
+        for role, joint in found.items():
+            kind = role.partition(".")[0]
+            if kind not in ("hip", "shoulder", "ankle", "wrist"):
+                continue
+            limb = "leg" if kind in ("hip", "ankle") else "arm"
+            names = [n for r, n in found.items() if r.endswith(role[-2:]) and r.partition(".")[0] in _PARTS[limb]]
+            size = self._length([n for n in self.path(names[-1]) if self.words[n][0]] if names else [])
+            lines = [(self.rest.position(joint), self._axis(joint))]
+            above = self.parent[joint]
+            while above is not None and above not in found.values() and len(lines) < 3:
+                if np.linalg.norm(self.rest.position(above) - lines[0][0]) > CLUSTER * size:
+                    break
+                if self.skeleton.joint(above).motion.dofs:
+                    lines.append((self.rest.position(above), self._axis(above)))
+                above = self.parent[above]
+            if len(lines) > 1 and all(axis is not None for _, axis in lines):
+                out[role] = _meeting_point(lines)
+        return out
+
+    def _axis(self, joint: str) -> np.ndarray | None:
+        """Return the world axis (3,) of a hinge at rest; None for any other joint."""
+        motion = self.skeleton.joint(joint).motion
+        if not isinstance(motion, Revolute):
+            return None
+        return self.rest.rotation_matrix(joint) @ unit_axis(motion.axis)
 
     def _length(self, chain: Sequence[str]) -> float:
         places = [self.rest.position(name) for name in chain]

@@ -1,0 +1,155 @@
+"""What a figure stands on and keeps out of: the ground, boxes, terrain; each solid is the convex hull of a part.
+
+A mesh is split into its connected parts. Heights are looked up by rays straight down, so that any surface can be stood
+on; penetration is judged against the faces of each part's convex hull.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posable.errors import PosableError
+from posable.model.joint_values import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Solid:
+    """A convex solid: everything on the inner side of its faces.
+
+    Attributes:
+        vertices: (V, 3) [m].
+        triangles: (F, 3, 3) [m], of its surface.
+        planes: (K, 4): outward normal n and offset d of each face; outside where n . p > d.
+    """
+
+    vertices: Floats
+    triangles: Floats
+    planes: Floats
+
+    def scaled(self, scale: float) -> Solid:
+        """Return the solid scaled about the origin."""
+        planes = self.planes.copy()
+        planes[:, 3] *= scale
+        return Solid(scale * self.vertices, scale * self.triangles, planes)
+
+    def turned(self, turn: Floats) -> Solid:
+        """Return the solid in other axes, turn (3, 3)."""
+        planes = np.c_[self.planes[:, :3] @ turn.T, self.planes[:, 3]]
+        return Solid(self.vertices @ turn.T, self.triangles @ turn.T, planes)
+
+
+def solid(vertices: Any) -> Solid:
+    """Return the convex hull of vertices (V, 3) [m] as a solid."""
+    from scipy.spatial import ConvexHull
+
+    hull = ConvexHull(np.asarray(vertices, dtype=float))
+    equations = np.unique(np.round(hull.equations, 9), axis=0)
+    return Solid(hull.points[hull.vertices], hull.points[hull.simplices], np.c_[equations[:, :3], -equations[:, 3]])
+
+
+def read_solids(things: Any) -> tuple[Solid, ...]:
+    """Return the solids of objects given as OBJ or STL files, meshes with vertices and faces, or vertices (V, 3)."""
+    if things is None:
+        return ()
+    if isinstance(things, (str, PathLike, np.ndarray)) or hasattr(things, "vertices"):
+        things = (things,)
+    out: list[Solid] = []
+    for thing in things:
+        if isinstance(thing, Solid):
+            out.append(thing)
+        elif isinstance(thing, (str, PathLike)):
+            out += _parts(*_read_obj(Path(thing)))
+        elif hasattr(thing, "vertices") and hasattr(thing, "faces"):
+            out += _parts(np.asarray(thing.vertices, float), np.asarray(thing.faces, int))
+        else:
+            corners = np.asarray(thing, dtype=float)
+            if corners.ndim != 2 or corners.shape[1] != 3:
+                raise PosableError(
+                    f"objects: expected files, meshes or corners (V, 3) [m], got an array of shape {corners.shape}"
+                )
+            out.append(solid(corners))
+    return tuple(out)
+
+
+def _read_obj(path: Path) -> tuple[Floats, np.ndarray]:
+    """Return vertices (V, 3) and triangles (F, 3) of an OBJ file."""
+    if path.suffix.lower() != ".obj":
+        raise PosableError(f"{path}: expected a mesh in an OBJ file, found suffix {path.suffix!r}")
+    vertices, faces = [], []
+    for number, line in enumerate(path.read_text("utf8", errors="replace").splitlines(), 1):
+        words = line.split()
+        try:
+            if words[:1] == ["v"]:
+                vertices.append([float(word) for word in words[1:4]])
+            elif words[:1] == ["f"]:
+                corners = [int(word.split("/")[0]) for word in words[1:]]
+                corners = [k - 1 if k > 0 else len(vertices) + k for k in corners]
+                faces += [(corners[0], b, c) for b, c in zip(corners[1:], corners[2:], strict=False)]
+        except ValueError:
+            raise PosableError(f"{path}:{number}: expected numbers, found {line.strip()[:60]!r}") from None
+    if not faces or max(max(face) for face in faces) >= len(vertices):
+        raise PosableError(f"{path}: expected a mesh with faces, found {len(vertices)} vertices, {len(faces)} faces")
+    return np.array(vertices), np.array(faces)
+
+
+def _parts(vertices: Floats, faces: np.ndarray) -> list[Solid]:
+    """Return a solid for each connected part of a mesh."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]]])
+    graph = coo_matrix((np.ones(len(edges)), edges.T), shape=(len(vertices),) * 2)
+    _, label = connected_components(graph, directed=False)
+    used = np.unique(label[faces[:, 0]])
+    return [solid(vertices[label == k]) for k in used]
+
+
+def support_height(solids: Sequence[Solid], points: Floats, up: Floats, *, within: float) -> Floats:
+    """Return how high the surface under each point (..., 3) is [m]: the ground (0) or the highest top below it.
+
+    within: [m] by which a top may be above the point and still be under it.
+    """
+    flat = points.reshape(-1, 3)
+    out = np.zeros(len(flat))
+    if not solids:
+        return out.reshape(points.shape[:-1])
+    height = flat @ up
+    for one in solids:
+        faces = one.planes
+        tilt = faces[:, :3] @ up
+        top = faces[tilt > 0.2]
+        side = faces[np.abs(tilt) <= 0.2]
+        slack = 0.02  # [m]: a toe over the edge still stands on it
+        inside = (flat @ side[:, :3].T <= side[:, 3] + slack).all(axis=1) if len(side) else np.ones(len(flat), bool)
+        # the surface is where the lowest of the upper faces cuts the vertical through the point
+        tops = (top[:, 3] - flat @ top[:, :3].T) / (top[:, :3] @ up) + height[:, None]
+        surface = tops.min(axis=1)
+        hit = inside & (surface <= height + within)
+        out[hit] = np.maximum(out[hit], surface[hit])
+    return out.reshape(points.shape[:-1])
+
+
+def nearest_face(solids: Sequence[Solid], points: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return, for points (..., 3), the face that keeps each farthest from its nearest solid.
+
+    Returns:
+        A point on that face (..., 3) [m], its outward normal (..., 3), and the signed distance to it (...) [m].
+    """
+    flat = points.reshape(-1, 3)
+    best = np.full(len(flat), np.inf)
+    normal, offset = np.tile([0.0, 0.0, 1.0], (len(flat), 1)), np.full(len(flat), -1e3)
+    for one in solids:
+        gaps = flat @ one.planes[:, :3].T - one.planes[:, 3]
+        k = gaps.argmax(axis=1)
+        gap = gaps[np.arange(len(flat)), k]
+        closer = gap < best
+        best[closer] = gap[closer]
+        normal[closer], offset[closer] = one.planes[k[closer], :3], one.planes[k[closer], 3]
+    shape = points.shape[:-1]
+    return (offset[:, None] * normal).reshape(*shape, 3), normal.reshape(*shape, 3), best.reshape(shape)

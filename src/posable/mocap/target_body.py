@@ -1,0 +1,135 @@
+"""The body that a motion is put on: its soles, the points that must stay out of things, its frames at rest."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from posable.mocap.role_frames import RoleFrames, descendants, farthest
+from posable.model.body_plan import SIDES, BodyPlan
+from posable.model.joint_values import Floats
+from posable.model.motion import Motion
+
+SOLE = 0.02  # [m] above the lowest point of a foot within which a point is of its sole
+FOOT_WIDTH = 0.35  # of a foot's length, where nothing shows it
+ROUND = 0.12  # of a bone's length: how thick a bone is that has no shape
+DIRECTIONS = np.array(
+    [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (x, y, z) != (0, 0, 0)], float
+)
+
+
+class Probe(NamedTuple):
+    """A ball on a body that is kept out of the ground and of objects: a joint, a point (3,) in its frame, a radius."""
+
+    joint: str
+    point: Floats
+    radius: float
+
+
+class TargetBody:
+    """A figure with roles, as retargeting sees it.
+
+    Attributes:
+        plan: Its roles.
+        rest: Its roles' places and frames at rest, of one frame.
+        soles: {side: (3, 3)} [m]: heel, outer toe and inner toe in the frame of the ankle's joint.
+        probes: Balls that stay out of the ground and of objects.
+    """
+
+    def __init__(self, plan: BodyPlan):
+        self.plan = plan
+        self.rest = RoleFrames(Motion(plan.skeleton, plan.skeleton.rest[None], 1.0), plan, np.eye(3))
+        self.below = descendants(plan)
+        self.shapes = getattr(plan.skeleton, "shapes", ())
+        self.soles = {side: self._sole(side) for side in SIDES}
+        for side in SIDES:
+            if f"toe.{side}" not in self.rest.places:
+                toe = plan.rest.convert(self.soles[side][1:].mean(axis=0), from_=plan[f"ankle.{side}"], to="world")
+                self.rest.places[f"toe.{side}"] = toe[None]
+        self.probes = self._probes()
+
+    def turn(self, role: str, frames: Floats) -> Floats:
+        """Return how the role's joint is turned (T, 3, 3) where its part has frames (T, 3, 3)."""
+        shown = self.rest.frame(role)
+        assert shown is not None
+        return frames @ shown[0].T @ self.rest.turns[role][0]
+
+    def sole_height(self, side: str) -> float:
+        """Return how far the ankle is above its sole at rest [m]."""
+        joint = self.plan[f"ankle.{side}"]
+        ankle = self.plan.place(f"ankle.{side}")
+        low = self.plan.rest.convert(self.soles[side][0], from_=joint, to="world")
+        return float((ankle - low) @ self.plan.up)
+
+    def _surface(self, joints: set[str]) -> tuple[Floats, Floats]:
+        """Return points (K, 3) [m] in the world at rest of all shapes on joints, and the radius (K,) around each."""
+        points, radii = [np.zeros((0, 3))], [np.zeros(0)]
+        for shape in self.shapes:
+            if shape.joint in joints and shape.normal is None:
+                points.append(self.plan.rest.convert(shape.points, from_=shape.joint, to="world"))
+                radii.append(np.full(len(shape.points), shape.radius))
+        return np.concatenate(points), np.concatenate(radii)
+
+    def _sole(self, side: str) -> Floats:
+        """Return heel, outer toe and inner toe (3, 3) in the frame of the ankle's joint."""
+        plan, role = self.plan, f"ankle.{side}"
+        joint = plan[role]
+        ahead = self._foot_direction(side)
+        across = np.cross(plan.up, ahead)
+        points, radii = self._surface({name for name in self.below[joint] if name in plan.skeleton.names})
+        if len(points):
+            points = points - radii[:, None] * plan.up
+            points = points[points @ plan.up < (points @ plan.up).min() + SOLE]
+            low, along, wide = (points @ axis for axis in (plan.up, ahead, across))
+            height, heel, toe = low.min(), along.min(), along.max()
+            left, right = wide.max(), wide.min()
+        else:
+            names = self.below[joint]
+            places = np.array([plan.rest.position(name) for name in names])
+            height = (places @ plan.up).min()
+            everything = [*plan.skeleton.names, *plan.skeleton.site_names]
+            lowest = min(float(plan.rest.position(name) @ plan.up) for name in everything)
+            height = lowest if height - lowest < 0.15 * plan.leg else height
+            ankle = plan.place(role)
+            heel, toe = float(ankle @ ahead), float((places @ ahead).max())
+            toe = toe if toe - heel > 0.1 * plan.leg else heel + 0.2 * plan.leg
+            middle, half = float(ankle @ across), 0.5 * FOOT_WIDTH * (toe - heel)
+            left, right = middle + half, middle - half
+        outer, inner = (left, right) if side == "L" else (right, left)
+        corners = [(heel, 0.5 * (left + right)), (toe, outer), (toe, inner)]
+        world = np.array([a * ahead + w * across + height * plan.up for a, w in corners])
+        return plan.rest.convert(world, to=joint)
+
+    def _foot_direction(self, side: str) -> Floats:
+        """Return where a foot points at rest (3,): along its toe, made level."""
+        plan = self.plan
+        along = plan.forward
+        if f"toe.{side}" in self.rest.places:
+            along = self.rest.places[f"toe.{side}"][0] - plan.place(f"ankle.{side}")
+            along = along - (along @ plan.up) * plan.up
+            if np.linalg.norm(along) < 0.05 * plan.leg or along @ plan.forward < 0.0:
+                along = plan.forward
+        return along / np.linalg.norm(along)
+
+    def _probes(self) -> list[Probe]:
+        """Return balls on every body that moves: corners of its shapes, or the ends of its bone."""
+        out = []
+        skeleton = self.plan.skeleton
+        for joint in skeleton.joints:
+            mine = [shape for shape in self.shapes if shape.joint == joint.name and shape.normal is None]
+            if mine:
+                points = np.concatenate([shape.points for shape in mine])
+                radii = np.concatenate([np.full(len(shape.points), shape.radius) for shape in mine])
+                scores = points @ DIRECTIONS.T / np.linalg.norm(DIRECTIONS, axis=1) + radii[:, None]
+                out += [Probe(joint.name, points[k], float(radii[k])) for k in np.unique(scores.argmax(axis=0))]
+        if out:
+            return out
+        for role, joint in self.plan.roles.items():
+            tip = farthest(self.plan, self.below[joint], self.plan.place(role))
+            length = 0.1 * self.plan.leg if tip is None else np.linalg.norm(self.plan.rest.position(tip) - self.plan.place(role))
+            if not role.startswith(("ankle", "toe")):
+                out.append(Probe(joint, self.plan.point(role), float(min(ROUND * length, 0.06 * self.plan.leg))))
+        for side in SIDES:
+            out += [Probe(self.plan[f"ankle.{side}"], point, 0.0) for point in self.soles[side]]
+        return out

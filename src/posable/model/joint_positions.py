@@ -1,0 +1,211 @@
+"""From joint positions over time to a skeleton and its motion: what pose estimators and position-only files give.
+
+The tree comes from a table of names where the set is known, else from the data: joints that keep their distance hang
+together (a minimum spanning tree over how much each distance varies). Bone lengths are medians over the clip. Each
+joint's rotation is the one that carries its bones from the rest pose to the frame (Kabsch 1976), parents first; where
+a joint has one bone only, the twist about it is the parent's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.spatial.transform import Rotation
+
+from posable.errors import PosableError
+from posable.model.body_plan import words_of
+from posable.model.joint_values import Floats
+from posable.model.joints import Ball, Fixed, Free, Joint, Site
+from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
+
+ROOT_NAMES = ("pelvis", "hips", "hip", "root", "midhip", "mid_hip", "torso")
+MOST_SAMPLES = 400  # frames from which the tree and the lengths are taken
+NEARNESS = 0.02  # how much of a distance counts as variation: of two rigid neighbours the nearer one is the parent
+NOISE_TO_SMOOTHING = 0.04  # [s] of smoothing for each centimetre of noise
+
+
+def motion_from_positions(
+    names: Sequence[str],
+    positions: np.ndarray,
+    fps: float,
+    *,
+    up: str = "z",
+    parents: Mapping[str, str | None] | None = None,
+    name: str = "",
+) -> Motion:
+    """Return a motion whose joints are where the positions say.
+
+    Args:
+        names: (J,) names of the joints.
+        positions: (T, J, 3) [m]; NaN where a joint was not seen.
+        fps: Frames per second.
+        up: "y" or "z", the axis that points up.
+        parents: {joint: parent or None}; from the data where it is left out.
+        name: Name of the skeleton and the motion.
+
+    Returns:
+        A Motion of a Skeleton with a free root and a ball for every joint that carries a bone.
+
+    Raises:
+        PosableError: Fewer than two joints, names that do not fit, or a joint that no frame shows.
+    """
+    places = np.array(positions, dtype=float)
+    if places.ndim != 3 or places.shape[1:] != (len(names), 3) or len(names) < 2:
+        raise PosableError(
+            f"joint positions: expected shape (T, {len(names)}, 3) for {len(names)} names, got {places.shape}"
+        )
+    unseen = [n for n, column in zip(names, np.isfinite(places).all(axis=2).T, strict=True) if not column.any()]
+    if unseen:
+        raise PosableError(f"joint positions: expected each joint in some frame, found none of {', '.join(unseen[:5])}")
+    places = _filled(places, fps)
+    tree = _tree(names, places) if parents is None else _table_tree(names, parents)
+    rows = np.linspace(0, len(places) - 1, min(MOST_SAMPLES, len(places))).astype(int)
+    lengths = {
+        k: float(np.median(np.linalg.norm(places[rows, k] - places[rows, p], axis=1))) for k, p in tree if p >= 0
+    }
+    rest = places[_reference_frame(names, places, rows, up)]
+    offsets = {k: _scaled(rest[k] - rest[p], lengths[k]) for k, p in tree if p >= 0}
+    skeleton, carriers = _skeleton(names, tree, offsets, up, name)
+    return Motion(skeleton, _poses(places, tree, offsets, carriers), fps, name)
+
+
+def _filled(places: Floats, fps: float) -> Floats:
+    """Return positions without gaps, and as smooth as their noise asks: clean ones stay as they are."""
+    frames = np.arange(len(places))
+    for k in range(places.shape[1]):
+        seen = np.isfinite(places[:, k]).all(axis=1)
+        if not seen.all():
+            for axis in range(3):
+                places[:, k, axis] = np.interp(frames, frames[seen], places[seen, k, axis])
+    if len(places) < 8:
+        return places
+    jolts = np.abs(np.diff(places, n=4, axis=0))
+    noise = float(np.median(jolts)) / (8.37 * 0.6745)  # sqrt(70): fourth differences of white noise
+    width = NOISE_TO_SMOOTHING * fps * noise / 0.01
+    return places if width < 0.5 else gaussian_filter1d(places, min(width, 0.1 * fps), axis=0, mode="nearest")
+
+
+def _tree(names: Sequence[str], places: Floats) -> list[tuple[int, int]]:
+    """Return (joint, parent or -1), parents first: joints whose distance varies least hang together."""
+    rows = places[np.linspace(0, len(places) - 1, min(MOST_SAMPLES, len(places))).astype(int)]
+    apart = np.linalg.norm(rows[:, :, None] - rows[:, None], axis=-1)
+    middle = np.median(apart, axis=0)
+    cost = np.median(np.abs(apart - middle), axis=0) + NEARNESS * middle + 1e-6
+    side = np.array([{"L": 1, "R": -1}.get(words_of(n)[0], 0) for n in names])
+    cost[side[:, None] * side < 0] *= 100.0  # left limbs do not hang on right ones, nor a neck on a shoulder
+    cost[(side[:, None] == 0) != (side == 0)] += 3.0 * NEARNESS * middle[(side[:, None] == 0) != (side == 0)]
+    low = [n.lower() for n in names]
+    root = next((low.index(word) for word in ROOT_NAMES if word in low), None)
+    if root is None:
+        root = int(np.argmin(middle.sum(axis=0)))
+    graph = minimum_spanning_tree(np.triu(cost, 1))
+    order, before = breadth_first_order(graph, root, directed=False)
+    return [(int(k), int(before[k]) if k != root else -1) for k in order]
+
+
+def _table_tree(names: Sequence[str], parents: Mapping[str, str | None]) -> list[tuple[int, int]]:
+    """Return (joint, parent or -1), parents first, of a given tree; a parent that is not there is passed over."""
+    index = {n: k for k, n in enumerate(names)}
+
+    def above(n: str) -> int:
+        parent = parents.get(n)
+        while parent is not None and parent not in index:
+            parent = parents.get(parent)
+        return -1 if parent is None else index[parent]
+
+    pairs, done = [(k, above(n)) for n, k in index.items()], {-1}
+    out: list[tuple[int, int]] = []
+    while len(out) < len(pairs):
+        ready = [(k, p) for k, p in pairs if p in done and k not in done]
+        if not ready:
+            raise PosableError("joint positions: expected parents that form a tree, found a cycle")
+        out += ready
+        done.update(k for k, _ in ready)
+    return out
+
+
+def _reference_frame(names: Sequence[str], places: Floats, rows: np.ndarray, up: str) -> int:
+    """Return the frame in which the body stands tallest over its lowest point: the rest pose comes from it."""
+    heights = places[rows][:, :, 2 if up == "z" else 1]
+    return int(rows[int(np.argmax(np.ptp(heights, axis=1)))])
+
+
+def _scaled(vector: Floats, length: float) -> Floats:
+    return vector * (length / max(float(np.linalg.norm(vector)), 1e-9))
+
+
+def _skeleton(
+    names: Sequence[str], tree: list[tuple[int, int]], offsets: Mapping[int, Floats], up: str, name: str
+) -> tuple[Skeleton, dict[int, list[int]]]:
+    """Return the skeleton and {joint: its children}; a joint without children is a site on its parent."""
+    carriers: dict[int, list[int]] = {}
+    for k, p in tree:
+        if p >= 0:
+            carriers.setdefault(p, []).append(k)
+    joints, sites = [], []
+    for k, p in tree:
+        if p < 0:
+            joints.append(Joint(names[k], Free("rotvec")))
+        elif k in carriers:
+            joints.append(Joint(names[k], Ball("rotvec"), names[p], offset=offsets[k]))
+        else:
+            joints.append(Joint(names[k], Fixed(), names[p], offset=offsets[k]))
+            sites.append(Site(f"{names[k]}.end", names[k]))
+    return Skeleton(joints, sites, name, up=up), carriers
+
+
+def _poses(places: Floats, tree: list[tuple[int, int]], offsets: Mapping[int, Floats], carriers) -> Floats:
+    """Return poses (T, n) [m, rad] that carry every bone onto its joints."""
+    count = len(places)
+    world: dict[int, Floats] = {}
+    columns: list[Floats] = []
+    for k, p in tree:
+        if k not in carriers:
+            continue
+        parent = world[p] if p >= 0 else np.broadcast_to(np.eye(3), (count, 3, 3))
+        bones = np.array([offsets[c] for c in carriers[k]])
+        seen = np.stack([places[:, c] - places[:, k] for c in carriers[k]], axis=1)
+        world[k] = _carry(parent, bones, seen)
+        local = np.swapaxes(parent, 1, 2) @ world[k]
+        turned = Rotation.from_matrix(local).as_rotvec()
+        if p < 0:
+            columns.append(places[:, k])
+        columns.append(_continuous(turned))
+    return np.concatenate(columns, axis=1)
+
+
+def _carry(parent: Floats, bones: Floats, seen: Floats) -> Floats:
+    """Return rotations (T, 3, 3) that carry bones (b, 3) onto seen (T, b, 3); what they leave open is the parent's."""
+    if len(bones) > 1 and np.linalg.matrix_rank(bones, tol=1e-2 * np.abs(bones).max()) > 1:
+        matrix = np.einsum("tbi,bj->tij", seen, bones)
+        u, _, vt = np.linalg.svd(matrix)
+        flip = np.sign(np.linalg.det(u @ vt))
+        u[:, :, 2] *= flip[:, None]
+        return u @ vt
+    start = np.einsum("tij,j->ti", parent, bones.sum(axis=0))
+    end = seen.sum(axis=1)
+    start /= np.maximum(np.linalg.norm(start, axis=1, keepdims=True), 1e-12)
+    end = end / np.maximum(np.linalg.norm(end, axis=1, keepdims=True), 1e-12)
+    axis, cosine = np.cross(start, end), np.sum(start * end, axis=1)
+    # the shortest turn from one direction to the other: v + hat(v)^2 / (1 + c)
+    hat = np.zeros((len(axis), 3, 3))
+    hat[:, 0, 1], hat[:, 0, 2], hat[:, 1, 2] = -axis[:, 2], axis[:, 1], -axis[:, 0]
+    hat -= np.swapaxes(hat, 1, 2)
+    swing = np.eye(3) + hat + hat @ hat / np.maximum(1.0 + cosine, 1e-9)[:, None, None]
+    return Rotation.from_matrix(swing @ parent).as_matrix()
+
+
+def _continuous(turned: Floats) -> Floats:
+    """Return rotation vectors (T, 3) without jumps from one turn to the next."""
+    out = turned.copy()
+    for t in range(1, len(out)):
+        angle = float(np.linalg.norm(out[t]))
+        if angle > 1e-6:
+            axis = out[t] / angle
+            turns = np.round((out[t - 1] @ axis - angle) / (2.0 * np.pi))
+            out[t] = axis * (angle + 2.0 * np.pi * turns)
+    return out
