@@ -40,7 +40,8 @@ def test_a_walk_is_tracked_within_millimetres(walk):
 def test_the_walk_goes_to_other_figures_and_feet_do_not_slip(walk, data_dir, file):
     figure = load(data_dir / file).skeleton if file else ps.figures.human()
     result = ps.retarget(walk[2].motion, figure)
-    assert len(result.contacts.steps()) >= 8
+    toes = sum(point not in result.mapping["ankle.L"] + result.mapping["ankle.R"] for point in result.contacts.points)
+    assert len(result.contacts.steps()) >= (8 if toes else 5)  # five stands; with toes, those of the toes too
     assert result.contacts.slips(result).max() < 0.005
     box = result.skeleton
     assert ((result.poses >= box.lower - 1e-9) & (result.poses <= box.upper + 1e-9)).all()

@@ -37,6 +37,9 @@ class FootSteps:
             floor = support_height(solids, path[:, -1], up, within=WITHIN * leg)
             over = path @ up - floor[:, None]
             standing = standing_still(path, up, leg, seen.fps, floor=floor)
+            for a, b in runs(standing.any(axis=1)):
+                if b - a < SHORTEST * seen.fps:
+                    standing[a:b] = False
             self.heel[side], self.toe[side] = standing[:, 0], standing[:, -1]
             both = standing.all(axis=1)
             rows = both if both.sum() > 2 else over[:, 0] <= np.quantile(over[:, 0], 0.1)
@@ -45,7 +48,6 @@ class FootSteps:
             # a foot that is held still above the surface stands on what nobody told of: at its own height
             own = path[:, -1] @ up - usual[-1]
             self._level[side] = np.where(np.abs(own - floor) < LEVEL * leg, floor, own)
-        self._fps = seen.fps
 
     def flat(self, side: str) -> np.ndarray:
         """Return whether a foot stands on heel and toe (T,)."""
@@ -53,5 +55,5 @@ class FootSteps:
 
     def stands(self, side: str) -> list[tuple[int, int, float]]:
         """Return (first frame, end, height of the surface [m]) of every stand of a foot, on any part of it."""
-        found = [(a, b) for a, b in runs(self.heel[side] | self.toe[side]) if b - a >= SHORTEST * self._fps]
+        found = runs(self.heel[side] | self.toe[side])
         return [(a, b, float(np.median(self._level[side][a:b]))) for a, b in found]

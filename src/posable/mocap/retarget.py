@@ -27,9 +27,9 @@ from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_
 from posable.mocap.labels import motion_for
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
-from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
 from posable.mocap.role_frames import RoleFrames, frame_of
-from posable.mocap.smooth import LOCK_WEIGHT, smooth_goals
+from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
+from posable.mocap.smooth import CAREFUL, HOLD, STANDS, goal_stiffness, smooth_goals
 from posable.mocap.supports import Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody
 from posable.mocap.trajectory import Effort
@@ -42,17 +42,19 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
 PIECE, LEAD = 512, 64  # frames
-SECONDS = 0.06  # [s] of the smoothing
+SECONDS = 0.15  # [s] of the smoothing
 TURNING = {"pelvis": 1.0, "chest": 0.3, "head": 0.05, "ankle.L": 0.1, "ankle.R": 0.1}  # weights, in leg lengths squared
 BONES = (
-    ("hip", "knee", 0.3), ("knee", "ankle", 0.3), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
+    ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
     ("wrist", "tip", 0.05),
 )  # fmt: skip
-PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 1.0, 2.0, 20.0, 400.0
+PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0
+STAND_WEIGHT = 4000.0  # of a point of a sole that stands
 PASSES = 3  # what is near the ground and objects is looked up anew from pass to pass
 NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
 EFFORT = Effort(8, 1e-4)  # of the optimisation over all frames: its targets are no finer
-TOUCHING = Effort(4, 1e-4)  # of those in which hands go where they touch
+REFINING = Effort(4, 1e-4)  # of those that follow, with what is near the ground, objects and hands looked up anew
+CARE = Effort(12, 1e-5, CAREFUL)  # of the last one where limits make a foot slip
 SLIPS = 0.02  # [m]: a foot that slips further is said
 LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 UNLIKELY = 10.0  # times larger or smaller, or the unit is another
@@ -302,18 +304,26 @@ class _Job:
         walker(WALK, poses, last=start[0])
         if len(poses) < 3:
             return poses
-        locks = self._locks(first, end) if contacts else []
+        stiffness = goal_stiffness(problem, poses, np.full(self.figure.size, HOLD))
+        locks = self._locks(poses, first) if contacts else []
         mine = [touch for touch in touches if touch.first < end and touch.end > first]
         for k in range(PASSES):
             held = [*locks, *self._clearances(poses)]
             if k and mine:
                 held += self._touch_goals(mine, poses, first, end)
             problem = self._with(goals, held, len(poses))
-            poses = self._smooth(problem, poses, seconds, EFFORT if k == 0 else TOUCHING)
+            effort = EFFORT if k == 0 else REFINING
+            if k == PASSES - 1 and contacts and self._slip(poses, first) > STANDS:
+                effort = CARE  # limits keep a foot from standing: ask again with what they hold
+            poses = smooth_goals(
+                problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort, stiffness=stiffness
+            )
         return poses
 
-    def _smooth(self, problem: Problem, poses: np.ndarray, seconds: float, effort: Effort = EFFORT) -> np.ndarray:
-        return smooth_goals(problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort)
+    def _slip(self, poses: np.ndarray, first: int) -> float:
+        """Return how far a standing foot slips at most in the poses of frames from `first` on [m]."""
+        found = self.contacts(poses, first)
+        return float(found.slips(Motion(self.figure, poses, self.motion.fps)).max(initial=0.0))
 
     def _start(self, goals: list[Goal]) -> np.ndarray:
         """Return the rest pose (1, n) with its root where the first frame wants it."""
@@ -328,38 +338,47 @@ class _Job:
             None
         ].copy()
 
-    def _locks(self, first: int, end: int) -> list[tuple[Goal, np.ndarray]]:
+    def _locks(self, poses: np.ndarray, first: int) -> list[tuple[Goal, np.ndarray]]:
         """Return a goal for each point of the soles, and its weights (t,): 1 where it stands, else 0."""
-        out = []
+        out, rows = [], slice(first, first + len(poses))
+        frames = forward(self.figure, poses)
         for side in SIDES:
-            places, standing = self._stands(side)
-            joint = self.target[f"ankle.{side}"]
-            for k, label in enumerate(("heel", "outer toe", "inner toe")):
-                if standing[first:end, k].any():
+            places = self._stands(side, frames, first, len(poses))
+            heel, toe = self.steps.heel[side][rows], self.steps.toe[side][rows]
+            labels = (("heel", heel), ("outer toe", toe), ("inner toe", toe))
+            for k, (joint, point) in enumerate(self.body.standing_points(side)):
+                label, standing = labels[k]
+                if standing.any():
                     goal = Position(
-                        joint, places[first:end, k], point=self.body.soles[side][k], weight=LOCK_WEIGHT,
-                        tolerance=np.inf, label=f"{label}.{side} stands",
+                        joint, places[:, k], point=point, weight=STAND_WEIGHT, tolerance=np.inf,
+                        label=f"{label}.{side} stands",
                     )  # fmt: skip
-                    out.append((goal, standing[first:end, k].astype(float)))
+                    out.append((goal, standing.astype(float)))
         return out
 
-    def _stands(self, side: str) -> tuple[Floats, np.ndarray]:
-        """Return where heel and toes of a foot stand (T, 3, 3) [m], and when (T, 3): one place through each stand."""
-        up, joint = self.target.up, self.target[f"ankle.{side}"]
-        ankle, frames = self.feet[side]
-        soles = self.target.rest.rotation_matrix(joint) @ (self.body.soles[side] - self.target.point(f"ankle.{side}")).T
-        shown = self.body.rest.frame(f"ankle.{side}")
-        flat = np.eye(3) if shown is None else shown[0]
-        offsets = flat.T @ soles  # (3, points): in the frame of the foot: forward, left, up
-        places = np.zeros((len(ankle), 3, 3))
+    def _stands(self, side: str, frames: Frames, first: int, count: int) -> Floats:
+        """Return where heel and toes of a foot stand (t, 3, 3) [m]: flat, one place through each stand.
+
+        A foot stands where it comes to by itself, and as it is turned there: its limits may not let it turn as the
+        source's foot does. Its height is the surface's.
+        """
+        role, up = f"ankle.{side}", self.target.up
+        joint, point = self.target[role], self.target.point(role)
+        ankle = frames.position(joint) + frames.rotation_matrix(joint) @ point
+        shown = self.body.rest.frame(role)
+        assert shown is not None  # a target always has a toe
+        own = self.target.rest.rotation_matrix(joint).T @ shown[0]  # the foot's frame in its joint's
+        ahead = frames.rotation_matrix(joint) @ own[:, 0]
+        offsets = own.T @ (self.body.soles[side] - point).T  # (3, points): forward, left, up
+        places = np.zeros((count, 3, 3))
         for a, b, level in self.steps.stands(side):
-            ahead = frames[a:b, :, 0].mean(axis=0) if frames is not None else self.target.forward
-            foot = frame_of(np.cross(up, ahead), up)
-            middle = np.median(ankle[a:b], axis=0)
-            middle = middle + (self.scale * level + self.body.sole_height(side) - middle @ up) * up
-            places[a:b] = middle + (foot @ offsets).T
-        heel, toe = self.steps.heel[side], self.steps.toe[side]
-        return places, np.stack([heel, toe, toe], axis=1)
+            a, b = max(a - first, 0), min(b - first, count)
+            if a < b:
+                foot = frame_of(np.cross(up, ahead[a:b].mean(axis=0)), up)
+                middle = np.median(ankle[a:b], axis=0)
+                middle = middle + (self.scale * level + self.body.sole_height(side) - middle @ up) * up
+                places[a:b] = middle + (foot @ offsets).T
+        return places
 
     def _clearances(self, poses: np.ndarray) -> list[tuple[Goal, np.ndarray]]:
         """Return goals that keep the body above the ground and out of objects, where it comes near them."""
@@ -384,10 +403,12 @@ class _Job:
                     out.append((goal, always))
         return out
 
-    def contacts(self, poses: np.ndarray) -> Contacts:
-        """Return when and where the target's feet stand flat: the places of their ankles."""
-        points = tuple(self.target[f"ankle.{side}"] for side in SIDES)
-        when = np.stack([self.steps.flat(side)[: len(poses)] for side in SIDES], axis=1)
+    def contacts(self, poses: np.ndarray, first: int = 0) -> Contacts:
+        """Return when and where the target's feet stand: its ankles where a foot is flat, and its toes."""
+        rows = [(self.target[f"ankle.{side}"], self.steps.flat(side)) for side in SIDES]
+        rows += [(self.target[f"toe.{side}"], self.steps.toe[side]) for side in SIDES if f"toe.{side}" in self.target]
+        points = tuple(point for point, _ in rows)
+        when = np.stack([standing[first : first + len(poses)] for _, standing in rows], axis=1)
         paths = paths_of(Motion(self.figure, poses, self.motion.fps), points)
         return Contacts(points, when, held_places(paths, when))
 

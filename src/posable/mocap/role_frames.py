@@ -52,9 +52,7 @@ class RoleFrames:
         self.turns: dict[str, Floats] = {}
         turned = ("pelvis", "chest", "head", *(f"ankle.{side}" for side in SIDES))
         points = {role: plan.point(role) for role in plan.roles}
-        parts = [
-            forward(motion.skeleton, motion.poses[start : start + PART]) for start in range(0, len(motion), PART)
-        ]
+        parts = [forward(motion.skeleton, motion.poses[start : start + PART]) for start in range(0, len(motion), PART)]
         for role in plan.roles:
             self.places[role] = np.concatenate([self._at(part, role, points[role]) for part in parts])
         for role in turned:

@@ -186,7 +186,7 @@ def _smooth_clip(
     poses = continuous(skeleton, poses)
     pull = np.full(skeleton.size, HOLD)
     lighter = [Position(foot, (0.0, 0.0, 0.0), weight=FOOT_WEIGHT) for foot in feet]
-    usual = _stiffness(Problem(skeleton, [*goals[: len(sites)], *lighter]), poses, pull)
+    usual = goal_stiffness(Problem(skeleton, [*goals[: len(sites)], *lighter]), poses, pull)
     stiffness = usual * (seconds * fps / (2.0 * np.pi)) ** 4
     own = len(sites) + len(feet)  # the springs after these are the figure's own couplings: they keep their targets
 
@@ -216,12 +216,17 @@ def smooth_goals(
     limits: bool = True,
     threads: int | None = None,
     effort: Effort = USUAL,
+    stiffness: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return poses (T, n) smoothed against a problem whose targets (T, ...) are one frame's each."""
+    """Return poses (T, n) smoothed against a problem whose targets (T, ...) are one frame's each.
+
+    stiffness: (n,), how stiffly its usual goals hold each degree of freedom; all of its goals by default.
+    """
     skeleton = problem.skeleton
     poses = continuous(skeleton, poses)
     pull = np.full(skeleton.size, HOLD)
-    stiffness = _stiffness(problem, poses, pull) * (_period(seconds) * fps / (2.0 * np.pi)) ** 4
+    usual = goal_stiffness(problem, poses, pull) if stiffness is None else stiffness
+    stiffness = usual * (_period(seconds) * fps / (2.0 * np.pi)) ** 4
     scales = np.zeros(len(problem.springs))
 
     def window(first: int, last: int) -> Whole:
@@ -273,7 +278,7 @@ def smooth_windows(
     return np.clip(out, *box_of(skeleton, limits))
 
 
-def _stiffness(problem: Problem, poses: np.ndarray, pull: np.ndarray) -> np.ndarray:
+def goal_stiffness(problem: Problem, poses: np.ndarray, pull: np.ndarray) -> np.ndarray:
     """Return (n,): how stiffly the goals hold each degree of freedom, over some frames, and all of them together."""
     rows = np.linspace(0, len(poses) - 1, min(SAMPLES, len(poses))).astype(int)
     total = np.zeros(problem.skeleton.size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ def _read_obj(path: Path) -> tuple[Floats, np.ndarray]:
             elif words[:1] == ["f"]:
                 corners = [int(word.split("/")[0]) for word in words[1:]]
                 corners = [k - 1 if k > 0 else len(vertices) + k for k in corners]
-                faces += [(corners[0], b, c) for b, c in zip(corners[1:], corners[2:], strict=False)]
+                faces += [(corners[0], b, c) for b, c in pairwise(corners[1:])]
         except ValueError:
             raise PosableError(f"{path}:{number}: expected numbers, found {line.strip()[:60]!r}") from None
     if not faces or max(max(face) for face in faces) >= len(vertices):

@@ -13,6 +13,7 @@ from posable.model.motion import Motion
 
 SOLE = 0.02  # [m] above the lowest point of a foot within which a point is of its sole
 FOOT_WIDTH = 0.35  # of a foot's length, where nothing shows it
+BEYOND = 0.12  # of a foot's length by which its outline goes beyond its contact points
 ROUND = 0.12  # of a bone's length: how thick a bone is that has no shape
 DIRECTIONS = np.array(
     [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (x, y, z) != (0, 0, 0)], float
@@ -33,7 +34,7 @@ class TargetBody:
     Attributes:
         plan: Its roles.
         rest: Its roles' places and frames at rest, of one frame.
-        soles: {side: (3, 3)} [m]: heel, outer toe and inner toe in the frame of the ankle's joint.
+        soles: {side: (3, 3)} [m]: heel, outer toe and inner toe in the frame of the ankle's joint at rest.
         probes: Balls that stay out of the ground and of objects.
     """
 
@@ -54,6 +55,16 @@ class TargetBody:
         shown = self.rest.frame(role)
         assert shown is not None
         return frames @ shown[0].T @ self.rest.turns[role][0]
+
+    def standing_points(self, side: str) -> list[tuple[str, Floats]]:
+        """Return (joint, point (3,) in its frame) of heel, outer toe and inner toe: toes that bend carry their own."""
+        ankle, toe = f"ankle.{side}", f"toe.{side}"
+        out = [(self.plan[ankle], self.soles[side][0])]
+        joint = self.plan[toe] if toe in self.plan else self.plan[ankle]
+        for point in self.soles[side][1:]:
+            world = self.plan.rest.convert(point, from_=self.plan[ankle], to="world")
+            out.append((joint, self.plan.rest.convert(world, to=joint)))
+        return out
 
     def sole_height(self, side: str) -> float:
         """Return how far the ankle is above its sole at rest [m]."""
@@ -83,6 +94,7 @@ class TargetBody:
             points = points[points @ plan.up < (points @ plan.up).min() + SOLE]
             low, along, wide = (points @ axis for axis in (plan.up, ahead, across))
             height, heel, toe = low.min(), along.min(), along.max()
+            ball = height
             left, right = wide.max(), wide.min()
         else:
             names = self.below[joint]
@@ -91,14 +103,19 @@ class TargetBody:
             everything = [*plan.skeleton.names, *plan.skeleton.site_names]
             lowest = min(float(plan.rest.position(name) @ plan.up) for name in everything)
             height = lowest if height - lowest < 0.15 * plan.leg else height
-            ankle = plan.place(role)
+            ankle, ball = plan.place(role), height
             heel, toe = float(ankle @ ahead), float((places @ ahead).max())
             toe = toe if toe - heel > 0.1 * plan.leg else heel + 0.2 * plan.leg
+            if f"toe.{side}" in plan:
+                toe = float(plan.place(f"toe.{side}") @ ahead)
+                ball = float(plan.place(f"toe.{side}") @ plan.up)  # a foot rolls about the joint of its toes
             middle, half = float(ankle @ across), 0.5 * FOOT_WIDTH * (toe - heel)
             left, right = middle + half, middle - half
         outer, inner = (left, right) if side == "L" else (right, left)
-        corners = [(heel, 0.5 * (left + right)), (toe, outer), (toe, inner)]
-        world = np.array([a * ahead + w * across + height * plan.up for a, w in corners])
+        if not len(points) and f"toe.{side}" in plan:
+            outer = inner = float(plan.place(f"toe.{side}") @ across)
+        corners = [(heel, 0.5 * (left + right), height), (toe, outer, ball), (toe, inner, ball)]
+        world = np.array([a * ahead + w * across + h * plan.up for a, w, h in corners])
         return plan.rest.convert(world, to=joint)
 
     def _foot_direction(self, side: str) -> Floats:
@@ -124,12 +141,23 @@ class TargetBody:
                 scores = points @ DIRECTIONS.T / np.linalg.norm(DIRECTIONS, axis=1) + radii[:, None]
                 out += [Probe(joint.name, points[k], float(radii[k])) for k in np.unique(scores.argmax(axis=0))]
         if out:
-            return out
+            return out + self._outlines()
         for role, joint in self.plan.roles.items():
             tip = farthest(self.plan, self.below[joint], self.plan.place(role))
-            length = 0.1 * self.plan.leg if tip is None else np.linalg.norm(self.plan.rest.position(tip) - self.plan.place(role))
+            away = 0.0 if tip is None else np.linalg.norm(self.plan.rest.position(tip) - self.plan.place(role))
+            length = max(float(away), 0.1 * self.plan.leg)
             if not role.startswith(("ankle", "toe")):
                 out.append(Probe(joint, self.plan.point(role), float(min(ROUND * length, 0.06 * self.plan.leg))))
+        return out + self._outlines()
+
+    def _outlines(self) -> list[Probe]:
+        """Return the ends of the soles, a little beyond: contact points in files lie inside a foot's outline."""
+        out = []
         for side in SIDES:
-            out += [Probe(self.plan[f"ankle.{side}"], point, 0.0) for point in self.soles[side]]
+            joint = self.plan[f"ankle.{side}"]
+            world = self.plan.rest.convert(self.soles[side], from_=joint, to="world")
+            world = world - np.outer(world @ self.plan.up - world[0] @ self.plan.up, self.plan.up)
+            heel, outer, inner = self.plan.rest.convert(world, to=joint)
+            beyond = BEYOND * (0.5 * (outer + inner) - heel)
+            out += [Probe(joint, point, 0.0) for point in (heel - beyond, outer + beyond, inner + beyond)]
         return out

@@ -52,6 +52,7 @@ _SHORT_SIDE = re.compile(
     r"^([lr])(?=(?:hip|femur|tibia|foot|toe|clav|hum|rad|wrist|hand|fing|thumb|thigh|shin|knee|elb|sho|arm|leg|ank|up|low))"
 )
 NEAR = 0.03  # joints nearer than this part of a limb's length are one place
+TOE = 0.05  # leg lengths that a toe is ahead of its ankle, at least
 CLUSTER = 0.3  # hinges of one name within this part of a limb's length are one joint, spelt as several
 
 
@@ -74,6 +75,12 @@ def words_of(name: str) -> tuple[str, str]:
         else:
             rest.append(part)
     return side, "".join(part for part in rest if part not in ("joint", "jnt", "bone", "skeleton"))
+
+
+def limb_of(name: str) -> str | None:
+    """Return whether a joint's name is of an arm or of a leg; None if of neither."""
+    word = words_of(name)[1]
+    return next((limb for limb in (LEG, ARM) if any(part in word for part in _LIMB_WORDS[limb])), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +168,14 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, opt
     found |= tree.trunk(found)
     found |= roles or {}
     up, left = _axes(rest, found, up)
+    for side in SIDES:  # what is under an ankle and not ahead of it is a sole, whatever its name
+        ankle, toe = rest.position(found[f"ankle.{side}"]), found.get(f"toe.{side}")
+        if toe is not None and f"toe.{side}" not in (roles or {}):
+            away = rest.position(toe) - ankle
+            if np.linalg.norm(away - (away @ up) * up) < TOE * np.linalg.norm(
+                rest.position(found[f"hip.{side}"]) - ankle
+            ):
+                del found[f"toe.{side}"]
     named = {role: found[role] for role in ROLES if role in found}
     return BodyPlan(skeleton, named, up, left, np.cross(left, up), rest, tree.centers(named))
 

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from scipy.spatial.transform import Rotation
 
 from posable.errors import PosableError
-from posable.model.body_plan import words_of
+from posable.model.body_plan import ARM, LEG, limb_of, words_of
 from posable.model.joint_values import Floats
 from posable.model.joints import Ball, Fixed, Free, Joint, Site
 from posable.model.motion import Motion
@@ -69,6 +69,7 @@ def motion_from_positions(
     }
     rest = places[_reference_frame(names, places, rows, up)]
     offsets = {k: _scaled(rest[k] - rest[p], lengths[k]) for k, p in tree if p >= 0}
+    _average_shapes(places[rows], tree, offsets, lengths)
     skeleton, carriers = _skeleton(names, tree, offsets, up, name)
     return Motion(skeleton, _poses(places, tree, offsets, carriers), fps, name)
 
@@ -96,8 +97,10 @@ def _tree(names: Sequence[str], places: Floats) -> list[tuple[int, int]]:
     middle = np.median(apart, axis=0)
     cost = np.median(np.abs(apart - middle), axis=0) + NEARNESS * middle + 1e-6
     side = np.array([{"L": 1, "R": -1}.get(words_of(n)[0], 0) for n in names])
-    cost[side[:, None] * side < 0] *= 100.0  # left limbs do not hang on right ones, nor a neck on a shoulder
-    cost[(side[:, None] == 0) != (side == 0)] += 3.0 * NEARNESS * middle[(side[:, None] == 0) != (side == 0)]
+    limb = np.array([{LEG: 1, ARM: -1}.get(limb_of(n) or "", 0) for n in names])
+    cost[(side[:, None] * side < 0) | (limb[:, None] * limb < 0)] *= 100.0  # an arm does not hang on a leg,
+    mixed = (side[:, None] == 0) != (side == 0)
+    cost[mixed] += 3.0 * NEARNESS * middle[mixed]  # nor a neck on a shoulder
     low = [n.lower() for n in names]
     root = next((low.index(word) for word in ROOT_NAMES if word in low), None)
     if root is None:
@@ -136,6 +139,24 @@ def _reference_frame(names: Sequence[str], places: Floats, rows: np.ndarray, up:
 
 def _scaled(vector: Floats, length: float) -> Floats:
     return vector * (length / max(float(np.linalg.norm(vector)), 1e-9))
+
+
+def _average_shapes(
+    places: Floats, tree: list[tuple[int, int]], offsets: dict[int, Floats], lengths: Mapping[int, float]
+) -> None:
+    """Let bones that share a joint (hips, shoulders) stand to one another as they do on average, not in one frame."""
+    children: dict[int, list[int]] = {}
+    for k, p in tree:
+        children.setdefault(p, []).append(k)
+    still = np.broadcast_to(np.eye(3), (len(places), 3, 3))
+    for joint, below in children.items():
+        if joint < 0 or len(below) < 2:
+            continue
+        seen = np.stack([places[:, c] - places[:, joint] for c in below], axis=1)
+        for _ in range(3):
+            turned = _carry(still, np.array([offsets[c] for c in below]), seen)
+            mean = np.einsum("tji,tbj->bi", turned, seen) / len(places)
+            offsets.update({c: _scaled(mean[k], lengths[c]) for k, c in enumerate(below)})
 
 
 def _skeleton(

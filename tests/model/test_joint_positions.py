@@ -1,0 +1,70 @@
+"""Joint positions to motion: clean ones are met, gaps and noise are bridged, trees come from the data."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.errors import PosableError
+from posable.model.joint_positions import motion_from_positions
+
+NAMES = (
+    "root", "spine1", "spine3", "neck", "skull", "hip.L", "knee.L", "ankle.L", "toes.L", "hip.R", "knee.R", "ankle.R",
+    "toes.R", "shoulder.L", "elbow.L", "wrist.L", "shoulder.R", "elbow.R", "wrist.R",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def walk(fixtures):
+    motion = ps.load(fixtures / "walk.amc").motion
+    frames = ps.forward(motion.skeleton, motion.poses)
+    return np.stack([frames.position(name) for name in NAMES], axis=1), motion.fps
+
+
+def errors(motion, positions):
+    frames = ps.forward(motion.skeleton, motion.poses)
+    return np.stack([np.linalg.norm(frames.position(n) - positions[:, k], axis=1) for k, n in enumerate(NAMES)], axis=1)
+
+
+def test_clean_positions_are_met(walk):
+    positions, fps = walk
+    motion = motion_from_positions(NAMES, positions, fps, up="y")
+    assert np.median(errors(motion, positions)) < 0.003
+    assert np.abs(np.diff(motion.poses, axis=0)).max() < 1.0  # no rotation jumps by a turn
+
+
+def test_the_tree_comes_from_the_data(walk):
+    positions, fps = walk
+    parents = {j.name: j.parent for j in motion_from_positions(NAMES, positions, fps, up="y").skeleton.joints}
+    assert parents["root"] is None
+    for child, parent in (("knee.L", "hip.L"), ("ankle.R", "knee.R"), ("elbow.L", "shoulder.L"), ("skull", "neck")):
+        assert parents[child] == parent
+    assert not any(parent.endswith((".L", ".R")) for child, parent in parents.items() if child in ("neck", "spine3"))
+
+
+def test_missing_and_noisy_joints(walk):
+    clean, fps = walk
+    rng = np.random.default_rng(0)
+    positions = clean + rng.normal(0.0, 0.02, clean.shape)
+    positions[rng.random(positions.shape[:2]) < 0.2] = np.nan
+    motion = motion_from_positions(NAMES, positions, fps, up="y")
+    assert np.median(errors(motion, clean)) < 0.03
+    raw = np.nanmean(np.abs(np.diff(positions, n=2, axis=0)))
+    frames = ps.forward(motion.skeleton, motion.poses)
+    calm = np.mean([np.abs(np.diff(frames.position(n), n=2, axis=0)).mean() for n in NAMES])
+    assert calm < 0.3 * raw
+
+
+@pytest.mark.parametrize(
+    ("names", "shape", "message"),
+    [(("a", "b"), (5, 3, 3), "expected shape"), (("a",), (5, 1, 3), "expected shape")],
+)
+def test_wrong_shapes(names, shape, message):
+    with pytest.raises(PosableError, match=message):
+        motion_from_positions(names, np.zeros(shape), 30.0)
+
+
+def test_a_joint_that_is_never_seen():
+    positions = np.random.default_rng(0).normal(size=(5, 2, 3))
+    positions[:, 1] = np.nan
+    with pytest.raises(PosableError, match="found none of b"):
+        motion_from_positions(("a", "b"), positions, 30.0)
