@@ -73,7 +73,6 @@ class Retargeted(Motion):
     mapping: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     contacts: Contacts | None = None
     scale: float = 1.0
-    notes: tuple[str, ...] = ()
     touches: tuple[Touch, ...] = ()
 
     def __str__(self) -> str:
@@ -175,7 +174,7 @@ def retarget(
         poses[begin:end] = piece[begin - first :]
     poses = within_turns(figure, poses)
     found = job.contacts(poses) if contacts else None
-    out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(notes), tuple(touched))
+    out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(touched), notes=tuple(notes))
     for doubt in _doubts(out, smooth):
         warnings.warn(f"retarget: {doubt}", PosableWarning, stacklevel=2)
     return out
