@@ -97,8 +97,8 @@ def test_feet_that_slip_and_sizes_that_cannot_be_are_said(walk):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ps.retarget(walk, walk.skeleton)
-    with pytest.warns(ps.PosableWarning, match=r"a standing foot slips \d+ mm: smooth=5 s is long"):
-        ps.retarget(walk, walk.skeleton, smooth=5.0)
+    with pytest.warns(ps.PosableWarning, match=r"a standing foot slips \d+ mm: smooth=60 s is long"):
+        ps.retarget(walk, walk.skeleton, smooth=60.0)
     with pytest.warns(ps.PosableWarning, match=r"the figure is 16\.\d+ times the motion's"):
         ps.retarget(walk, ps.figures.human(height=30.0))
 
