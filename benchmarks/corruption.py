@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -171,13 +171,14 @@ class Clean:
 
     joints: np.ndarray
     names: tuple[str, ...]
+    actor: ps.Skeleton
 
 
-def tracked(markers: ps.Markers) -> tuple[ps.Skeleton, Any, str]:
-    """Return actor, take and everything that was said of them."""
+def tracked(markers: ps.Markers, actor: ps.Skeleton | None = None) -> tuple[ps.Skeleton, Any, str]:
+    """Return actor (calibrated here unless given), take and everything that was said of them."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        actor = ps.calibrate(ps.figures.human(), markers)
+        actor = actor or ps.calibrate(ps.figures.human(), markers)
         take = ps.track(actor, markers, threads=1)
     words = [str(actor.info["calibration"]), str(take.report), *(str(warning.message) for warning in said)]
     return actor, take, "\n".join(words)
@@ -199,10 +200,10 @@ def straight(clean: Clean, gap: tuple[int, int]) -> np.ndarray:
     return out
 
 
-def measure(case: Case, clean: Clean, track: Callable[[ps.Markers], tuple[Any, Any, str]] = tracked) -> list[Any]:
+def measure(case: Case, clean: Clean) -> list[Any]:
     """Return the row of a case: displacement, that of interpolation, limit, whether named, verdict."""
     try:
-        _, take, words = track(case.markers)
+        _, take, words = tracked(case.markers, clean.actor if case.gap is not None else None)
     except ps.PosableError as error:
         return [case.name, None, None, case.limit, "refused" if case.named in str(error) else "NOT NAMED", str(error)]
     joints, _ = joints_of(take)
@@ -229,15 +230,16 @@ def evidence(page: Page) -> None:
     page.text(
         "Each take is calibrated and tracked with the human figure, first as it is, then corrupted. *Displacement*: "
         "mean distance of all joints in all frames from the clean result; for gaps, of the joints concerned in the gap "
-        f"and {EDGE} frames on either side, beside straight lines across the gap. Thresholds were chosen on "
+        f"and {EDGE} frames on either side, tracked with the clean actor, beside straight lines across the gap. Thresholds were chosen on "
         f"{', '.join(TUNED)}; the other takes were not looked at."
     )
     for name, file in {**TUNED, **HELD_OUT}.items():
         if page.quick and name not in TUNED:
             continue
         markers = load(page.data / file)
-        joints, names = joints_of(tracked(markers)[1])
-        rows = [measure(case, Clean(joints, names)) for case in cases(markers)]
+        actor, take, _ = tracked(markers)
+        clean = Clean(*joints_of(take), actor)
+        rows = [measure(case, clean) for case in cases(markers)]
         page.heading(f"{name}{' (tuned on)' if name in TUNED else ''}")
         page.table(
             f"{name}: {len(markers)} frames",

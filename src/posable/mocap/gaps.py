@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from posable.model.joint_values import turns_freely
+from posable.model.motion import interpolate
+from posable.model.skeleton import Skeleton
+
 OUTLIER = 8.0  # robust standard deviations beyond which a marker is out of place
 OUTLIER_LEAST = 0.05  # [m]: and at least so far
 LONG = 8  # frames: shorter gaps need no bridge
 CATCH_UP = 12  # frames after a gap in which a walk finds back to the marker
 CHUNK = 1 << 15  # frames
+CARRY = 0.25  # [s]: for how long a motion goes on as it was when nothing holds it any more
+SLOPE = 3  # frames from which its speed is taken
 MAD = 1.4826  # standard deviations per median absolute deviation
 
 
@@ -58,3 +64,100 @@ def frame_errors(errors: np.ndarray) -> np.ndarray:
         total = np.where(seen, part, 0.0).sum(axis=1)
         out[start : start + CHUNK] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return out
+
+
+# --- Joints that no marker holds ---
+
+
+class Unheld:
+    """Which joints of a figure too few markers hold, frame by frame, and how markers and poses cross these times.
+
+    A joint is held by the markers on its own bone and beyond it: by one for each two of its degrees of freedom.
+
+    Attributes:
+        joints: {joint: [(first frame, end), ...]} of joints that are not held.
+    """
+
+    def __init__(self, skeleton: Skeleton, sites: list[str], seen: np.ndarray):
+        self.skeleton, self.total = skeleton, len(seen)
+        self.joints: dict[str, list[tuple[int, int]]] = {}
+        self.holes: list[tuple[int, int, int]] = []  # (marker, first frame, end) to be filled
+        if seen.all():
+            return
+        parent = {joint.name: joint.parent for joint in skeleton.joints}
+        bone = {site.name: site.joint for site in skeleton.sites}
+        below: dict[str, list[int]] = {}
+        for k, site in enumerate(sites):
+            joint: str | None = bone.get(site, site)
+            while joint is not None:
+                below.setdefault(joint, []).append(k)
+                joint = parent[joint]
+        loose = np.zeros(seen.shape, dtype=bool)
+        for joint in skeleton.joints:
+            if not joint.motion.dofs or joint.name not in below:
+                continue
+            needed = min(len(below[joint.name]), -(-len(joint.motion.dofs) // 2))
+            missing = seen[:, below[joint.name]].sum(axis=1) < needed
+            if missing.any():
+                self.joints[joint.name] = runs(missing)
+                loose[:, below[joint.name]] |= missing[:, None]
+        for k in np.flatnonzero((loose & ~seen).any(axis=0)):
+            self.holes += [(int(k), a, b) for a, b in runs(~seen[:, k]) if loose[a:b, k].any()]
+
+    def fill(self, places: np.ndarray, start: int, source) -> np.ndarray:
+        """Fill holes in places (t, M, 3), whose first frame is `start`, by straight lines; return where (t, M) bool.
+
+        The lines lead the figure to where the markers come back; poses are put in their place afterwards. source(t, k)
+        is the place (3,) of a marker in another frame.
+        """
+        filled = np.zeros(places.shape[:2], dtype=bool)
+        for k, a, b in self.holes:
+            if a == 0 or b == self.total or b <= start or a >= start + len(places):
+                continue
+            rows = np.arange(max(a, start), min(b, start + len(places)))
+            share = ((rows - a + 1) / (b - a + 1))[:, None]
+            places[rows - start, k] = (1.0 - share) * source(a - 1, k) + share * source(b, k)
+            filled[rows - start, k] = True
+        return filled
+
+    def cross(self, poses: np.ndarray, fps: float) -> np.ndarray:
+        """Carry joints across the times in which nothing holds them, in place; return the frames (T,) that changed.
+
+        A joint leaves as fast as it was, arrives as fast as it will be, and goes the shortest way between; the longer
+        the time, the nearer to a straight line. Before the first and after the last marker it stays.
+        """
+        changed = np.zeros(len(poses), dtype=bool)
+        for name, spans in self.joints.items():
+            where = self.skeleton.index(name)
+            free = turns_freely(self.skeleton.joint(name).motion)
+            for a, b in spans:
+                b = min(b, len(poses))
+                if a >= b:
+                    continue
+                changed[a:b] = True
+                if a == 0 or b == len(poses):
+                    poses[a:b, where] = poses[b, where] if a == 0 and b < len(poses) else poses[max(a - 1, 0), where]
+                    continue
+                ends = poses[[a - 1, b]]
+                if free and np.abs(np.diff(ends[:, where], axis=0)).max() > 2.0:  # other numbers for a near rotation
+                    at = np.arange(a, b, dtype=float)
+                    poses[a:b, where] = interpolate(self.skeleton, [a - 1.0, float(b)], ends, at)[:, where]
+                    continue
+                poses[a:b, where] = _hermite(poses[:, where], a, b, CARRY * fps)
+        return changed
+
+
+def _hermite(values: np.ndarray, a: int, b: int, carry: float) -> np.ndarray:
+    """Return (b - a, k): a cubic from row a - 1 to row b of values (T, k), its end slopes those of the rows beside."""
+    length = float(b - a + 1)
+    before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
+    first = (values[a - 1] - values[before]) / max(a - 1 - before, 1)
+    last = (values[after] - values[b]) / max(after - b, 1)
+    reach = min(length, carry)
+    x = (np.arange(1, b - a + 1) / length)[:, None]
+    start, end = values[a - 1], values[b]
+    straight = start + (3.0 - 2.0 * x) * x * x * (end - start)
+    line = start + x * (end - start)
+    share = reach / length  # of the cubic; the rest is a straight line
+    cubic = straight + length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
+    return share * cubic + (1.0 - share) * line

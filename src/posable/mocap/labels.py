@@ -6,6 +6,7 @@ import numpy as np
 
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
+from posable.mocap.gaps import CHUNK, Unheld
 from posable.mocap.marker_sets import base_name, spot_of
 from posable.mocap.screen import screen
 from posable.model.body_plan import BodyPlan
@@ -76,6 +77,23 @@ class Source:
             )
         self.turn = turn_up(markers.up, actor.up)
         self.screening = screen(markers)
+        self.unheld = Unheld(actor, self.sites, self._seen())
+
+    def _seen(self) -> np.ndarray:
+        """Return (T, M) bool: where the actor's markers are seen."""
+        out = np.empty((self.total, len(self.sites)), dtype=bool)
+        for start in range(0, self.total, CHUNK):
+            end = min(start + CHUNK, self.total)
+            out[start:end] = np.isfinite(self.read(start, end)[..., 0])
+        return out
+
+    def filled(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return places (end - start, M, 3) [m] with lines across the times in which no marker holds a joint, and
+        where these lines are (end - start, M).
+        """
+        places = np.array(self.read(start, end))
+        filled = self.unheld.fill(places, start, lambda t, k: self.read(t, t + 1)[0, k])
+        return places, filled
 
     def read(self, start: int, end: int) -> np.ndarray:
         """Return the places (end - start, M, 3) [m] of frames in the actor's axes; NaN where unseen."""

@@ -118,14 +118,18 @@ def _walk_take(actor, source, limits, start, robust, threads, progress, stop):
 
     def work(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         first, _, end = parts[i]
-        return _Piece(actor, walker, source.read(first, end), source.sites, source.markers.fps).solve(
-            bank, None if start is None or i else start
-        )
+        return _piece(actor, walker, source, first, end).solve(bank, None if start is None or i else start)
 
     done = run_pieces(
         work, [end - begin for _, begin, end in parts], threads=threads, progress=progress, stop=stop, what="tracking"
     )
     poses, errors, statuses = _join(actor, walker, source, parts, done)
+    changed = source.unheld.cross(poses, source.markers.fps)
+    np.clip(poses, walker.lower, walker.upper, out=poses)
+    for a, b in runs(changed):
+        piece = _piece(actor, walker, source, a, b)
+        piece.poses = poses[a:b]
+        errors[a:b] = np.where(np.isfinite(errors[a:b]), piece.measure(), np.nan)
     statuses[(statuses != BLIND) & _lost(errors)] = FAILED  # by what the frames are in the end
     return poses, errors, statuses
 
@@ -148,13 +152,19 @@ def _lost(errors: np.ndarray) -> np.ndarray:
     return np.nan_to_num(mean, nan=0.0) > max(LOST, min(LOST_TIMES * float(np.nanmedian(mean)), LOST_SURELY))
 
 
+def _piece(actor: Skeleton, walker: Walker, source: Source, start: int, end: int) -> _Piece:
+    """Return the piece of some frames of a take."""
+    return _Piece(actor, walker, *source.filled(start, end), source.sites, source.markers.fps)
+
+
 class _Piece:
     """One piece of a take: walked, cleaned of outliers, bridged over gaps, repaired."""
 
-    def __init__(self, actor: Skeleton, walker: Walker, places: np.ndarray, sites: list[str], fps: float):
+    def __init__(self, actor: Skeleton, walker: Walker, places, filled, sites: list[str], fps: float):
         self.actor, self.walker, self.sites = actor, walker, sites
         self.pace = replace(WALK, swerve=min(SWERVE * max(1.0, FAST / fps) ** 2, np.pi))
-        self.places = places.copy()
+        self.places = places
+        self.filled = filled  # (t, M): where the places are lines across a gap, not markers
         self.poses = np.empty((len(places), actor.size))
 
     def solve(self, bank: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -192,13 +202,16 @@ class _Piece:
                 found[rows],
                 energies[rows],
             )
+        errors[self.filled] = np.nan
         return errors, notes
 
     def measure(self) -> np.ndarray:
         """Return the errors (t, M) [m] of the poses as they are."""
         frames = forward(self.actor, self.poses)
         model = np.stack([frames.position(site) for site in self.sites], axis=1)
-        return np.linalg.norm(model - self.places, axis=-1)
+        errors = np.linalg.norm(model - self.places, axis=-1)
+        errors[self.filled] = np.nan
+        return errors
 
     def catch(self, frame: int, bank: np.ndarray) -> np.ndarray:
         """Return the pose (n,) at a frame, found without any neighbour: from the known poses, moved to the markers."""
@@ -288,7 +301,7 @@ def _join(actor: Skeleton, walker: Walker, source: Source, parts, done) -> tuple
             same_branch(actor, poses[begin - 1], piece, lead - 1)
             gap = np.abs(poses[first:begin] - piece[:lead]).max(axis=0)
             if gap[_angles(actor)].max(initial=0.0) > 0.3:
-                again = _Piece(actor, walker, source.read(first, end), source.sites, source.markers.fps)
+                again = _piece(actor, walker, source, first, end)
                 other = again.solve(poses[first : first + 1], poses[first])
                 if np.nansum(other[1] ** 2) < 1.05 * np.nansum(found**2):
                     piece, found, status = other
@@ -296,7 +309,7 @@ def _join(actor: Skeleton, walker: Walker, source: Source, parts, done) -> tuple
             poses[first:begin] = _blend(actor, walker, source, first, poses[first:begin], piece[:lead])
         poses[begin:end], errors[begin:end], statuses[begin:end] = piece[lead:], found[lead:], status[lead:]
         if i:
-            measured = _Piece(actor, walker, source.read(first, begin), source.sites, source.markers.fps)
+            measured = _piece(actor, walker, source, first, begin)
             measured.poses = poses[first:begin]
             believed = np.isfinite(errors[first:begin])
             errors[first:begin] = np.where(believed, measured.measure(), np.nan)
@@ -309,7 +322,7 @@ def _blend(actor: Skeleton, walker: Walker, source: Source, first: int, old: np.
     options = [old + weight * (new - old), np.where(weight < 0.5, old, new)]
     misses = []
     for poses in options:
-        shared = _Piece(actor, walker, source.read(first, first + len(old)), source.sites, source.markers.fps)
+        shared = _piece(actor, walker, source, first, first + len(old))
         shared.poses = poses
         misses.append(np.nanmax(np.append(frame_errors(shared.measure()), 0.0)))
     return options[0] if misses[0] < misses[1] + BRIDGE else options[1]
@@ -328,7 +341,7 @@ def _step_take(actor, source, solver, limits, start, stop):
     session = Session(actor, goals, solver=solver, limits=limits, natural=False)
     walker = marker_walker(actor, source.sites, limits=limits)
     poses, errors = np.empty((source.total, actor.size)), np.full((source.total, len(source.sites)), np.nan)
-    piece = _Piece(actor, walker, source.read(0, min(64, source.total)), source.sites, source.markers.fps)
+    piece = _piece(actor, walker, source, 0, min(64, source.total))
     session.pose = piece.catch(0, _known_poses(actor, start)) if start is None else np.asarray(start, dtype=float)
     done = 0
     for t in range(source.total):
