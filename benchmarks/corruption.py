@@ -13,7 +13,8 @@ import numpy as np
 import posable as ps
 from benchmarks.page import Page
 from benchmarks.recordings import read_markers
-from posable.mocap.labels import base_name
+from posable.formats.conventions import LENGTH_UNITS
+from posable.mocap.marker_sets import base_name
 
 MM = 1e3
 FRAMES = 1200  # at most, of each take
@@ -156,9 +157,10 @@ def dropouts(markers: ps.Markers) -> Iterator[Case]:
 
 def mislabelled(markers: ps.Markers) -> Iterator[Case]:
     """Return takes whose file states a wrong unit or up axis."""
-    for factor, unit in ((1 / 2.54, "in"), (10.0, "mm"), (0.1, "cm")):
-        wrong = with_positions(markers, markers.positions * factor)
-        yield Case(f"unit wrong by {factor:.3g}", wrong, f"unit={unit!r}".replace(unit, ""))
+    for stated, true in (("cm", "in"), ("cm", "mm"), ("m", "cm")):
+        factor = LENGTH_UNITS[stated] / LENGTH_UNITS[true]
+        wrong = replace(markers, positions=markers.positions * factor, unit=LENGTH_UNITS[stated])
+        yield Case(f"{true} stated as {stated}", wrong, f"unit={true!r}")
     yield Case("up wrong", replace(markers, up="y" if markers.up == "z" else "z"), "up=")
 
 
@@ -215,7 +217,7 @@ def measure(case: Case, clean: Clean) -> list[Any]:
         line = MM * float(np.linalg.norm(line - clean.joints, axis=-1)[rows][:, columns].mean())
     off = MM * float(np.linalg.norm(joints - clean.joints, axis=-1)[rows][:, columns].mean())
     named = "" if not case.named else "named" if case.named in words else "NOT NAMED"
-    return [case.name, off, line, case.limit, named, getattr(take.report, "verdict", "")]
+    return [case.name, off, line, case.limit, named, take.report.verdict]
 
 
 def load(path: Path) -> ps.Markers:
@@ -230,7 +232,8 @@ def evidence(page: Page) -> None:
     page.text(
         "Each take is calibrated and tracked with the human figure, first as it is, then corrupted. *Displacement*: "
         "mean distance of all joints in all frames from the clean result; for gaps, of the joints concerned in the gap "
-        f"and {EDGE} frames on either side, tracked with the clean actor, beside straight lines across the gap. Thresholds were chosen on "
+        f"and {EDGE} frames on either side, tracked with the clean actor, beside straight lines across the gap. "
+        f"Thresholds were chosen on "
         f"{', '.join(TUNED)}; the other takes were not looked at."
     )
     for name, file in {**TUNED, **HELD_OUT}.items():

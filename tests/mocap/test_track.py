@@ -269,3 +269,25 @@ def test_a_bolted_figure_that_is_stopped_keeps_what_was_done(human, markers, mon
         take = ps.track(bolted, away, threads=1, stop=lambda: len(seen) >= pieces, progress=lambda *_: seen.append(0))  # noqa: B023
         assert len(seen) == pieces
         assert len(take.motion) == kept
+
+
+@pytest.mark.parametrize("length", [4, 12, 60, 120])
+@pytest.mark.parametrize("gone", ["all", "arm"])
+def test_a_gap_is_crossed_no_worse_than_by_a_straight_line(human, dance, markers, length, gone):
+    """Joints in a gap, against the motion that the markers were made from and straight lines across it."""
+    start = 60
+    arm = [markers.index(name) for name in ("RUPA", "RELB", "RFRM", "RWRA", "RWRB", "RFIN")]
+    hidden = np.zeros(markers.positions.shape[:2], dtype=bool)
+    hidden[start : start + length, slice(None) if gone == "all" else arm] = True
+    take = ps.track(human, holed(markers, hidden))
+    names = human.names if gone == "all" else ("elbow.R", "wrist.R")
+    true, found = (
+        np.stack([ps.forward(human, poses).position(name) for name in names], axis=1)
+        for poses in (dance.poses, take.motion.poses)
+    )
+    share = np.linspace(0.0, 1.0, length + 2)[1:-1, None, None]
+    line = (1.0 - share) * true[start - 1] + share * true[start + length]
+    rows = slice(start, start + length)
+    assert np.linalg.norm(found[rows] - true[rows], axis=-1).mean() < np.linalg.norm(line - true[rows], axis=-1).mean()
+    speed = np.linalg.norm(np.diff(take.motion.poses[:, :3], axis=0), axis=1).max() * 120.0
+    assert speed < 1.5 * np.linalg.norm(np.diff(dance.poses[:, :3], axis=0), axis=1).max() * 120.0

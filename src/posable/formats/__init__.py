@@ -30,6 +30,7 @@ FORMATS.lazy("urdf", "posable.formats.urdf:FORMAT")
 FORMATS.lazy("mjcf", "posable.formats.mjcf:FORMAT")
 FORMATS.lazy("c3d", "posable.formats.c3d:FORMAT")
 FORMATS.lazy("trc", "posable.formats.trc:FORMAT")
+FORMATS.lazy("mot", "posable.formats.mot:FORMAT")
 FORMATS.lazy("csv", "posable.formats.csv:FORMAT")
 FORMATS.lazy("npz", "posable.formats.npz:FORMAT")
 
@@ -82,7 +83,7 @@ def load(
         if figure is None:
             raise FormatError(path=skeleton, expected="a file with a skeleton", found="none in it")
         skeleton = figure
-    options = Options(skeleton, _metres(unit), fps, None if srdf is None else text_or_file(srdf, "srdf"))
+    options = Options(skeleton, _metres(unit), fps, None if srdf is None else text_or_file(srdf, "srdf"), up)
     source = text_or_file(path, format)
     scene = read(source, choose(source) if format is None else FORMATS.get(format), options)
     if floating:

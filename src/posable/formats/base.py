@@ -27,6 +27,7 @@ class Options:
     unit: float | None = None  # metres per unit of length
     fps: float | None = None  # frames per second
     srdf: Source | None = None  # MoveIt's description of a URDF
+    up: str | None = None  # the axis that is to point up
     stem: str = "robot"  # the name, without its suffix, of the file that is written
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from posable.errors import FormatError
 from posable.formats.base import Format, Options
-from posable.formats.conventions import length_unit
+from posable.formats.conventions import length_unit, markers_of_file
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name
 from posable.model.motion import Markers
@@ -240,7 +240,7 @@ def read(source: Source, options: Options) -> Scene:
     numbers = _Numbers(processor)
     header = _read_header(numbers, data)
     parameters = _read_parameters(source, numbers, start, BLOCK * (header.data_block - 1))
-    return Scene(markers=_read_markers(source, numbers, header, parameters), notes=tuple(source.notes))
+    return Scene(markers=_read_markers(source, options, numbers, header, parameters), notes=tuple(source.notes))
 
 
 def _read_header(numbers: _Numbers, data: bytes) -> _Header:
@@ -354,7 +354,9 @@ def _listed(counts: dict[str, float]) -> str:
     return ", ".join(f"{label} {int(n)}" for label, n in counts.items())
 
 
-def _read_markers(source: Source, numbers: _Numbers, header: _Header, parameters: _Parameters) -> Markers:
+def _read_markers(
+    source: Source, options: Options, numbers: _Numbers, header: _Header, parameters: _Parameters
+) -> Markers:
     used = parameters.number("POINT", "USED")
     if used is not None and int(used) != header.points:
         source.warn(f"the header counts {header.points} points, POINT:USED {int(used)}: the header was taken")
@@ -374,8 +376,10 @@ def _read_markers(source: Source, numbers: _Numbers, header: _Header, parameters
     positions = _points(source, numbers, begin, (frames, header.points, header.analog_values), scale)
     unit = " ".join(parameters.texts("POINT", "UNITS")[:1]) or "mm"
     metres = length_unit(source, unit)
-    positions *= metres
-    return Markers(tuple(names), positions, _rate(source, header, parameters, frames), up=_up(parameters), unit=metres)
+    rate = None if options.fps else _rate(source, header, parameters, frames)
+    return markers_of_file(
+        source, options, names, positions, stated=_up(parameters), default="z", unit=metres, fps=rate
+    )  # fmt: skip
 
 
 def _points(
@@ -420,15 +424,21 @@ def _rate(source: Source, header: _Header, parameters: _Parameters, frames: int)
         if rate is not None and math.isfinite(rate) and 0 < rate < 1e7:
             return rate
     if frames > 1:
-        raise source.error(binary=True, offset=20, expected="a frame rate above 0", found=header.rate)
+        raise source.error(
+            "state the rate: load(fps=...), on the command line --fps",
+            binary=True,
+            offset=20,
+            expected="a frame rate above 0",
+            found=header.rate,
+        )
     source.warn("no frame rate is stated: 1 frame a second was taken")
     return 1.0
 
 
-def _up(parameters: _Parameters) -> str:
-    """Return the axis that points up on the screen (POINT:Y_SCREEN), z where nothing is stated."""
-    screen = " ".join(parameters.texts("POINT", "Y_SCREEN")).lower()
-    return "y" if screen.endswith("y") else "z"
+def _up(parameters: _Parameters) -> str | None:
+    """Return the axis that points up on the screen (POINT:Y_SCREEN), or None where y and z are not stated."""
+    screen = " ".join(parameters.texts("POINT", "Y_SCREEN")).strip().lower()
+    return screen[-1] if screen.endswith(("y", "z")) else None
 
 
 FORMAT = Format(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from posable.formats.base import Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source
 from posable.model.joints import rotation_matrix
@@ -34,6 +37,73 @@ def length_unit(source: Source, text: str, *, default: str = "mm") -> float:
 
 
 # --- Up axes ---
+
+_TOP = re.compile(r"HD\d?$|HEAD|ARIEL|C7$", re.IGNORECASE)
+_BOTTOM = re.compile(r"TOE|HEE|ANK|MT\d$|FOOT|MALL", re.IGNORECASE)
+ALIGNED = 0.9  # cosine between a body and an axis along which it stands
+STANDING = 0.3  # part of the frames in which a body must stand along an axis
+LEANING = 0.05  # part of the frames in which it may seem to stand along the other
+
+
+def detect_up(names: Sequence[str], positions: np.ndarray) -> str | None:
+    """Return the axis along which a body stands, from its feet to its head, or None where that is not plain.
+
+    Args:
+        names: labels of the markers; head and feet are told by them.
+        positions: (T, M, 3) in any unit, NaN where unseen.
+    """
+    top = [k for k, name in enumerate(names) if _TOP.search(name)]
+    bottom = [k for k, name in enumerate(names) if _BOTTOM.search(name)]
+    if not top or not bottom or not len(positions):
+        return None
+    rows = positions[:: max(1, len(positions) // 500)]
+    gap = rows[:, top].mean(axis=1) - rows[:, bottom].mean(axis=1)
+    gap = gap[np.isfinite(gap).all(axis=-1)]
+    if not len(gap):
+        return None
+    along = gap / np.maximum(np.linalg.norm(gap, axis=-1, keepdims=True), 1e-12)
+    share = {axis: float(np.mean(along[:, k] > ALIGNED)) for axis, k in (("y", 1), ("z", 2))}
+    for axis, other in (("y", "z"), ("z", "y")):
+        if share[axis] > STANDING and share[other] < LEANING:
+            return axis
+    return None
+
+
+def markers_of_file(
+    source: Source,
+    options: Options,
+    names: Sequence[str],
+    positions: np.ndarray,
+    *,
+    stated: str | None,
+    default: str,
+    unit: float,
+    fps: float | None,
+) -> Markers:
+    """Return the markers of a file, in metres, with what the caller states in place of what the file does.
+
+    Args:
+        source: the file, for its warnings.
+        options: what the caller states: unit and frame rate go before the file's.
+        names: labels of the markers.
+        positions: (T, M, 3) in the file's unit.
+        stated: up axis that the file states, or None; then the take tells it, or `default` is taken.
+        default: up axis of such files.
+        unit: metres per unit of the file.
+        fps: frames per second that the file states, or None.
+    """
+    metres = options.unit or unit
+    rate = options.fps or fps
+    if rate is None:
+        raise source.error(
+            expected="a frame rate above 0", found="none; state it: load(fps=...), on the command line --fps"
+        )
+    detected = detect_up(names, positions) if stated is None or options.up not in (None, stated) else None
+    if stated is None and detected not in (None, default):
+        source.warn(f"the file states no up axis: {detected} was taken, along which the body stands")
+    if stated is not None and detected == options.up and detected != stated:
+        source.warn(f"the file states {stated} up, the body stands along {detected}: taken as {detected} up, as asked")
+    return Markers(tuple(names), positions * metres, rate, up=detected or stated or default, unit=metres)
 
 
 def turn_up(old: str | None, new: str | None) -> np.ndarray | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.gltf_character import keep
 from posable.formats.gltf_container import GLB_MAGIC, Container, node_name
 from posable.formats.gltf_writer import write
 from posable.formats.scene import Mesh, Scene
@@ -410,6 +411,7 @@ def read(source: Source, options: Options) -> Scene:
     roles = _choose(nodes, skinned, {track.node for animation in animations for track in animation.tracks})
     takes = [_sample(source, nodes, roles, animation, options.fps) for animation in animations if animation.tracks]
     skeleton, joint_nodes = _build(source, nodes, roles, _free_nodes(nodes, roles, skinned, takes))
+    skeleton = _with_character(container, nodes, skeleton, joint_nodes)
     motions: dict[str, Motion] = {}
     for take in takes:
         motion = _motion(source, skeleton, nodes, joint_nodes, take)
@@ -417,6 +419,17 @@ def read(source: Source, options: Options) -> Scene:
     meshes = read_meshes(container, nodes, roles)
     first = next(iter(motions.values()), None)
     return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
+
+
+def _with_character(container: Container, nodes: list[Node], skeleton: Skeleton, joint_nodes: list[int]) -> Skeleton:
+    """Return the skeleton with the document that it came from, and the roles that a VRM states."""
+    index = {joint.name: i for joint, i in zip(skeleton.joints, joint_nodes, strict=True) if i >= 0}
+    above = {name: nodes[i].parent for name, i in index.items()}
+    stretches = {name: nodes[i].stretch if i >= 0 else np.eye(3) for name, i in above.items()}
+    character = keep(container, index, stretches)
+    info = {**skeleton.info, "character": character}
+    roles = character.roles()
+    return skeleton.replace(info={**info, "roles": roles} if roles else info)
 
 
 def _fresh(name: str, taken: dict) -> str:
@@ -586,4 +599,6 @@ def _rotation_vectors(rotation: Rotation) -> Floats:
     return quaternions[:, :3] * factor[:, None]
 
 
-FORMAT = Format("glTF", (".glb", ".gltf"), "a skeleton, its motions, meshes", "metres, y up", sniff, read, write)
+FORMAT = Format(
+    "glTF", (".glb", ".gltf", ".vrm"), "a skeleton, its motions, meshes", "metres, y up", sniff, read, write
+)

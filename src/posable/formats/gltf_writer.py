@@ -18,6 +18,7 @@ from posable.engine.joints import SLIDE
 from posable.errors import FormatError
 from posable.formats.base import Options
 from posable.formats.conventions import scene_with_up
+from posable.formats.gltf_character import Character
 from posable.formats.scene import Mesh, Scene
 from posable.formats.transforms import local_transforms, world_transforms
 from posable.model.joints import rotation_matrix
@@ -81,17 +82,30 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
         raise FormatError("glTF holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
     scene = scene_with_up(scene, "y")
     skeleton: Skeleton = scene.skeleton  # type: ignore[assignment]
+    motions = dict(scene.motions) or ({scene.motion.name: scene.motion} if scene.motion is not None else {})
+    character = skeleton.info.get("character")
     document = _Document()
+    if isinstance(character, Character) and _wears(scene, character):
+        document.json, document.binary = character.animated(motions)
+        return {suffix: document.gltf() if suffix == ".gltf" else document.glb()}
+    if suffix == ".vrm":
+        raise FormatError("VRM holds a character: only motion of a character that was read from VRM goes there")
     nodes = _add_nodes(document, skeleton)
     top = [nodes[skeleton.joints[0].name]]
     for mesh in scene.meshes or (_bone_mesh(skeleton),):
         _add_mesh(document, skeleton, nodes, mesh, top)
-    motions = dict(scene.motions) or ({scene.motion.name: scene.motion} if scene.motion is not None else {})
     for name, motion in motions.items():
         if len(motion):
             _add_animation(document, nodes, name or "motion", motion)
     document.json["scenes"] = [{"nodes": top}]
     return {suffix: document.gltf() if suffix == ".gltf" else document.glb()}
+
+
+def _wears(scene: Scene, character: Character) -> bool:
+    """Return whether a scene still has the joints and the meshes of the character that it came with."""
+    assert scene.skeleton is not None  # a scene without one is refused
+    surfaces = sum(len(mesh.get("primitives", ())) for mesh in character.json.get("meshes", ()))
+    return set(character.nodes) <= set(scene.skeleton.names) and len(scene.meshes) <= surfaces
 
 
 def _add_nodes(document: _Document, skeleton: Skeleton) -> dict[str, int]:

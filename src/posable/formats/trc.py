@@ -1,18 +1,22 @@
-"""TRC markers (Motion Analysis, OpenSim), read: a table with tabs, a cell left empty where a marker was not seen."""
+"""TRC markers (Motion Analysis, OpenSim): a table with tabs, a cell left empty where a marker was not seen."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from posable.errors import FormatError
 from posable.formats.base import Format, Options
-from posable.formats.conventions import length_unit
+from posable.formats.conventions import LENGTH_UNITS, length_unit, markers_of_file, markers_with_up
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
 from posable.model.motion import Markers
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
+_CONTROL = re.compile(r"[\t\r\n]+")
 _UNSEEN = {b"", b"nan", b"-nan", b"+nan", b"null", b"none"}
 
 
@@ -41,8 +45,35 @@ def read(source: Source, options: Options) -> Scene:
     if stated is not None and stated.isdigit() and int(stated) != len(positions):
         source.warn(f"NumFrames is {int(stated)}, {len(positions)} rows follow: the rows were taken")
     metres = length_unit(source, header.get("units", b"mm").decode("latin-1"))
-    markers = Markers(tuple(names), positions * metres, _rate(source, header, lines[2][0]), up="y", unit=metres)
+    rate = None if options.fps else _rate(source, header, lines[2][0])
+    markers = markers_of_file(source, options, names, positions, stated=None, default="y", unit=metres, fps=rate)
     return Scene(markers=markers, notes=tuple(source.notes))
+
+
+# --- Writing ---
+
+
+def write(scene: Scene, suffix: str, options: Options) -> Mapping[str, Iterable[bytes]]:
+    """Return the bytes of a TRC file as OpenSim reads it: y up, an empty cell where a marker was not seen."""
+    if scene.markers is None:
+        raise FormatError("TRC holds markers alone", expected="Markers", found="none")
+    return {suffix: _written(markers_with_up(scene.markers, "y"), options.unit or 1e-3)}
+
+
+def _written(markers: Markers, unit: float) -> Iterator[bytes]:
+    name = next((name for name, metres in LENGTH_UNITS.items() if metres == unit), None)
+    if name is None:
+        raise FormatError(f"TRC names its unit: expected one of {', '.join(LENGTH_UNITS)}, got {unit:g} m")
+    count, rate = len(markers.names), f"{markers.fps:.9g}"
+    labels = [_CONTROL.sub(" ", label) for label in markers.names]
+    yield b"PathFileType\t4\t(X/Y/Z)\tmarkers.trc\n"
+    yield b"DataRate\tCameraRate\tNumFrames\tNumMarkers\tUnits\tOrigDataRate\tOrigDataStartFrame\tOrigNumFrames\n"
+    yield f"{rate}\t{rate}\t{len(markers)}\t{count}\t{name}\t{rate}\t1\t{len(markers)}\n".encode()
+    yield ("Frame#\tTime\t" + "\t\t\t".join(labels) + "\t\t\n").encode()
+    yield ("\t\t" + "\t".join(f"{axis}{k + 1}" for k in range(count) for axis in "XYZ") + "\n\n").encode()
+    for t, row in enumerate(markers.positions):
+        cells = [f"{value / unit:.9g}" if math.isfinite(value) else "" for value in row.ravel().tolist()]
+        yield ("\t".join([str(t + 1), f"{t / markers.fps:.9g}", *cells]) + "\n").encode()
 
 
 def _cells(line: bytes) -> list[bytes]:
@@ -107,4 +138,7 @@ def _rows(source: Source, lines: list[tuple[int, bytes]], count: int) -> np.ndar
     return points
 
 
-FORMAT = Format("TRC", (".trc",), "markers", "the file's Units; y up, which it does not state", sniff, read)
+FORMAT = Format(
+    "TRC", (".trc",), "markers", "the file's Units; y up where the take does not tell; written in mm, y up",
+    sniff, read, write,
+)  # fmt: skip

@@ -32,6 +32,7 @@ from posable.mocap.root_align import (
     words_of_loosening,
 )
 from posable.mocap.screen import screen
+from posable.mocap.verdict import lies, wrong_size
 from posable.model.body_plan import BodyPlan, body_plan, words_of
 from posable.model.joints import Site
 from posable.model.kinematics import forward, place_bodies
@@ -564,7 +565,7 @@ def calibrate(
     def fitted(figure: Skeleton) -> Skeleton:
         return _calibrate(figure, markers, attachments, chosen, symmetric, lengths, roles, limits)
 
-    actor = fitted(skeleton)
+    actor = _judged(fitted(skeleton), skeleton, markers)
     if free_joint(skeleton) is not None or actor.info["calibration"].after < ASTRAY:
         return actor
     loose = fitted(with_free_root(skeleton))
@@ -572,6 +573,16 @@ def calibrate(
         return actor
     warnings.warn(f"calibrate: {words_of_loosening(loose)}", PosableWarning, stacklevel=2)
     return loose
+
+
+def _judged(actor: Skeleton, generic: Skeleton, markers: Markers) -> Skeleton:
+    """Return the actor; warn where no person is like that, and keep the warning in its calibration."""
+    found: Calibration = actor.info["calibration"]
+    said = [wrong_size(actor, markers, generic), lies(actor, actor.info["calibration_poses"], markers)]
+    said = [text for text in said if text]
+    for text in said:
+        warnings.warn(f"calibrate: {text}", PosableWarning, stacklevel=3)
+    return actor.replace(info={**actor.info, "calibration": replace(found, notes=(*said, *found.notes))})
 
 
 def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles, limits) -> Skeleton:

@@ -11,6 +11,7 @@ import numpy as np
 from posable.mocap.gaps import frame_errors, runs
 from posable.mocap.labels import Source
 from posable.mocap.report import take_page
+from posable.mocap.verdict import Finding, findings
 from posable.model.motion import Markers, Motion
 
 OK, REPAIRED, FAILED, BLIND = 0, 1, 2, 3  # what became of a frame
@@ -21,9 +22,17 @@ STATUS_NAMES = ("ok", "repaired", "failed", "blind")
 class Report:
     """What happened in a take; print it, or write it with `report.save("report.html")`.
 
-    frames, seconds; mean, median, p95 and worst marker error [m]; marker_errors {marker: mean [m]}; statuses (T,) of
-    STATUS_NAMES; outliers [(marker, first frame, end)], gaps likewise; unmatched: markers without a site;
-    limits {degree of freedom: part of the frames at its limit}; stopped: whether the take was cut short.
+    Attributes:
+        seconds: time that tracking took.
+        marker_errors: {marker: mean error [m]}.
+        statuses: (T,) what became of each frame, a number of `STATUS_NAMES`.
+        outliers: (marker, first frame, end) of samples that were left out.
+        gaps: (marker, first frame, end) of markers that were not seen.
+        unmatched: markers without a site on the actor.
+        limits: {degree of freedom: part of the frames at its limit}.
+        stopped: whether the take was cut short.
+        notes: what was mended or assumed.
+        findings: reasons to look at the take; `verdict` has them in one line, `ok` is true without any.
     """
 
     take: Any = field(repr=False)
@@ -36,6 +45,24 @@ class Report:
     limits: Mapping[str, float]
     stopped: bool = False
     notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the take is plausible: every frame solved, and nothing about the actor or the motion is unlikely."""
+        return not self.findings and not self.stopped
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in one line."""
+        if not self.findings:
+            return "plausible"
+        return f"check this take: {'; '.join(finding.text for finding in self.findings)}"
+
+    @property
+    def frames_to_check(self) -> tuple[tuple[int, int], ...]:
+        """(first frame, end) of every stretch that a finding is about."""
+        return tuple(sorted({span for finding in self.findings for span in finding.frames}))
 
     @property
     def status_names(self) -> tuple[str, ...]:
@@ -80,6 +107,7 @@ class Report:
         counts = ", ".join(f"{self.count(i)} {name}" for i, name in enumerate(STATUS_NAMES) if self.count(i))
         worst = sorted(self.marker_errors.items(), key=lambda item: -np.nan_to_num(item[1]))[:4]
         lines = [
+            self.verdict,
             f"{self.frames} frames in {self.seconds:.2f} s ({rate:.0f} a second)"
             f"{', stopped early' if self.stopped else ''}: {counts}",
             f"  marker error: mean {self.mean * 1e3:.1f} mm, {spread}",
@@ -138,6 +166,8 @@ def report_of(take: Take, source: Source, statuses, seconds: float, stopped: boo
     seen = np.isfinite(take.errors)
     sums = np.where(seen, take.errors, 0.0).sum(axis=0)
     means = {site: float(sums[k] / max(1, seen[:, k].sum())) for k, site in enumerate(source.sites)}
+    said = (*source.screening.notes, *notes)
+    found = tuple(findings(take, statuses, FAILED, BLIND))
     return Report(
-        take, seconds, means, statuses, tuple(outliers), tuple(gaps), source.unmatched, limits, stopped, tuple(notes)
+        take, seconds, means, statuses, tuple(outliers), tuple(gaps), source.unmatched, limits, stopped, said, found
     )

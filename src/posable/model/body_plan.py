@@ -144,6 +144,8 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, opt
     argument for roles is called, "" if there is none.
     """
     rest = forward(skeleton, skeleton.rest)
+    stated = skeleton.info.get("roles", {})  # by the file: VRM names the bones of its humanoid
+    roles = {**{role: joint for role, joint in stated.items() if joint in skeleton.names}, **(roles or {})}
     for role, joint in (roles or {}).items():
         if role not in ROLES:
             raise unknown("role", role, ROLES)

@@ -1,0 +1,179 @@
+"""Whether a tracked take is plausible: size, proportions, posture, floor, speed, joint limits, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posable.errors import PosableError
+from posable.formats.conventions import LENGTH_UNITS
+from posable.mocap.gaps import runs
+from posable.mocap.labels import LEG_OF_STATURE
+from posable.model.body_plan import BodyPlan, body_plan
+from posable.model.kinematics import forward
+from posable.model.motion import Markers
+from posable.model.skeleton import Skeleton
+
+SHORTEST, TALLEST = 1.10, 2.30  # [m]: stature of a person
+USUAL_STATURE = 1.70  # [m]
+FIGURES = (0.9, 2.6)  # [m]: stature of a figure that stands for a person
+BONE = 0.20  # part of its length by which a bone may differ from the figure's, beyond the whole figure's scale
+SIDES = 0.12  # part by which a bone may differ from that of the other side
+LYING = 0.9  # part of the frames in which a body that lies suggests a wrong up axis
+FLOOR = (-0.15, 0.35)  # [m]: where the lowest feet of a take may be
+FASTEST = 12.0  # [m/s] of the root
+SPINNING = 60.0  # [rad/s] of a joint
+PINNED = 0.9  # part of the frames at a joint limit
+GUESSED = 0.25  # [s]: a gap that is longer is worth a word
+MISSED = 0.02  # [m]: mean marker error of a figure that does not fit
+SAMPLES = 400  # frames
+JOINTS_AT_MOST = 5  # named in one reason
+
+
+class Finding(NamedTuple):
+    """One reason to look at a take: in words, and the frames concerned (empty: all of them)."""
+
+    text: str
+    frames: tuple[tuple[int, int], ...] = ()
+
+
+def plan_of(figure: Skeleton) -> BodyPlan | None:
+    """Return the body plan of a figure that stands for a person, or None."""
+    try:
+        return body_plan(figure)
+    except PosableError:
+        return None
+
+
+def stature(plan: BodyPlan) -> float:
+    """Return the stature [m] of a figure by the length of its legs."""
+    return plan.leg / LEG_OF_STATURE
+
+
+def wrong_size(actor: Skeleton, markers: Markers, generic: Skeleton | None = None) -> str:
+    """Return what to say of an actor that no person is as tall as, with the unit that would explain it; or nothing."""
+    plan = plan_of(actor)
+    if plan is None:
+        return ""
+    if generic is not None:
+        other = plan_of(generic)
+        if other is None or not FIGURES[0] < stature(other) < FIGURES[1]:
+            return ""
+    tall = stature(plan)
+    if SHORTEST < tall < TALLEST:
+        return ""
+    options = {name: tall * metres / markers.unit for name, metres in LENGTH_UNITS.items()}
+    best = min(options, key=lambda name: abs(np.log(options[name] / USUAL_STATURE)))
+    hint = "state the file's unit with unit= (--unit)"
+    if SHORTEST < options[best] < TALLEST:
+        hint = f"with unit={best!r} (--unit {best}) it would be {options[best]:.2f} m"
+    return f"the actor is {tall:.2f} m tall; {hint}"
+
+
+def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
+    """Return what to say of an actor that lies in nearly all poses (T, n), or nothing."""
+    plan = plan_of(actor)
+    if plan is None or actor.up is None or not len(poses):
+        return ""
+    frames = forward(actor, poses[:: max(1, len(poses) // SAMPLES)])
+    top = frames.position(plan[plan.first("head", "neck", "chest") or "pelvis"])
+    feet = 0.5 * (frames.position(plan["ankle.L"]) + frames.position(plan["ankle.R"]))
+    body = top - feet
+    upright = body[:, 2 if actor.up == "z" else 1] / np.maximum(np.linalg.norm(body, axis=-1), 1e-9)
+    if np.mean(upright < 0.5) < LYING:
+        return ""
+    other = "y" if markers.up == "z" else "z"
+    return f"the actor lies or stands on its head: if the file's up axis is wrong, use up={other!r} (--up {other})"
+
+
+def findings(take: Any, statuses: np.ndarray, failed: int, blind: int) -> list[Finding]:
+    """Return the reasons to look at a take, the gravest first."""
+    out = [*_whole(take), *_frames(take, statuses, failed, blind)]
+    return [finding for finding in out if finding.text]
+
+
+def _whole(take: Any) -> Iterator[Finding]:
+    """Return what is implausible of the actor."""
+    motion, markers = take.motion, take.markers
+    actor = motion.skeleton
+    calibration = actor.info.get("calibration")
+    if calibration is not None:
+        yield Finding(wrong_size(actor, markers))
+        yield Finding(lies(actor, motion.poses, markers))
+        yield Finding(_proportions(calibration.lengths))
+    seen = take.errors[np.isfinite(take.errors)]
+    if seen.size and seen.mean() > MISSED:
+        yield Finding(f"markers are missed by {seen.mean() * 1e3:.0f} mm on average: is it the right figure?")
+    yield Finding(_floor(actor, motion.poses))
+    pinned = [name for name, share in _at_limits(actor, motion.poses) if share > PINNED]
+    if pinned:
+        yield Finding(f"at a joint limit throughout: {_some(pinned)}")
+
+
+def _proportions(lengths: Any) -> str:
+    """Return the bones whose fitted lengths {joint: factor} no person has."""
+    odd = [f"{name} {factor:.2f}" for name, factor in lengths.items() if abs(factor - 1.0) > BONE]
+    for name, factor in lengths.items():
+        other = name.replace(".L", ".R")
+        if other != name and other in lengths and abs(factor / lengths[other] - 1.0) > SIDES:
+            odd.append(f"{name} {factor / lengths[other]:.2f} of {other}")
+    return f"unusual bone lengths: {_some(odd)}" if odd else ""
+
+
+def _floor(actor: Skeleton, poses: np.ndarray) -> str:
+    plan = plan_of(actor)
+    if plan is None or actor.up is None or not len(poses):
+        return ""
+    frames = forward(actor, poses[:: max(1, len(poses) // SAMPLES)])
+    up = 2 if actor.up == "z" else 1
+    heights = np.minimum(frames.position(plan["ankle.L"])[:, up], frames.position(plan["ankle.R"])[:, up])
+    lowest = float(np.quantile(heights, 0.05)) - 0.07 * stature(plan) / USUAL_STATURE
+    if FLOOR[0] < lowest < FLOOR[1]:
+        return ""
+    return f"the feet are {abs(lowest):.2f} m {'above' if lowest > 0 else 'below'} the floor (height 0)"
+
+
+def _at_limits(actor: Skeleton, poses: np.ndarray) -> list[tuple[str, float]]:
+    """Return (degree of freedom, part of the frames at its limit)."""
+    wide = actor.upper > actor.lower
+    at = (poses <= actor.lower + 1e-6) | (poses >= actor.upper - 1e-6)
+    share = at.mean(axis=0) if len(poses) else np.zeros(actor.size)
+    return [(name, float(share[i])) for i, name in enumerate(actor.dof_names) if wide[i]]
+
+
+def _frames(take: Any, statuses: np.ndarray, failed: int, blind: int) -> Iterator[Finding]:
+    """Return what is implausible of single frames."""
+    motion = take.motion
+    lost = runs(statuses == failed)
+    if lost:
+        yield Finding(f"{int((statuses == failed).sum())} frames failed", tuple(lost))
+    gaps = [(a, b) for a, b in runs(statuses == blind) if (b - a) / motion.fps >= GUESSED]
+    if gaps:
+        longest = max(b - a for a, b in gaps) / motion.fps
+        text = f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} without markers, the longest {longest:.2f} s"
+        yield Finding(f"{text}: the poses there are a guess", tuple(gaps))
+    fast = _too_fast(motion)
+    if fast.any():
+        yield Finding(f"{int(fast.sum())} frames move faster than a person can", tuple(runs(fast)))
+
+
+def _too_fast(motion: Any) -> np.ndarray:
+    """Return (T,) bool: frames after which the root or a joint moves implausibly fast."""
+    out = np.zeros(len(motion), dtype=bool)
+    if len(motion) < 2:
+        return out
+    slides = np.array([name.endswith((".tx", ".ty", ".tz")) for name in motion.skeleton.dof_names])
+    for start in range(0, len(motion) - 1, 1 << 14):
+        steps = np.diff(motion.poses[start : start + (1 << 14) + 1], axis=0) * motion.fps
+        turns = np.abs(steps[:, ~slides])
+        turns = np.minimum(turns, np.abs(turns - 2.0 * np.pi * motion.fps))  # the same angle, one turn on
+        fast = np.linalg.norm(steps[:, slides], axis=1) > FASTEST
+        out[start : start + len(steps)] = fast | (turns > SPINNING).any(axis=1)
+    return out
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - JOINTS_AT_MOST} more" if len(names) > JOINTS_AT_MOST else ""
+    return ", ".join(names[:JOINTS_AT_MOST]) + more

@@ -1,0 +1,55 @@
+"""Takes that converge and are no person's: said in one line, with what to do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import posable as ps
+
+pytestmark = pytest.mark.filterwarnings("ignore::posable.PosableWarning")
+
+
+def tracked(human, markers):
+    return ps.track(ps.calibrate(human, markers), markers).report
+
+
+def test_a_clean_take_is_plausible(human, markers):
+    report = tracked(human, markers)
+    assert report.ok
+    assert report.verdict == "plausible"
+    assert str(report).startswith("plausible")
+
+
+@pytest.mark.parametrize(("stated", "true"), [(0.01, "in"), (0.01, "mm"), (1.0, "cm")])
+def test_a_wrong_unit_is_proposed(human, markers, stated, true):
+    factor = stated / {"in": 0.0254, "mm": 0.001, "cm": 0.01}[true]
+    wrong = replace(markers, positions=factor * markers.positions, unit=stated)
+    with pytest.warns(ps.PosableWarning, match=f"unit='{true}'"):
+        actor = ps.calibrate(human, wrong)
+    report = ps.track(actor, wrong).report
+    assert not report.ok
+    assert f"--unit {true}" in report.verdict
+
+
+def test_a_wrong_up_axis_is_proposed(human, markers):
+    turned = replace(markers, up="z")
+    with pytest.warns(ps.PosableWarning, match="up='y'"):
+        actor = ps.calibrate(human, turned)
+    assert "--up y" in ps.track(actor, turned).report.verdict
+
+
+def test_a_long_gap_is_flagged(human, markers):
+    places = markers.positions.copy()
+    places[100:160] = np.nan
+    report = tracked(human, replace(markers, positions=places))
+    assert "gap" in report.verdict
+    assert report.frames_to_check == ((100, 160),)
+
+
+def test_a_root_that_leaps_is_flagged(human, markers):
+    places = markers.positions.copy()
+    places[120:] += [0.5, 0.0, 0.0]
+    report = tracked(human, replace(markers, positions=places))
+    assert "faster than a person" in report.verdict
+    assert any(a <= 120 <= b for a, b in report.frames_to_check)
