@@ -21,7 +21,7 @@ def test_a_clean_take_is_plausible(human, markers):
     assert str(report).startswith("plausible")
 
 
-@pytest.mark.parametrize(("stated", "true"), [(0.01, "in"), (0.01, "mm"), (1.0, "cm")])
+@pytest.mark.parametrize(("stated", "true"), [(0.01, "in"), (0.01, "mm")])
 def test_a_wrong_unit_is_proposed(human, markers, stated, true):
     factor = stated / {"in": 0.0254, "mm": 0.001, "cm": 0.01}[true]
     wrong = replace(markers, positions=factor * markers.positions, unit=stated)
@@ -30,6 +30,11 @@ def test_a_wrong_unit_is_proposed(human, markers, stated, true):
     report = ps.track(actor, wrong).report
     assert not report.ok
     assert f"--unit {true}" in report.verdict
+
+
+def test_markers_far_from_metres_are_refused_with_the_unit(human, markers):
+    with pytest.raises(ps.PosableError, match="--unit cm"):
+        ps.calibrate(human, replace(markers, positions=100.0 * markers.positions, unit=1.0))
 
 
 def test_a_wrong_up_axis_is_proposed(human, markers):

@@ -101,7 +101,7 @@ def markers_of_file(
     detected = detect_up(names, positions) if stated is None or options.up not in (None, stated) else None
     if stated is None and detected not in (None, default):
         source.warn(f"the file states no up axis: {detected} was taken, along which the body stands")
-    if stated is not None and detected == options.up and detected != stated:
+    if stated is not None and detected is not None and detected == options.up:
         source.warn(f"the file states {stated} up, the body stands along {detected}: taken as {detected} up, as asked")
     return Markers(tuple(names), positions * metres, rate, up=detected or stated or default, unit=metres)
 

@@ -192,7 +192,7 @@ def _decompose(node: dict[str, Any]) -> NDArray[np.float64]:
     """Return a node's translation (3,); a matrix, which cannot be animated, becomes translation, rotation, scale."""
     if "matrix" in node:
         matrix = np.array(node.pop("matrix"), dtype=float).reshape(4, 4).T
-        u, s, v = np.linalg.svd(matrix[:3, :3])
+        u, _, v = np.linalg.svd(matrix[:3, :3])
         turn = u @ v
         if np.linalg.det(turn) < 0.0:
             turn = u @ np.diag([1.0, 1.0, -1.0]) @ v

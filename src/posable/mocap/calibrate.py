@@ -32,7 +32,7 @@ from posable.mocap.root_align import (
     words_of_loosening,
 )
 from posable.mocap.screen import screen
-from posable.mocap.verdict import lies, wrong_size
+from posable.mocap.verdict import lies, plan_of, stature, unit_hint, wrong_size
 from posable.model.body_plan import BodyPlan, body_plan, words_of
 from posable.model.joints import Site
 from posable.model.kinematics import forward, place_bodies
@@ -604,9 +604,11 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
     fit = Fit(skeleton, attached, places[np.ix_(chosen, np.array(known))], symmetric, lengths, limits, centers)
     shown = np.isfinite(fit.places[..., 0])
     if not 1.0 / MOST_SCALE < fit.scale < MOST_SCALE:
+        plan = plan_of(skeleton)
+        hint = unit_hint(fit.scale * stature(plan), markers.unit) if plan is not None else "state it with unit="
         raise PosableError(
-            f"calibrate: expected markers in metres, got an actor {fit.scale:.3g} times the figure: "
-            "are they in millimetres or centimetres? ps.load(file, unit=...) reads a file whose unit is not stated"
+            f"calibrate: expected markers in metres, got an actor {fit.scale:.3g} times the figure: are they in "
+            f"millimetres or centimetres? {hint}"
         )
     before = fit.settle()
     steps = fit.run()

@@ -64,12 +64,16 @@ def wrong_size(actor: Skeleton, markers: Markers, generic: Skeleton | None = Non
     tall = stature(plan)
     if SHORTEST < tall < TALLEST:
         return ""
-    options = {name: tall * metres / markers.unit for name, metres in LENGTH_UNITS.items()}
+    return f"the actor is {tall:.3g} m tall; {unit_hint(tall, markers.unit)}"
+
+
+def unit_hint(tall: float, unit: float) -> str:
+    """Return which unit of the file would make an actor of `tall` [m], at `unit` [m], a person."""
+    options = {name: tall * metres / unit for name, metres in LENGTH_UNITS.items()}
     best = min(options, key=lambda name: abs(np.log(options[name] / USUAL_STATURE)))
-    hint = "state the file's unit with unit= (--unit)"
     if SHORTEST < options[best] < TALLEST:
-        hint = f"with unit={best!r} (--unit {best}) it would be {options[best]:.2f} m"
-    return f"the actor is {tall:.2f} m tall; {hint}"
+        return f"with unit={best!r} (--unit {best}) it would be {options[best]:.2f} m"
+    return "state the file's unit with unit= (--unit)"
 
 
 def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
