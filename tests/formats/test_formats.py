@@ -17,8 +17,8 @@ WRITERS = [suffix for known in table() if known.write for suffix in known.suffix
 
 
 def test_the_table_of_formats():
-    assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "mjcf", "c3d", "trc", "csv", "npz")
-    assert set(WRITERS) == {".bvh", ".asf", ".amc", ".glb", ".gltf", ".c3d", ".csv", ".npz", ".urdf"}
+    assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "mjcf", "c3d", "trc", "mot", "csv", "npz")
+    assert set(WRITERS) == {".bvh", ".asf", ".amc", ".glb", ".gltf", ".c3d", ".csv", ".npz", ".urdf", ".vrm", ".trc", ".mot", ".sto"}
     assert all(known.conventions and known.holds for known in table())
 
 
@@ -69,8 +69,10 @@ def test_what_is_no_file(tmp_path):
 def test_wrong_calls(tmp_path, motion):
     with pytest.raises(FormatError, match="a suffix among"):
         save(tmp_path / "a.xyz", motion)
-    with pytest.raises(FormatError, match="a suffix among"):
+    with pytest.raises(FormatError, match="TRC holds markers alone"):
         save(tmp_path / "a.trc", motion)
+    with pytest.raises(FormatError, match="VRM holds a character"):
+        save(tmp_path / "a.vrm", motion)
     with pytest.raises(FormatError, match="URDF holds a robot and no motion"):
         save(tmp_path / "a.urdf", motion)
     with pytest.raises(PosableError, match="expected a Motion, Skeleton, Markers or Scene"):

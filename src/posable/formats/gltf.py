@@ -8,53 +8,36 @@ into positions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.base import Format, Options
 from posable.formats.gltf_character import keep
 from posable.formats.gltf_container import GLB_MAGIC, Container, node_name
 from posable.formats.gltf_writer import write
+from posable.formats.node_tree import (
+    Node,
+    Take,
+    build_figure,
+    choose_roles,
+    free_nodes,
+    fresh_name,
+    motion_of,
+    parents_first,
+    place_node,
+)
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, shown
-from posable.model.joints import Ball, Fixed, Free, Joint, Site
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
 # --- The nodes of a glTF file ---
 
 Floats = NDArray[np.float64]
-
-
-@dataclass
-class Node:
-    """A node: its transform in its parent's frame, and the rigid frame and scale that it has in the world at rest."""
-
-    name: str
-    parent: int = -1
-    translation: Floats = field(default_factory=lambda: np.zeros(3))
-    linear: Floats = field(default_factory=lambda: np.eye(3))  # rotation times scale
-    position_world: Floats = field(default_factory=lambda: np.zeros(3))
-    rotation_world: Floats = field(default_factory=lambda: np.eye(3))
-    stretch: Floats = field(
-        default_factory=lambda: np.eye(3)
-    )  # the linear part in the world is rotation_world @ stretch
-
-    def matrix(self) -> Floats:
-        """The full transform in the world, scale and all."""
-        out = np.eye(4)
-        out[:3, :3], out[:3, 3] = self.rotation_world @ self.stretch, self.position_world
-        return out
-
-    def inverse(self) -> Floats:
-        """The inverse of the rigid transform in the world."""
-        out = np.eye(4)
-        out[:3, :3], out[:3, 3] = self.rotation_world.T, -self.rotation_world.T @ self.position_world
-        return out
 
 
 def read_nodes(source: Source, container: Container) -> list[Node]:
@@ -81,23 +64,10 @@ def read_nodes(source: Source, container: Container) -> list[Node]:
         raise container.error(("nodes", lost), "nodes that form trees", "a cycle")
     uneven = []
     for i in order:
-        uneven += [nodes[i].name] if _place(nodes, i) else []
+        uneven += [nodes[i].name] if place_node(nodes, i) else []
     if uneven:
         source.warn(f"uneven scale or shear: lengths hold at rest, not when it turns, below {', '.join(uneven[:5])}")
     return nodes
-
-
-def parents_first(nodes: list[Node]) -> list[int]:
-    """Return the indices of the nodes that hang on a root, no node before its parent."""
-    children: dict[int, list[int]] = {}
-    for i, node in enumerate(nodes):
-        children.setdefault(node.parent, []).append(i)
-    order, stack = [], list(reversed(children.get(-1, [])))
-    while stack:
-        i = stack.pop()
-        order.append(i)
-        stack += reversed(children.get(i, []))
-    return order
 
 
 def _local_transform(container: Container, entry: dict[str, Any], path: tuple) -> tuple[Floats, Floats]:
@@ -117,23 +87,6 @@ def _local_transform(container: Container, entry: dict[str, Any], path: tuple) -
         rotation = Rotation.from_quat(parts["rotation"]).as_matrix()
     scale = parts.get("scale", np.ones(3))
     return parts.get("translation", np.zeros(3)), rotation * scale
-
-
-def _place(nodes: list[Node], i: int) -> bool:
-    """Place a node in the world: rigid frame times stretch. Say whether the stretch is uneven."""
-    node = nodes[i]
-    parent = nodes[node.parent] if node.parent >= 0 else Node("")
-    full = parent.rotation_world @ parent.stretch
-    node.position_world = parent.position_world + full @ node.translation
-    linear = full @ node.linear
-    size = float(np.abs(linear).max()) or 1.0
-    u, s, v = np.linalg.svd(linear / size)
-    rotation = u @ v
-    if np.linalg.det(rotation) < 0:
-        rotation = u @ np.diag([1.0, 1.0, -1.0]) @ v
-    node.rotation_world = rotation
-    node.stretch = rotation.T @ linear
-    return bool(s[0] - s[2] > 1e-3 * s[0]) or float(np.linalg.det(linear / size)) < 0
 
 
 # --- The animations of a glTF file ---
@@ -377,18 +330,6 @@ def _skinned(container: Container, nodes: list[Node], name: str, vertices, faces
 # --- glTF and GLB ---
 
 Floats = NDArray[np.float64]
-_STILL = 1e-6  # [m] below which an animated position counts as resting
-
-
-@dataclass
-class Take:
-    """An animation sampled at a steady rate; what is animated of which node."""
-
-    name: str
-    fps: float
-    frames: int
-    positions: dict[int, Floats] = field(default_factory=dict)  # (T, 3) [m], or (1, 3), in the parent's rigid frame
-    rotations: dict[int, Floats] = field(default_factory=dict)  # (T, 4) quaternions xyzw
 
 
 def sniff(head: bytes) -> bool:
@@ -408,14 +349,14 @@ def read(source: Source, options: Options) -> Scene:
         return Scene()
     animations = [read_animation(container, i) for i in range(len(container.list("animations")))]
     skinned = _skin_joints(container)
-    roles = _choose(nodes, skinned, {track.node for animation in animations for track in animation.tracks})
+    roles = choose_roles(nodes, skinned, {track.node for animation in animations for track in animation.tracks})
     takes = [_sample(source, nodes, roles, animation, options.fps) for animation in animations if animation.tracks]
-    skeleton, joint_nodes = _build(source, nodes, roles, _free_nodes(nodes, roles, skinned, takes))
+    skeleton, joint_nodes = build_figure(source, nodes, roles, free_nodes(nodes, roles, skinned, takes), "gltf")
     skeleton = _with_character(container, nodes, skeleton, joint_nodes)
     motions: dict[str, Motion] = {}
     for take in takes:
-        motion = _motion(source, skeleton, nodes, joint_nodes, take)
-        motions[_fresh(motion.name, motions)] = motion
+        motion = motion_of(source, skeleton, nodes, joint_nodes, take)
+        motions[fresh_name(motion.name, motions)] = motion
     meshes = read_meshes(container, nodes, roles)
     first = next(iter(motions.values()), None)
     return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
@@ -430,13 +371,6 @@ def _with_character(container: Container, nodes: list[Node], skeleton: Skeleton,
     info = {**skeleton.info, "character": character}
     roles = character.roles()
     return skeleton.replace(info={**info, "roles": roles} if roles else info)
-
-
-def _fresh(name: str, taken: dict) -> str:
-    number, fresh = 2, name
-    while fresh in taken:
-        fresh, number = f"{name}_{number}", number + 1
-    return fresh
 
 
 def _warn_of_extensions(source: Source, container: Container) -> None:
@@ -457,37 +391,6 @@ def _skin_joints(container: Container) -> set[int]:
             container.item("nodes", joint, ("skins", i, "joints", k))
             joints.add(joint)
     return joints
-
-
-def _choose(nodes: list[Node], skinned: set[int], animated: set[int]) -> dict[int, str]:
-    """Return what becomes of each node: it is "moving", "fixed" (above one that moves) or a "site" below a joint."""
-    moving = skinned | animated or set(range(len(nodes)))
-    roles = dict.fromkeys(moving, "moving")
-    for i in moving:
-        above = nodes[i].parent
-        while above >= 0 and above not in roles:
-            roles[above] = "fixed"
-            above = nodes[above].parent
-    for i in parents_first(nodes):
-        if i not in roles and nodes[i].parent in roles:
-            roles[i] = "site"
-    return roles
-
-
-def _free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], takes: list[Take]) -> set[int]:
-    """Return the nodes that also translate: topmost skin joints, and those that an animation moves away from rest."""
-    free = set()
-    below_moving = set()
-    for i in parents_first(nodes):
-        if nodes[i].parent in below_moving or roles.get(nodes[i].parent) == "moving":
-            below_moving.add(i)
-        elif i in skinned:
-            free.add(i)
-    for take in takes:
-        for i, track in take.positions.items():
-            if np.abs(track - _rest(nodes, i, nodes[i].parent)[0]).max() > _STILL:
-                free.add(i)
-    return free
 
 
 def _sample(source: Source, nodes: list[Node], roles: dict[int, str], animation: Animation, fps: float | None) -> Take:
@@ -531,72 +434,6 @@ def _scale_ratio(node: Node, scale: Floats) -> Floats | None:
 
 
 # ------------------------------------------------------------------------------------------------------ the skeleton
-
-
-def _rest(nodes: list[Node], i: int, anchor: int) -> tuple[Floats, Floats]:
-    """Return the offset (3,) [m] and rotation (3, 3) of node `i` in the rigid frame of node `anchor` at rest."""
-    base = nodes[anchor] if anchor >= 0 else Node("")
-    return base.rotation_world.T @ (nodes[i].position_world - base.position_world), base.rotation_world.T @ nodes[
-        i
-    ].rotation_world
-
-
-def _build(source: Source, nodes: list[Node], roles: dict[int, str], free: set[int]):
-    joints: list[Joint] = []
-    sites: list[Site] = []
-    joint_nodes: list[int] = []
-    anchors: dict[int, int] = {-1: -1}  # the joint that a site's children hang on
-    tops = [i for i in roles if roles[i] != "site" and nodes[i].parent < 0]
-    root = None
-    if len(tops) > 1:
-        root = _fresh("scene", {node.name: None for node in nodes})
-        joints.append(Joint(root, Fixed()))
-        joint_nodes.append(-1)
-    for i in parents_first(nodes):
-        if i not in roles:
-            if nodes[i].parent in anchors and nodes[i].parent >= 0:
-                anchors[i] = anchors[nodes[i].parent]
-            continue
-        anchor = anchors[nodes[i].parent] if nodes[i].parent >= 0 else -1
-        offset, rotation = _rest(nodes, i, anchor)
-        if roles[i] == "site":
-            anchors[i] = anchor
-            sites.append(Site(nodes[i].name, nodes[anchor].name, offset, rotation))
-            continue
-        anchors[i] = i
-        motion = Fixed() if roles[i] == "fixed" else Free("rotvec") if i in free else Ball("rotvec")
-        parent = nodes[anchor].name if anchor >= 0 else root
-        joints.append(Joint(nodes[i].name, motion, parent, offset=offset, rotation=rotation))
-        joint_nodes.append(i)
-    skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up="y", info={"format": "gltf"})
-    return skeleton, joint_nodes
-
-
-def _motion(source: Source, skeleton: Skeleton, nodes: list[Node], joint_nodes: list[int], take: Take) -> Motion:
-    """Return one sampled animation as poses."""
-    poses = np.repeat(skeleton.rest[None], take.frames, axis=0)
-    for i, where in zip(joint_nodes, skeleton.slices, strict=True):
-        if where.stop == where.start:
-            continue
-        offset, rotation = _rest(nodes, i, nodes[i].parent)
-        if i in take.rotations:
-            turned = Rotation.from_quat(take.rotations[i]).as_matrix()
-            poses[:, where.stop - 3 : where.stop] = _rotation_vectors(Rotation.from_matrix(rotation.T @ turned))
-        if i in take.positions and where.stop - where.start == 6:
-            poses[:, where.start : where.start + 3] = (take.positions[i] - offset) @ rotation
-    return Motion(skeleton, poses, take.fps, take.name or source.path.stem)
-
-
-def _rotation_vectors(rotation: Rotation) -> Floats:
-    """Return rotation vectors (T, 3) that go on over half a turn instead of jumping back."""
-    quaternions = rotation.as_quat()
-    flips = np.sum(quaternions[1:] * quaternions[:-1], axis=1) < 0
-    signs = np.where(np.cumsum(np.concatenate([[quaternions[0, 3] < 0], flips])) % 2, -1.0, 1.0)
-    quaternions = quaternions * signs[:, None]
-    sine = np.linalg.norm(quaternions[:, :3], axis=1)
-    angle = 2.0 * np.arctan2(sine, quaternions[:, 3])
-    factor = np.where(sine > 1e-9, angle / np.maximum(sine, 1e-300), 2.0)
-    return quaternions[:, :3] * factor[:, None]
 
 
 FORMAT = Format(

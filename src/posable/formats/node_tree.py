@@ -1,0 +1,198 @@
+"""Trees of nodes, as glTF and FBX have them, made into figures: which nodes are joints, where they rest, how they move.
+
+Joints are the nodes of the skins, whatever an animation moves, and everything above them; other nodes below them are
+sites. A joint rests as its node does and turns by a rotation vector from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from posable.formats.base import build_skeleton
+from posable.formats.source import Source
+from posable.model.joints import Ball, Fixed, Free, Joint, Site
+from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
+
+Floats = NDArray[np.float64]
+_STILL = 1e-6  # [m] below which an animated position counts as resting
+
+
+@dataclass
+class Node:
+    """A node: its transform in its parent's frame, and the rigid frame and scale that it has in the world at rest."""
+
+    name: str
+    parent: int = -1
+    translation: Floats = field(default_factory=lambda: np.zeros(3))
+    linear: Floats = field(default_factory=lambda: np.eye(3))  # rotation times scale
+    position_world: Floats = field(default_factory=lambda: np.zeros(3))
+    rotation_world: Floats = field(default_factory=lambda: np.eye(3))
+    stretch: Floats = field(
+        default_factory=lambda: np.eye(3)
+    )  # the linear part in the world is rotation_world @ stretch
+
+    def matrix(self) -> Floats:
+        """The full transform in the world, scale and all."""
+        out = np.eye(4)
+        out[:3, :3], out[:3, 3] = self.rotation_world @ self.stretch, self.position_world
+        return out
+
+    def inverse(self) -> Floats:
+        """The inverse of the rigid transform in the world."""
+        out = np.eye(4)
+        out[:3, :3], out[:3, 3] = self.rotation_world.T, -self.rotation_world.T @ self.position_world
+        return out
+
+
+def parents_first(nodes: list[Node]) -> list[int]:
+    """Return the indices of the nodes that hang on a root, no node before its parent."""
+    children: dict[int, list[int]] = {}
+    for i, node in enumerate(nodes):
+        children.setdefault(node.parent, []).append(i)
+    order, stack = [], list(reversed(children.get(-1, [])))
+    while stack:
+        i = stack.pop()
+        order.append(i)
+        stack += reversed(children.get(i, []))
+    return order
+
+
+def place_node(nodes: list[Node], i: int) -> bool:
+    """Place a node in the world: rigid frame times stretch. Say whether the stretch is uneven."""
+    node = nodes[i]
+    parent = nodes[node.parent] if node.parent >= 0 else Node("")
+    full = parent.rotation_world @ parent.stretch
+    node.position_world = parent.position_world + full @ node.translation
+    linear = full @ node.linear
+    size = float(np.abs(linear).max()) or 1.0
+    u, s, v = np.linalg.svd(linear / size)
+    rotation = u @ v
+    if np.linalg.det(rotation) < 0:
+        rotation = u @ np.diag([1.0, 1.0, -1.0]) @ v
+    node.rotation_world = rotation
+    node.stretch = rotation.T @ linear
+    return bool(s[0] - s[2] > 1e-3 * s[0]) or float(np.linalg.det(linear / size)) < 0
+
+
+@dataclass
+class Take:
+    """An animation sampled at a steady rate; what is animated of which node."""
+
+    name: str
+    fps: float
+    frames: int
+    positions: dict[int, Floats] = field(default_factory=dict)  # (T, 3) [m], or (1, 3), in the parent's rigid frame
+    rotations: dict[int, Floats] = field(default_factory=dict)  # (T, 4) quaternions xyzw
+
+
+def choose_roles(nodes: list[Node], skinned: set[int], animated: set[int]) -> dict[int, str]:
+    """Return what becomes of each node: it is "moving", "fixed" (above one that moves) or a "site" below a joint."""
+    moving = skinned | animated or set(range(len(nodes)))
+    roles = dict.fromkeys(moving, "moving")
+    for i in moving:
+        above = nodes[i].parent
+        while above >= 0 and above not in roles:
+            roles[above] = "fixed"
+            above = nodes[above].parent
+    for i in parents_first(nodes):
+        if i not in roles and nodes[i].parent in roles:
+            roles[i] = "site"
+    return roles
+
+
+def free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], takes: list[Take]) -> set[int]:
+    """Return the nodes that also translate: topmost skin joints, and those that an animation moves away from rest."""
+    free = set()
+    below_moving = set()
+    for i in parents_first(nodes):
+        if nodes[i].parent in below_moving or roles.get(nodes[i].parent) == "moving":
+            below_moving.add(i)
+        elif i in skinned:
+            free.add(i)
+    for take in takes:
+        for i, track in take.positions.items():
+            if np.abs(track - rest_in(nodes, i, nodes[i].parent)[0]).max() > _STILL:
+                free.add(i)
+    return free
+
+
+def rest_in(nodes: list[Node], i: int, anchor: int) -> tuple[Floats, Floats]:
+    """Return the offset (3,) [m] and rotation (3, 3) of node `i` in the rigid frame of node `anchor` at rest."""
+    base = nodes[anchor] if anchor >= 0 else Node("")
+    return base.rotation_world.T @ (nodes[i].position_world - base.position_world), base.rotation_world.T @ nodes[
+        i
+    ].rotation_world
+
+
+def build_figure(
+    source: Source, nodes: list[Node], roles: dict[int, str], free: set[int], format_name: str
+) -> tuple[Skeleton, list[int]]:
+    """Return the skeleton of a tree of nodes, and the node of each of its joints (-1: none)."""
+    joints: list[Joint] = []
+    sites: list[Site] = []
+    joint_nodes: list[int] = []
+    anchors: dict[int, int] = {-1: -1}  # the joint that a site's children hang on
+    tops = [i for i in roles if roles[i] != "site" and nodes[i].parent < 0]
+    root = None
+    if len(tops) > 1:
+        root = fresh_name("scene", {node.name: None for node in nodes})
+        joints.append(Joint(root, Fixed()))
+        joint_nodes.append(-1)
+    for i in parents_first(nodes):
+        if i not in roles:
+            if nodes[i].parent in anchors and nodes[i].parent >= 0:
+                anchors[i] = anchors[nodes[i].parent]
+            continue
+        anchor = anchors[nodes[i].parent] if nodes[i].parent >= 0 else -1
+        offset, rotation = rest_in(nodes, i, anchor)
+        if roles[i] == "site":
+            anchors[i] = anchor
+            sites.append(Site(nodes[i].name, nodes[anchor].name, offset, rotation))
+            continue
+        anchors[i] = i
+        motion = Fixed() if roles[i] == "fixed" else Free("rotvec") if i in free else Ball("rotvec")
+        parent = nodes[anchor].name if anchor >= 0 else root
+        joints.append(Joint(nodes[i].name, motion, parent, offset=offset, rotation=rotation))
+        joint_nodes.append(i)
+    skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up="y", info={"format": format_name})
+    return skeleton, joint_nodes
+
+
+def motion_of(source: Source, skeleton: Skeleton, nodes: list[Node], joint_nodes: list[int], take: Take) -> Motion:
+    """Return one sampled animation as poses."""
+    poses = np.repeat(skeleton.rest[None], take.frames, axis=0)
+    for i, where in zip(joint_nodes, skeleton.slices, strict=True):
+        if where.stop == where.start:
+            continue
+        offset, rotation = rest_in(nodes, i, nodes[i].parent)
+        if i in take.rotations:
+            turned = Rotation.from_quat(take.rotations[i]).as_matrix()
+            poses[:, where.stop - 3 : where.stop] = _rotation_vectors(Rotation.from_matrix(rotation.T @ turned))
+        if i in take.positions and where.stop - where.start == 6:
+            poses[:, where.start : where.start + 3] = (take.positions[i] - offset) @ rotation
+    return Motion(skeleton, poses, take.fps, take.name or source.path.stem)
+
+
+def _rotation_vectors(rotation: Rotation) -> Floats:
+    """Return rotation vectors (T, 3) that go on over half a turn instead of jumping back."""
+    quaternions = rotation.as_quat()
+    flips = np.sum(quaternions[1:] * quaternions[:-1], axis=1) < 0
+    signs = np.where(np.cumsum(np.concatenate([[quaternions[0, 3] < 0], flips])) % 2, -1.0, 1.0)
+    quaternions = quaternions * signs[:, None]
+    sine = np.linalg.norm(quaternions[:, :3], axis=1)
+    angle = 2.0 * np.arctan2(sine, quaternions[:, 3])
+    factor = np.where(sine > 1e-9, angle / np.maximum(sine, 1e-300), 2.0)
+    return quaternions[:, :3] * factor[:, None]
+
+
+def fresh_name(name: str, taken: dict) -> str:
+    """Return a name that is not taken: the second `walk` is `walk_2`."""
+    number, fresh = 2, name
+    while fresh in taken:
+        fresh, number = f"{name}_{number}", number + 1
+    return fresh
