@@ -18,7 +18,21 @@ WRITERS = [suffix for known in table() if known.write for suffix in known.suffix
 
 def test_the_table_of_formats():
     assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "mjcf", "c3d", "trc", "mot", "csv", "npz")
-    assert set(WRITERS) == {".bvh", ".asf", ".amc", ".glb", ".gltf", ".c3d", ".csv", ".npz", ".urdf", ".vrm", ".trc", ".mot", ".sto"}
+    assert set(WRITERS) == {
+        ".bvh",
+        ".asf",
+        ".amc",
+        ".glb",
+        ".gltf",
+        ".c3d",
+        ".csv",
+        ".npz",
+        ".urdf",
+        ".vrm",
+        ".trc",
+        ".mot",
+        ".sto",
+    }
     assert all(known.conventions and known.holds for known in table())
 
 
