@@ -1,4 +1,4 @@
-"""Blender's own inverse kinematics on seed 000's protocol; run by equal_time.py in Blender's Python.
+"""Blender's inverse kinematics in the protocol of Engell-Nørregård & Erleben (2011), run in Blender's Python.
 
     python blender_ik.py problem.npz answer.npz         (a Python with the package bpy)
 

@@ -1,4 +1,4 @@
-"""Seed 004's figure A.10: where the Hessian of two links is positive definite, for goals in, on and beyond reach."""
+"""Where the Hessian of two links is positive definite, for goals in, on and beyond reach (Erleben & Andrews 2018)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seed 000 as measured: the transpose diverging (figure 6), and box plots at equal time (figures 8 to 10)."""
+"""Engell-Nørregård & Erleben (2011), measured: the diverging transpose (figure 6), equal time (figures 8 to 10)."""
 
 from __future__ import annotations
 

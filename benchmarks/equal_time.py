@@ -1,4 +1,4 @@
-"""Seed 000's protocol: the goals of a gymnastics exercise, and every method given the same time for each frame."""
+"""The protocol of Engell-Nørregård & Erleben (2011): a gymnastics exercise, every method given equal time a frame."""
 
 from __future__ import annotations
 

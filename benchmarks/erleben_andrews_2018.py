@@ -1,4 +1,4 @@
-"""Seed 004 as measured: convergence on real frames, its tables 3 and 4, the preconditioner sweep, definiteness maps."""
+"""Erleben & Andrews (2018), measured: convergence on real frames, tables 3 and 4, preconditioners, definiteness."""
 
 from __future__ import annotations
 

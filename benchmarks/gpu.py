@@ -162,7 +162,7 @@ def human(args) -> None:
 
 
 def frames(args) -> None:
-    """Frames of HDM05, each solved on its own from the frame before it, at most ten iterations as seed 004 allows."""
+    """Frames of HDM05, each from the frame before it, with at most ten iterations as in Erleben & Andrews (2018)."""
     work, actor, names, places, poses = load_take(args.data)
     n = min(len(poses) - 1, args.count)
     repeat = -(-args.count // n)

@@ -1,4 +1,4 @@
-"""How long kinematics and derivatives take, inside a compiled loop; against seed 004's algorithm 4 and Pinocchio.
+"""Times of kinematics and derivatives in a compiled loop, beside algorithm 4 of Erleben & Andrews and Pinocchio.
 
     python -m benchmarks.kinematics [--pinocchio PYTHON] [--quick]
 
@@ -149,7 +149,7 @@ def loops(made={}):  # noqa: B006 - compiled once
 
 
 def printed_algorithm(jit):
-    """Return algorithms 3 and 4 of seed 004 line by line: J'J whole, then a cross product for each pair; J'r (9).
+    """Return algorithms 3 and 4 of Erleben & Andrews (2018) line by line: all of J'J, then each pair's cross product.
 
     The axes are read from the forward pass, not found anew for each pair as the listing has it.
     """
@@ -337,7 +337,7 @@ def report_human(options):
     print(f"  both together                             {times['both']:8.2f} us")
     print(f"  damping and factorisation                 {times['factor']:8.2f} us")
     print(f"  damping, factorisation and solution       {times['solve']:8.2f} us")
-    print("  the same by algorithm 4 of seed 004, forward kinematics taken off:")
+    print("  the same by algorithm 4 of Erleben & Andrews 2018, forward kinematics taken off:")
     for job, label in (("printed", "as printed"), ("direct", "on chains only, products hoisted")):
         direct = bench.time(job, **options) - times["forward"]
         print(f"  {label:42s}{direct:8.2f} us   x{direct / times['derivatives']:.1f} the gathered one")
@@ -415,7 +415,7 @@ def report_start():
 
 
 def evidence(page):
-    """Write the page of this subject: the human's times, seed 004's algorithm beside ours, and the first second."""
+    """Write the results page: the human's times, the algorithm of Erleben & Andrews (2018), the first second."""
     bench = human()
     options = {"runs": page.pick(RUNS, 40)}
     page.text(
@@ -437,7 +437,7 @@ def evidence(page):
         taken = page.value(f"{job}_us", bench.time(job, **options) - times["forward"])
         rows.append([label, taken, f"{taken / times['derivatives']:.1f}"])
     page.table(
-        "Gradient and Hessian by algorithm 4 of seed 004, compiled in the same way, forward kinematics taken off",
+        "Gradient and Hessian by algorithm 4 of Erleben & Andrews (2018), compiled alike, without forward kinematics",
         ["algorithm 4", "us", "times ours"],
         rows,
     )

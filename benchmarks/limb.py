@@ -1,10 +1,10 @@
-"""Seed 003's tables 4 to 7 on this machine: the limb in closed form beside `newton`, `sqp` and `rate`.
+"""Tolani et al.'s (2000) tables 4 to 7 on this machine: the limb in closed form beside `newton`, `sqp` and `rate`.
 
     python -m benchmarks.limb                     the tables, about two minutes
     python -m benchmarks.limb --check 100000      random limbs and goals: every answer meets its goal and its limits
     python -m benchmarks.limb --ranges 1000       swivel ranges against brute force over 3,600 angles
     python -m benchmarks.limb --eaik PYTHON       beside EAIK (pip install EAIK) in the Python given, per solution
-    python -m benchmarks.limb --drift drift.png   seed 003's figures 12 and 13: a circle traced three times
+    python -m benchmarks.limb --drift drift.png   Tolani et al.'s (2000) figures 12 and 13: a circle traced three times
 
 Times are of one thread's own clock, so that other work on the machine does not count. A failure is a goal that a pose
 inside the limits meets and the answer does not, by more than 1e-4 m or 1e-3 rad; out of reach, an answer that claims to
@@ -242,7 +242,7 @@ def all_branches(limb, targets):
 
 
 def drift(path):
-    """Draw seed 003's figures 12 and 13: a circle of the hand traced three times, by pseudo-inverse and by the limb."""
+    """Draw figures 12 and 13 of Tolani et al. (2000): a circle traced three times, by pseudo-inverse and by the limb."""
     from matplotlib.figure import Figure
 
     skeleton = ps.figures.limb()

@@ -1,4 +1,4 @@
-"""Seed 002 as measured: the three-link example of figures 5.20 to 5.25, and each claim that the text makes of it."""
+"""Parent (Kinematic Linkages), measured: the three-link example of figures 5.20 to 5.25 and each claim about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seed 001's figure 8 as measured: robustness near singularities and speed of every linear solver."""
+"""Rabbani's (2017) figure 8 as measured: robustness near singularities and speed of every linear solver."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def near_singularity(page) -> None:
         note="*robust*: no step beyond half a turn. `pseudoinverse` and `qr` let dependent rows go only where they "
         "depend to 1e-12 and 1e-6, so just above that they leap; `svd` cuts singular values below a thousandth "
         "of the largest. As the seed says, the damped method stays robust. Where we differ: the seed's "
-        "pseudo-inverse is Matlab's, by singular values, which is our `svd`; our `pseudoinverse` is seed 002's, by LU.",
+        "pseudo-inverse is Matlab's, by singular values, which is our `svd`; our `pseudoinverse` is Parent's, by LU.",
     )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def from_singular_starts(page) -> None:
         f"The limb to {count} reachable goals, limits on, from a straight elbow, no restarts",
         ["solver", "places reached", "iterations", "poses reached", "iterations"],
         rows,
-        note="As users meet them: steps clamped to one radian, limits inside the solve (seed 001, practical notes) "
+        note="As users meet them: steps clamped to one radian, limits inside the solve (Rabbani 2017, practical notes) "
         "except for `svd`, which ends with a projection as Blender's does and pays for it. Reached: 1 mm, 0.01 "
         "rad and the limits, by forward kinematics.",
     )

@@ -1,4 +1,4 @@
-"""Frames of HDM05 as seed 004 poses them: 58 degrees of freedom, 41 markers, each frame a problem of its own.
+"""Frames of HDM05 as posed by Erleben & Andrews (2018): 58 degrees of freedom, 41 markers, one problem a frame.
 
 Where a take has markers they are the targets, and a marker's place on its bone is read from the take's own joint angles
 frame by frame, so that the recorded pose meets them. Takes without markers carry the places of the first take's.

@@ -98,7 +98,7 @@ def evaluations(page) -> None:
     page.table(
         "Exponents of one evaluation", ["against", "work", "us", "measured", "operations"], rows,
         note="Operations: forward kinematics O(n); the Hessian O(goals) + O(n · depth); the factorisation O(n · "
-        "depth²). A chain's depth is n, a binary tree's log n. The seeds' algorithm 4 is O(n² · goals).",
+        "depth²). A chain's depth is n, a binary tree's log n. The papers' algorithm 4 is O(n² · goals).",
     )  # fmt: skip
 
 

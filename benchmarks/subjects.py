@@ -8,15 +8,15 @@ SUBJECTS = (
     Subject("goals", "Mixed goals on every figure", "benchmarks.goals"),
     Subject(
         "engell_norregard_2011",
-        "Seed 000: a projected line search at interactive rates",
+        "Engell-Nørregård & Erleben 2011: a projected line search at interactive rates",
         "benchmarks.engell_norregard_2011",
         ("data",),
     ),
-    Subject("rabbani_2017", "Seed 001: every linear solver near singularities", "benchmarks.rabbani_2017"),
-    Subject("parent_linkages", "Seed 002: the worked example of three links", "benchmarks.parent_linkages"),
-    Subject("tolani_2000", "Seed 003: the limb in closed form", "benchmarks.tolani_2000"),
+    Subject("rabbani_2017", "Rabbani 2017: every linear solver near singularities", "benchmarks.rabbani_2017"),
+    Subject("parent_linkages", "Parent, Kinematic Linkages: three links", "benchmarks.parent_linkages"),
+    Subject("tolani_2000", "Tolani et al. 2000: the limb in closed form", "benchmarks.tolani_2000"),
     Subject(
-        "erleben_andrews_2018", "Seed 004: exact Hessians on real frames", "benchmarks.erleben_andrews_2018", ("data",)
+        "erleben_andrews_2018", "Erleben & Andrews 2018: exact Hessians", "benchmarks.erleben_andrews_2018", ("data",)
     ),
     Subject("scaling_laws", "Scaling laws: what a solve costs as it grows", "benchmarks.scaling_laws"),
     Subject("takes", "Takes: tracking, hidden markers, retargeting", "benchmarks.takes", ("data",)),

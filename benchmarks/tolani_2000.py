@@ -1,4 +1,4 @@
-"""Seed 003 as measured: tables 4 to 7 of the limb in closed form, and repeatability, its figures 12 to 15."""
+"""Tolani et al. (2000), measured: tables 4 to 7 of the limb in closed form, repeatability (figures 12 to 15)."""
 
 from __future__ import annotations
 

@@ -64,10 +64,10 @@ def test_every_parameter_of_a_goal_is_explained(name):
 
 
 def test_options_are_read_from_a_docstring():
-    text = 'A method. alpha: how much, seed 000 (39). target (..., 3) [m] in the world. low, high: both "ends": of it.'
+    text = 'A method. alpha: how much, Parent (5.27). target (..., 3) [m] in the world. low, high: both "ends": of it.'
     first, said, passing = registers.sentences_on(text, ["alpha", "target", "low", "high", "method"])
     assert first == "A method."
-    assert said["alpha"] == "how much, seed 000 (39)."
+    assert said["alpha"] == "how much, Parent (5.27)."
     assert said["target"] == "(..., 3) [m] in the world."
     assert passing["method"] == "A method."
     assert said["low"] == said["high"] == 'both "ends": of it.'

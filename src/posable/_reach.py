@@ -1,4 +1,4 @@
-"""What a figure can reach, and how well: the reachable and the dexterous workspace (seed 002, 5.3; seed 003, 1).
+"""Reachable and dexterous workspace of a figure (Parent, Kinematic Linkages, 5.3; Tolani et al. 2000, 1).
 
 Points are tried by the closed-form limb where the site is on one, with the rest of the figure at its base pose; what it
 does not reach, the whole figure tries, in batches of `newton` on all cores.

@@ -1,4 +1,4 @@
-"""Branching figures: a spider, and seed 001's abstract tree."""
+"""Branching figures: a spider, and Rabbani's (2017) abstract tree."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TREE = (
 
 
 def tree() -> Skeleton:
-    """Return seed 001's model of 30 degrees of freedom (its figure 1): floating base, 8 spherical joints, 6 end sites.
+    """Return the model of figure 1 of Rabbani (2017): 30 dofs, floating base, 8 spherical joints, 6 end sites.
 
     Joints root and joint1 ... joint8, no limits; sites end1 ... end6.
     """

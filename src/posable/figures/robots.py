@@ -1,4 +1,4 @@
-"""Arms: seed 003's limb, seed 002's planar arm, and the Franka Emika Panda."""
+"""Arms: Tolani et al.'s (2000) limb, Parent's planar arm, and the Franka Emika Panda."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from posable.model.skeleton import Skeleton
 
 
 def limb() -> Skeleton:
-    """Return seed 003's limb of 7 degrees of freedom (its figure 1): joints shoulder, elbow and wrist; site hand.
+    """Return the limb of figure 1 of Tolani et al. (2000), 7 dofs: joints shoulder, elbow and wrist; site hand.
 
     At the zero pose it lies straight along x, 0.30 m, 0.25 m and 0.10 m long, and the elbow turns about y. The shoulder
     twists last and the wrist first, about the limb's own axis; the angles stay clear of where they degenerate.
@@ -33,7 +33,7 @@ def limb() -> Skeleton:
 def planar_arm(lengths: Sequence[float] = (15, 10, 5), *, limits: Any = None, rest: Any = 0.0) -> Skeleton:
     """Return an arm in the plane z = 0: hinges joint1, joint2, ... about z, links [m] along x, site "tip".
 
-    The lengths of seed 002's worked example are the default. limits: None for free turning, one (lower, upper) [rad]
+    The lengths of Parent's worked example are the default. limits: None for free turning, one (lower, upper) [rad]
     for all joints, or (k, 2). rest: an angle [rad] for all joints, or (k,).
     """
     links = np.atleast_1d(np.asarray(lengths, dtype=float))
