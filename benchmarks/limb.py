@@ -242,7 +242,7 @@ def all_branches(limb, targets):
 
 
 def drift(path):
-    """Draw figures 12 and 13 of Tolani et al. (2000): a circle traced three times, by pseudo-inverse and by the limb."""
+    """Draw figures 12 and 13 of Tolani et al. (2000): a circle traced three times, by both methods."""
     from matplotlib.figure import Figure
 
     skeleton = ps.figures.limb()

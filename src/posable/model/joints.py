@@ -1,6 +1,6 @@
 """Joints and sites as a user writes them, and how their fields are read.
 
-A joint's frame sits in its parent's at a constant place (Parent, Kinematic Linkages: the arc), then moves by its motion:
+A joint sits in its parent at a constant place (Parent, Kinematic Linkages: the arc), then moves by its motion:
 T_world_joint = T_world_parent (offset, rotation) motion(theta). A site is a frame fixed in a joint's (the node of
 Parent, Kinematic Linkages): an end effector, a tool, a marker.
 """
