@@ -80,6 +80,15 @@ def test_docstrings_are_shown_as_they_stand():
     ]  # fmt: skip
 
 
+def test_google_sections_become_lists():
+    lines = ["Do it.", "", "Args:", "    theta: (n,) [rad],", "        the pose.", "    *more: J* of it.", "", "Returns:",
+             "    A number: how far."]  # fmt: skip
+    assert plain_docstrings.to_rst(lines) == [
+        "Do it.", "", "**Args**", "", "- ``theta``: (n,) [rad], the pose.", "- ``*more``: J\\* of it.", "",
+        "**Returns**", "", "- A number: how far.", "",
+    ]  # fmt: skip
+
+
 def test_help_is_what_the_command_prints():
     assert registers.help_of("solve").startswith("usage: posable solve")
     assert "exit codes" in registers.help_of("")

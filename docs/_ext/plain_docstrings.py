@@ -10,7 +10,8 @@ import re
 from typing import Any
 
 SPECIAL = re.compile(r"([*|\\]|_(?=\W|$))")
-SEED = re.compile(r"\b[Ss]eed (00[0-4])\b")
+SECTIONS = ("Args:", "Attributes:", "Returns:", "Yields:", "Raises:")  # of Google-style docstrings
+ENTRY = re.compile(r"(\*{0,2}[\w., ]+): (.*)")
 
 
 def escape(text: str) -> str:
@@ -23,11 +24,35 @@ def escape(text: str) -> str:
     )  # fmt: skip
 
 
+def section(title: str, lines: list[str]) -> list[str]:
+    """Return a section of a Google-style docstring as a bold title and a list of its entries."""
+    entries: list[str] = []
+    for line in lines:
+        if line.startswith("    ") and not line.startswith("     "):
+            entries.append(line.strip())
+        elif line.strip() and entries:
+            entries[-1] += " " + line.strip()
+    out = [f"**{title.rstrip(':')}**", ""]
+    for entry in entries:
+        named = ENTRY.fullmatch(entry) if title != "Returns:" else None
+        out.append(f"- ``{named[1]}``: {escape(named[2])}" if named else f"- {escape(entry)}")
+    return [*out, ""]
+
+
 def to_rst(lines: list[str]) -> list[str]:
     """Return the lines of a docstring as reStructuredText."""
     out: list[str] = []
     block = False
-    for line in lines:
+    waiting = list(lines)
+    while waiting:
+        line = waiting.pop(0)
+        if line.rstrip() in SECTIONS:
+            body = []
+            while waiting and (waiting[0].startswith("    ") or not waiting[0].strip()):
+                body.append(waiting.pop(0))
+            out += section(line.strip(), body)
+            block = False
+            continue
         indented = line.startswith("    ")
         if indented and not block and (not out or not out[-1].strip()):
             block = True
