@@ -81,8 +81,8 @@ def test_docstrings_are_shown_as_they_stand():
 
 
 def test_google_sections_become_lists():
-    lines = ["Do it.", "", "Args:", "    theta: (n,) [rad],", "        the pose.", "    *more: J* of it.", "", "Returns:",
-             "    A number: how far."]  # fmt: skip
+    lines = ["Do it.", "", "Args:", "    theta: (n,) [rad],", "        the pose.", "    *more: J* of it.", "",
+             "Returns:", "    A number: how far."]  # fmt: skip
     assert plain_docstrings.to_rst(lines) == [
         "Do it.", "", "**Args**", "", "- ``theta``: (n,) [rad], the pose.", "- ``*more``: J\\* of it.", "",
         "**Returns**", "", "- A number: how far.", "",
