@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at
+from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of
 from posable.engine.bounds import active_bounds
 from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel, small
@@ -371,6 +371,17 @@ def seek(figure, order, springs, state, ws, params):
     for i in range(n):
         before = max(before, abs(theta[i] - ws.best[i]))
     energy = energy_at(figure, springs, theta, ws)
+    if energy > first:  # too far: from where it was, with damping
+        for i in range(n):
+            ws.trial[i] = min(max(ws.best[i], low[i]), high[i])
+        still = energy_at(figure, springs, ws.trial, ws)
+        if still < energy:
+            for i in range(n):
+                theta[i] = ws.trial[i]
+            energy = still
+        else:
+            energy = energy_at(figure, springs, theta, ws)
+        before = 1.0
     if not failed and energy > max(EXACT_BEYOND * first, ROUNDING):
         exact = 1.0
     damping = params[DAMPING]
@@ -500,6 +511,39 @@ def come_round(figure, state):
             state[POSE, i + k] += shift
             state[WANTED, i + k] += shift
             state[ORIGIN, i + k] += shift
+
+
+@entry
+def follow_targets(
+    figure, order, kind, constants, targets, pull, home, state, params, reach, work, d, poses, errors, iterations
+):  # fmt: skip
+    """Follow targets frame by frame on one branch: no dof moves farther in a frame than reach (n,) [rad, m].
+
+    constants and targets (T or 1, g, ...). The walk begins at state[WANTED]. Writes poses (T, n), errors (T, g)
+    [m, rad] and iterations (T,). state[ACTIVE] is 1 where the last frame was held back by `reach`.
+    """
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    for t in range(poses.shape[0]):
+        springs = springs_of(kind, constants, targets, t, state[PULL], state[HOME])
+        for i in range(n):
+            state[POSE, i] = state[WANTED, i]
+        come_round(figure, state)
+        for i in range(n):
+            state[PULL, i], state[HOME, i] = pull[i], home[i]
+            q = ws.best[i] = state[WANTED, i]
+            state[BOX_LOW, i] = min(max(q - reach[i], state[LOWER, i]), state[UPPER, i])
+            state[BOX_HIGH, i] = min(max(q + reach[i], state[LOWER, i]), state[UPPER, i])
+        seek(figure, order, springs, state, ws, params)
+        iterations[t] = params[ITERATIONS]
+        energy_at(figure, springs, state[WANTED], ws)
+        for k in range(g):
+            errors[t, k] = ws.error[k]
+        for i in range(n):
+            q = poses[t, i] = state[WANTED, i]
+            state[ORIGIN, i] = min(max(state[ORIGIN, i], q - BACKLASH), q + BACKLASH)
+            held = abs(q - ws.best[i]) >= reach[i] * (1.0 - 1e-9)
+            state[ACTIVE, i] = 1.0 if held and state[LOWER, i] < q < state[UPPER, i] else 0.0
 
 
 @entry

@@ -1,4 +1,4 @@
-"""Goals that move: `follow` solves them frame by frame, each from the last, and says of every frame how it went."""
+"""Goals that move: `follow` solves them frame by frame on one branch and says of every frame how it went."""
 
 from __future__ import annotations
 
@@ -9,35 +9,63 @@ from typing import Any
 import numpy as np
 
 from posable._solve import as_solver, box_of, starts_of
-from posable.errors import GoalError
+from posable.control import limit_of
+from posable.engine.joints import SLIDE, TURN
+from posable.engine.layout import ALONG, KIND, SPRING
+from posable.engine.springs import ORIENTATION_SPRING
+from posable.errors import GoalError, PosableError
 from posable.goals.base import Goal
-from posable.mocap import frame_solver
-from posable.mocap.frame_solver import Pace, Walker
+from posable.mocap.retime import timed
 from posable.mocap.smooth import smooth_goals
-from posable.mocap.unwrap import within_turns
+from posable.mocap.unwrap import WHOLE_TURN, turns_around, within_turns
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import Request
+from posable.solvers.continuous import Continuous, follow_frames
 from posable.solvers.hierarchy import answer
+from posable.solvers.newton import Newton
 from posable.solvers.result import Result
 
-FOLLOW = Pace(most=60, enough=1e-16, gain=1e-9, damping=1e-3)
 RESTARTS = 8  # of a first frame that is not reached
+COARSE = 0.1  # [rad, m] a frame that moves a joint farther is followed again in smaller steps
+PARTS = 8  # of such a frame
+JUMP = np.radians(20.0)  # [rad] of a robot's joint in one frame: more is a jump
+STARTS = 32  # random starts at each of the frames from which start="any" searches
+SAME = 1e-2  # [rad, m] poses that are nearer are one
 
 
 @dataclass(frozen=True, eq=False)
 class Followed(Motion):
-    """A motion that follows goals: ok (T,), errors {goal: (T,) [m, rad]}, iterations (T,)."""
+    """A motion that follows goals.
+
+    Attributes:
+        ok: (T,) whether the frame reaches its goals inside every limit, without a jump from the frame before.
+        errors: goal -> (T,) [m, rad].
+        iterations: (T,) Newton steps of each frame.
+        largest_step: [rad, m] of any degree of freedom between two frames. Where an angle can come round (the root of
+            a character, a ball joint), whole turns do not count.
+        target_frames: (T,) which frame of the targets each frame follows, fractional where the motion was timed anew.
+    """
 
     ok: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     errors: Mapping[str, np.ndarray] = field(default_factory=dict)
     iterations: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    largest_step: float = 0.0
+    target_frames: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __str__(self) -> str:
         worst = {name: float(values.max(initial=0.0)) for name, values in self.errors.items()}
         missed = ", ".join(f"{name} by up to {value:.3g}" for name, value in worst.items() if np.isfinite(value))
-        return f"{int(self.ok.sum())} of {len(self)} frames reached" + ("" if self.ok.all() else f"; {missed}")
+        text = f"{int(self.ok.sum())} of {len(self)} frames reached" + ("" if self.ok.all() else f"; {missed}")
+        if len(self) < 2:
+            return text
+        steps = frame_steps(self.skeleton, self.poses)
+        frame, dof = np.unravel_index(int(steps.argmax()), steps.shape)
+        size = f"{np.degrees(self.largest_step):.3g} degrees"
+        if self.skeleton.figure.dof[dof, KIND] == SLIDE:
+            size = f"{self.largest_step:.3g} m"
+        return f"{text}; largest step {size}, of {self.skeleton.dof_names[dof]} to frame {frame + 1}"
 
 
 def follow(
@@ -47,6 +75,13 @@ def follow(
     fps: float,
     start: Any = None,
     smooth: float = 0.0,
+    velocity: Any = None,
+    acceleration: Any = None,
+    duration: float | str | None = None,
+    times: Any = None,
+    straight: bool = True,
+    max_step: Any = None,
+    max_iterations: int | None = None,
     solver: str = "newton",
     limits: bool = True,
     restarts: int = RESTARTS,
@@ -54,9 +89,39 @@ def follow(
 ) -> Followed:
     """Return the motion that follows goals whose targets change over time: targets (T, 3), or one (3,) for all frames.
 
-    Each frame starts from the last; start: the first pose's start. A frame that misses is solved once more with the
-    solver's full means. smooth [s]: smooth all of it at last. motion.ok, .errors and .iterations report on every frame.
-    Straight lines (seed 002 figure 5.20): `np.linspace(a, b, 21)` as a target.
+    Each frame starts from the last one and stays on its branch. Straight lines as in (Parent, Kinematic Linkages):
+    `np.linspace(a, b, 21)` as a target.
+
+    Args:
+        skeleton: the figure.
+        goals: one goal or several; at least one with targets for T frames.
+        fps: frames per second.
+        start: (n,) where the first frame starts from. None: the skeleton's rest, with `restarts` where that does not
+            reach. "any": searches over the branches of the figure and both directions of the path, and takes the path
+            that can be followed whole, the shortest of them.
+        smooth: [s] removes what is faster, over all frames, at the end.
+        velocity: [rad/s, m/s] limits, a number or (n,): a frame that breaks one is not ok.
+        acceleration: [rad/s^2, m/s^2] limits, as velocity.
+        duration: [s] of the motion, along the same path from rest to rest; "fastest": as fast as the limits allow.
+            None: frame t of the targets is at t / fps.
+        times: (T,) [s] when the targets are due: they are waypoints, and the motion has fps frames in every second
+            between them. "fastest": waypoints without times, passed as fast as the limits allow.
+        straight: between waypoints, targets move on straight lines and turn evenly; False: joints take the shortest
+            way.
+        max_step: [rad, m] of a degree of freedom in one frame, a number or (n,); a frame that moves farther is not ok.
+            By default 20 degrees for figures whose joints have one degree of freedom each, no limit for characters.
+        max_iterations: Newton steps of each frame.
+        solver: for goals beyond springs (choices, priorities, energies in Python).
+        limits: whether joint limits hold.
+        restarts: random starts of the first frame, where it is not reached.
+        seed: of the random starts.
+
+    Returns:
+        The motion, with .ok, .errors, .iterations and .largest_step.
+
+    Raises:
+        GoalError: for goals without targets for T frames.
+        SolverError: for limits that are not positive.
     """
     problem = Problem(skeleton, goals)
     if len(problem.batch_shape) != 1:
@@ -65,63 +130,316 @@ def follow(
             expected="goals with targets for T frames, such as (T, 3)",
             got=f"leading axes {problem.batch_shape}",
         )
-    total = problem.batch_shape[0]
-    first = _frame(skeleton, problem, 0, start, solver, limits, restarts, seed) if total else None
-    poses = np.empty((total, skeleton.size))
-    if first is not None and problem.plain and solver == "newton":
-        iterations = _walk(problem, poses, first.pose, limits)
+    n, total = skeleton.size, problem.batch_shape[0]
+    speed = np.full(n, np.inf) if velocity is None else limit_of(velocity, n, "velocity")
+    accel = np.full(n, np.inf) if acceleration is None else limit_of(acceleration, n, "acceleration")
+    walk = _Walk(skeleton, solver, limits, restarts, seed, max_iterations)
+    at = np.arange(total, dtype=float)
+    if times is not None:
+        at, duration = _between_waypoints(times, total, fps, duration)
+    if times is not None and not straight:
+        poses, iterations = _through_joints(walk, problem, start, at)
     else:
-        iterations = _step(skeleton, problem, poses, first, solver, limits, seed)
-    if smooth > 0.0 and total > 2:
-        poses = smooth_goals(problem, poses, fps, smooth, limits=limits)
+        path = problem if times is None else frames_at(problem, at)
+        if isinstance(start, str):
+            if start != "any":
+                raise PosableError(f"follow: start: expected a pose, None or 'any', got {start!r}")
+            poses, iterations = walk.from_anywhere(path)
+        else:
+            poses, iterations = walk.from_start(path, start)
+        if smooth > 0.0 and len(poses) > 2:
+            poses = smooth_goals(path, poses, fps, smooth, limits=limits)
     poses = within_turns(skeleton, poses) if limits else poses
-    errors = {name: np.atleast_1d(values) for name, values in problem.errors(poses).items()} if total else {}
+    if duration is not None and len(poses) > 1:
+        poses, at, iterations = _timed(poses, at, iterations, fps, duration, speed, accel)
+    return _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel, _largest(skeleton, max_step))
+
+
+def _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel, max_step) -> Followed:
+    """Return the motion with its report: every frame against its goals and every limit."""
+    total = len(poses)
+    whole = len(at) == problem.batch_shape[0] and (at == np.arange(len(at))).all()
+    asked = problem if whole else frames_at(problem, at)
+    errors = {name: np.atleast_1d(values) for name, values in asked.errors(poses).items()} if total else {}
     good = np.ones(total, dtype=bool)
     for name, springs in problem.error_groups.items():
         good &= errors[name] <= problem.tolerances[springs].max()
     if limits:
         good &= ((poses >= skeleton.lower - 1e-9) & (poses <= skeleton.upper + 1e-9)).all(axis=1)
-    if not smooth > 0.0:
-        good, errors = _retry(skeleton, problem, poses, good, errors, solver, limits, seed)
-    return Followed(skeleton, poses, fps, "", good, errors, iterations)
+    largest = 0.0
+    if total > 1:
+        steps = frame_steps(skeleton, poses)
+        largest = float(steps.max(initial=0.0))
+        good[1:] &= (steps <= np.minimum(max_step, speed / fps) + 1e-9).all(axis=1)
+    if total > 2 and np.isfinite(accel).any():
+        bend = np.abs(np.diff(poses, n=2, axis=0)) * fps * fps
+        good[1:-1] &= (bend <= accel * (1.0 + 1e-6) + 1e-9).all(axis=1)
+    return Followed(skeleton, poses, fps, "", (), good, errors, iterations, largest, at)
 
 
-def _frame(skeleton, problem, frame, start, solver, limits, restarts, seed) -> Result:
-    """Solve one frame with all means: the same problem, with the targets of that frame alone."""
-    one = problem.part(frame, frame + 1)
-    one.batch_shape = ()
-    method = as_solver(solver)
-    starts, _ = starts_of(one, start)
-    lower, upper = box_of(skeleton, starts, limits)
-    request = Request(np.clip(starts, lower, upper), lower, upper, restarts=restarts, seed=seed)
-    if one.plain:
-        return Result(one, method.run(one, request), request, method.name, 0.0)
-    one, outcome, _ = answer(one, method, request)
-    return Result(one, outcome, request, method.name, 0.0)
+def _largest(skeleton: Skeleton, max_step: Any) -> np.ndarray:
+    """Return how far each dof (n,) may move in a frame."""
+    if max_step is not None:
+        return limit_of(max_step, skeleton.size, "max_step")
+    turns = np.array([dof.kind == TURN for joint in skeleton.joints for dof in joint.motion.dofs], dtype=bool)
+    robot = all(len(joint.motion.dofs) <= 1 for joint in skeleton.joints)
+    return np.where(turns & robot, JUMP, np.inf)
 
 
-def _walk(problem: Problem, poses: np.ndarray, first: np.ndarray, limits: bool) -> np.ndarray:
-    walker = Walker(problem, limits=limits)
-    _, notes = walker(FOLLOW, poses, last=first)
-    return notes[:, frame_solver.ITERATIONS].astype(int)
+def frame_steps(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
+    """Return how far each dof moves between frames (T-1, n) [rad, m], without whole turns where it can come round."""
+    steps = np.diff(poses, axis=0)
+    round_ = comes_round(skeleton)
+    steps[:, round_] -= WHOLE_TURN * np.round(steps[:, round_] / WHOLE_TURN)
+    return np.abs(steps)
 
 
-def _step(skeleton, problem, poses, first, solver, limits, seed) -> np.ndarray:
-    """Follow goals that the compiled walk does not know (choices, levels, energies in Python) with `solve`."""
-    iterations = np.zeros(len(poses), dtype=int)
-    last = first
-    for t in range(len(poses)):
-        result = first if t == 0 else _frame(skeleton, problem, t, last.pose, solver, limits, 0, seed)
-        poses[t], iterations[t], last = result.pose, result.iterations, result
-    return iterations
+def comes_round(skeleton: Skeleton) -> np.ndarray:
+    """Return (n,) bool: angles of joints with several dofs whose limits leave a whole turn, such as a character's root.
+
+    The numbers of such a joint may jump by a whole turn where its rotation does not. A hinge is different: without
+    limits it turns without end and its number goes on, and a range wider than a turn is a limit like any other.
+    """
+    several = np.zeros(skeleton.size, dtype=bool)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        several[where] = len(joint.motion.dofs) > 1
+    return turns_around(skeleton) & several
 
 
-def _retry(skeleton, problem, poses, good, errors, solver, limits, seed):
-    """Solve missed frames again from their neighbours; keep what is better."""
-    for t in np.flatnonzero(~good):
-        result = _frame(skeleton, problem, int(t), poses[max(t - 1, 0)], solver, limits, 0, seed)
-        if result.ok:
-            poses[t], good[t] = result.pose, True
-            for name in errors:
-                errors[name][t] = result.errors.get(name, errors[name][t])
-    return good, errors
+def frames_at(problem: Problem, at: np.ndarray) -> Problem:
+    """Return the problem whose frames are at (K,) of another one's: targets between frames move on straight lines and
+    turn evenly.
+    """
+    out = problem.copy()
+    total = problem.batch_shape[0]
+    low = np.clip(np.floor(at).astype(int), 0, max(total - 2, 0))
+    high = np.minimum(low + 1, total - 1)
+    part = (at - low)[:, None, None]
+    for name in ("constants", "targets"):
+        rows = getattr(problem, name)
+        if rows.shape[0] > 1:
+            setattr(out, name, (1.0 - part) * rows[low] + part * rows[high])
+    if problem.targets.shape[0] > 1:
+        _turn_evenly(out, problem.targets[low], problem.targets[high], at - low)
+    out.batch_shape = (len(at),)
+    return out
+
+
+def _frames(problem: Problem, first: int, last: int) -> Problem:
+    """Return the frames of a problem from number `first` to `last`."""
+    out = problem.part(first, last)
+    out.batch_shape = (last - first,)
+    return out
+
+
+def _turn_evenly(problem: Problem, before: np.ndarray, after: np.ndarray, part: np.ndarray) -> None:
+    """Replace blended rotations and directions in problem.targets by ones between before and after (K, g, TARGETS)."""
+    from scipy.spatial.transform import Rotation
+
+    for k, kind in enumerate(problem.kind[:, SPRING]):
+        if kind == ORIENTATION_SPRING:
+            first = Rotation.from_matrix(before[:, k, ALONG : ALONG + 9].reshape(-1, 3, 3))
+            turn = (first.inv() * Rotation.from_matrix(after[:, k, ALONG : ALONG + 9].reshape(-1, 3, 3))).as_rotvec()
+            mixed = first * Rotation.from_rotvec(part[:, None] * turn)
+            problem.targets[:, k, ALONG : ALONG + 9] = mixed.as_matrix().reshape(-1, 9)
+        else:
+            way = problem.targets[:, k, ALONG : ALONG + 3]
+            length = np.linalg.norm(way, axis=1, keepdims=True)
+            unit = np.abs(np.linalg.norm(before[:, k, ALONG : ALONG + 3], axis=1) - 1.0) < 1e-6
+            way[unit] /= np.maximum(length[unit], 1e-12)
+
+
+class _Walk:
+    """How frames are followed: one branch, hard limits, and smaller steps where a frame moves far."""
+
+    def __init__(self, skeleton, solver, limits, restarts, seed, max_iterations):
+        self.skeleton, self.solver, self.limits = skeleton, solver, limits
+        self.restarts, self.seed, self.most = restarts, seed, max_iterations
+        self.lower, self.upper = box_of(skeleton, skeleton.rest.reshape(1, -1), limits)
+        open_ = comes_round(skeleton)
+        self.lower, self.upper = np.where(open_, -np.inf, self.lower), np.where(open_, np.inf, self.upper)
+
+    def from_start(self, problem: Problem, start: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Follow from a pose (n,), or from the best that restarts find for the first frame."""
+        total = problem.batch_shape[0]
+        if not total:
+            return np.empty((0, self.skeleton.size)), np.zeros(0, dtype=int)
+        if start is not None and problem.plain and self.solver == "newton":
+            one = _frames(problem, 0, 1)
+            one.batch_shape = ()
+            given, _ = starts_of(one, start)
+            self._freeze(given[0])
+            pose = np.clip(given[0], self.lower, self.upper)
+            return self.walk(problem, follow_frames(one, pose, self.lower, self.upper, frames=1)[0][0])
+        first = self.frame(problem, 0, start, self.restarts if start is None else 0)
+        self._freeze(first.pose)
+        if problem.plain and self.solver == "newton":
+            return self.walk(problem, first.pose)
+        poses, iterations = np.empty((total, self.skeleton.size)), np.zeros(total, dtype=int)
+        result = first
+        for t in range(total):
+            result = first if t == 0 else self.frame(problem, t, result.pose, 0)
+            poses[t], iterations[t] = result.pose, result.iterations
+        return poses, iterations
+
+    def _freeze(self, pose: np.ndarray) -> None:
+        frozen = self.skeleton.frozen
+        self.lower, self.upper = np.where(frozen, pose, self.lower), np.where(frozen, pose, self.upper)
+
+    def frame(self, problem: Problem, frame: int, start: Any, restarts: int) -> Result:
+        """Solve one frame; without restarts, on the branch of its start."""
+        one = problem.part(frame, frame + 1)
+        one.batch_shape = ()
+        method = Continuous() if self.solver == "newton" and not restarts else as_solver(self.solver)
+        starts, _ = starts_of(one, start)
+        lower, upper = box_of(self.skeleton, starts, self.limits)
+        request = Request(np.clip(starts, lower, upper), lower, upper, self.most, restarts, self.seed)
+        if one.plain:
+            return Result(one, method.run(one, request), request, method.name, 0.0)
+        one, outcome, _ = answer(one, method, request)
+        return Result(one, outcome, request, method.name, 0.0)
+
+    def walk(self, problem: Problem, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Follow frames from a pose near the first one; a frame that moves far is followed again in PARTS."""
+        total = problem.batch_shape[0]
+        poses, iterations = np.empty((total, self.skeleton.size)), np.zeros(total, dtype=int)
+        t, last = 0, first
+        while t < total:
+            part = problem if t == 0 else _frames(problem, t, total)
+            poses[t:], _, iterations[t:], _ = follow_frames(
+                part, last, self.lower, self.upper, max_step=0.5, max_iterations=self.most, frames=total - t
+            )
+            steps = np.abs(np.diff(np.vstack([last, poses[t:]]), axis=0)).max(axis=1)
+            far = np.flatnonzero(steps > COARSE)
+            far = far[far + t > 0]
+            if not far.size:
+                break
+            t += int(far[0])
+            before = poses[t - 1] if t else last
+            fine = frames_at(problem, t - 1 + np.arange(1, PARTS + 1) / PARTS)
+            found, _, counts, _ = follow_frames(
+                fine, before, self.lower, self.upper, max_step=COARSE, max_iterations=self.most, frames=PARTS
+            )
+            poses[t], iterations[t] = found[-1], counts.sum()
+            last = poses[t]
+            t += 1
+        return poses, iterations
+
+    def from_anywhere(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        """Follow from poses of every branch at the first, the middle and the last frame; return the best path.
+
+        Joints whose range is wider than a turn are followed without limits, and the whole path is then shifted by whole
+        turns into the limits, where it fits.
+        """
+        if not problem.plain or self.solver != "newton":
+            raise PosableError("follow: start='any' expects goals that are springs, and the solver 'newton'")
+        total = problem.batch_shape[0]
+        if not total:
+            return self.from_start(problem, None)
+        self._freeze(np.clip(self.skeleton.rest, self.lower, self.upper))
+        wide = turns_around(self.skeleton)
+        limits = self.lower, self.upper
+        self.lower, self.upper = np.where(wide, -np.inf, self.lower), np.where(wide, np.inf, self.upper)
+        best: tuple[Any, np.ndarray, np.ndarray] | None = None
+        allowed = _largest(self.skeleton, None)
+        for anchor in dict.fromkeys((0, total - 1, total // 2)):
+            for pose in self._branches(problem, anchor, wide):
+                ahead, first = self.walk(_frames(problem, anchor, total), pose)
+                behind, second = ahead[:0], first[:0]
+                if anchor:
+                    back = frames_at(problem, np.arange(anchor, -1, -1, dtype=float))
+                    behind, second = self.walk(back, ahead[0])
+                poses = np.vstack([behind[:0:-1], ahead])
+                poses = _into_limits(poses, *limits, wide)
+                score = self._score(problem, poses, limits, allowed)
+                if best is None or score > best[0]:
+                    best = score, poses, np.concatenate([second[:0:-1], first])
+        self.lower, self.upper = limits
+        if best is None:
+            return self.from_start(problem, None)
+        return best[1], best[2]
+
+    def _branches(self, problem: Problem, frame: int, wide: np.ndarray) -> list[np.ndarray]:
+        """Return poses that reach a frame, each at least SAME apart, whole turns aside."""
+        rng = np.random.default_rng([self.seed, frame])
+        low, high = np.maximum(self.lower, -np.pi), np.minimum(self.upper, np.pi)
+        starts = rng.uniform(low, np.maximum(high, low), (STARTS, self.skeleton.size))
+        starts = np.vstack([np.clip(self.skeleton.rest, self.lower, self.upper), starts])
+        one = problem.part(frame, frame + 1)
+        one.batch_shape = (len(starts),)
+        self.lower.flags.writeable = self.upper.flags.writeable = False
+        outcome = Newton().run(one, Request(starts, self.lower, self.upper, None, 1, self.seed))
+        reached = (outcome.errors <= one.tolerances).all(axis=1)
+        found: list[np.ndarray] = []
+        for pose in outcome.poses[reached]:
+            gaps = [pose - other for other in found]
+            for gap in gaps:
+                gap[wide] -= WHOLE_TURN * np.round(gap[wide] / WHOLE_TURN)
+            if all(np.abs(gap).max() > SAME for gap in gaps):
+                found.append(pose)
+        return found
+
+    def _score(self, problem: Problem, poses: np.ndarray, limits, allowed: np.ndarray) -> tuple[int, float]:
+        """Return how many frames are followed, and how short the path is: higher is better."""
+        steps = np.abs(np.diff(poses, axis=0))
+        values = np.array([problem.evaluate(pose, member=t)[3] for t, pose in enumerate(poses)])
+        good = np.asarray((values <= problem.tolerances).all(axis=1))
+        if self.limits:
+            good &= ((poses >= limits[0] - 1e-9) & (poses <= limits[1] + 1e-9)).all(axis=1)
+        good[1:] &= (steps <= allowed).all(axis=1)
+        return int(good.sum()), -float(steps.sum())
+
+
+def _into_limits(poses: np.ndarray, lower: np.ndarray, upper: np.ndarray, wide: np.ndarray) -> np.ndarray:
+    """Shift each angle of a path (T, n) that may turn by whole turns, to where it is most inside its limits."""
+    out = poses.copy()
+    for i in np.flatnonzero(wide & np.isfinite(lower) & np.isfinite(upper)):
+        middle = 0.5 * (poses[:, i].min() + poses[:, i].max())
+        out[:, i] -= WHOLE_TURN * np.round((middle - 0.5 * (lower[i] + upper[i])) / WHOLE_TURN)
+    return out
+
+
+# --------------------------------------------------------------------------------------------------------- waypoints
+
+
+def _between_waypoints(times: Any, total: int, fps: float, duration: Any) -> tuple[np.ndarray, Any]:
+    """Return which waypoint (T,) each frame of a motion is at, as a number, and the duration that is left to choose."""
+    if isinstance(times, str):
+        if times != "fastest":
+            raise PosableError(f"follow: times: expected (T,) seconds or 'fastest', got {times!r}")
+        per = 50  # frames between two waypoints, before they are timed
+        return np.linspace(0.0, total - 1.0, per * (total - 1) + 1), duration or "fastest"
+    when = np.asarray(times, dtype=float)
+    if when.shape != (total,) or not np.isfinite(when).all() or (np.diff(when) <= 0.0).any():
+        raise PosableError(f"follow: times: expected {total} increasing numbers of seconds, got {times!r}")
+    count = int(np.floor((when[-1] - when[0]) * fps + 1e-9)) + 1
+    at = np.interp(when[0] + np.arange(count) / fps, when, np.arange(total))
+    return at, duration
+
+
+def _through_joints(walk: _Walk, problem: Problem, start: Any, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return poses at waypoints, each from the last one, and between them the shortest way of every joint."""
+    if isinstance(start, str):
+        keys, counts = walk.from_anywhere(problem)
+    else:
+        keys, counts = walk.from_start(problem, start)
+    low = np.clip(np.floor(at).astype(int), 0, max(len(keys) - 2, 0))
+    high = np.minimum(low + 1, len(keys) - 1)
+    part = (at - low)[:, None]
+    return (1.0 - part) * keys[low] + part * keys[high], counts[np.round(at).astype(int)]
+
+
+def _timed(poses, at, iterations, fps, duration, speed, accel):
+    """Travel a path in another time: poses, at and iterations at the frames of the new motion."""
+    if isinstance(duration, str):
+        if duration != "fastest":
+            raise PosableError(f"follow: duration: expected seconds or 'fastest', got {duration!r}")
+        if not (np.isfinite(speed).any() or np.isfinite(accel).any()):
+            raise PosableError("follow: duration='fastest': expected velocity= or acceleration=, got neither")
+        seconds = None
+    else:
+        seconds = float(duration)
+        if not 0.0 < seconds < np.inf:
+            raise PosableError(f"follow: duration: expected seconds above 0 or 'fastest', got {duration!r}")
+    place, out = timed(poses, fps, seconds, speed, accel)
+    return out, np.interp(place, np.arange(len(at)), at), iterations[np.round(place).astype(int)]

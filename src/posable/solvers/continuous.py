@@ -1,0 +1,96 @@
+"""Answers that stay on their branch: `Continuous` serves a session, `follow_frames` the frames of a path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from posable.engine import control
+from posable.engine.bounds import EXHAUSTED, STATIONARY
+from posable.problem import Problem
+from posable.solvers.base import Outcome, Request, Solver
+
+MOST = 60  # Newton steps in a frame
+
+
+def follow_frames(
+    problem: Problem,
+    start: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    *,
+    max_step: Any = np.inf,
+    max_iterations: int | None = None,
+    frames: int | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Follow the targets of a problem frame by frame, each from the last pose, without restarts.
+
+    Each frame is solved until a Newton step moves nothing, so that the poses are continuous in the targets.
+
+    Args:
+        problem: goals that are springs, with targets for T frames.
+        start: (n,) [rad, m] the pose before the first frame, inside the box.
+        lower: (n,) the box.
+        upper: (n,) the box.
+        max_step: [rad, m] how far a degree of freedom may move in one frame, a number or (n,).
+        max_iterations: Newton steps in a frame.
+        frames: T, where the targets are the same for all frames.
+
+    Returns:
+        poses (T, n), errors (T, g) [m, rad], iterations (T,), and held (n,): the degrees of freedom that max_step holds
+        back in the last frame.
+    """
+    n, g = problem.skeleton.size, len(problem.springs)
+    total = frames or max(problem.constants.shape[0], problem.targets.shape[0])
+    state = np.zeros((control.ROWS, n))
+    state[control.LOWER], state[control.UPPER] = lower, upper
+    state[control.SPEED] = state[control.ACCEL] = state[control.JERK] = np.inf
+    state[control.WANTED] = state[control.ORIGIN] = start
+    params = np.zeros(control.PARAMS)
+    params[control.DT], params[control.COUPLED], params[control.DAMPING] = 1.0, problem.coupled, control.FIRST_DAMPING
+    params[control.MOST] = MOST if max_iterations is None else max_iterations
+    reach = np.ascontiguousarray(np.broadcast_to(np.asarray(max_step, dtype=float), (n,)))
+    poses, errors, iterations = np.empty((total, n)), np.empty((total, g)), np.empty(total)
+    control.follow_targets(
+        problem.skeleton.figure, problem.order, problem.kind, problem.constants, problem.targets, problem.pull,
+        problem.home, state, params, reach, np.empty(problem.work_size), problem.depth, poses, errors, iterations,
+    )  # fmt: skip
+    return poses, errors, iterations, state[control.ACTIVE] != 0.0
+
+
+@dataclass(frozen=True)
+class Continuous(Solver):
+    """Newton's method from the start alone: no restarts, no perturbations, and at most `max_step` away from it.
+
+    The answer is polished until a Newton step moves nothing: it depends continuously on the targets, and a slow target
+    does not move it in stairs. It ends as OUT_OF_ITERATIONS where `max_step` keeps it from its goals.
+
+    Args:
+        max_step: [rad, m] how far a degree of freedom may move in one solve, a number or (n,).
+    """
+
+    max_step: Any = np.inf
+
+    name: ClassVar[str] = "continuous"
+    summary: ClassVar[str] = "Newton's method on one branch, at most max_step from the start"
+    iterations: ClassVar[int] = MOST
+
+    def run(self, problem: Problem, request: Request) -> Outcome:
+        """Solve every problem of the batch from its own start."""
+        t = request.starts.shape[0]
+        poses = np.empty_like(request.starts)
+        errors, iterations = np.empty((t, len(problem.springs))), np.empty(t)
+        codes = np.full(t, STATIONARY, dtype=np.int64)
+        most = MOST if request.max_iterations is None else request.max_iterations
+        for k in range(t):
+            one = problem if t == 1 else problem.part(k, k + 1)
+            pose, error, count, held = follow_frames(
+                one, request.starts[k], request.lower, request.upper, max_step=self.max_step,
+                max_iterations=request.max_iterations, frames=1,
+            )  # fmt: skip
+            poses[k], errors[k], iterations[k] = pose[0], error[0], count[0]
+            if held.any() or count[0] >= most:
+                codes[k] = EXHAUSTED
+        return Outcome(poses, codes, errors, iterations, iterations.copy())
