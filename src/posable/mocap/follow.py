@@ -174,7 +174,8 @@ def _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel,
     if total > 2 and np.isfinite(accel).any():
         bend = np.abs(np.diff(poses, n=2, axis=0)) * fps * fps
         good[1:-1] &= (bend <= accel * (1.0 + 1e-6) + 1e-9).all(axis=1)
-    return Followed(skeleton, poses, fps, "", (), good, errors, iterations, largest, at)
+    report = {"ok": good, "errors": errors, "iterations": iterations, "largest_step": largest, "target_frames": at}
+    return Followed(skeleton, poses, fps, **report)
 
 
 def _largest(skeleton: Skeleton, max_step: Any) -> np.ndarray:
