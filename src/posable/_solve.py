@@ -14,6 +14,7 @@ from posable.goals.device_array import checked_remote
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, Outcome, Request, Solver
+from posable.solvers.continuous import Continuous
 from posable.solvers.hierarchy import answer, stand_in
 from posable.solvers.natural import prior_weight, settle, settle_held, wants_natural
 from posable.solvers.result import Result
@@ -173,12 +174,25 @@ def seconds(value: Any) -> float | None:
     return float(value)
 
 
+def on_one_branch(solver: str | Solver, restarts: int, max_step: Any) -> Solver:
+    """Return the solver of a continuous session; raises SolverError for options that contradict it."""
+    if solver != "newton" or restarts:
+        raise SolverError(
+            "continuous=True", expected="the solver 'newton' and no restarts", got=f"{solver!r}, {restarts}"
+        )
+    return Continuous(np.inf if max_step is None else max_step)
+
+
 class Session:
     """Many solves of one figure with goals that move: packed once, each solve starts from the last pose.
 
     session.move("hand.R", target) moves a goal by its label, session.enable("hand.R", False) switches it off;
     session.solve() answers. natural: as in `solve`, but nearest to the session's own start, so that a target that
     comes back brings the pose back.
+
+    continuous: each answer stays on the branch of the last one: no restarts, no perturbations, and polished, so that a
+    slow target does not move the pose in stairs. max_step [rad, m]: how far a degree of freedom may then move in one
+    solve, a number or (n,); an answer that it holds back is not ok and says so. For hardware, see `Controller`.
     """
 
     def __init__(
@@ -193,13 +207,19 @@ class Session:
         restarts: int = 0,
         seed: int = 0,
         natural: bool | None = None,
+        continuous: bool = False,
+        max_step: Any = None,
     ):
         self.problem = Problem(skeleton, goals)
         if self.problem.batch_shape:
             raise GoalError(
                 "Session", expected="goals for one pose", got=f"targets of shape {self.problem.batch_shape}"
             )
-        self.solver = as_solver(solver)
+        self.solver = on_one_branch(solver, restarts, max_step) if continuous else as_solver(solver)
+        if continuous:
+            natural = False
+        elif max_step is not None:
+            raise SolverError("max_step", expected="continuous=True", got="continuous=False")
         self.solver.check(self.problem if self.problem.plain else stand_in(self.problem))
         starts, _ = starts_of(self.problem, start)
         lower, upper = box_of(skeleton, starts, limits)
@@ -268,7 +288,8 @@ class Session:
             else:
                 outcome = settle(self.problem, self.solver, request, near)
             self.pose = outcome.poses[0].copy()
-            return Result(self.problem, outcome, request, self.solver.name, time.perf_counter() - begin)
+            name = self.solver.told(self.problem, request, outcome)
+            return Result(self.problem, outcome, request, name, time.perf_counter() - begin)
         problem, outcome, chosen = answer(self.problem, self.solver, request)
         if near is not None:
             settle_held(problem, outcome, request, near)

@@ -101,6 +101,10 @@ class Solver:
         """Solve every problem of the batch."""
         raise NotImplementedError
 
+    def told(self, problem: Problem, request: Request, outcome: Outcome) -> str:
+        """Return how a result names the method; what kept it from its goals belongs there."""
+        return self.name
+
 
 class CompiledSolver(Solver):
     """A solver whose loop is one compiled entry over a batch; adds threads, time limits and traces."""

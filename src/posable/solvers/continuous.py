@@ -9,6 +9,7 @@ import numpy as np
 
 from posable.engine import control
 from posable.engine.bounds import EXHAUSTED, STATIONARY
+from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import Outcome, Request, Solver
 
@@ -76,6 +77,22 @@ class Continuous(Solver):
     name: ClassVar[str] = "continuous"
     summary: ClassVar[str] = "Newton's method on one branch, at most max_step from the start"
     iterations: ClassVar[int] = MOST
+
+    def __post_init__(self):
+        try:
+            good = bool((np.asarray(self.max_step, dtype=float) > 0.0).all())
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            raise SolverError("max_step", expected="a positive number, or one for each dof", got=repr(self.max_step))
+
+    def told(self, problem: Problem, request: Request, outcome: Outcome) -> str:
+        """Return the method's name, and the degrees of freedom that max_step holds back."""
+        moved = np.abs(outcome.poses[0] - request.starts[0])
+        held = np.flatnonzero(moved >= np.broadcast_to(self.max_step, moved.shape) * (1.0 - 1e-9))
+        if not held.size:
+            return self.name
+        return f"{self.name}, max_step holds back {', '.join(problem.skeleton.dof_names[i] for i in held)}"
 
     def run(self, problem: Problem, request: Request) -> Outcome:
         """Solve every problem of the batch from its own start."""
