@@ -29,6 +29,7 @@ CONTRACT = {
         "Ball",
         "Free",
     ),
+    "model.body_plan": ("body_plan", "BodyPlan"),
     "model.dh": ("from_dh",),
     "model.kinematics": ("forward",),
     "model.jacobians": ("jacobian", "jacobian_rate"),

@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.mocap.retarget import retarget as retarget
     from posable.mocap.smooth import smooth as smooth
     from posable.mocap.track import track as track
+    from posable.model.body_plan import BodyPlan as BodyPlan
+    from posable.model.body_plan import body_plan as body_plan
     from posable.model.dh import from_dh as from_dh
     from posable.model.jacobians import jacobian as jacobian
     from posable.model.jacobians import jacobian_rate as jacobian_rate
@@ -72,6 +74,8 @@ _HOME = {
     "Skeleton": "posable.model.skeleton",
     "Controller": "posable.control",
     "Universal": "posable.model.joints",
+    "BodyPlan": "posable.model.body_plan",
+    "body_plan": "posable.model.body_plan",
     "from_dh": "posable.model.dh",
     "forward": "posable.model.kinematics",
     "Limb": "posable.limb",

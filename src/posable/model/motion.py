@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,6 +168,42 @@ class Motion:
         poses = np.array(self.poses)
         poses[near] = np.where(within, np.clip(changed, lower, upper), changed)
         poses[frame] = new
+        return Motion(self.skeleton, poses, self.fps, self.name)
+
+    def layered(self, keys: Mapping[int, ArrayLike], *, fade: int = 12) -> Motion:
+        """Return the motion with the frames `keys` at other poses (n,), each change blended into its neighbours.
+
+        A change blends into that of the next key, and fades over `fade` frames where no key is that near. Ball and free
+        joints blend by rotation. Numbers within their limits stay within; others stay as recorded.
+
+        Args:
+            keys: The poses (n,) by frame.
+            fade: Over how many frames a change fades before the first key, after the last, and between keys that are
+                more than twice that far apart.
+
+        Raises:
+            PosableError: If a frame is outside the motion or a pose has the wrong shape.
+        """
+        frames = sorted(keys)
+        new = {k: _numbers(keys[k], "Motion.layered: pose", 1, f"({self.skeleton.size},)") for k in frames}
+        if fade < 0 or any(not 0 <= k < len(self) or new[k].shape != (self.skeleton.size,) for k in frames):
+            raise PosableError(
+                f"Motion.layered: expected frames of {len(self)} with poses ({self.skeleton.size},) and fade >= 0, "
+                f"got frames {frames[:5]} and fade {fade}"
+            )
+        poses = np.array(self.poses)
+        for i, k in enumerate(frames):
+            sides = [(k - frames[i - 1]) if i else np.inf, (frames[i + 1] - k) if i + 1 < len(frames) else np.inf]
+            before, after = (int(gap) if gap <= 2 * fade else fade + 1 for gap in sides)
+            near = slice(max(k - before + 1, 0), min(k + after, len(self)))
+            away = np.arange(near.start, near.stop) - k
+            share = 0.5 + 0.5 * np.cos(np.pi * np.where(away < 0, -away / before, away / after))
+            poses[near] = carry_over(self.skeleton, poses[near], self.poses[k], new[k], share)
+        lower, upper = self.skeleton.lower, self.skeleton.upper
+        within = (self.poses >= lower) & (self.poses <= upper)
+        poses = np.where(within, np.clip(poses, lower, upper), poses)
+        for k in frames:
+            poses[k] = new[k]
         return Motion(self.skeleton, poses, self.fps, self.name)
 
     @classmethod
