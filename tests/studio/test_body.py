@@ -1,11 +1,23 @@
 """The surfaces: closed, facing outward, skinned to bones whose weights add up."""
 
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import posable as ps
-from posable.studio.body import Solid, bind_pose, body_of, field_of, has_body, surface_of
+from posable.studio.body import ASSETS, asset, has_body
 from posable.studio.meshes import bone, capsule, matrices_wxyz, quaternions, ring, sphere, towards
+
+_spec = spec_from_file_location("scripts_body", Path(__file__).resolve().parents[2] / "scripts" / "body.py")
+script = module_from_spec(_spec)
+sys.modules["scripts_body"] = script
+_spec.loader.exec_module(script)
+Solid, bind_pose, body_of, field_of, surface_of = (
+    getattr(script, name) for name in ("Solid", "bind_pose", "body_of", "field_of", "surface_of")
+)
 
 
 def volume(vertices, faces):
@@ -69,3 +81,16 @@ def test_the_body_is_symmetric():
     skins = {skin.name: skin for skin in body_of(human, detail=0.5)}
     left, right = skins["hand.L"].vertices, skins["hand.R"].vertices
     assert left.max(axis=0)[1:] == pytest.approx(right.max(axis=0)[1:], abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["body", "body_coarse"])
+def test_the_asset_is_what_the_script_makes(name):
+    human = ps.figures.human()
+    made = script.glb_of(human, body_of(human, detail=script.LEVELS[name]))
+    kept = (ASSETS / f"{name}.glb").read_bytes()
+    assert made[20:2000] == kept[20:2000]  # the same file, but for the last bits of numbers
+    assert len(made) == len(kept)
+    skins = {mesh.name: mesh for mesh in asset(name == "body_coarse")}
+    for skin in body_of(human, detail=script.LEVELS[name]):
+        assert skins[skin.name].vertices == pytest.approx(skin.vertices, abs=1e-6)
+        assert skins[skin.name].weights.sum(axis=1) == pytest.approx(np.ones(len(skin.vertices)))
