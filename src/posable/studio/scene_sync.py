@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
-STILL = 1e-4  # [m] and of a quaternion: a tenth of a millimetre, which nobody sees
+from posable.studio.viser_adapter import set_position, set_turn
 
-try:
-    from viser import _messages as messages
-except ImportError:  # another viser: its own setters do the same, slower
-    messages = None
+STILL = 1e-4  # [m] and of a quaternion: a tenth of a millimetre, which nobody sees
 
 
 class Mover:
@@ -35,33 +32,3 @@ class Mover:
             for k in np.flatnonzero(turned):
                 set_turn(nodes[k], turns[k])
             self.turns[turned] = turns[turned]
-
-
-def set_position(node: Any, position: np.ndarray) -> None:
-    """Put a node or a bone somewhere. As `node.position = position` without the comparison that takes most of it."""
-    impl = getattr(node, "_impl", None)
-    if messages is None or impl is None:
-        node.position = position
-    elif hasattr(impl, "bone_index"):
-        impl.position[:] = position
-        impl.mesh_impl.api._queue_scene_message(
-            messages.SetBonePositionMessage(impl.name, impl.bone_index, tuple(position.tolist()))
-        )
-    else:
-        impl.position[:] = position
-        impl.api._queue_scene_message(messages.SetPositionMessage(impl.name, tuple(position.tolist())))
-
-
-def set_turn(node: Any, wxyz: np.ndarray) -> None:
-    """Turn a node or a bone. As `node.wxyz = wxyz` without the comparison that takes most of it."""
-    impl = getattr(node, "_impl", None)
-    if messages is None or impl is None:
-        node.wxyz = wxyz
-    elif hasattr(impl, "bone_index"):
-        impl.wxyz[:] = wxyz
-        impl.mesh_impl.api._queue_scene_message(
-            messages.SetBoneOrientationMessage(impl.name, impl.bone_index, tuple(wxyz.tolist()))
-        )
-    else:
-        impl.wxyz[:] = wxyz
-        impl.api._queue_scene_message(messages.SetOrientationMessage(impl.name, tuple(wxyz.tolist())))

@@ -1,0 +1,251 @@
+"""Everything that the studio needs of viser beyond its public interface, in one place, for viser 1.1.
+
+- The page behind a token: viser serves anyone, so its web server is given our check of every request.
+- The page itself: viser 1.1.1 ends with an error when a skinned mesh goes, which also happens on every reconnect; one
+  comparison in its script is corrected. Our own script is added: dropped files, keyboard, timeline.
+- Bounds on clients and uploads, and no tunnel to the outside.
+- Setting positions without the comparison of arrays that takes most of a drag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import io
+import json
+import re
+import threading
+from collections.abc import Callable
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+import viser
+import websockets.asyncio.server
+import zstandard
+from viser import _messages as messages
+from websockets import Headers
+from websockets.http11 import Request, Response
+
+from posable.studio.access import FORBIDDEN, Guard
+
+CLIENTS = 8  # pages at once
+SILENT = 20.0  # [s] after which a connection that never became a page is closed
+LARGEST = 64 * 2**20  # [bytes] of an upload
+LARGEST_MESSAGE = 32 * 2**20  # [bytes]: a large picture of the view; uploads come in pieces of 512 KB
+UPLOADS = 2  # of one page at once
+POLICY = (
+    "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' "
+    "'unsafe-inline'; worker-src 'self' blob: data:; connect-src 'self' data: blob:; frame-src 'none'; "
+    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+_starting = threading.Lock()
+
+Command = Callable[[str, dict[str, str]], Any]
+
+
+class Server(viser.ViserServer):
+    """A viser server that only those who have the token reach.
+
+    Args:
+        guard: Who may connect.
+        port: A free port.
+        label: The title of the panel.
+        command: Called with the name and parameters of what our own script asks for; returns JSON data.
+    """
+
+    def __init__(self, guard: Guard, port: int, label: str, command: Command):
+        self._live: set[Any] = set()
+        serve = websockets.asyncio.server.serve
+
+        def guarded(handler: Any, *args: Any, **options: Any) -> Any:
+            inner = options.pop("process_request")
+            options.update(
+                process_request=lambda connection, request: self._answer(guard, command, inner, connection, request),
+                max_size=LARGEST_MESSAGE,
+            )
+            return serve(lambda connection: self._bounded(handler, connection), *args, **options)
+
+        # viser offers no hook for requests: while its server starts, `serve` is ours
+        with _starting, contextlib.redirect_stdout(io.StringIO()):
+            websockets.asyncio.server.serve = guarded  # type: ignore[assignment]
+            try:
+                super().__init__(host=guard.host, port=port, label=label, verbose=False)
+            finally:
+                websockets.asyncio.server.serve = serve
+        handlers = self._websock_server._incoming_handlers
+        for kind in (messages.ShareUrlRequest, messages.ShareUrlDisconnect):
+            handlers.pop(kind, None)
+        handlers[messages.FileTransferStartUpload] = [self._start_upload]
+        handlers[messages.FileTransferPart] = [self._take_part]
+        self.refuse_upload: Callable[[str], None] = lambda text: None
+
+    # ----------------------------------------------------------------------------------------------- requests
+
+    async def _answer(
+        self, guard: Guard, command: Command, inner: Any, connection: Any, request: Request
+    ) -> Response | None:
+        path = guard.path_inside(request.path)
+        if path is None or not guard.allows(request.headers):
+            return _response(FORBIDDEN.encode(), "text/plain; charset=utf-8", HTTPStatus.FORBIDDEN)
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            if len(self._live) >= CLIENTS:
+                return _response(b"Too many pages are open.\n", "text/plain", HTTPStatus.SERVICE_UNAVAILABLE)
+            return None
+        if path.startswith("/do/"):
+            query = dict(parse_qsl(request.path.partition("?")[2]))
+            out = await asyncio.get_running_loop().run_in_executor(None, command, path[4:], query)
+            return _response(json.dumps(out).encode(), "application/json")
+        if path == "/":
+            zipped = "gzip" in request.headers.get("Accept-Encoding", "")
+            return _response(page(zipped), "text/html; charset=utf-8", encoding="gzip" if zipped else "")
+        request.path = path
+        return inner(connection, request)
+
+    async def _bounded(self, handler: Any, connection: Any) -> None:
+        self._live.add(connection)
+        watch = asyncio.get_running_loop().call_later(SILENT, self._close_if_silent, connection)
+        try:
+            await handler(connection)
+        finally:
+            watch.cancel()
+            self._live.discard(connection)
+
+    def _close_if_silent(self, connection: Any) -> None:
+        pages = [self._websock_server._live_connections.get(number) for number in self.get_clients()]
+        if connection in self._live and connection not in pages:
+            self._closing = asyncio.ensure_future(connection.close(1008, "nothing was said"))
+
+    # ------------------------------------------------------------------------------------------------ uploads
+
+    def _start_upload(self, client: Any, message: Any) -> None:
+        states = self.gui._current_file_upload_states
+        mine = sum(state["client_id"] == client for state in states.values())
+        name = str(message.filename)[:100]
+        if not 0 <= message.size_bytes <= LARGEST or not 0 <= message.part_count <= LARGEST // 1024:
+            self.refuse_upload(f"{name}: larger than {LARGEST >> 20} MB")
+        elif mine >= UPLOADS:
+            self.refuse_upload(f"{name}: {UPLOADS} uploads are under way already")
+        else:
+            self.gui._handle_file_transfer_start(client, message)
+
+    def _take_part(self, client: Any, message: Any) -> None:
+        state = self.gui._current_file_upload_states.get(message.transfer_uuid)
+        if state is None or state["client_id"] != client:
+            return
+        if state["transferred_bytes"] + len(message.content) > state["total_bytes"]:
+            self.gui._drop_uploads_from_client(client)
+            self.refuse_upload(f"{str(state['filename'])[:100]}: more arrived than was announced")
+            return
+        self.gui._handle_file_transfer_part(client, message)
+
+    # ------------------------------------------------------------------------------------------------- memory
+
+    def forget_removed(self) -> None:
+        """Drop what is kept for new pages of nodes that were removed; viser does it only when a page connects."""
+        self._run_garbage_collector()
+
+    def backlog(self) -> int:
+        """Return how many messages a new page is sent."""
+        return len(self._websock_server._broadcast_buffer.message_from_id)
+
+    def drop_connections(self) -> None:
+        """Close every connection, as a failing network does; pages connect again by themselves."""
+        self._websock_server.disconnect_all_clients()
+
+
+def _response(data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, encoding: str = "") -> Response:
+    headers = Headers()
+    headers["Content-Type"] = kind
+    headers["Content-Length"] = str(len(data))
+    headers["Cache-Control"] = "no-store"
+    headers["Referrer-Policy"] = "no-referrer"
+    headers["X-Content-Type-Options"] = "nosniff"
+    headers["Content-Security-Policy"] = POLICY
+    headers["Connection"] = "close"
+    if encoding:
+        headers["Content-Encoding"] = encoding
+    return Response(status.value, status.phrase, headers, data)
+
+
+# ---------------------------------------------------------------------------------------------------- the page
+
+# viser's client clears a node's reference to null, and compares it with undefined alone before it uses it
+_BUG, _MENDED = (
+    b"e!==void 0&&n!==void 0&&n.forEach(t=>e.remove(t))",
+    b"e!=null   &&n!==void 0&&n.forEach(t=>e.remove(t))",
+)
+_SCRIPT = re.compile(r'<script data-p="([^"]*)"')
+_ALPHABET = bytes(c for c in range(0x21, 0x7F) if chr(c) not in "\"&<>'`")
+
+
+@cache
+def page(zipped: bool = False) -> bytes:
+    """Return viser's page with our title and script, and its fault with skinned meshes mended."""
+    text = (Path(viser.__file__).parent / "client" / "build" / "index.html").read_text(encoding="utf-8")
+    found = _SCRIPT.search(text)
+    if found is not None:
+        script = zstandard.ZstdDecompressor().decompressobj().decompress(_from_88(found[1].encode()))
+        if script.count(_BUG) == 1:
+            mended = zstandard.ZstdCompressor(level=9).compress(script.replace(_BUG, _MENDED))
+            text = text[: found.start(1)] + _to_88(mended).decode() + text[found.end(1) :]
+    ours = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
+    text = text.replace("<title>Viser</title>", "<title>Posable</title>", 1)
+    text = text.replace("</head>", f"<script>{ours}</script></head>", 1)
+    data = text.encode()
+    return gzip.compress(data, 6) if zipped else data
+
+
+def _from_88(text: bytes) -> bytes:
+    """Return bytes from five characters of 88 for every four of them."""
+    digits = np.zeros(128, dtype=np.int64)
+    digits[list(_ALPHABET)] = np.arange(88)
+    values = digits[np.frombuffer(text, dtype=np.uint8)]
+    groups, rest = divmod(len(values), 5)
+    powers = 88 ** np.arange(4, -1, -1)
+    out = (values[: 5 * groups].reshape(groups, 5) @ powers).astype(">u4").tobytes()
+    if rest:
+        out += int(values[5 * groups :] @ powers[5 - rest :]).to_bytes(rest - 1, "big")
+    return out
+
+
+def _to_88(data: bytes) -> bytes:
+    """Return the inverse of `_from_88`."""
+    alphabet = np.frombuffer(_ALPHABET, dtype=np.uint8)
+    whole = len(data) // 4 * 4
+    values = np.frombuffer(data[:whole], dtype=">u4").astype(np.int64)
+    digits = values[:, None] // 88 ** np.arange(4, -1, -1) % 88
+    out = alphabet[digits].tobytes()
+    if rest := data[whole:]:
+        digits = int.from_bytes(rest, "big") // 88 ** np.arange(len(rest), -1, -1) % 88
+        out += alphabet[digits].tobytes()
+    return out
+
+
+# ------------------------------------------------------------------------------------------------------- nodes
+
+
+def set_position(node: Any, position: np.ndarray) -> None:
+    """Put a node or a bone somewhere. As `node.position = position` without the comparison that takes most of it."""
+    impl = node._impl
+    impl.position[:] = position
+    place = tuple(position.tolist())
+    if hasattr(impl, "bone_index"):
+        impl.mesh_impl.api._queue_scene_message(messages.SetBonePositionMessage(impl.name, impl.bone_index, place))
+    else:
+        impl.api._queue_scene_message(messages.SetPositionMessage(impl.name, place))
+
+
+def set_turn(node: Any, wxyz: np.ndarray) -> None:
+    """Turn a node or a bone. As `node.wxyz = wxyz` without the comparison that takes most of it."""
+    impl = node._impl
+    impl.wxyz[:] = wxyz
+    turn = tuple(wxyz.tolist())
+    if hasattr(impl, "bone_index"):
+        impl.mesh_impl.api._queue_scene_message(messages.SetBoneOrientationMessage(impl.name, impl.bone_index, turn))
+    else:
+        impl.api._queue_scene_message(messages.SetOrientationMessage(impl.name, turn))
