@@ -69,8 +69,8 @@ class Engine:
     ghost_error: str = ""
     last: Any = None
 
-    def settle(self, handles: tuple[Handle, ...], active: str | None, pose: np.ndarray) -> None:
-        """Pack the goals of the handles for solves that start at `pose` (n,)."""
+    def settle(self, handles: tuple[Handle, ...], active: set[str], pose: np.ndarray) -> None:
+        """Pack the goals of the handles, those of `active` firm, for solves that start at `pose` (n,)."""
         s = self.settings
         home = relaxed(self.skeleton, pose, HOMES[s.home], self.rest)
         self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton, self.strength))
@@ -85,7 +85,13 @@ class Engine:
     def _session(self, solver: str, pose: np.ndarray) -> ps.Session:
         s = self.settings
         return ps.Session(
-            self.skeleton, self.goals, solver=solver, start=pose, limits=s.limits, max_iterations=s.iterations or None
+            self.skeleton,
+            self.goals,
+            solver=solver,
+            start=pose,
+            limits=s.limits,
+            max_iterations=s.iterations or None,
+            natural=False,  # the posture goal keeps poses natural, by strength
         )
 
     def solve(self, handles: tuple[Handle, ...], moved: set[str], pose: np.ndarray) -> tuple[Answer, Answer | None]:

@@ -7,12 +7,25 @@ import re
 import tempfile
 import warnings
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import posable as ps
 
 LARGEST = 64 * 2**20  # [bytes] of an upload
 EXPORTS = ("bvh", "glb", "amc", "csv", "npz")
+ALONE = (".bvh", ".glb", ".npz", ".c3d", ".trc", ".asf", ".npy")  # formats whose file holds everything
+_PATH = re.compile(r"(?<![\w.:/])(?:[A-Za-z]:)?[/\\](?:[^\s/\\:'\"<>|]+[/\\])+")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a figure came from: one of Posable's own by `figure`, bytes `data` of a file `name`, or a `path`."""
+
+    name: str = ""
+    figure: str | None = None
+    data: bytes | None = None
+    path: str | None = None
 
 
 class Folder:
@@ -44,18 +57,23 @@ class Folder:
         """Return the name and bytes of a motion in a format; what needs two files (AMC with its ASF) comes as a ZIP."""
         if suffix not in EXPORTS:
             raise ps.errors.unknown("export", suffix, EXPORTS)
-        place = self.place(f"{name}.{suffix}")
-        for old in self.path.glob(f"{place.stem}.*"):
-            old.unlink()
-        ps.save(place, motion)
-        made = sorted(self.path.glob(f"{place.stem}.*"))
-        if len(made) == 1:
-            return place.name, place.read_bytes()
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-            for file in made:
-                archive.write(file, file.name)
-        return f"{place.stem}.zip", out.getvalue()
+        with tempfile.TemporaryDirectory(dir=self.path) as fresh:
+            place = Path(fresh) / self.place(f"{name}.{suffix}").name
+            ps.save(place, motion)
+            made = sorted(Path(fresh).iterdir())
+            if len(made) == 1:
+                return place.name, place.read_bytes()
+            out = io.BytesIO()
+            with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+                for file in made:
+                    archive.write(file, file.name)
+            return f"{place.stem}.zip", out.getvalue()
+
+
+def origin_of(path: Path) -> Origin:
+    """Return where a file of this machine came from: its bytes where they are all of it, and its path."""
+    alone = path.suffix.lower() in ALONE and path.stat().st_size <= LARGEST
+    return Origin(path.name, data=path.read_bytes() if alone else None, path=str(path.resolve()))
 
 
 def load_quietly(path: str | Path, skeleton: ps.Skeleton | None = None) -> ps.Scene:
@@ -64,3 +82,8 @@ def load_quietly(path: str | Path, skeleton: ps.Skeleton | None = None) -> ps.Sc
         warnings.simplefilter("ignore", ps.PosableWarning)
         needs = Path(path).suffix.lower() in (".amc", ".csv")
         return ps.load(path, skeleton=skeleton if needs else None)
+
+
+def without_paths(text: str) -> str:
+    """Return a message without the folders of this machine: a page need not know them."""
+    return _PATH.sub("", text)

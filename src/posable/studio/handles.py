@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,29 +76,111 @@ def handle_at(frames: Any, body: str, **options: Any) -> Handle:
     return Handle(body, frames.position(body), frames.rotation_matrix(body), **options)
 
 
-def default_handles(skeleton: ps.Skeleton, frames: Any) -> tuple[Handle, ...]:
-    """Return the handles a figure starts with: hands, feet, head and pelvis, or the ends of its limbs."""
+def default_handles(skeleton: ps.Skeleton, frames: Any, limbs: Collection[str] = ()) -> tuple[Handle, ...]:
+    """Return the handles a figure starts with: hands, feet, head and pelvis, or the ends of its limbs.
+
+    Args:
+        skeleton: The figure.
+        frames: Its frames now.
+        limbs: The middle joints that already have a handle of their own, as limbs.
+    """
     if set(_HUMAN) <= set(skeleton.site_names):
         firm = {"foot.L": "pinned", "foot.R": "pinned"}
         return tuple(
             handle_at(frames, body, hold=firm.get(body, "held"), mode="both" if body in firm else "position")
             for body in _HUMAN
         )
-    bodies = _named_ends(skeleton) or _apart(skeleton, _leaves(skeleton), frames)
     root = skeleton.joints[0]
     moving = root.motion.size == 6
+    roles = _roles(skeleton)
+    if roles:
+        kept = {role: joint for role, joint in roles.items() if joint not in limbs}
+        kept |= {f"tail{k}": body for k, body in enumerate(_tails(skeleton, set(roles.values()), frames))}
+        return tuple(
+            handle_at(
+                frames, body,
+                hold="pinned" if moving and role.startswith("ankle")
+                else "free" if role.startswith(("elbow", "knee")) else "held",
+            )
+            for role, body in kept.items()
+        )  # fmt: skip
+    bodies = _named_ends(skeleton) or _apart(skeleton, _leaves(skeleton), frames)
     if moving and root.name not in bodies:
         bodies = [*bodies, root.name]
     feet = re.compile(_ENDS[1], re.IGNORECASE)
+    tool = len(bodies) == 1 and skeleton.size >= 6 and not moving  # of an arm: a place and a direction
     return tuple(
-        handle_at(frames, body, hold="pinned" if moving and feet.search(_plain(body)) else "held")
+        handle_at(
+            frames, body, hold="pinned" if moving and feet.search(_plain(body)) else "held",
+            mode="both" if tool else "position",
+        )
         for body in bodies[:MOST]
-    )
+    )  # fmt: skip
+
+
+_WANTED = (
+    ("wrist.L", "hand.L"), ("wrist.R", "hand.R"), ("ankle.L",), ("ankle.R",), ("head", "neck"), ("pelvis",),
+    ("elbow.L",), ("elbow.R",), ("knee.L",), ("knee.R",),
+)  # fmt: skip
+
+
+def _roles(skeleton: ps.Skeleton) -> dict[str, str]:
+    """Return the joints to hold of a figure with two arms and two legs, by role; nothing of other figures."""
+    try:
+        plan = ps.body_plan(skeleton)
+    except ps.PosableError:
+        return {}
+    found = {names[0]: plan[role] for names in _WANTED if (role := plan.first(*names)) is not None}
+    if not {"wrist.L", "wrist.R", "ankle.L", "ankle.R"} <= found.keys():
+        return {}
+    if "head" in found and not re.search(_ENDS[2], _plain(found["head"]), re.IGNORECASE):
+        heads = [n for n in below_of(skeleton, found["head"]) if re.search(_ENDS[2], _plain(n), re.IGNORECASE)]
+        found["head"] = heads[0] if heads else found["head"]
+    if skeleton.joints[0].motion.size == 6:
+        found["pelvis"] = skeleton.names[0]
+    elif not _moves(skeleton, found.get("pelvis", "")):
+        found.pop("pelvis", None)
+    return {role: joint for k, (role, joint) in enumerate(found.items()) if joint not in list(found.values())[:k]}
+
+
+def _tails(skeleton: ps.Skeleton, held: Collection[str], frames: Any) -> list[str]:
+    """Return the ends that no handle is near to and that hang on none: a tail, an ear, a backpack."""
+    taken = {name for body in held if body in skeleton.names for name in below_of(skeleton, body)}
+    root = skeleton.names[0]
+    size = float(np.linalg.norm(np.ptp(frames.many(skeleton.names)[0], axis=0)))
+    places = [frames.position(body) for body in held if body != root]
+    ends = [
+        body for body in _leaves(skeleton)
+        if body not in taken and body not in held and not _SMALL.search(body) and not _SENSOR.search(body)
+        and all(np.linalg.norm(frames.position(body) - place) > 0.15 * size for place in places)
+    ]  # fmt: skip
+    return _apart(skeleton, ends, frames)[:2] if ends else []
+
+
+def opening_pose(skeleton: ps.Skeleton, scene: ps.Scene) -> np.ndarray:
+    """Return the pose (n,) that a figure opens in: its rest pose within its limits, standing on the floor."""
+    pose = np.clip(skeleton.rest, skeleton.lower, skeleton.upper)
+    root = skeleton.joints[0]
+    up = 1 if skeleton.up == "y" else 2
+    if root.motion.size != 6 or set(_HUMAN) <= set(skeleton.site_names):
+        return pose
+    frames = ps.forward(skeleton, pose)
+    points = [frames.many((*skeleton.names, *skeleton.site_names))[0]]
+    points += [
+        mesh.vertices @ frames.rotation_matrix(mesh.joint).T + frames.position(mesh.joint)
+        for mesh in scene.meshes if mesh.joint is not None and mesh.joint in skeleton.names and len(mesh.vertices)
+    ]  # fmt: skip
+    lowest = min(float(part[:, up].min()) for part in points)
+    height = skeleton.index(root.name).start + up
+    size = float(np.linalg.norm(np.ptp(points[0], axis=0)))
+    if abs(lowest) > 0.01 * size and skeleton.dof_names[height].endswith(("tx", "ty", "tz")[up]):
+        pose[height] = np.clip(pose[height] - lowest, skeleton.lower[height], skeleton.upper[height])
+    return pose
 
 
 def _plain(name: str) -> str:
     """Return a joint's name without the side and the rig's prefix, to be recognised by."""
-    return re.sub(r"([._](L|R|l|r)|\d+)$", "", name.rpartition(":")[2])
+    return re.sub(r"([._](L|R|l|r)|[._]?\d+)$", "", name.rpartition(":")[2])
 
 
 def _named_ends(skeleton: ps.Skeleton) -> list[str]:
@@ -119,16 +201,41 @@ def below_of(skeleton: ps.Skeleton, joint: str) -> tuple[str, ...]:
     return tuple(name for name in skeleton.names if name in found and name != joint)
 
 
+def _moves(skeleton: ps.Skeleton, joint: str) -> bool:
+    """Say whether a joint, or one above it, moves."""
+    if joint not in skeleton.names:
+        return False
+    at: ps.Joint | None = skeleton.joint(joint)
+    while at is not None:
+        if at.motion.size:
+            return True
+        at = skeleton.joint(at.parent) if at.parent is not None else None
+    return False
+
+
 def _leaves(skeleton: ps.Skeleton) -> list[str]:
-    """Return one body at each end of the tree: the farthest site of its last joint, or the joint itself."""
+    """Return one body at the end of each chain of moving joints: the farthest site of its last joint, or the joint.
+
+    What is fixed to a joint that others move on from (a camera, a cover) is no end.
+    """
+    above: dict[str, str | None] = {}  # the last moving joint at or above each joint
+    for joint in skeleton.joints:
+        above[joint.name] = joint.name if joint.motion.size else above.get(joint.parent or "")
+    inner = {above[j.parent] for j in skeleton.joints if j.parent is not None and above[j.name] != above[j.parent]}
     parents = {joint.parent for joint in skeleton.joints}
     out = []
     for joint in skeleton.joints:
+        moved = above[joint.name]
+        if joint.name in parents or moved is None or moved in inner:
+            continue
+        finger = skeleton.joint(moved)
+        if isinstance(finger.motion, ps.Prismatic) and finger.parent is not None:  # of a gripper: its palm is the end
+            out.append(finger.parent)
+            continue
         sites = [site for site in skeleton.sites if site.joint == joint.name]
-        if joint.name not in parents:
-            far = max(sites, key=lambda site: float(np.linalg.norm(site.offset)), default=None)
-            out.append(joint.name if far is None else far.name)
-    return out
+        far = max(sites, key=lambda site: float(np.linalg.norm(site.offset)), default=None)
+        out.append(joint.name if far is None else far.name)
+    return list(dict.fromkeys(out))
 
 
 def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
@@ -164,13 +271,13 @@ def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.
 
 def goals_of(
     handles: Iterable[Handle],
-    active: str | None,
+    active: Collection[str],
     home: np.ndarray,
     stay: float,
     gains: np.ndarray | None = None,
 ) -> list[ps.goals.Goal]:
-    """Return the goals of all handles, the dragged one firm, and a gentle pull (weight `stay`) to `home` (n,)."""
-    out = [h.goal(dragged=h.body == active) for h in handles if h.hold != "free" or h.body == active]
+    """Return the goals of all handles, the dragged ones firm, and a gentle pull (weight `stay`) to `home` (n,)."""
+    out = [h.goal(dragged=h.body in active) for h in handles if h.hold != "free" or h.body in active]
     if stay > 0.0 or not out:
         out.append(ps.goals.Posture(home, gains, weight=max(stay, 1e-9), label="posture"))
     return out

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -35,9 +36,16 @@ class History(Generic[T]):
         self._before.append(now)
         return self._after.pop()
 
-    def forget(self) -> None:
-        """Forget everything."""
-        self._before, self._after = [], []
+    def keep(self, different: int, what: Callable[[T], Any]) -> None:
+        """Forget states that are older than the last `different` values of `what`: figures are large."""
+        seen: list[Any] = []
+        for index in range(len(self._before) - 1, -1, -1):
+            value = what(self._before[index])
+            if all(value is not other for other in seen):
+                seen.append(value)
+            if len(seen) > different:
+                self._before = self._before[index + 1 :]
+                return
 
     def __len__(self) -> int:
         return len(self._before)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +15,17 @@ import posable as ps
 AT_LIMIT = 1e-4  # [rad, m] within which a joint counts as standing at its limit
 FURTHER = np.radians(10.0)  # [rad] and 1 cm for sliding joints: how much more room the text supposes
 _SLIDES = ("tx", "ty", "tz", "t1", "t2")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-!|~>:])")
+
+
+def plain(text: str) -> str:
+    """Return a text without control and formatting characters, which could hide or forge parts of it."""
+    return "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") else c for c in str(text))
+
+
+def marked(name: str) -> str:
+    """Return a name that came from a file, to be put into Markdown: nothing in it is markup."""
+    return _MARKDOWN.sub(r"\\\1", html.escape(plain(name)))
 
 
 @dataclass(frozen=True)
@@ -74,8 +88,10 @@ def standing(answer: Any, modes: dict[str, str]) -> str:
         if error > allowed:
             missed[name] = amount(error, angle=turn)
     if not missed:
-        return "Every handle is where it should be."
-    return "; ".join(f"**{name}** misses by {text}" for name, text in missed.items()) + "."
+        reached = [name for name, allowed in answer.tolerances.items() if np.isfinite(allowed)]
+        names = ", ".join(f"**{marked(name)}**" for name in reached[:6])
+        return f"Reached: {names}." if names else "Every handle is where it should be."
+    return "; ".join(f"**{marked(name)}** misses by {text}" for name, text in missed.items()) + "."
 
 
 def in_the_way(skeleton: ps.Skeleton, blocks: tuple[Any, ...], most: int = 4) -> list[str]:
@@ -87,12 +103,15 @@ def in_the_way(skeleton: ps.Skeleton, blocks: tuple[Any, ...], most: int = 4) ->
         bound = (skeleton.lower if block.side == "lower" else skeleton.upper)[dof]
         where = amount(float(bound), angle=not straight)
         room = 0.01 if straight else FURTHER
-        gain = {name: cost * room for name, cost in block.cost.items() if cost * room > 1e-4}
+        least = {name: np.radians(0.1) if name.endswith(".rotation") else 1e-4 for name in block.cost}
+        gain = {name: cost * room for name, cost in block.cost.items() if cost * room > least[name]}
         best = sorted(gain.items(), key=lambda item: -item[1])[:2]
-        told = " and ".join(f"{name} {amount(value, angle=name.endswith('.rotation'))} nearer" for name, value in best)
+        told = " and ".join(
+            f"{marked(name)} {amount(value, angle=name.endswith('.rotation'))} closer" for name, value in best
+        )
         more = amount(room, angle=not straight)
         out.append(
-            f"**{block.dof}** is at its {block.side} limit ({where})"
+            f"**{marked(block.dof)}** is at its {block.side} limit ({where})"
             + (f"; {more} more would bring {told}" if told else "")
         )
     return out

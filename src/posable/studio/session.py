@@ -10,151 +10,256 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import posable as ps
+from posable.studio import project
+from posable.studio.contacts import locked
 from posable.studio.drag_solver import Answer, Engine, Settings, are_settings
-from posable.studio.files import Folder, load_quietly
-from posable.studio.handles import HOLDS, MODES, Handle, below_of, checked_target, default_handles, handle_at, is_number
+from posable.studio.files import Folder, Origin, load_quietly, origin_of, without_paths
+from posable.studio.handles import (
+    HOLDS,
+    MODES,
+    below_of,
+    checked_target,
+    default_handles,
+    handle_at,
+    is_number,
+    opening_pose,
+)  # fmt: skip
 from posable.studio.history import History
 from posable.studio.limbs import LimbView, at_swivel, branch_poses, find_limbs, look_at, with_elbow_near
-from posable.studio.messages import AtLimit, limits_met
-from posable.studio.timeline import Timeline
-
-# --- The part of a session that every other part stands on ---
+from posable.studio.messages import limits_met, plain
+from posable.studio.mirror import mirrored
+from posable.studio.state import State, View
+from posable.studio.timeline import EASINGS, Timeline
 
 FRAME = 1.0 / 60.0  # [s] between frames while playing
 ONE_CHANGE = 1.5  # [s] within which two steps of one slider are one change
 CALM = 0.12  # [s] without a new target until what takes longer is worked out: what blocks, the curves
+AUTOSAVE = 3.0  # [s] between two copies of unsaved work
+PICKED = 0.045  # of the figure's size: how near to a joint or site one has to click
+WEAKEST, STRONGEST = 0.03, 30.0  # times as strong as it was
+LONGEST = 1_000_000  # frames
+FIGURES = 3  # that undo can go back through
 
 
-@dataclass(frozen=True, eq=False)
-class State:
-    """What undo brings back."""
+class Session:
+    """A figure being posed. Every method may be called from any thread; nonsense changes nothing and returns False.
 
-    pose: np.ndarray
-    handles: tuple[Handle, ...]
-    timeline: Timeline
-    rest: np.ndarray
-    strength: dict[str, float]
+    Args:
+        source: What to open first; a human by default.
+        settings: How to solve.
+        shelf: Where unsaved work is kept for the next start; nowhere by default.
+    """
 
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """Everything that a page shows, at one moment."""
-
-    figure: int  # counts the figures that were opened
-    skeleton: ps.Skeleton
-    pose: np.ndarray
-    frames: Any
-    handles: tuple[Handle, ...]
-    elbows: tuple[str, ...]
-    active: str | None
-    selected: str | None
-    answer: Answer | None
-    ghost: np.ndarray | None
-    ghost_answer: Answer | None
-    limits: tuple[AtLimit, ...]
-    blocking: tuple[Any, ...]
-    curves: dict[str, np.ndarray]
-    limb: LimbView | None
-    timeline: Timeline
-    settings: Settings
-    strength: dict[str, float]  # of the joints that a person made stronger or weaker than they are
-    calm: bool  # nothing is being dragged or played: what takes longer has been worked out
-
-
-class Core:
-    """What is open, who looks on, undo and redo, and the worker."""
-
-    def __init__(self, source: ps.Scene | ps.Skeleton | None = None, *, settings: Settings | None = None):
+    def __init__(
+        self,
+        source: ps.Scene | ps.Skeleton | None = None,
+        *,
+        settings: Settings | None = None,
+        shelf: project.Shelf | None = None,
+    ):
         self._lock = threading.RLock()  # of everything below
         self._mail = threading.Lock()  # of the two next lines alone: a drag never waits for a solve
         self._wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]] = {}
-        self._released = False
+        self._released: set[str] = set()
         self._wake = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
         self._listeners: list[Callable[[View], None]] = []
         self._speakers: list[Callable[[str, str], None]] = []
         self._watched: tuple[Path, float] | None = None
+        self.changed_on_disk: Callable[[str], None] | None = None  # asks a person what to do about a watched file
         self.folder = Folder()
+        self.shelf = shelf
         self.history: History[State] = History()
         self.settings = settings or Settings()
         self.figure = 0
+        self.camera: Any = None  # where the last page looked from
+        self.clipboard: dict[str, float] = {}
+        self.library: dict[str, dict[str, float]] = {}
+        self._revision = self._newest = self._saved = self._kept = 0
         self._tense = False  # a take was opened, and drags stay near its pose instead of relaxing
-        self.open(source if source is not None else ps.figures.human())
+        first = source if source is not None else ps.figures.human()
+        self.open(first, origin=Origin("human", figure="human") if source is None else None)
+        self._saved = self._kept = self._revision
 
     # ------------------------------------------------------------------------------------------------ what is open
 
-    def open(self, source: ps.Scene | ps.Skeleton, *, keep: bool = False) -> None:
-        """Show another figure, with its take where it has one; `keep` takes only its motion, for the figure shown."""
+    def open(
+        self, source: ps.Scene | ps.Skeleton, *, origin: Origin | None = None, kept: dict[str, Any] | None = None
+    ) -> None:
+        """Show another figure, with its take where it has one. It can be undone.
+
+        Args:
+            source: The figure.
+            origin: Where it came from.
+            kept: What a project keeps of it.
+        """
         scene = source if isinstance(source, ps.Scene) else ps.Scene(skeleton=source, name=source.name)
         with self._lock:
-            skeleton = scene.skeleton if scene.skeleton is not None else getattr(self, "skeleton", None)
-            if skeleton is None:
-                raise ps.PosableError("open: expected a file with a figure or its motion, got neither")
-            if not keep or scene.skeleton is not None:
-                self.scene, self.skeleton = scene, skeleton
-                self.figure += 1
-                self.limbs = find_limbs(skeleton)
+            if scene.skeleton is None and scene.markers is None:
+                raise ps.PosableError("expected a file with a figure, a motion or markers, got none of them")
+            if self.figure:
+                self._remember()
+            if scene.skeleton is None:  # markers alone: beside the figure that is there, upright as it is
+                scene = replace(self.scene, motion=None, markers=upright(scene.markers, self.skeleton), name=scene.name)
+            skeleton = scene.skeleton or self.skeleton
             take = scene.motion if scene.motion is not None and len(scene.motion) else None
             fps = take.fps if take is not None else scene.markers.fps if scene.markers is not None else 30.0
             length = len(scene.markers) if scene.markers is not None else 120
-            self.timeline = Timeline(skeleton, take, scene.markers, fps=fps, length=length)
+            timeline = Timeline(skeleton, take, scene.markers, fps=fps, length=length)
             # a take's rest is its T-pose: nobody relaxes into it
             if take is not None and self.settings.home == "relaxed":
                 self.settings, self._tense = replace(self.settings, home="drag"), True
             elif take is None and self._tense:
                 self.settings, self._tense = replace(self.settings, home="relaxed"), False
-            self.rest: np.ndarray = np.array(skeleton.rest)
-            self.strength: dict[str, float] = {}
-            self.engine = self._new_engine()
-            self.history.forget()
-            self.active: str | None = None
-            self.selected: str | None = None
-            self.answer: Answer | None = None
-            self.ghost: Answer | None = None
-            self.blocking: tuple[Any, ...] = ()
-            self.curves: dict[str, np.ndarray] = {}
-            self.pose = np.array(skeleton.rest if take is None else take.poses[0], dtype=float)
-            self.start = self.pose
-            self.frames = ps.forward(skeleton, self.pose)
-            self.handles = default_handles(skeleton, self.frames)
-            self.dragged: str | None = None  # the handle that the last answer was for
-            self._doing: str | None = None
-            self._last_target = self._did = 0.0
-            self._stale = self._busy = True
+            pose = opening_pose(skeleton, scene) if take is None else np.array(take.poses[0], dtype=float)
+            frames = ps.forward(skeleton, pose)
+            rest = pose.copy() if take is None else np.array(skeleton.rest)
+            state = State(
+                scene, origin or Origin(scene.name or skeleton.name), self.figure + 1, pose,
+                default_handles(skeleton, frames, find_limbs(skeleton)), timeline, rest,
+                {}, self.library, self.settings, self._newest + 1,
+            )  # fmt: skip
+            if kept is not None:
+                state = project.restore(state, kept)
+            if self.figure:
+                self.camera = _camera(kept)
+            self.figure += 1
+            self._newest += 1
+            self._adopt(state)
+            self._saved = self._kept = self._revision  # nothing has been done to it yet
+            self.history.keep(FIGURES, lambda state: state.scene)
         self._changed()
 
+    def _adopt(self, state: State) -> None:
+        """Make a state the present one."""
+        if state.scene is not getattr(self, "scene", None):
+            self.scene, self.origin, self.skeleton = state.scene, state.origin, state.timeline.skeleton
+            self.figure = max(self.figure, state.figure) + (state.figure != self.figure)
+            self.limbs = find_limbs(self.skeleton)
+            self.selected: str | None = None
+            self.selection: tuple[str, ...] = ()
+        self.timeline, self.handles = state.timeline, state.handles
+        self.rest, self.strength, self.library = state.rest, state.strength, state.library
+        self.settings, self._revision = state.settings, state.revision
+        self._place(state.pose)
+        self.engine = self._new_engine()
+        self.active: str | None = None
+        self.dragging: dict[str, np.ndarray] = {}  # what is being dragged, and where it was when its drag began
+        self.dragged: tuple[str, ...] = ()  # the handles that the last answer was for
+        self.answer: Answer | None = None
+        self.ghost: Answer | None = None
+        self.blocking: tuple[Any, ...] = ()
+        self.curves: dict[str, np.ndarray] = {}
+        self.start = self.pose
+        self._doing: str | None = None
+        self._last_target = self._did = 0.0
+        self._stale = self._busy = True
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is work that no project file has."""
+        return self._revision != self._saved
+
     def open_path(self, path: str | Path, *, watch: bool = False) -> None:
-        """Open a file of this machine; watched, it is read again whenever it changes."""
+        """Open a file of this machine; watched, a change of it is noticed."""
         place = Path(path)
+        if place.suffix.lower() == project.SUFFIX:
+            self.open_project(place.name, place.read_bytes())
+            return
         scene = load_quietly(place, getattr(self, "skeleton", None))
         self._watched = (place, place.stat().st_mtime) if watch else None
-        self.open(scene)
+        self.open(scene, origin=origin_of(place))
+
+    def open_figure(self, name: str) -> bool:
+        """Open one of Posable's own figures."""
+        if name not in ps.figures.names():
+            return False
+        self.open(ps.figures.get(name), origin=Origin(name, figure=name))
+        return True
 
     def upload(self, name: str, data: bytes) -> bool:
-        """Open bytes that came from a page; says what is wrong with them where something is."""
+        """Open bytes that came from a page, a project or a figure's file; says what is wrong with them."""
         try:
-            scene = self.folder.load(name, data, self.skeleton)
-            self.open(scene)
+            if name.lower().endswith(project.SUFFIX):
+                self.open_project(name, data)
+                notes = ""
+            else:
+                scene = self.folder.load(name, data, self.skeleton)
+                alone = not name.lower().endswith((".amc", ".csv"))
+                self.open(scene, origin=Origin(self.folder.place(name).name, data=data if alone else None))
+                notes = f" ({'; '.join(scene.notes[:2])})" if scene.notes else ""
         except (ps.PosableError, OSError) as error:
             self.say(str(error), "bad")
             return False
-        notes = f" ({'; '.join(scene.notes[:2])})" if scene.notes else ""
-        self.say(f"opened {name}{notes}", "good")
+        self.say(f"Opened {name}{notes}", "good")
         return True
 
     def export(self, suffix: str) -> tuple[str, bytes]:
         """Return the name and bytes of the motion on screen in a format: bvh, glb, amc (with its asf), csv, npz."""
         with self._lock:
-            motion = self.timeline.motion(self.pose, self.scene.name or self.skeleton.name)
-        return self.folder.export(motion, suffix, name=self.scene.name or "posable")
+            name = Path(self.origin.name or self.skeleton.name or "posable").stem
+            motion = self.timeline.motion(self.pose, name)
+            origin = self.origin
+        if suffix == "glb" and origin.data is not None and origin.name.lower().endswith((".glb", ".gltf")):
+            return self.folder.export(_with_character(motion, self.scene), suffix, name=name)
+        return self.folder.export(motion, suffix, name=name)
+
+    # --------------------------------------------------------------------------------------------------- projects
+
+    def save_project(self) -> tuple[str, bytes]:
+        """Return the name and bytes of a project with everything on screen."""
+        with self._lock:
+            state = self._state()
+            data = project.dump(state, self.folder, saved=True, camera=self.camera)
+            self._saved = state.revision
+            if self.shelf is not None:
+                self.shelf.keep(state.origin, data)
+        self._changed()
+        return f"{Path(state.origin.name or 'posable').stem}{project.SUFFIX}", data
+
+    def open_project(self, name: str, data: bytes) -> None:
+        """Open a project; raises PosableError where it is none."""
+        scene, origin, kept = project.load(name, data, self.folder)
+        self._watched = None
+        self.open(scene, origin=origin, kept=kept)
+        if not kept.get("saved"):
+            with self._lock:
+                self._saved = -1
+
+    def recover(self) -> bool:
+        """Bring back work on the figure shown that was not saved when the last studio ended."""
+        data = self.shelf.unsaved(self.origin) if self.shelf is not None else None
+        if data is None:
+            return False
+        try:
+            watched = self._watched
+            self.open_project("recovered work", data)
+            self._watched = watched
+        except (ps.PosableError, OSError) as error:
+            self.say(f"Unsaved work could not be recovered: {error}", "bad")
+            return False
+        return True
+
+    def autosave(self) -> bool:
+        """Keep unsaved work on the shelf; says whether there was any."""
+        if self.shelf is None:
+            return False
+        with self._lock:
+            state = self._state()
+            if state.revision in (self._kept, self._saved):
+                return False
+            data = project.dump(state, self.folder, saved=False, camera=self.camera)
+            self._kept = state.revision
+        self.shelf.keep(state.origin, data)
+        return True
 
     # -------------------------------------------------------------------------------------------------- the pose
 
@@ -171,16 +276,22 @@ class Core:
             h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body)) for h in self.handles
         )
         self.active, self._stale = None, True
+        self.dragging = {}
 
     def _set(self, pose: np.ndarray) -> None:
+        """Take a pose that a person made otherwise than by a drag."""
         self._place(pose)
         self._snap_handles()
+        self.timeline = replace(self.timeline.posed(self.pose), playing=False)
         self.answer, self.ghost, self.start, self.blocking = None, None, self.pose, ()
 
     # ----------------------------------------------------------------------------------------------- undo and redo
 
     def _state(self) -> State:
-        return State(self.pose, self.handles, replace(self.timeline, playing=False), self.rest, self.strength)
+        return State(
+            self.scene, self.origin, self.figure, self.pose, self.handles, replace(self.timeline, playing=False),
+            self.rest, self.strength, self.library, self.settings, self._revision,
+        )  # fmt: skip
 
     def _remember(self, doing: str | None = None) -> None:
         """Keep what is now, for undo. Many small steps (of a slider) of `doing` one thing are undone as one."""
@@ -188,6 +299,8 @@ class Core:
         again = doing is not None and doing == self._doing and now - self._did < ONE_CHANGE
         if not again:
             self.history.remember(self._state())
+        self._newest += 1
+        self._revision = self._newest
         self._doing, self._did = doing, now
         self._last_target, self._stale = now, True
 
@@ -204,11 +317,7 @@ class Core:
     def _restore(self, state: State | None) -> bool:
         if state is None:
             return False
-        self._place(state.pose)
-        self.handles, self.timeline = state.handles, state.timeline
-        self.rest, self.strength = state.rest, state.strength
-        self.active, self.answer, self.ghost, self.start, self.blocking = None, None, None, self.pose, ()
-        self._doing, self._stale = None, True
+        self._adopt(state)
         self._changed()
         return True
 
@@ -220,9 +329,10 @@ class Core:
             limb = self.limb_view(self.selected) if self.selected in self.limbs and self.active is None else None
             return View(
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
-                self.selected, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
+                self.selected, self.selection, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
                 limits_met(self.skeleton, self.pose), self.blocking,
-                self.curves, limb, self.timeline, self.settings, self.strength,
+                self.curves, limb, self.timeline, self.settings, self.strength, tuple(self.library),
+                self.origin.name or self.skeleton.name, self.dirty,
                 self.active is None and not self._busy and not self.timeline.playing,
             )  # fmt: skip
 
@@ -240,9 +350,9 @@ class Core:
         self._speakers.append(speaker)
 
     def say(self, text: str, kind: str = "good") -> None:
-        """Tell whoever looks on."""
+        """Tell whoever looks on; without control characters and the folders of this machine."""
         for speaker in self._speakers:
-            speaker(text, kind)
+            speaker(plain(without_paths(text)), kind)
 
     def _changed(self) -> None:
         if self._listeners:
@@ -252,10 +362,6 @@ class Core:
 
     # ----------------------------------------------------------------------------------------------------- worker
 
-    def step(self) -> bool:
-        """Do what waits to be done, once; says whether there was anything."""
-        raise NotImplementedError
-
     def start_worker(self) -> None:
         """Solve on a thread of its own from now on."""
         self._thread = threading.Thread(target=self._work, name="posable studio", daemon=True)
@@ -264,7 +370,7 @@ class Core:
     def warm_up(self) -> None:
         """Compile what the first drag needs (once per machine, some 20 s) and leave everything as it is."""
         engine = self._new_engine()
-        engine.settle(self.handles, self.handles[0].body if self.handles else None, self.pose)
+        engine.settle(self.handles, {self.handles[0].body} if self.handles else set(), self.pose)
         engine.solve(self.handles, {h.body for h in self.handles}, self.pose)
         for limb in list(self.limbs.values())[:1]:
             look_at(limb, self.pose)
@@ -274,6 +380,7 @@ class Core:
             self.warm_up()
         except ps.PosableError as error:
             self.say(str(error), "bad")
+        autosaved = time.monotonic()
         while not self._closed:
             waiting = FRAME if self.timeline.playing else CALM if self._stale else 1.0
             self._wake.wait(waiting)
@@ -283,6 +390,9 @@ class Core:
             try:
                 self.step()
                 self._watch()
+                if time.monotonic() - autosaved > AUTOSAVE and self.active is None:
+                    autosaved = time.monotonic()
+                    self.autosave()
             except Exception as error:  # the page lives on, whatever a solver or a file does
                 self.say(f"{type(error).__name__}: {error}", "bad")
 
@@ -291,31 +401,56 @@ class Core:
             return
         path, before = self._watched
         now = path.stat().st_mtime
-        if now != before:
-            self._watched = (path, now)
-            try:
-                self.open_path(path, watch=True)
-                self.say(f"read {path.name} again")
-            except ps.PosableError as error:
-                self.say(str(error), "bad")
+        if now == before:
+            return
+        self._watched = (path, now)
+        if self.dirty and self.changed_on_disk is not None:
+            self.changed_on_disk(path.name)
+        else:
+            self.reload()
+
+    def reload(self) -> bool:
+        """Read the watched file again; keys, handles and pose stay where the figure is the same. It can be undone."""
+        if self._watched is None:
+            return False
+        path = self._watched[0]
+        try:
+            scene = load_quietly(path, self.skeleton)
+            same = scene.skeleton is not None and scene.skeleton.dof_names == self.skeleton.dof_names
+            if same and self.dirty:
+                self._reload_below(scene, origin_of(path))
+            else:
+                self.open(scene, origin=origin_of(path))
+            self.say(f"Read {path.name} again")
+            return True
+        except (ps.PosableError, OSError) as error:
+            self.say(str(error), "bad")
+            return False
+
+    def _reload_below(self, scene: ps.Scene, origin: Origin) -> None:
+        """Put another take of the same figure below the keys."""
+        with self._lock:
+            self._remember()
+            take = scene.motion if scene.motion is not None and len(scene.motion) else None
+            skeleton = scene.skeleton or self.skeleton
+            count = len(take) if take is not None else LONGEST
+            keys = {frame: pose for frame, pose in self.timeline.keys.items() if frame < count}
+            line = replace(self.timeline, skeleton=skeleton, take=take, keys=keys)
+            line = replace(line, frame=min(line.frame, line.count - 1))
+            state = replace(self._state(), scene=scene, origin=origin, timeline=line, figure=self.figure + 1)
+            self._adopt(state)
+            self._show_frame()
+        self._changed()
 
     def close(self) -> None:
-        """Stop the worker and remove the session's folder."""
+        """Stop the worker, keep unsaved work for the next start, and remove the session's folder."""
         self._closed = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join(2.0)
+        with contextlib.suppress(OSError, ps.PosableError):
+            self.autosave()
         self.folder.close()
-
-
-# --- Posing ---
-
-PICKED = 0.045  # of the figure's size: how near to a joint or site one has to click
-WEAKEST, STRONGEST = 0.03, 30.0  # times as strong as it was
-
-
-class Posing(Core):
-    """Everything that moves the figure by hand."""
 
     # --------------------------------------------------------------------------------------------------- dragging
 
@@ -330,32 +465,31 @@ class Posing(Core):
                 target[0] if target[0] is not None else before[0],
                 target[1] if target[1] is not None else before[1],
             )
-            self._released = False
+            self._released.discard(name)
         self._wake.set()
         return True
 
-    def release(self) -> None:
-        """Let go of what was dragged: a handle that is not pinned stays where it came to."""
+    def release(self, name: str | None = None) -> None:
+        """Let go of what is dragged, or of all: a handle that is not pinned stays where it came to."""
         with self._mail:
-            self._released = True
+            self._released |= {name} if name is not None else {*self._wanted, *self.dragging}
         self._wake.set()
 
     def step(self) -> bool:
         """Do what waits to be done, once: the worker's whole work. Says whether there was anything."""
         with self._mail:
             wanted, self._wanted = self._wanted, {}
-            released, self._released = self._released and not self._wanted, False
+            released, self._released = self._released, set()
         did = False
         with self._lock:
             if wanted:
-                for name, (position, rotation) in wanted.items():
-                    self._follow(name, position, rotation)
+                self._follow(wanted)
                 self._last_target, self._stale, did = time.perf_counter(), True, True
                 self._doing = None
-            if released:
-                self._settle_handles()
+            if released & self.dragging.keys():
+                self._let_go(released)
                 did = True
-            if self.timeline.playing and not wanted:
+            if self.timeline.playing and not self.dragging:
                 did = self._play() or did
         if did:
             self._changed()
@@ -364,35 +498,62 @@ class Posing(Core):
             did = True
         return did
 
-    def _follow(self, name: str, position: np.ndarray | None, rotation: np.ndarray | None) -> None:
-        if self.active != name:
-            self._remember()
-            self.active, self.start, self.blocking = name, self.pose, ()
-            self.dragged = name if name not in self.limbs else None
+    def _follow(self, wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]]) -> None:
+        new = [name for name in wanted if name not in self.dragging]
+        if new:
+            self._remember()  # one gesture, one step of undo, whoever else is dragging
+            self.timeline = replace(self.timeline, playing=False)
+            self.start, self.blocking = self.pose, ()
+            for name in new:
+                self.dragging[name] = self.frames.position(name)
+            self.dragged = tuple(name for name in self.dragging if name not in self.limbs)
             self.engine = self._new_engine()
-            self.engine.settle(self.handles, name if name not in self.limbs else None, self.pose)
-        if name in self.limbs:
-            if position is not None:
+            self.engine.settle(self.handles, self._moved_together(), self.pose)
+        self.active = next(reversed(wanted))
+        for name, (position, _) in wanted.items():
+            if name in self.limbs and position is not None:
                 solution = with_elbow_near(self.limbs[name], self.pose, position, limits=self.settings.limits)
                 if np.isfinite(solution.pose).all():
                     self._place(solution.pose)
-            return
-        self.handles = tuple(h.moved(position, rotation) if h.body == name else h for h in self.handles)
+        moved = {name: target for name, target in wanted.items() if name not in self.limbs}
+        if moved:
+            self._solve_for(moved)
+
+    def _moved_together(self) -> set[str]:
+        """Return the handles that follow the drags: those dragged, and with one of a selection, all of it."""
+        together = {name for name in self.dragging if name not in self.limbs}
+        return together | set(self.selection) if together & set(self.selection) else together
+
+    def _solve_for(self, moved: dict[str, tuple[np.ndarray | None, np.ndarray | None]]) -> None:
+        lead = next((name for name in moved if name in self.selection and moved[name][0] is not None), None)
+        targets = dict(moved)
+        if lead is not None:
+            for other in self.selection:
+                if other not in moved:
+                    begin = self.dragging.setdefault(other, self.frames.position(other))
+                    targets[other] = (begin + (moved[lead][0] - self.dragging[lead]), None)  # type: ignore[operator]
+        self.handles = tuple(h.moved(*targets[h.body]) if h.body in targets else h for h in self.handles)
         try:
-            self.answer, self.ghost = self.engine.solve(self.handles, {name}, self.pose)
+            self.answer, self.ghost = self.engine.solve(self.handles, set(targets), self.pose)
         except ps.PosableError as error:
             self.say(str(error), "bad")
             return
         if np.isfinite(self.answer.pose).all():
             self._place(self.answer.pose)
 
-    def _settle_handles(self) -> None:
-        """Let every handle that is not pinned be where its body is."""
+    def _let_go(self, released: set[str]) -> None:
+        """End drags: every handle that is not pinned is where its body is, and the pose becomes a key."""
+        for name in released:
+            self.dragging.pop(name, None)
+        if not any(name in self.dragging for name in self.dragging if name not in self.selection):
+            self.dragging = {}
         self.handles = tuple(
-            h if h.hold == "pinned" else h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body))
+            h if h.hold == "pinned" or h.body in self.dragging
+            else h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body))
             for h in self.handles
-        )
-        self.active = None
+        )  # fmt: skip
+        self.timeline = self.timeline.posed(self.pose)
+        self.active = next(iter(self.dragging), None)
         self._stale = True
 
     def _reflect(self) -> None:
@@ -407,6 +568,21 @@ class Posing(Core):
         self._changed()
 
     # ---------------------------------------------------------------------------------------------------- handles
+
+    def select(self, body: str | None, *, add: bool = False) -> bool:
+        """Choose what the panels are about: any joint or site, or nothing; `add` one more handle."""
+        if body is not None and body not in (*self.skeleton.names, *self.skeleton.site_names):
+            return False
+        with self._lock:
+            if not add or body is None:
+                self.selection = () if body is None else (body,)
+            elif body in self.selection:
+                self.selection = tuple(name for name in self.selection if name != body)
+            elif any(h.body == body for h in self.handles):
+                self.selection = (*self.selection, body)
+            self.selected = self.selection[-1] if self.selection else None
+        self._changed()
+        return True
 
     def hold(
         self,
@@ -444,15 +620,6 @@ class Posing(Core):
             self.handles = tuple(h for h in self.handles if h.body != body)
             self.selected = None if self.selected == body else self.selected
             self.active = None
-        self._changed()
-        return True
-
-    def select(self, body: str | None) -> bool:
-        """Choose what the panels are about: a handle, an elbow, any joint or site, or nothing."""
-        if body is not None and body not in (*self.skeleton.names, *self.skeleton.site_names):
-            return False
-        with self._lock:
-            self.selected = body
         self._changed()
         return True
 
@@ -511,7 +678,7 @@ class Posing(Core):
             self._remember()
             self._set(self.rest.copy())
             own = {h.body for h in self.handles}
-            lost = [h for h in default_handles(self.skeleton, self.frames) if h.body not in own]
+            lost = [h for h in default_handles(self.skeleton, self.frames, self.limbs) if h.body not in own]
             self.handles = (*self.handles, *lost)
         self._changed()
 
@@ -543,8 +710,6 @@ class Posing(Core):
             self._solve_again()
         self._changed()
 
-    # --------------------------------------------------------------------------------------------------- solving
-
     def configure(self, **changes: Any) -> bool:
         """Change the settings: solver, ghost, limits, iterations, stay, home; and solve again from here."""
         if not are_settings(changes):
@@ -572,7 +737,7 @@ class Posing(Core):
         start = self.start if self.answer is not None else self.pose
         engine = self._new_engine()
         try:
-            engine.settle(self.handles, self.dragged if self.answer is not None else None, start)
+            engine.settle(self.handles, set(self.dragged) if self.answer is not None else set(), start)
             self.answer, self.ghost = engine.solve(self.handles, set(), start)
         except ps.PosableError as error:
             self.say(str(error), "bad")
@@ -585,22 +750,8 @@ class Posing(Core):
     def _try(self, solver: str) -> None:
         engine = self._new_engine(replace(self.settings, solver=solver, ghost=None, iterations=1))
         with contextlib.suppress(ps.PosableError):
-            engine.settle(self.handles, None, self.pose)
+            engine.settle(self.handles, set(), self.pose)
             engine.solve(self.handles, set(), self.pose)
-
-    def _play(self) -> bool:
-        raise NotImplementedError
-
-
-# --- What is on screen ---
-
-__all__ = ["Session", "State", "View"]
-
-LONGEST = 1_000_000  # frames
-
-
-class Session(Posing):
-    """A figure being posed. Every method may be called from any thread; nonsense changes nothing and returns False."""
 
     # ----------------------------------------------------------------------------------------------------- limbs
 
@@ -646,12 +797,67 @@ class Session(Posing):
                 return False
             return self._take(f"along {name}", solution.pose)
 
-    def _take(self, what: str, pose: np.ndarray) -> bool:
+    def _take(self, what: str | None, pose: np.ndarray) -> bool:
         if not np.isfinite(pose).all():
             return False
         self._remember(what)
         self._set(np.asarray(pose))
         self._busy = True
+        self._changed()
+        return True
+
+    # --------------------------------------------------------------------------------- mirror, copy, paste, library
+
+    def mirror(self) -> bool:
+        """Swap left and right."""
+        with self._lock:
+            pose = mirrored(self.skeleton, self.pose)
+            if pose is None:
+                self.say("This figure has no left and right to swap.", "bad")
+                return False
+            return self._take(None, pose)
+
+    def copy(self) -> dict[str, float]:
+        """Copy the pose, by the names of its numbers [rad, m]."""
+        self.clipboard = dict(zip(self.skeleton.dof_names, self.pose.tolist(), strict=True))
+        return self.clipboard
+
+    def paste(self, values: dict[str, float] | None = None, *, root: bool = False) -> bool:
+        """Take a pose by names: the copied one, or `values`; where the figure stands stays, unless `root`."""
+        values = self.clipboard if values is None else values
+        with self._lock:
+            pose, known = self.pose.copy(), 0
+            stays = set() if root else _standing(self.skeleton)
+            for dof, name in enumerate(self.skeleton.dof_names):
+                if name in values and is_number(values[name], -1e6, 1e6):
+                    known += 1
+                    if dof not in stays:
+                        pose[dof] = values[name]
+            if not known:
+                self.say("Nothing was copied that fits this figure.", "bad")
+                return False
+            if self.settings.limits:
+                pose = np.clip(pose, self.skeleton.lower, self.skeleton.upper)
+            return self._take(None, pose)
+
+    def keep_pose(self, name: str) -> bool:
+        """Keep the pose in the library."""
+        if not isinstance(name, str) or not name.strip():
+            return False
+        with self._lock:
+            self._remember()
+            values = dict(zip(self.skeleton.dof_names, self.pose.tolist(), strict=True))
+            self.library = {**self.library, plain(name.strip())[:60]: values}
+        self._changed()
+        return True
+
+    def drop_pose(self, name: str) -> bool:
+        """Delete a pose of the library."""
+        if name not in self.library:
+            return False
+        with self._lock:
+            self._remember()
+            self.library = {key: value for key, value in self.library.items() if key != name}
         self._changed()
         return True
 
@@ -672,15 +878,23 @@ class Session(Posing):
         with self._lock:
             at_end = self.timeline.frame >= self.timeline.last
             frame = 0.0 if playing and at_end else self.timeline.frame
-            self.timeline = replace(self.timeline, playing=playing, frame=frame)
+            self.timeline = replace(self.timeline, playing=playing, frame=frame if playing else float(round(frame)))
             self._played = time.perf_counter()
+            if not playing:
+                self._show_frame()
         self._wake.set()
         self._changed()
 
     def set_time(self, **changes: Any) -> bool:
-        """Change fps, length, loop or onion."""
-        bounds = {"fps": (1e-3, 1000.0), "length": (1, LONGEST), "loop": (0, 1), "onion": (0, 1)}
-        if not all(key in bounds and is_number(value, *bounds[key]) for key, value in changes.items()):
+        """Change fps, length, loop, onion, autokey, fade or easing."""
+        bounds = {
+            "fps": (1e-3, 1000.0), "length": (1, LONGEST), "loop": (0, 1), "onion": (0, 1), "autokey": (0, 1),
+            "fade": (0, 100_000),
+        }  # fmt: skip
+        numbers = {key: value for key, value in changes.items() if key != "easing"}
+        if not all(key in bounds and is_number(value, *bounds[key]) for key, value in numbers.items()):
+            return False
+        if changes.get("easing", EASINGS[0]) not in EASINGS:
             return False
         with self._lock:
             self.timeline = replace(self.timeline, **changes)
@@ -699,27 +913,30 @@ class Session(Posing):
         if pose is not None:
             self._place(pose)
             self._snap_handles()
-            self.answer, self.ghost, self.start = None, None, self.pose
+            self.answer, self.ghost, self.start, self.blocking = None, None, self.pose, ()
 
     def set_key(self, frame: int | None = None) -> bool:
         """Keep the pose on screen as a key, by default at the frame shown."""
         if frame is not None and not is_number(frame, 0, LONGEST):
             return False
+        at = self.timeline.shown if frame is None else int(frame)
+        if self.timeline.take is not None and at >= self.timeline.count:
+            return False
         with self._lock:
             self._remember()
-            at = round(self.timeline.frame) if frame is None else int(frame)
             self.timeline = self.timeline.with_key(at, self.pose)
         self._changed()
         return True
 
     def drop_key(self, frame: int | None = None) -> bool:
-        """Take a key away."""
-        at = round(self.timeline.frame) if frame is None else int(frame)
-        if at not in self.timeline.keys:
+        """Delete a key."""
+        at = self.timeline.shown if frame is None else int(frame)
+        if at not in self.timeline.keys and at not in self.timeline.drafts:
             return False
         with self._lock:
             self._remember()
             self.timeline = self.timeline.without_key(at)
+            self._show_frame()
         self._changed()
         return True
 
@@ -730,15 +947,58 @@ class Session(Posing):
         with self._lock:
             self._remember()
             self.timeline = self.timeline.with_key_moved(frame, to)
+            self._show_frame()
         self._changed()
         return True
 
-    def blend(self, reach: int = 12) -> bool:
-        """Write the pose on screen into the take at this frame and blend it into `reach` frames on both sides."""
-        if self.timeline.take is None or not is_number(reach, 0, 100_000):
+    def lock_contact(self, body: str, first: int, last: int) -> bool:
+        """Keep a body where it is at the frame shown, over the frames from `first` to `last`."""
+        bodies = (*self.skeleton.names, *self.skeleton.site_names)
+        if body not in bodies or not (is_number(first, 0, LONGEST) and is_number(last, first, first + 2000)):
             return False
         with self._lock:
+            frames = range(int(first), min(int(last), self.timeline.count - 1) + 1)
+            poses = {frame: self.timeline.at(frame) for frame in frames}
+            if not poses or any(pose is None for pose in poses.values()):
+                self.say("There is no motion to lock a contact in.", "bad")
+                return False
+            held = locked(self.skeleton, poses, body, self.frames.matrix(body))  # type: ignore[arg-type]
             self._remember()
-            self.timeline = self.timeline.edited(round(self.timeline.frame), self.pose, reach)
+            self.timeline = replace(self.timeline, keys={**self.timeline.keys, **held})
+            self._show_frame()
         self._changed()
         return True
+
+
+def _camera(kept: dict[str, Any] | None) -> Any:
+    """Return where the view of a project was, or None."""
+    camera = (kept or {}).get("camera")
+    try:
+        places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore
+    except (TypeError, KeyError, AttributeError):
+        return None
+    return places
+
+
+def _standing(skeleton: ps.Skeleton) -> set[int]:
+    """Return the degrees of freedom that say where on the floor a figure stands."""
+    root = skeleton.joints[0]
+    first = skeleton.index(root.name).start
+    return {first + k for k in range(3) if k != (2 if skeleton.up == "z" else 1)} if root.motion.size == 6 else set()
+
+
+def upright(markers: ps.Markers | None, skeleton: ps.Skeleton) -> ps.Markers | None:
+    """Return markers with their up axis turned to the figure's."""
+    if markers is None or not len(markers) or skeleton.up is None:
+        return markers
+    tall = np.nan_to_num(np.nanmax(markers.positions, axis=(0, 1)) - np.nanmin(markers.positions, axis=(0, 1)))
+    if (markers.up or ("y" if tall[1] > tall[2] else "z")) == skeleton.up:
+        return markers
+    x, y, z = np.moveaxis(markers.positions, -1, 0)
+    turned = (x, z, -y) if skeleton.up == "y" else (x, -z, y)
+    return replace(markers, positions=np.stack(turned, axis=-1), up=skeleton.up)
+
+
+def _with_character(motion: ps.Motion, scene: ps.Scene) -> Any:
+    """Return what `ps.save` takes to write a motion with the character that came in."""
+    return ps.Scene(skeleton=motion.skeleton, motion=motion, meshes=scene.meshes, name=scene.name)

@@ -1,31 +1,50 @@
-"""Time: a take to play and scrub, keyframes of one's own, and edits blended into their neighbours. No clock in here."""
+"""Time: a take, a layer of keys over it, and where in it one is. No clock in here.
+
+The layer is an edit of the take: at a key's frame the figure is as the key says, and around it the change blends into
+the take. Without a take the keys are the motion. What `at` shows is what `motion` writes.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 import posable as ps
 
+EASINGS = ("smooth", "linear", "stepped")
+Keys = dict[int, np.ndarray]
+
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What there is to play: a take, or keyframes by frame number, at `fps`; and where in it one is.
+    """What there is to play, at `fps`, and where in it one is.
 
-    The keys win over the take where there are two or more of them; `take` is None where nothing was loaded.
+    Attributes:
+        take: The motion that was loaded, or None.
+        keys: Poses (n,) by frame: a layer over the take, or the whole motion where there is no take.
+        drafts: Poses (n,) by frame that were made while auto-key was off: they show at their frame alone.
+        length: Frames to scrub through where no take says it.
+        fade: Frames over which a key's change fades into the take.
+        easing: How keys without a take are blended.
     """
 
     skeleton: ps.Skeleton
     take: ps.Motion | None = None
     markers: ps.Markers | None = None
-    keys: dict[int, np.ndarray] = field(default_factory=dict)
+    keys: Keys = field(default_factory=dict)
+    drafts: Keys = field(default_factory=dict)
     fps: float = 30.0
     frame: float = 0.0
-    length: int = 120  # frames to scrub through where no take says it
+    length: int = 120
     playing: bool = False
     loop: bool = True
     onion: bool = False
+    autokey: bool = True
+    fade: int = 12
+    easing: str = "smooth"
 
     @property
     def count(self) -> int:
@@ -39,13 +58,26 @@ class Timeline:
         """The frame where playing ends."""
         return max(self.keys) if len(self.keys) > 1 and self.take is None else self.count - 1
 
+    @property
+    def shown(self) -> int:
+        """The whole frame that is shown."""
+        return round(self.frame)
+
+    @property
+    def edited(self) -> ps.Motion | None:
+        """The take with the layer of keys over it."""
+        if self.take is None or not len(self.take):
+            return None
+        return _layered(self.take, self.keys, self.fade)
+
     def at(self, frame: float) -> np.ndarray | None:
         """Return the pose (n,) at a frame, or None where nothing says what it is."""
-        if self.take is not None and len(self.take):
-            return self.take.at(frame / self.take.fps)
-        if self.keys:
-            return self.between(frame)
-        return None
+        if frame == round(frame) and round(frame) in self.drafts:
+            return self.drafts[round(frame)]
+        edited = self.edited
+        if edited is not None:
+            return edited.at(frame / edited.fps)
+        return self.between(frame) if self.keys else None
 
     def between(self, frame: float) -> np.ndarray:
         """Return the pose (n,) between the keys at a frame: slerp in balls, straight elsewhere, the ends held."""
@@ -54,46 +86,92 @@ class Timeline:
         if after in (0, len(frames)):
             return self.keys[frames[min(after, len(frames) - 1)]]
         a, b = frames[after - 1], frames[after]
-        pair = ps.Motion(self.skeleton, np.stack([self.keys[a], self.keys[b]]), 1.0)
-        return pair.at((frame - a) / (b - a))
+        share = (frame - a) / (b - a)
+        share = {"smooth": share * share * (3.0 - 2.0 * share), "linear": share, "stepped": 0.0}[self.easing]
+        return ps.Motion(self.skeleton, np.stack([self.keys[a], self.keys[b]]), 1.0).at(share)
 
     def motion(self, pose: np.ndarray, name: str = "") -> ps.Motion:
-        """Return what an export holds: the take, the keys played through, or the one pose on screen."""
-        if self.take is not None:
-            return self.take
-        if len(self.keys) > 1:
-            frames = sorted(self.keys)
-            keys = np.stack([self.keys[f] for f in frames])
-            times = np.array(frames) / self.fps
-            return ps.Motion.from_keyframes(self.skeleton, times, keys, fps=self.fps, name=name)
-        return ps.Motion(self.skeleton, pose[None], self.fps, name)
+        """Return what an export holds: every frame as it is shown, or the one pose on screen."""
+        edited = self.edited
+        if edited is None and len(self.keys) < 2:
+            return ps.Motion(self.skeleton, pose[None], self.fps, name)
+        if edited is not None:
+            poses = np.array(edited.poses)
+        else:
+            poses = np.stack([self.between(frame) for frame in range(self.last + 1)])
+        for frame, draft in self.drafts.items():
+            if frame < len(poses):
+                poses[frame] = draft
+        return ps.Motion(self.skeleton, poses, self.fps, name)
+
+    def posed(self, pose: np.ndarray) -> Timeline:
+        """Return it with a pose that a person made at the frame shown: a key, or a draft while auto-key is off."""
+        drafts = {frame: draft for frame, draft in self.drafts.items() if frame != self.shown}
+        if self.autokey:
+            return replace(self, keys={**self.keys, self.shown: np.array(pose)}, drafts=drafts)
+        return replace(self, drafts={**drafts, self.shown: np.array(pose)})
 
     def with_key(self, frame: int, pose: np.ndarray) -> Timeline:
         """Return it with a key at a frame."""
-        return replace(self, keys={**self.keys, int(frame): np.array(pose)})
+        drafts = {at: draft for at, draft in self.drafts.items() if at != int(frame)}
+        return replace(self, keys={**self.keys, int(frame): np.array(pose)}, drafts=drafts)
 
     def without_key(self, frame: int) -> Timeline:
-        """Return it without the key at a frame."""
-        return replace(self, keys={f: pose for f, pose in self.keys.items() if f != int(frame)})
+        """Return it without the key, or the draft, at a frame."""
+        return replace(
+            self,
+            keys={at: pose for at, pose in self.keys.items() if at != int(frame)},
+            drafts={at: pose for at, pose in self.drafts.items() if at != int(frame)},
+        )
 
     def with_key_moved(self, frame: int, to: int) -> Timeline:
-        """Return it with the key of one frame at another."""
+        """Return it with the key of one frame at another; within a take, at one of its frames."""
         if frame not in self.keys or to < 0:
             return self
-        return replace(self.without_key(frame), keys={**self.without_key(frame).keys, int(to): self.keys[frame]})
+        to = min(int(to), self.count - 1) if self.take is not None else int(to)
+        kept = {at: pose for at, pose in self.keys.items() if at != frame}
+        return replace(self, keys={**kept, to: self.keys[frame]})
 
-    def edited(self, frame: int, pose: np.ndarray, reach: int) -> Timeline:
-        """Return it with a frame of the take at another pose (n,), blended into `reach` frames on both sides."""
+    def next_key(self, step: int) -> int:
+        """Return the frame of the next key after the frame shown, or with a negative step the one before."""
+        if step > 0:
+            return min([k for k in self.keys if k > self.shown], default=self.shown)
+        return max([k for k in self.keys if k < self.shown], default=self.shown)
+
+    def reach(self) -> list[tuple[int, int]]:
+        """Return the ranges of frames that the layer changes."""
         if self.take is None:
-            return self.with_key(frame, pose)
-        return replace(self, take=self.take.edited(frame, pose, reach=reach))
+            return []
+        ends: list[tuple[int, int]] = []
+        for key in sorted(self.keys):
+            low, high = max(key - self.fade, 0), min(key + self.fade, self.count - 1)
+            if ends and low <= ends[-1][1] + 1:
+                ends[-1] = (ends[-1][0], high)
+            else:
+                ends.append((low, high))
+        return ends
 
     def advanced(self, seconds: float) -> Timeline:
         """Return it after `seconds` of playing; at the end it starts again, or stops."""
-        rate = self.take.fps if self.take is not None else self.fps
-        frame, last = self.frame + seconds * rate, self.last
+        frame, last = self.frame + seconds * self.fps, self.last
         if frame <= last:
             return replace(self, frame=frame)
         if self.loop and last > 0:
             return replace(self, frame=frame % last)
         return replace(self, frame=float(last), playing=False)
+
+
+_layers: OrderedDict[tuple[int, int, int], tuple[Any, Any, ps.Motion]] = OrderedDict()
+
+
+def _layered(take: ps.Motion, keys: Keys, fade: int) -> ps.Motion:
+    """Return a take with keys over it, worked out once: neither is ever changed in place."""
+    if not keys:
+        return take
+    key = (id(take), id(keys), fade)
+    if key not in _layers:
+        within = {frame: pose for frame, pose in keys.items() if frame < len(take)}
+        _layers[key] = (take, keys, take.layered(within, fade=fade))  # both are kept, so their ids stay theirs
+        while len(_layers) > 4:
+            _layers.popitem(last=False)
+    return _layers[key][2]
