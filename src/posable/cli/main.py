@@ -25,6 +25,7 @@ VERBS: tuple[str, ...] = (
     "retarget",
     "smooth",
     "convert",
+    "render",
     "info",
     "bench",
 )
@@ -87,7 +88,8 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     head, *rest = str(error).splitlines() or [type(error).__name__]
-    return " ".join([head, "; ".join(line.strip(" -") for line in rest)]).strip()
+    line = " ".join([head, "; ".join(line.strip(" -") for line in rest)]).strip()
+    return "".join(c if c.isprintable() else " " for c in line)  # names in files may hold codes for terminals
 
 
 if __name__ == "__main__":

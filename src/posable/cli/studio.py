@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import time
 import webbrowser
 from importlib import import_module
@@ -21,11 +22,13 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         description="Pose a figure in the browser: drag a handle and the figure follows. Without a file, a human.",
     )
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a figure or a take, read again when it changes; or a figure's name"
-    )
+        "file", metavar="FILE", nargs="?",
+        help="a figure, a take or a .posable project, watched for changes; or a figure's name",
+    )  # fmt: skip
     parser.add_argument("--port", type=int, default=8080, help="the next free one from here on (8080)")
-    parser.add_argument("--host", default="127.0.0.1", help="who may look on: this machine alone by default")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on: this machine alone by default")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
+    parser.add_argument("--fresh", action="store_true", help="do not recover unsaved work")
     parser.add_argument(
         "--detail", type=float, default=1.0, help="of the body, 0.2 to 2 (1); slow pages get less by themselves"
     )
@@ -35,31 +38,40 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Open the page and stay until it is interrupted."""
+    if not 0 < args.port < 65536:
+        raise ps.PosableError(f"--port: expected 1 to 65535, got {args.port}")
     try:
         server = import_module("posable.studio.server")
     except ModuleNotFoundError as error:
         raise ps.PosableError(f"the studio needs {error.name}: pip install 'posable[studio]'") from error
-    session = import_module("posable.studio.session").Session()
-    if args.file is not None:
-        if args.file in ps.figures.names():
-            session.open(ps.figures.get(args.file))
-        else:
-            session.open_path(args.file, watch=True)
-    page = server.Studio(session, host=args.host, port=args.port, detail=min(max(args.detail, 0.2), 2.0))
-    if args.json:
-        print(json.dumps({"url": page.url}), flush=True)
-    else:
-        print(f"posable studio: {page.url}  (Ctrl-C ends it)", flush=True)
-        if args.host not in LOCAL:
-            print(f"listening on {args.host}: everybody who reaches this machine can look on and drag", flush=True)
-    if not args.no_browser:
-        webbrowser.open(page.url)
-    end = time.monotonic() + args.seconds if args.seconds else float("inf")
+    access, project = import_module("posable.studio.access"), import_module("posable.studio.project")
+    session = import_module("posable.studio.session").Session(shelf=project.Shelf(access.state_folder() / "studio"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does, and cleans up
+    page = None
     try:
+        if args.file is not None and not session.open_figure(args.file):
+            session.open_path(args.file, watch=True)
+        recovered = not args.fresh and session.recover()
+        page = server.Studio(session, host=args.host, port=args.port, detail=min(max(args.detail, 0.2), 2.0))
+        if recovered:
+            page.greet("Unsaved work was recovered. Undo goes back to the figure as it was opened.")
+        if args.json:
+            print(json.dumps({"url": page.url}), flush=True)
+        else:
+            print(f"posable studio: {page.url}  (Ctrl-C ends it)", flush=True)
+            if args.host not in LOCAL:
+                print(
+                    f"listening on {args.host}, unencrypted: whoever has this address can look on, drag, and open and "
+                    "download files of the session",
+                    flush=True,
+                )
+        if not args.no_browser:
+            webbrowser.open(page.url)
+        end = time.monotonic() + args.seconds if args.seconds else float("inf")
         while time.monotonic() < end:
             time.sleep(0.2)
     except KeyboardInterrupt:
         pass
     finally:
-        page.close()
+        (page or session).close()
     return 0

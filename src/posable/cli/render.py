@@ -1,0 +1,99 @@
+"""`posable render take.bvh -o take.mp4`: a picture or a film of a figure, without a screen."""
+
+import argparse
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import posable as ps
+
+EXAMPLE = "posable render walk.bvh -o walk.mp4"
+SUFFIXES = (".png", ".gif", ".mp4", ".html")
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "render",
+        help="make a picture or a film of a figure or a take",
+        description="Make a picture (PNG), a film (MP4, GIF) or a page that plays by itself (HTML) of a figure or a "
+        "take. It needs no screen and no GPU.",
+    )
+    parser.add_argument("file", metavar="FILE", help="a figure, a take or a .posable project; or a figure's name")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="what to write: .png, .mp4, .gif, .html")
+    parser.add_argument("--skeleton", metavar="FILE", help="the figure of an AMC or CSV file")
+    parser.add_argument("--size", metavar="WxH", default="1280x720", help="of the picture, in pixels (1280x720)")
+    parser.add_argument("--frame", type=int, help="of the take, for a PNG (0)")
+    parser.add_argument("--fps", type=float, help="of the film; at most that of the take (its own, up to 60)")
+    parser.add_argument("--transparent", action="store_true", help="PNG: the figure alone")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the picture or the film."""
+    out = Path(args.output)
+    kind = out.suffix.lower().removeprefix(".")
+    if f".{kind}" not in SUFFIXES:
+        raise ps.PosableError(f"--output: expected a name that ends in {', '.join(SUFFIXES)}, got {out.name!r}")
+    size = _size(args.size)
+    if kind == "mp4" and (size[0] % 2 or size[1] % 2):
+        raise ps.PosableError(f"--size: expected even numbers for MP4, got {args.size}")
+    try:
+        film = import_module("posable.studio.film")
+        appearance = import_module("posable.studio.appearance")
+    except ModuleNotFoundError as error:
+        raise ps.PosableError(f"render needs {error.name}: pip install 'posable[studio]'") from error
+    motion, scene, path = _motion(args)
+    look = appearance.look_of(motion.skeleton, scene, path=path)
+    eye = film.eye_for(motion.skeleton, motion.poses, look, aspect=size[0] / size[1])
+    if kind == "png":
+        frame = args.frame or 0
+        if not 0 <= frame < len(motion):
+            raise ps.PosableError(f"--frame: expected 0 to {len(motion) - 1}, got {frame}")
+        eye = film.eye_for(motion.skeleton, motion.poses[frame : frame + 1], look, aspect=size[0] / size[1])
+        image = film.picture(motion.skeleton, motion.poses[frame], look, eye, size, transparent=args.transparent)
+        out.write_bytes(film.png(image))
+        count = 1
+    else:
+        motion = film.at_rate(motion, kind, args.fps)
+        count = len(motion)
+        if kind == "html":
+            out.write_bytes(film.page(motion, look, eye))
+        else:
+            eye = film.eye_for(motion.skeleton, motion.poses[:1], look, aspect=size[0] / size[1])
+            pictures = film.frames_of(motion, look, eye, size, import_module("posable.cli.progress").Bar())
+            out.write_bytes(film.film(pictures, motion.fps, kind))
+    if args.json:
+        print(json.dumps({"output": str(out), "frames": count, "width": size[0], "height": size[1]}))
+    else:
+        print(f"{out}: {count} frame{'s' * (count > 1)}, {out.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.lower().partition("x")
+    if not (width.isdigit() and height.isdigit() and 16 <= int(width) <= 7680 and 16 <= int(height) <= 7680):
+        raise ps.PosableError(f"--size: expected WIDTHxHEIGHT from 16 to 7680, got {text!r}")
+    return int(width), int(height)
+
+
+def _motion(args: argparse.Namespace) -> tuple[ps.Motion, ps.Scene, str | None]:
+    """Return the motion to show, or one pose of a figure, with its scene and the path of its file."""
+    if args.file in ps.figures.names():
+        figure = ps.figures.get(args.file)
+        return ps.Motion(figure, figure.rest[None], 30.0), ps.Scene(skeleton=figure, name=args.file), None
+    if Path(args.file).suffix.lower() == ".posable":
+        session = import_module("posable.studio.session").Session()
+        try:
+            session.open_path(args.file)
+            return session.timeline.motion(session.pose), session.scene, session.origin.path
+        finally:
+            session.close()
+    scene = ps.load(args.file, skeleton=args.skeleton) if args.skeleton else ps.load(args.file)
+    if scene.motion is not None and len(scene.motion):
+        return scene.motion, scene, args.file
+    if scene.skeleton is None:
+        raise ps.PosableError(f"{args.file}: expected a figure or a motion, got markers alone")
+    opening = import_module("posable.studio.handles").opening_pose(scene.skeleton, scene)
+    return ps.Motion(scene.skeleton, opening[None], 30.0), scene, args.file

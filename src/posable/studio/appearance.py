@@ -1,0 +1,179 @@
+"""What a figure looks like, whatever draws it: skins, rigid surfaces on its bodies, or bones."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import posable as ps
+from posable.studio.body import CLOTHES, COARSE, asset, has_body, scale_of
+from posable.studio.meshes import Shape, bone, sphere, towards
+from posable.studio.urdf_visuals import visuals
+
+Color = tuple[int, int, int]
+BONE, ROBOT, SKIN = (206, 212, 222), (196, 201, 209), (196, 190, 184)
+
+
+class Skin(NamedTuple):
+    """A skin where it was bound: vertices (V, 3) [m], faces (F, 3), weights (V, B) of bones at (B, 3), (B, 3, 3)."""
+
+    name: str
+    vertices: np.ndarray
+    faces: np.ndarray
+    bones: tuple[str, ...]
+    weights: np.ndarray
+    positions: np.ndarray
+    turns: np.ndarray
+    color: Color
+    anchor: str | None = None  # the bone that the whole of it hangs on
+    double: bool = False  # seen from both sides
+
+
+class Rigid(NamedTuple):
+    """A surface in the frame of a body: vertices (V, 3) [m], faces (F, 3)."""
+
+    name: str
+    vertices: np.ndarray
+    faces: np.ndarray
+    body: str
+    color: Color
+    flat: bool = True  # shaded by its faces
+
+
+class Look(NamedTuple):
+    """Everything that is drawn of a figure."""
+
+    skins: list[Skin]
+    rigid: list[Rigid]
+
+
+def look_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, path: str | None = None, detail: float = 1.0) -> Look:
+    """Return what a figure looks like.
+
+    Args:
+        skeleton: The figure.
+        scene: What its file has, for its meshes.
+        path: Of its file, where a URDF's meshes are found.
+        detail: Of the human's body.
+    """
+    if has_body(skeleton):
+        return Look(_dressed(skeleton, detail), [])
+    meshes = scene.meshes if scene is not None else ()
+    bodies = {*skeleton.names, *skeleton.site_names}
+    skins = [_character(f"skin{k}", mesh, skeleton) for k, mesh in enumerate(meshes) if mesh.joints]
+    rigid = [
+        Rigid(f"mesh{k}", mesh.vertices, mesh.faces, mesh.joint, _color_of(mesh, ROBOT))
+        for k, mesh in enumerate(meshes)
+        if mesh.joint is not None and mesh.joint in bodies and len(mesh.faces)
+    ]
+    if not rigid and not skins and path is not None and path.lower().endswith(".urdf"):
+        rigid = [
+            Rigid(f"visual{k}", vertices, faces, link, color or ROBOT)
+            for k, (link, vertices, faces, color) in enumerate(visuals(path))
+            if link in bodies
+        ]
+    skins = [skin for skin in skins if skin is not None]
+    if skins or rigid:
+        return Look(skins, rigid)  # type: ignore[arg-type]
+    return Look([], _bones(skeleton))
+
+
+def _color_of(mesh: Any, otherwise: Color) -> Color:
+    """Return a mesh's own colour where its file gives one."""
+    color = getattr(mesh, "color", None)
+    if color is None:
+        return otherwise
+    r, g, b = np.clip(np.asarray(color, dtype=float)[:3] * 255.0, 0, 255).astype(int).tolist()
+    return r, g, b
+
+
+def _dressed(skeleton: ps.Skeleton, detail: float) -> list[Skin]:
+    scale = scale_of(skeleton)
+    return [
+        skin._replace(
+            name=mesh.name, color=CLOTHES[mesh.name][0], anchor=CLOTHES[mesh.name][1], double=False,
+            vertices=scale * skin.vertices, positions=scale * skin.positions,
+        )
+        for mesh in asset(detail < COARSE)
+        if (skin := _character(mesh.name, mesh, skeleton)) is not None
+    ]  # fmt: skip
+
+
+def _character(name: str, mesh: Any, skeleton: ps.Skeleton) -> Skin | None:
+    """Return a skin as glTF has it: its bind frames are the inverses of its matrices, taken out of their scale."""
+    if not set(mesh.joints) <= set(skeleton.names):
+        return None
+    bind = np.linalg.inv(mesh.inverse_bind)
+    sizes = np.cbrt(np.abs(np.linalg.det(bind[:, :3, :3])))
+    scale = float(sizes.mean())
+    weights = np.zeros((len(mesh.vertices), len(mesh.joints)))
+    for k in range(mesh.bones.shape[1]):
+        np.add.at(weights, (np.arange(len(weights)), mesh.bones[:, k]), mesh.weights[:, k])
+    turns = bind[:, :3, :3] / sizes[:, None, None]
+    return Skin(
+        name, mesh.vertices / scale, mesh.faces, tuple(mesh.joints), weights, bind[:, :3, 3] / scale, turns,
+        _color_of(mesh, SKIN), double=True,
+    )  # fmt: skip
+
+
+def skinned(skin: Skin, frames: Any) -> np.ndarray:
+    """Return where the vertices (V, 3) [m] of a skin are when its bones are at `frames`."""
+    positions, turns = frames.many(skin.bones)
+    turn = turns @ np.swapaxes(skin.turns, 1, 2)
+    shift = positions - np.einsum("bij,bj->bi", turn, skin.positions)
+    out = np.zeros_like(skin.vertices)
+    for k in range(len(skin.bones)):
+        carried = np.flatnonzero(skin.weights[:, k] > 0.0)
+        out[carried] += skin.weights[carried, k, None] * (skin.vertices[carried] @ turn[k].T + shift[k])
+    return out
+
+
+def extent(skeleton: ps.Skeleton) -> float:
+    """Return about how large a figure is [m]: the longest way from the root to an end."""
+    far = dict.fromkeys(skeleton.names, 0.0)
+    for joint in skeleton.joints:
+        if joint.parent is not None:
+            far[joint.name] = far[joint.parent] + float(np.linalg.norm(joint.offset))
+    ends = [far[site.joint] + float(np.linalg.norm(site.offset)) for site in skeleton.sites]
+    return max([*far.values(), *ends, 1e-3])
+
+
+def _bones(skeleton: ps.Skeleton) -> list[Rigid]:
+    """Return a bone from every joint to each of its children and ends, and a ball at every joint."""
+    size = extent(skeleton)
+    links = [
+        (joint.parent, np.asarray(joint.offset, dtype=float)) for joint in skeleton.joints if joint.parent is not None
+    ]
+    links += [(site.joint, np.asarray(site.offset, dtype=float)) for site in _ends(skeleton)]
+    parts: dict[str, list[Shape]] = {name: [sphere(0.014 * size)] for name in skeleton.names}
+    for joint, offset in links:
+        length = float(np.linalg.norm(offset))
+        if length > 0.02 * size:
+            vertices, faces = bone(length, float(np.clip(0.11 * length, 0.010 * size, 0.032 * size)))
+            parts[joint].append((vertices @ towards(offset).T, faces))
+    return [
+        Rigid(f"bone{k}", *merged(shapes), name, BONE, flat=False) for k, (name, shapes) in enumerate(parts.items())
+    ]
+
+
+def _ends(skeleton: ps.Skeleton) -> list[ps.Site]:
+    """Return the farthest site of every joint that has no children: where its bone ends."""
+    parents = {joint.parent for joint in skeleton.joints}
+    found: dict[str, ps.Site] = {}
+    for site in skeleton.sites:
+        if site.joint in parents:
+            continue
+        best = found.get(site.joint)
+        if best is None or np.linalg.norm(site.offset) > np.linalg.norm(best.offset):
+            found[site.joint] = site
+    return list(found.values())
+
+
+def merged(shapes: list[Shape]) -> Shape:
+    """Return several shapes as one."""
+    starts = np.cumsum([0, *(len(vertices) for vertices, _ in shapes[:-1])])
+    return (
+        np.concatenate([vertices for vertices, _ in shapes]),
+        np.concatenate([faces + start for (_, faces), start in zip(shapes, starts, strict=True)]),
+    )

@@ -1,0 +1,161 @@
+"""Pictures and films of a figure: PNG, GIF and MP4 by our own renderer, and a page that plays a take by itself."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+from posable.studio.appearance import Look, extent, look_of, skinned
+from posable.studio.raster import Eye, Surface, render
+
+FILMS = ("mp4", "gif")
+SMOOTHEST = 60.0  # frames per second of a film
+GIF_FPS = 25.0  # what players of GIF keep up with
+LONGEST = 20_000  # frames of a film
+
+Progress = Callable[[float], None]
+
+
+def eye_for(skeleton: ps.Skeleton, poses: np.ndarray, look: Look, *, aspect: float = 16 / 9) -> Eye:
+    """Return a view that holds a figure, as it looks, over all its poses (T, n)."""
+    some = poses[np.unique(np.linspace(0, len(poses) - 1, 12).astype(int))]
+    surfaces = [part.vertices for pose in some for part in surfaces_of(look, ps.forward(skeleton, pose))]
+    places = np.concatenate([part for part in surfaces if len(part)])
+    low, high = places.min(axis=0), places.max(axis=0)
+    middle = 0.5 * (low + high)
+    size = max(float(np.linalg.norm(high - low)), 0.5 * extent(skeleton)) * (1.0 if aspect >= 1.0 else 1.0 / aspect)
+    tall = skeleton.up != "z"
+    up = np.array([0.0, 1.0, 0.0]) if tall else np.array([0.0, 0.0, 1.0])
+    across = np.array([0.45, 0.0, 1.0]) if tall else np.array([1.0, 0.45, 0.0])
+    away = across / np.linalg.norm(across) + 0.22 * up
+    return Eye(middle + 1.5 * size * away, middle, up, float(np.radians(38.0)))
+
+
+def eye_of(camera: Any, skeleton: ps.Skeleton) -> Eye:
+    """Return where a page's camera looks from."""
+    up = np.array([0.0, 0.0, 1.0]) if skeleton.up == "z" else np.array([0.0, 1.0, 0.0])
+    return Eye(np.array(camera.position), np.array(camera.look_at), up, float(camera.fov))
+
+
+def surfaces_of(look: Look, frames: Any) -> list[Surface]:
+    """Return what a figure looks like at its frames."""
+    out = [Surface(skinned(skin, frames), skin.faces, np.array(skin.color) / 255.0) for skin in look.skins]
+    for part in look.rigid:
+        turn, place = frames.rotation_matrix(part.body), frames.position(part.body)
+        vertices, faces = part.vertices @ turn.T + place, part.faces
+        if part.flat:  # every face with corners of its own, so that edges stay edges
+            vertices, faces = vertices[faces.ravel()], np.arange(3 * len(faces)).reshape(-1, 3)
+        out.append(Surface(vertices, faces, np.array(part.color) / 255.0))
+    return out
+
+
+def picture(
+    skeleton: ps.Skeleton, pose: np.ndarray, look: Look, eye: Eye, size: tuple[int, int], *, transparent: bool = False
+) -> np.ndarray:
+    """Return a picture (height, width, 3 or 4) of a figure at a pose (n,)."""
+    return render(surfaces_of(look, ps.forward(skeleton, pose)), eye, size, transparent=transparent)
+
+
+def png(image: np.ndarray) -> bytes:
+    """Return a picture as the bytes of a PNG."""
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.fromarray(image).save(out, "PNG")
+    return out.getvalue()
+
+
+def frames_of(motion: ps.Motion, look: Look, eye: Eye, size: tuple[int, int], progress: Progress) -> Iterator[Any]:
+    """Yield the pictures of a motion, the camera moving along with the figure."""
+    root = motion.skeleton.names[0]
+    first = ps.forward(motion.skeleton, motion.poses[0]).position(root)
+    for k, pose in enumerate(motion.poses):
+        frames = ps.forward(motion.skeleton, pose)
+        step = (frames.position(root) - first) * (1.0 - eye.up)
+        yield render(
+            surfaces_of(look, frames), eye._replace(position=eye.position + step, look_at=eye.look_at + step), size
+        )
+        progress((k + 1) / len(motion))
+
+
+def film(pictures: Iterable[np.ndarray], fps: float, kind: str) -> bytes:
+    """Return pictures (height, width, 3) as the bytes of an MP4 or a GIF.
+
+    Raises:
+        PosableError: If what writes MP4 is not installed.
+    """
+    if kind == "gif":
+        from PIL import Image
+
+        images = [Image.fromarray(image).quantize(128) for image in pictures]
+        out = io.BytesIO()
+        images[0].save(
+            out, "GIF", save_all=True, append_images=images[1:], duration=max(round(1000.0 / fps), 20), loop=0
+        )
+        return out.getvalue()
+    try:
+        import imageio_ffmpeg
+    except ImportError as error:
+        raise ps.PosableError("MP4 needs imageio-ffmpeg: pip install 'posable[studio]'; GIF does not") from error
+    with tempfile.TemporaryDirectory(prefix="posable-film-") as folder:
+        place = Path(folder) / "film.mp4"
+        writer = None
+        for image in pictures:
+            if writer is None:
+                height, width = image.shape[:2]
+                write: Any = imageio_ffmpeg.write_frames
+                writer = write(
+                    str(place), (width, height), fps=fps, quality=8, macro_block_size=2, ffmpeg_log_level="error"
+                )
+                writer.send(None)
+            writer.send(np.ascontiguousarray(image[..., :3]))
+        if writer is not None:
+            writer.close()
+        return place.read_bytes()
+
+
+def at_rate(motion: ps.Motion, kind: str, fps: float | None = None) -> ps.Motion:
+    """Return a motion at the rate of a film: its own, where a player keeps up with it."""
+    most = GIF_FPS if kind == "gif" else SMOOTHEST
+    rate = min(fps or motion.fps, most)
+    out = motion if rate == motion.fps else motion.resample(rate)
+    if len(out) > LONGEST:
+        raise ps.PosableError(f"film: expected at most {LONGEST} frames, got {len(out)}")
+    return out
+
+
+# ---------------------------------------------------------------------------------------------------- of a session
+
+
+def _look(session: Any) -> Look:
+    return look_of(session.skeleton, session.scene, path=session.origin.path, detail=1.0)
+
+
+def picture_of(session: Any, camera: Any, size: tuple[int, int], transparent: bool) -> bytes:
+    """Return the pose on screen as a PNG, without handles and lines."""
+    eye = eye_of(camera, session.skeleton)
+    return png(picture(session.skeleton, session.pose, _look(session), eye, size, transparent=transparent))
+
+
+def film_of(session: Any, camera: Any, size: tuple[int, int], kind: str, progress: Progress) -> bytes:
+    """Return the motion on screen as an MP4 or a GIF."""
+    motion = at_rate(session.timeline.motion(session.pose), kind)
+    return film(frames_of(motion, _look(session), eye_of(camera, session.skeleton), size, progress), motion.fps, kind)
+
+
+def page_of(session: Any, camera: Any) -> bytes:
+    """Return the motion on screen as a page that plays it by itself."""
+    return page(session.timeline.motion(session.pose), _look(session), eye_of(camera, session.skeleton))
+
+
+def page(motion: ps.Motion, look: Look, eye: Eye) -> bytes:
+    """Return an HTML page that plays a motion: it needs no server and nothing from elsewhere."""
+    from posable.studio.playback import recorded
+
+    return recorded(at_rate(motion, "html"), look, eye)
