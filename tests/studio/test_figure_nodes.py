@@ -1,5 +1,7 @@
 """Drawing without a browser: what reaches viser's scene for every kind of figure."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,12 +10,14 @@ from posable.formats import Mesh
 
 viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
 
+from posable.studio.appearance import look_of, skinned  # noqa: E402
 from posable.studio.figure_nodes import draw  # noqa: E402
 from posable.studio.handles import default_handles  # noqa: E402
-from posable.studio.limit_highlight import Glow  # noqa: E402
+from posable.studio.limit_highlight import LimitHighlight, mixed  # noqa: E402
 from posable.studio.meshes import sphere  # noqa: E402
 from posable.studio.overlays import AMBER, RED  # noqa: E402
-from posable.studio.scene_sync import Mover, set_position, set_turn  # noqa: E402
+from posable.studio.scene_sync import Mover  # noqa: E402
+from posable.studio.viser_adapter import set_position, set_turn  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +30,7 @@ def scene():
 @pytest.mark.parametrize("name", ps.figures.names())
 def test_every_figure_is_drawn_where_its_frames_are(scene, name):
     skeleton = ps.figures.get(name)
-    drawn = draw(scene, f"/{name}", skeleton, None, detail=0.3)
+    drawn = draw(scene, f"/{name}", look_of(skeleton, None, detail=0.3))
     frames = ps.forward(skeleton, skeleton.rest)
     drawn.show(frames)
     assert drawn.skins or drawn.rigid
@@ -36,20 +40,20 @@ def test_every_figure_is_drawn_where_its_frames_are(scene, name):
         if anchor is not None:
             assert mesh.position == pytest.approx(frames.position(anchor), abs=1e-4)
             assert mesh.bones[bones.index(anchor)].position == pytest.approx(np.zeros(3), abs=1e-4)
-    drawn.retire()
+    drawn.remove()
 
 
 def test_a_robots_meshes_hang_on_their_joints(scene):
     arm = ps.figures.panda()
     meshes = tuple(Mesh(name, *sphere(0.05), joint=name) for name in arm.names)
-    drawn = draw(scene, "/arm", arm, ps.Scene(skeleton=arm, meshes=meshes))
+    drawn = draw(scene, "/arm", look_of(arm, ps.Scene(skeleton=arm, meshes=meshes)))
     drawn.show(ps.forward(arm, arm.rest))
     assert [joint for _, joint in drawn.rigid] == list(arm.names)
 
 
 def test_a_character_is_drawn_as_its_skin(scene, data_dir):
     source = ps.load(data_dir / "gltf" / "khronos_CesiumMan.glb")
-    drawn = draw(scene, "/man", source.skeleton, source)
+    drawn = draw(scene, "/man", look_of(source.skeleton, source))
     drawn.show(ps.forward(source.skeleton, source.motion.poses[0]))
     (mesh, bones, _), *_ = drawn.skins
     assert set(bones) <= set(source.skeleton.names)
@@ -81,10 +85,10 @@ def test_places_are_sent_as_viser_itself_would(scene, monkeypatch):
 
 def test_a_limb_at_its_limit_is_coloured_and_only_it(scene):
     human = ps.figures.human()
-    drawn = draw(scene, "/lit", human, None, detail=0.3)
-    glow = Glow(scene, "/lit/glow", drawn, 1.5)
+    drawn = draw(scene, "/lit", look_of(human, None, detail=0.3))
+    highlight = LimitHighlight(scene, drawn, 1.5)
     pose = human.pose({"elbow.R": np.radians(150.0)})
-    glow.show(ps.forward(human, pose), {"elbow.R": AMBER})
+    highlight.show(ps.forward(human, pose), {"elbow.R": AMBER})
     assert set(drawn.shells) == {"elbow.R"}
     for mesh, bones, anchor in drawn.shells["elbow.R"].skins:
         assert mesh.visible
@@ -93,45 +97,106 @@ def test_a_limb_at_its_limit_is_coloured_and_only_it(scene):
         assert "elbow.L" not in bones
         forearm = np.linalg.norm(mesh.vertices, axis=1)
         assert forearm.max() < 0.45  # [m] from the elbow
-    glow.show(ps.forward(human, pose), {"elbow.R": RED})
+    highlight.show(ps.forward(human, pose), {"elbow.R": RED})
     assert {mesh.color for mesh, *_ in drawn.shells["elbow.R"].skins} == {RED}
-    glow.show(ps.forward(human, human.rest), {})
+    highlight.show(ps.forward(human, human.rest), {})
     assert not any(mesh.visible for mesh, *_ in drawn.shells["elbow.R"].skins)
 
 
 def test_a_robots_link_takes_the_colour_and_gives_it_back(scene):
     arm = ps.figures.panda()
-    drawn = draw(scene, "/lit_arm", arm, None)
-    glow = Glow(scene, "/lit_arm/glow", drawn, 1.0)
+    drawn = draw(scene, "/lit_arm", look_of(arm, None))
+    highlight = LimitHighlight(scene, drawn, 1.0)
     before = {joint: node.color for node, joint in drawn.rigid}
     frames = ps.forward(arm, arm.rest)
     lit = arm.names[3]
-    glow.show(frames, {lit: AMBER})
-    assert {joint for node, joint in drawn.rigid if node.color == AMBER} == {lit}
-    glow.show(frames, {})
+    highlight.show(frames, {lit: AMBER})
+    assert {joint for node, joint in drawn.rigid if node.color == mixed(before[joint], AMBER)} == {lit}
+    highlight.show(frames, {})
     assert {joint: node.color for node, joint in drawn.rigid} == before
 
 
-def test_only_what_moved_is_sent():
-    class Node:
-        def __init__(self):
-            self.count = 0
-
-        def __setattr__(self, name, value):
-            if name in ("position", "wxyz"):
-                self.count += 1
-            object.__setattr__(self, name, value)
-
-    nodes, mover = [Node(), Node()], Mover()
+def test_only_what_moved_is_sent(scene, monkeypatch):
+    nodes, mover = [scene.add_frame(f"/still/{k}") for k in range(2)], Mover()
+    sent = []
+    monkeypatch.setattr(type(scene), "_queue_scene_message", lambda self, message: sent.append(message.name))
     places, turns = np.zeros((2, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (2, 1))
     mover.move(nodes, places, turns)
     mover.move(nodes, places + np.array([[0, 0, 0], [0.1, 0, 0]]), turns)
-    assert [node.count for node in nodes] == [2, 3]
+    assert [sent.count(f"/still/{k}") for k in range(2)] == [2, 3]
+
+
+def test_a_characters_rigid_parts_are_drawn_beside_its_skin(scene, fixtures):
+    source = ps.load(fixtures / "walk.glb")
+    head = source.skeleton.names[-1]
+    hat = Mesh("hat", *sphere(0.05), joint=head)
+    both = replace(source, meshes=(*source.meshes, hat)) if any(m.joints for m in source.meshes) else None
+    if both is None:  # the fixture has bones alone: a skin of one bone
+        bind = np.linalg.inv(ps.forward(source.skeleton, source.skeleton.rest).matrix(head))[None]
+        v, f = sphere(0.1)
+        skin = Mesh("skin", v, f, None, (head,), bind, np.zeros((len(v), 4), np.int32), np.eye(4)[[0] * len(v)])
+        both = replace(source, meshes=(skin, hat))
+    look = look_of(both.skeleton, both)
+    assert len(look.skins) == sum(bool(m.joints) for m in both.meshes)
+    assert [part.body for part in look.rigid] == [head]
+
+
+def test_a_skin_follows_its_bones():
+    human = ps.figures.human()
+    look = look_of(human, None, detail=0.3)
+    pose = human.pose({"elbow.L": 1.2, "hip.R": (-0.8, 0.1, 0.0)})
+    frames = ps.forward(human, pose)
+    for skin in look.skins:
+        vertices = skinned(skin, frames)
+        assert vertices.shape == skin.vertices.shape
+        if skin.name == "hand.L":  # close to its own bones, as they are now
+            assert np.linalg.norm(vertices - frames.position("wrist.L"), axis=1).max() < 0.25
+            assert np.linalg.norm(vertices.mean(axis=0) - frames.position("hand.L")) < 0.05
+
+
+def test_the_meshes_of_a_urdf_are_drawn(scene, fixtures):
+    path = fixtures / "arm" / "arm.urdf"
+    source = ps.load(path)
+    look = look_of(source.skeleton, source, path=str(path))
+    assert len(look.rigid) == len(list((fixtures / "arm").glob("*.stl")))
+    assert {part.body for part in look.rigid} <= {*source.skeleton.names, *source.skeleton.site_names}
+    drawn = draw(scene, "/urdf", look)
+    frames = ps.forward(source.skeleton, source.skeleton.rest)
+    drawn.show(frames)
+    for node, body in drawn.rigid:
+        assert node.position == pytest.approx(frames.position(body), abs=1e-4)
+
+
+def test_figures_come_and_go_without_a_trace(scene):
+    human, panda = ps.figures.human(), ps.figures.panda()
+    looks = [look_of(human, None, detail=0.3), look_of(panda, None)]
+    for k in range(6):
+        drawn = draw(scene, f"/turn/{k}", looks[k % 2])
+        drawn.show(ps.forward(*((human, human.rest) if k % 2 == 0 else (panda, panda.rest))))
+        drawn.remove()
+    assert not [name for name in scene._handle_from_node_name if name.startswith("/turn/")]
 
 
 def test_handles_are_at_the_ends_not_at_every_finger(data_dir):
     robot = ps.load(data_dir / "urdf" / "erd_panda.urdf").skeleton
-    assert len(default_handles(robot, ps.forward(robot, robot.rest))) == 1
+    (tool,) = default_handles(robot, ps.forward(robot, robot.rest))
+    assert tool.mode == "both"  # an arm's tool has a place and a direction
     walker = ps.load(data_dir / "cmu" / "02_01.bvh").skeleton
-    bodies = {h.body for h in default_handles(walker, ps.forward(walker, walker.rest))}
-    assert bodies == {"LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head", "Hips"}
+    handles = default_handles(walker, ps.forward(walker, walker.rest))
+    firm = {h.body for h in handles if h.hold != "free"}
+    assert firm == {"LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head", "Hips"}
+    assert {h.body for h in handles} - firm == {"LeftForeArm", "RightForeArm", "LeftLeg", "RightLeg"}
+
+
+def test_all_legs_of_a_fox_have_handles(data_dir):
+    fox = ps.load(data_dir / "gltf" / "khronos_Fox.glb").skeleton
+    bodies = [h.body for h in default_handles(fox, ps.forward(fox, fox.rest))]
+    for part in ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head", "Tail"):
+        assert any(part in body for body in bodies), part
+
+
+def test_the_tool_of_an_arm_is_held_as_a_pose(data_dir):
+    arm = ps.load(data_dir / "urdf" / "erd_ur5_robot.urdf").skeleton
+    (tool,) = default_handles(arm, ps.forward(arm, arm.rest))
+    assert tool.body == "ee_link"
+    assert tool.mode == "both"

@@ -85,7 +85,7 @@ def test_the_needle_points_along_the_bone_and_rims_are_lines(human):
     points, colors = range_lines(list(ranges.values()))
     assert points.shape == colors.shape
     assert np.isfinite(points).all()
-    assert levels_of(session.view()) == {"elbow.L": AMBER, "shoulder.L": AMBER}
+    assert levels_of(session.view(), SIZE) == {"elbow.L": AMBER, "shoulder.L": AMBER}
     session.close()
 
 
@@ -100,7 +100,7 @@ def test_a_miss_is_told_as_far_as_it_is_and_what_blocks_is_red(human):
     assert miss.text == f"{away * 100:.1f} cm"
     session._last_target = 0.0
     session.step()
-    assert RED in levels_of(session.view()).values()
+    assert RED in levels_of(session.view(), SIZE).values()
     session.close()
 
 

@@ -1,5 +1,6 @@
 """The real page in a real browser. Set POSABLE_SHOTS to a folder to keep the pictures."""
 
+import base64
 import os
 import time
 import zipfile
@@ -25,12 +26,15 @@ class Bench:
         self.session = Session()
         self.session.warm_up()
         self.studio = Studio(self.session, port=8190, detail=0.35)
+        self.studio.pace = lambda *_: None  # nothing is drawn again in the middle of a test
         self.open_page, self.folder = open_page, folder
+        self.faults = []
         self.page, self.client = self.another()
 
     def another(self):
         known = set(self.studio.server.get_clients())
         page = self.open_page(self.studio.url)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
         wait_for(lambda: set(self.studio.server.get_clients()) - known, "the page to connect")
         (new,) = set(self.studio.server.get_clients()) - known
         page.wait_for_timeout(3000)  # viser fades the scene in
@@ -55,7 +59,26 @@ class Bench:
         self.page.wait_for_timeout(THROTTLED)
 
     def upload(self, path):
-        self.page.locator("input[type=file]").last.set_input_files(path)
+        self.page.locator("input[type=file]").first.set_input_files(path)
+
+    def drop(self, path):
+        """Drop a file on the page, as from a folder of the desktop."""
+        data = base64.b64encode(path.read_bytes()).decode()
+        self.page.evaluate(
+            """([data, name]) => {
+              const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+              const transfer = new DataTransfer();
+              transfer.items.add(new File([bytes], name));
+              window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+            }""",
+            [data, path.name],
+        )
+
+    def on_strip(self, frame, key=False):
+        """Return where (x, y) [pixels] a frame is on the timeline strip."""
+        box = self.page.locator("#posable-strip canvas").bounding_box()
+        x = box["x"] + 8 + (box["width"] - 16) * frame / (self.session.timeline.count - 1)
+        return x, box["y"] + (24 if key else 41)
 
     def shot(self, name):
         self.page.screenshot(path=self.folder / f"{name}.png", timeout=120_000)
@@ -70,8 +93,13 @@ class Bench:
     def fresh(self, source=None):
         self.session.play(False)
         self.session.configure(solver="newton", ghost=None, limits=True)
-        self.session.open(source if source is not None else ps.figures.human())
+        self.session.set_time(onion=False)
+        if source is None:
+            self.session.open_figure("human")
+        else:
+            self.session.open(source)
         self.session.select(None)
+        self.page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
         self.page.wait_for_timeout(800)
 
 
@@ -119,8 +147,9 @@ def test_a_click_chooses_and_pins(bench):
     click_mouse(bench.page, place)
     wait_for(lambda: bench.session.selected == "hand.R", "the hand to be chosen")
     bench.tab("Pose")
-    bench.page.get_by_role("button", name="pinned").click()
+    bench.choose("Hold", "pinned")
     wait_for(lambda: any(h.body == "hand.R" and h.hold == "pinned" for h in bench.session.handles), "the pin")
+    assert bench.row("Hold").locator("input[role=combobox]").input_value() == "pinned"  # it shows what is active
     bench.page.wait_for_timeout(1500)
     bench.shot("pinned")
 
@@ -138,9 +167,9 @@ def test_any_joint_is_picked_pinned_and_freed(bench):
     assert all(h.body != body for h in bench.session.handles)
     bench.tab("Pose")
     for hold in ("pinned", "free"):
-        bench.page.get_by_role("button", name=hold).click()
+        bench.choose("Hold", hold)
         wait_for(lambda hold=hold: any((h.body, h.hold) == (body, hold) for h in bench.session.handles), hold)
-    bench.page.get_by_role("button", name="Take the handle away").click()
+    bench.page.get_by_role("button", name="Remove handle").click()
     wait_for(lambda: all(h.body != body for h in bench.session.handles), "the handle to go")
 
 
@@ -151,13 +180,13 @@ def test_strength_and_the_rest_pose(bench):
     bench.page.get_by_role("button", name="Set", exact=True).first.click()
     wait_for(lambda: bench.session.rest[bench.session.skeleton.dof("elbow.R")] == 1.0, "the rest pose")
     bench.session.set_dof("elbow.R", 0.2)
-    bench.page.get_by_role("button", name="Go", exact=True).click()
+    bench.page.get_by_role("button", name="Apply", exact=True).click()
     wait_for(lambda: bench.session.pose[bench.session.skeleton.dof("elbow.R")] == 1.0, "the way back to rest")
     bench.session.select("spine2")
     bench.tab("Joints")
-    bench.page.get_by_text("Strength", exact=True).first.click()
+    bench.page.get_by_text("Stiffness of joints", exact=True).first.click()
     bench.page.wait_for_timeout(500)
-    bench.type_in("Times 10^", 1)
+    bench.type_in("Stiffness, 10^", 1)
     wait_for(lambda: bench.session.strength.get("spine2") == pytest.approx(10.0), "the strength")
     bench.page.get_by_text("spine2 × 10").first.wait_for()
     bench.shot("strength")
@@ -205,12 +234,12 @@ def test_a_picture_and_an_amc_are_downloaded(bench, tmp_path):
     import imageio.v3 as images
 
     bench.fresh()
-    bench.tab("Files")
+    bench.tab("File")
     with bench.page.expect_download() as waiting:
-        bench.page.get_by_role("button", name="Picture of the view (PNG)").click()
+        bench.page.get_by_role("button", name="Picture (PNG)").click()
     waiting.value.save_as(tmp_path / "view.png")
     picture = images.imread(tmp_path / "view.png")
-    assert picture.shape[:2] == (1000, 1600)
+    assert picture.shape[:2] == (720, 1280)
     assert picture[..., :3].std() > 10.0  # there is something on it
     bench.choose("Format", "amc")
     with bench.page.expect_download() as waiting:
@@ -225,10 +254,10 @@ def test_a_picture_and_an_amc_are_downloaded(bench, tmp_path):
 def test_a_slow_page_gets_fewer_polygons(bench):
     bench.fresh()
     stage = bench.studio.stage
+    stage.redraw(bench.session.view(), 1.0)
     vertices = len(stage.drawn.skins[0][0].vertices)
-    bench.studio.pace(99.0, bench.client)
+    type(bench.studio).pace(bench.studio, 99.0, bench.client)
     assert stage.detail <= 0.45
-    bench.studio.stage.redraw(bench.session.view(), 0.25)
     assert 0 < len(stage.drawn.skins[0][0].vertices) < vertices
     bench.grab("hand.R", -40, 80)
     wait_for(lambda: bench.session.answer is not None and bench.session.active is None, "a drag after it")
@@ -272,30 +301,42 @@ def test_another_solver_is_chosen(bench):
     wait_for(lambda: bench.session.settings.solver == "dls", "the solver", 300.0)
 
 
-def test_a_take_is_loaded_played_scrubbed_keyed_and_exported(bench, tmp_path):
+def test_a_take_is_dropped_on_the_page_played_scrubbed_edited_and_exported(bench, tmp_path):
     bench.fresh()
     human = bench.session.skeleton
     raised = human.pose({"shoulder.R": (-1.4, 0.2, 0.3), "elbow.R": 0.7})
     walk = ps.Motion.from_keyframes(human, [0.0, 1.0, 2.0], np.stack([human.rest, raised, human.rest]), fps=30.0)
     ps.save(tmp_path / "wave.bvh", walk)
-    bench.tab("Files")
-    bench.upload(tmp_path / "wave.bvh")
+    bench.drop(tmp_path / "wave.bvh")
     wait_for(lambda: bench.session.timeline.take is not None, "the take")
     bench.page.wait_for_timeout(1500)
-    bench.tab("Time")
-    bench.page.get_by_role("button", name="Play").click()
+    bench.page.mouse.click(300, 60)  # the scene has the keyboard
+    bench.page.keyboard.press("Space")
     wait_for(lambda: bench.session.timeline.playing and bench.session.timeline.frame > 3, "it to play")
-    bench.page.get_by_role("button", name="Stop").click()
+    bench.page.keyboard.press("Space")
     wait_for(lambda: not bench.session.timeline.playing, "it to stop")
-    bench.page.get_by_role("button", name="Play").wait_for()
-    bench.page.wait_for_timeout(THROTTLED)  # until the page has the last frame that was played
-    bench.type_in("Frame", 30)
-    wait_for(lambda: round(bench.session.timeline.frame) == 30, "frame 30")
-    bench.page.get_by_role("button", name="Set", exact=True).click()
-    wait_for(lambda: 30 in bench.session.timeline.keys, "the key")
-    bench.page.wait_for_timeout(1500)
+    bench.page.keyboard.press("Home")
+    wait_for(lambda: bench.session.timeline.shown == 0, "the first frame")
+    bench.page.keyboard.press("ArrowRight")
+    wait_for(lambda: bench.session.timeline.shown == 1, "the next frame")
+    bench.page.wait_for_timeout(THROTTLED)  # until the strip has the take
+    bench.page.mouse.click(*bench.on_strip(30))
+    wait_for(lambda: bench.session.timeline.shown == 30, "frame 30")
+    hand = bench.session.skeleton.names.index("wrist.R")
+    body = bench.session.skeleton.names[hand]
+    bench.session.drag(
+        bench.session.handles[1].body, bench.session.frames.position(bench.session.handles[1].body) + 0.05
+    )
+    bench.session.release()
+    wait_for(lambda: 30 in bench.session.timeline.keys, "the key of the edit")
+    edited = bench.session.frames.position(body)
+    bench.page.wait_for_timeout(800)
+    drag_mouse(bench.page, bench.on_strip(30, key=True), bench.on_strip(33, key=True))
+    wait_for(lambda: 32 <= min(bench.session.timeline.keys) <= 34, "the key to be moved on the strip")
+    bench.page.keyboard.press("Control+z")
+    wait_for(lambda: list(bench.session.timeline.keys) == [30], "the move to be undone")
     bench.shot("time")
-    bench.tab("Files")
+    bench.tab("File")
     bench.choose("Format", "bvh")
     bench.page.wait_for_timeout(THROTTLED)
     with bench.page.expect_download() as waiting:
@@ -303,14 +344,152 @@ def test_a_take_is_loaded_played_scrubbed_keyed_and_exported(bench, tmp_path):
     waiting.value.save_as(tmp_path / "back.bvh")
     back = ps.load(tmp_path / "back.bvh").motion
     assert len(back) == len(walk)
-    there, here = ps.forward(back.skeleton, back.poses[30]), ps.forward(human, walk.poses[30])
-    assert there.position("wrist.R") == pytest.approx(here.position("wrist.R"), abs=1e-4)
+    assert ps.forward(back.skeleton, back.poses[30]).position(body) == pytest.approx(
+        edited, abs=1e-4
+    )  # as it was shown
+    here = ps.forward(human, walk.poses[5])
+    assert ps.forward(back.skeleton, back.poses[5]).position("wrist.R") == pytest.approx(
+        here.position("wrist.R"), abs=1e-4
+    )
+
+
+def test_unsaved_work_is_asked_about_and_a_project_brings_it_back(bench, tmp_path):
+    bench.fresh()
+    bench.grab("hand.R", -50, 110)
+    wait_for(lambda: bench.session.dirty and bench.session.active is None, "the drag")
+    posed = bench.session.pose
+    with bench.page.expect_download() as waiting:
+        bench.page.keyboard.press("Control+s")
+    waiting.value.save_as(tmp_path / "mine.posable")
+    wait_for(lambda: not bench.session.dirty, "it to be saved")
+    bench.session.set_dof("elbow.L", 1.0)
+    bench.tab("File")
+    bench.choose("Figure", "panda")
+    bench.page.get_by_role("button", name="Open this figure").click()
+    bench.page.get_by_text("are not saved in a project").wait_for()
+    bench.shot("asked")
+    assert bench.session.skeleton.name == "human"
+    bench.page.get_by_role("button", name="Cancel").click()
+    bench.page.wait_for_timeout(500)
+    assert bench.session.skeleton.name == "human"
+    bench.page.get_by_role("button", name="Open this figure").click()
+    bench.page.get_by_role("button", name="Open without saving").click()
+    wait_for(lambda: bench.session.skeleton.name != "human", "the other figure")
+    bench.page.wait_for_timeout(1000)
+    bench.drop(tmp_path / "mine.posable")
+    wait_for(lambda: bench.session.skeleton.name == "human", "the project")
+    assert np.array_equal(bench.session.pose, posed)
+
+
+def test_a_dropped_connection_comes_back_with_everything(bench):
+    bench.fresh()
+    bench.grab("hand.R", -50, 110)
+    wait_for(lambda: bench.session.dirty and bench.session.active is None, "the drag")
+    bench.page.mouse.move(20, 300)
+    bench.page.wait_for_timeout(1500)
+    before, old = pixels(bench.page), set(bench.studio.server.get_clients())
+    bench.studio.server.drop_connections()
+    wait_for(lambda: set(bench.studio.server.get_clients()) - old, "the page to connect again")
+    (new,) = set(bench.studio.server.get_clients()) - old
+    bench.client = bench.studio.server.get_clients()[new]
+
+    def the_same():
+        return np.mean(np.abs(pixels(bench.page) - before) > 25) < 0.01
+
+    wait_for(the_same, "the same picture")
+    bench.shot("reconnected")
+    assert not bench.faults
+    bench.grab("hand.R", 30, -40)
+    wait_for(lambda: len(bench.session.history) and bench.session.active is None, "a drag after it")
+
+
+def test_a_name_with_markup_runs_nothing(bench):
+    evil = "<img src=x onerror=\"window.evil=1\"><iframe srcdoc='<script>parent.evil=1</script>'>**x**"
+    bench.fresh(ps.Skeleton(
+        [ps.Joint("root", ps.Fixed()), ps.Joint(evil, ps.Revolute("z"), "root", offset=(0, 0.5, 0), limits=(-0.1, 0.1)),
+         ps.Joint("b", ps.Revolute("z"), evil, offset=(0, 0.5, 0), limits=(-0.1, 0.1))],
+        [ps.Site("<b>tip</b>", "b", (0, 0.5, 0))], name=f"robot {evil}", up="y",
+    ))  # fmt: skip
+    bench.session.drag("<b>tip</b>", (1.5, 0.2, 0.0))
+    bench.session.release()
+    bench.session.select("<b>tip</b>")
+    for tab in ("Pose", "Limb", "Joints", "Time", "Solver", "File"):
+        bench.tab(tab)
+    bench.session.say(f"a message about {evil}")
+    bench.page.wait_for_timeout(1500)
+    assert bench.page.evaluate("window.evil") is None
+    assert bench.page.locator("iframe").count() == 0
+    assert bench.page.get_by_text("misses by").count() >= 1
+    bench.shot("names")
+
+
+def test_controls_stay_where_they_are_and_the_keyboard_works(bench):
+    bench.fresh()
+    bench.tab("Pose")
+    place = bench.row("Selected").bounding_box()["y"]
+    bench.session.hold("pelvis", "pinned")
+    bench.session.drag("hand.R", bench.session.frames.position("hand.R") + np.array([-1.5, 0.6, 0.3]))
+    bench.session.release()
+    bench.page.get_by_text("misses by").first.wait_for()
+    bench.page.wait_for_timeout(800)
+    assert bench.row("Selected").bounding_box()["y"] == pytest.approx(place, abs=1.0)
+    assert " 0.0°" not in bench.page.locator("#posable-status").inner_text()
+    bench.page.mouse.click(300, 60)
+    bench.page.keyboard.press("Control+z")
+    wait_for(lambda: np.allclose(bench.session.pose, bench.session.rest), "undo")
+    assert (
+        "misses" not in bench.page.locator("#posable-status").inner_text() or bench.page.wait_for_timeout(500) is None
+    )
+    bench.page.keyboard.press("Control+y")
+    wait_for(lambda: not np.allclose(bench.session.pose, bench.session.rest), "redo")
+    bench.session.select("hand.L")
+    bench.page.wait_for_timeout(300)
+    bench.page.keyboard.press("p")
+    wait_for(lambda: any(h.body == "hand.L" and h.hold == "pinned" for h in bench.session.handles), "the pin")
+    bench.page.keyboard.press("Escape")
+    wait_for(lambda: bench.session.selected is None, "nothing to be selected")
+    right = bench.session.frames.position("hand.R")
+    bench.page.keyboard.press("m")
+    wait_for(lambda: abs(bench.session.frames.position("hand.L")[1] - right[1]) < 0.02, "the mirror image")
+    bench.page.keyboard.press("1")
+    wait_for(lambda: abs(bench.client.camera.position[0] - bench.client.camera.look_at[0]) < 0.05, "the front view")
+    bench.page.keyboard.press("?")
+    bench.page.get_by_text("mirror the pose").wait_for()
+    bench.shot("help")
+    bench.page.keyboard.press("?")
+    assert "Posable" in bench.page.title()
+
+
+def test_joint_values_are_read_and_typed(bench):
+    bench.fresh(ps.figures.panda())
+    bench.tab("Joints")
+    bench.page.wait_for_timeout(800)
+    box = bench.row("All [rad, m]").locator("input, textarea").first
+    shown = [float(x) for x in box.input_value().split(",")]
+    assert shown == pytest.approx(bench.session.pose, abs=1e-4)
+    wanted = np.clip(np.array(shown) + 0.1, bench.session.skeleton.lower, bench.session.skeleton.upper)
+    box.fill(", ".join(f"{x:.4f}" for x in wanted))
+    box.press("Enter")
+    wait_for(lambda: np.allclose(bench.session.pose, wanted, atol=1e-3), "the typed values")
+    bench.shot("joints")
+
+
+def test_a_hundred_figures_leave_no_weight(bench):
+    bench.fresh()
+    sizes = []
+    for k in range(30):
+        bench.session.open_figure(("human", "panda", "spider")[k % 3])
+        sizes.append(bench.studio.server.backlog())
+    bench.fresh()
+    assert max(sizes[-3:]) <= max(sizes[6:9]) + 20
+    assert len(bench.session.history) <= 10
+    assert not bench.faults
 
 
 def test_a_bad_upload_is_said_and_the_session_lives(bench, tmp_path):
     bench.fresh()
     (tmp_path / "broken.bvh").write_text("HIERARCHY\nROOT hips\n{\n OFFSET 0 0\n")
-    bench.tab("Files")
+    bench.tab("File")
     bench.upload(tmp_path / "broken.bvh")
     bench.page.get_by_text("broken.bvh").first.wait_for()
     bench.shot("bad_upload")
@@ -346,6 +525,6 @@ def pixels(page):
     import imageio.v3 as images
 
     page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
-    data = page.screenshot(timeout=120_000, clip={"x": 0, "y": 160, "width": 420, "height": 380})
+    data = page.screenshot(timeout=120_000, clip={"x": 0, "y": 100, "width": 420, "height": 380})
     whole = images.imread(io.BytesIO(data))[..., :3].astype(float)
     return whole.reshape(38, 10, 42, 10, 3).mean(axis=(1, 3))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import viser
 
 from posable.studio.meshes import matrices_wxyz, moved, quaternions, ring, sphere
 from posable.studio.scene_sync import Mover
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
 
 HELD, PINNED, FREE, ELBOW, CHOSEN = (46, 196, 182), (255, 159, 28), (170, 178, 190), (155, 114, 207), (239, 71, 111)
 REACH = 1.50  # [m] from the pelvis to the farthest fingertip of a person of 1.80 m: what handles are scaled by
@@ -24,7 +26,7 @@ class Look(NamedTuple):
     opacity: float
 
 
-class Grips:
+class HandleNodes:
     """The handles of one figure, kept in step with the session, and the session told when they are dragged."""
 
     def __init__(
@@ -55,7 +57,7 @@ class Grips:
     def _dress(self, view: View) -> None:
         wanted = {h.body: self._look(view, h) for h in view.handles}
         for name in view.elbows:
-            wanted.setdefault(name, Look("elbow", CHOSEN if view.selected == name else ELBOW, 0.85))
+            wanted.setdefault(name, Look("elbow", CHOSEN if name in view.selection else ELBOW, 0.85))
         if wanted == self.looks:
             return
         for name in [name for name in self.nodes if wanted.get(name) != self.looks.get(name)]:
@@ -67,7 +69,7 @@ class Grips:
                 self.nodes[name], self.looks[name] = self._add(name, look), look
 
     def _look(self, view: View, handle: Any) -> Look:
-        color = CHOSEN if view.selected == handle.body else {"pinned": PINNED, "held": HELD, "free": FREE}[handle.hold]
+        color = CHOSEN if handle.body in view.selection else {"pinned": PINNED, "held": HELD, "free": FREE}[handle.hold]
         kind = handle.body.partition(".")[0]
         shape = kind if kind in ("pelvis", "head", "foot", "hand") else "end"
         return Look(shape, color, 0.35 if handle.hold == "free" else 0.9)
@@ -108,10 +110,16 @@ class Grips:
             radius = 0.026 if look.shape == "elbow" else 0.050 if look.shape == "hand" else 0.034
             mesh = sphere(radius * self.thick * unit)
         node = self.scene.add_mesh_simple(
-            f"/handles/{name}", *mesh, color=look.color, opacity=look.opacity, cast_shadow=False, receive_shadow=False
+            f"/handles/{quote(name, safe='')}",
+            *mesh,
+            color=look.color,
+            opacity=look.opacity,
+            cast_shadow=False,
+            receive_shadow=False,
         )
         node.on_drag("left")(self._dragging(name))
         node.on_click(self._clicking(name))
+        node.on_click(modifier="cmd/ctrl")(self._adding(name))
         return node
 
     def _dragging(self, name: str) -> Any:
@@ -124,7 +132,7 @@ class Grips:
                 self.session.drag(name, pointer + offset)
             if event.phase == "end":
                 self.grabbing.pop(name, None)
-                self.session.release()
+                self.session.release(name)
 
         return follow
 
@@ -133,6 +141,12 @@ class Grips:
             self.session.select(None if self.session.selected == name else name)
 
         return choose
+
+    def _adding(self, name: str) -> Any:
+        def add(_: Any) -> None:
+            self.session.select(name, add=True)
+
+        return add
 
     def _show_gizmo(self, view: View) -> None:
         """Show arrows and circles on the chosen handle: for exact moves along an axis, and for turning."""
@@ -163,6 +177,6 @@ class Grips:
             self.session.drag(name, event.target.position.copy(), matrices_wxyz(event.target.wxyz))
             if event.phase == "end":
                 self.grabbing.pop(GIZMO, None)
-                self.session.release()
+                self.session.release(name)
 
         return follow

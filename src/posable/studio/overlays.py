@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import viser
 
+from posable.studio.contacts import Balance, balance_of
 from posable.studio.joint_ranges import POINTS, bone_of, range_of
 from posable.studio.messages import amount, joint_of, slides
-from posable.studio.session import View
+from posable.studio.state import View
 
 # --- What is drawn beside the figure ---
 
@@ -81,10 +83,19 @@ def range_lines(ranges: list[Range]) -> Lines:
     return (np.concatenate(points), np.concatenate(colors)) if points else NONE
 
 
-def levels_of(view: Any) -> dict[str, tuple[int, int, int]]:
-    """Return the colour of every joint at a limit: red where the limit is in the way of a goal, amber elsewhere."""
+def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
+    """Return the colour of every joint at a limit: red where the limit is in the way of a goal, amber elsewhere.
+
+    Short bones (fingers) are tinted only where they are in the way, and a figure that is played back is not tinted.
+    """
     blocked = {joint_of(view.skeleton, block.dof) for block in view.blocking}
-    return {met.joint: RED if met.joint in blocked else AMBER for met in view.limits}
+    if view.timeline.playing:
+        return {}
+    return {
+        met.joint: RED if met.joint in blocked else AMBER
+        for met in view.limits
+        if met.joint in blocked or np.linalg.norm(bone_of(view.skeleton, met.joint)) > SHORT * size
+    }
 
 
 def circle_of(view: Any) -> Lines:
@@ -126,6 +137,26 @@ def miss_lines(misses: list[Miss]) -> Lines:
     return points, np.tile(np.array(RED, dtype=float), (len(points), 2, 1))
 
 
+def balance_lines(balance: Balance | None, size: float) -> Lines:
+    """Draw what the figure stands on and a cross below its centre of mass: green, or red where it would tip over."""
+    if balance is None:
+        return NONE
+    lift = (
+        0.002
+        * size
+        * (balance.centre - balance.below)
+        / max(float(np.linalg.norm(balance.centre - balance.below)), 1e-9)
+    )
+    rim = balance.polygon + lift
+    edges = np.stack([rim, np.roll(rim, -1, axis=0)], axis=1)
+    flat = np.eye(3)[[k for k in range(3) if abs(lift[k]) < 1e-12]]
+    cross = np.array(
+        [[balance.below + lift - 0.02 * size * way, balance.below + lift + 0.02 * size * way] for way in flat]
+    )
+    points = np.concatenate([edges, cross])
+    return points, np.tile(np.array(GREEN if balance.steady else RED, dtype=float), (len(points), 2, 1))
+
+
 def markers_of(view: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return a line (M, 2, 3) from every marker of the take that a site is named after to that site, and colours."""
     markers = view.timeline.markers
@@ -154,16 +185,17 @@ def marker_places(view: Any) -> np.ndarray:
 BELOW = 1e3  # [m] where markers that are not seen are put
 
 
-class Notes:
+class Overlays:
     """The lines, surfaces and labels beside one figure; each is sent only when it differs from what was sent."""
 
     def __init__(self, scene: viser.SceneApi, size: float):
         self.scene, self.size = scene, size
+        self.balance = True
         self.lines = scene.add_line_segments(
-            "/notes/lines", np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), thickness=0.004 * size, visible=False
+            "/overlays/lines", np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), thickness=0.004 * size, visible=False
         )
         self.markers = scene.add_point_cloud(
-            "/notes/markers", np.zeros((1, 3), dtype=np.float32), colors=(230, 57, 70), point_size=0.012 * size,
+            "/overlays/markers", np.zeros((1, 3), dtype=np.float32), colors=(230, 57, 70), point_size=0.012 * size,
             point_shape="circle", visible=False,
         )  # fmt: skip
         self.fans: list[Any] = []
@@ -171,13 +203,15 @@ class Notes:
 
     def show(self, view: View) -> None:
         """Bring everything to a view."""
-        ranges, misses = ranges_of(view, self.size), misses_of(view)
+        ranges = ranges_of(view, self.size) if not view.timeline.playing else []
+        misses = misses_of(view)
         self._show_lines(
             [
                 range_lines(ranges),
                 circle_of(view),
                 miss_lines(misses),
                 markers_of(view),
+                balance_lines(balance_of(view.skeleton, view.frames, self.size), self.size) if self.balance else NONE,
             ]
         )
         self._show_fans(ranges)
@@ -201,7 +235,7 @@ class Notes:
         while len(self.fans) < min(len(ranges), MOST):
             self.fans.append(
                 self.scene.add_mesh_simple(
-                    f"/notes/fan{len(self.fans)}", np.zeros((POINTS + 1, 3)), np.vstack([faces, [[0, POINTS, 1]]]),
+                    f"/overlays/fan{len(self.fans)}", np.zeros((POINTS + 1, 3)), np.vstack([faces, [[0, POINTS, 1]]]),
                     color=AMBER, opacity=0.16, side="double", cast_shadow=False, receive_shadow=False,
                 )
             )  # fmt: skip
@@ -218,8 +252,8 @@ class Notes:
             place = 0.5 * (miss.place + miss.target)
             if body not in self.labels:
                 self.labels[body] = self.scene.add_label(
-                    f"/notes/miss/{body}", miss.text, position=place, font_screen_scale=1.1, depth_test=False,
-                    anchor="bottom-left",
+                    f"/overlays/miss/{quote(body, safe='')}", miss.text, position=place, font_screen_scale=1.1,
+                    depth_test=False, anchor="bottom-left",
                 )  # fmt: skip
             self.labels[body].text, self.labels[body].position = miss.text, place
         for body, label in self.labels.items():

@@ -5,34 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import viser
 
 import posable as ps
+from posable.studio.appearance import extent, look_of
 from posable.studio.body import has_body
-from posable.studio.figure_nodes import Drawn, draw, extent
-from posable.studio.handle_nodes import Grips
-from posable.studio.limit_highlight import Glow
+from posable.studio.figure_nodes import Drawn, draw
+from posable.studio.handle_nodes import HandleNodes
+from posable.studio.limit_highlight import LimitHighlight
 from posable.studio.meshes import disc
-from posable.studio.overlays import Notes, levels_of
+from posable.studio.overlays import Overlays, levels_of
 from posable.studio.scene_sync import Mover
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
+from posable.studio.viser_adapter import Server
 
 GHOST, PAST, FUTURE = (90, 140, 255), (244, 162, 97), (42, 157, 143)
 GROUND, LINES = (222, 227, 234), (196, 204, 216)
 SKY, HAZE = (214, 226, 240), (252, 252, 253)
+STEP = 10  # [frames] between a take and its ghosts
 UNSEEN = 0.6  # of the figure's detail: what its ghosts get by with
 
 
 class Stage:
     """The scene of one server: built anew for every figure, moved with every view."""
 
-    def __init__(self, server: viser.ViserServer, session: Session, *, detail: float = 1.0):
+    def __init__(self, server: Server, session: Session, *, detail: float = 1.0):
         self.server, self.session, self.detail = server, session, detail
-        self.figure = -1
+        self.figure, self.count = -1, 0
         self.drawn, self.ghosts = Drawn(), {}
-        self.pool: dict[Any, Drawn] = {}
         self.parts: tuple[Any, ...] = ()
         self.under = Mover()
+        self.follow = False  # pages look at the figure wherever it goes
+        self.last_root: np.ndarray | None = None
         server.scene.set_background_image(sky())
 
     def show(self, view: View) -> None:
@@ -42,10 +46,11 @@ class Stage:
                 self._build(view)
             self.drawn.show(view.frames)
             self._show_blob(view)
-            self.grips.show(view)
-            self.glow.show(view.frames, levels_of(view))
-            self.notes.show(view)
+            self.handles.show(view)
+            self.highlight.show(view.frames, levels_of(view, self.size))
+            self.overlays.show(view)
             self._show_ghosts(view)
+        self._follow(view)
         self.server.flush()
 
     def redraw(self, view: View, detail: float) -> None:
@@ -56,15 +61,28 @@ class Stage:
                 self._draw(view)
             self.show(view)
 
+    def _follow(self, view: View) -> None:
+        """Move every page's camera along with the root of the figure, where that is asked for."""
+        root = np.asarray(view.frames.position(view.skeleton.names[0]), dtype=float)
+        if self.follow and self.last_root is not None:
+            step = (root - self.last_root) * (1.0 - self.up)
+            if np.linalg.norm(step) > 1e-4:
+                for client in self.server.get_clients().values():
+                    client.camera.position, client.camera.look_at = (
+                        client.camera.position + step,
+                        client.camera.look_at + step,
+                    )
+        self.last_root = root
+
     # --------------------------------------------------------------------------------------------------- building
 
     def _build(self, view: View) -> None:
         scene = self.server.scene
         if self.figure >= 0:
-            self.grips.remove()
+            self.handles.remove()
         for node in self.parts:
             node.remove()
-        self.parts = tuple(scene.add_frame(name, show_axes=False) for name in ("/handles", "/notes", "/blob"))
+        self.parts = tuple(scene.add_frame(name, show_axes=False) for name in ("/handles", "/overlays", "/blob"))
         self.figure = view.figure
         up = view.skeleton.up or "z"
         self.size = extent(view.skeleton)
@@ -82,36 +100,27 @@ class Stage:
                 side="double", cast_shadow=False, receive_shadow=False,
                 position=(0.0015 + 0.0008 * k) * self.size * self.up,
             )  # fmt: skip
-        self.notes = Notes(scene, self.size)
+        self.overlays = Overlays(scene, self.size)
         self._draw(view)
         skinned = bool(self.drawn.covers) and not self.dressed
-        self.grips = Grips(
+        self.handles = HandleNodes(
             scene, self.session, size=self.size, up=self.up, dressed=self.dressed, thick=1.8 if skinned else 1.0
         )
         self._aim_camera(view)
 
     def _draw(self, view: View) -> None:
-        """Draw the figure; what was drawn before goes."""
+        """Draw the figure; what was drawn before goes, and so does what was kept of it for new pages."""
         for drawn in (self.drawn, *self.ghosts.values()):
-            drawn.retire()
-        if hasattr(self, "glow"):
-            self.glow.remove()
+            drawn.remove()
         self.ghosts: dict[str, Drawn] = {}
-        self.drawn = self._figure(view, "figure", self.detail)
-        self.glow = Glow(self.server.scene, f"/glow/{view.figure}.{self.detail}", self.drawn, self.size)
+        self.count += 1
+        self.look = self._look(view, self.detail)
+        self.drawn = draw(self.server.scene, f"/figure/{self.count}", self.look)
+        self.highlight = LimitHighlight(self.server.scene, self.drawn, self.size)
+        self.server.forget_removed()
 
-    def _figure(self, view: View, name: str, detail: float, **style: Any) -> Drawn:
-        """Return the figure drawn, or the same one drawn before: skins are hidden and kept, never removed."""
-        same = float(np.linalg.norm(view.skeleton.joint("knee.L").offset)) if self.dressed else self.session.scene
-        key = (name, detail, same)
-        if key in self.pool:
-            self.pool[key].visible(True)
-            return self.pool[key]
-        root = f"/{name}/{view.figure}.{len(self.pool)}"
-        drawn = draw(self.server.scene, root, view.skeleton, self.session.scene, detail=detail, **style)
-        if drawn.skins:
-            self.pool[key] = drawn
-        return drawn
+    def _look(self, view: View, detail: float) -> Any:
+        return look_of(view.skeleton, self.session.scene, path=self.session.origin.path, detail=detail)
 
     def _aim_camera(self, view: View) -> None:
         bodies = view.frames.many(view.skeleton.names)[0]
@@ -121,6 +130,8 @@ class Stage:
         away = middle + 1.75 * size * across + 0.30 * size * self.up
         self.server.initial_camera.position, self.server.initial_camera.look_at = tuple(away), tuple(middle)
         self.server.initial_camera.fov = np.radians(42.0)
+        if self.session.camera is not None:  # where the view of a project was
+            away, middle = self.session.camera["position"], self.session.camera["look_at"]
         for client in self.server.get_clients().values():
             client.camera.position, client.camera.look_at = tuple(away), tuple(middle)
 
@@ -134,21 +145,24 @@ class Stage:
         poses: dict[str, tuple[np.ndarray, tuple]] = {}
         if view.ghost is not None:
             poses["ghost"] = (view.ghost, GHOST)
-        if view.timeline.onion and view.timeline.keys and not view.timeline.playing:
-            keys = sorted(view.timeline.keys)
-            before = [k for k in keys if k < round(view.timeline.frame)]
-            after = [k for k in keys if k > round(view.timeline.frame)]
-            if before:
-                poses["past"] = (view.timeline.keys[before[-1]], PAST)
-            if after:
-                poses["future"] = (view.timeline.keys[after[0]], FUTURE)
+        line = view.timeline
+        if line.onion and not line.playing and (line.keys or line.take is not None):
+            before = [k for k in line.keys if k < line.shown] or [line.shown - STEP] * (line.take is not None)
+            after = [k for k in line.keys if k > line.shown] or [line.shown + STEP] * (line.take is not None)
+            for name, tint, frames in (("past", PAST, [max(before)] if before else []),
+                                       ("future", FUTURE, [min(after)] if after else [])):  # fmt: skip
+                pose = line.at(frames[0]) if frames and 0 <= frames[0] < line.count else None
+                if pose is not None:
+                    poses[name] = (pose, tint)
         shown = {name: (ps.forward(view.skeleton, pose), tint) for name, (pose, tint) in poses.items()}
         shown = {name: pair for name, pair in shown.items() if self._apart(view, pair[0])}
         for name, ghost in self.ghosts.items():
             ghost.visible(name in shown)
         for name, (frames, tint) in shown.items():
             if name not in self.ghosts:
-                self.ghosts[name] = self._figure(view, name, UNSEEN * self.detail, tint=tint, opacity=0.3)
+                self.count += 1
+                look = self._look(view, UNSEEN * self.detail)
+                self.ghosts[name] = draw(self.server.scene, f"/{name}/{self.count}", look, tint=tint, opacity=0.3)
             self.ghosts[name].show(frames)
 
     def _apart(self, view: View, frames: Any) -> bool:

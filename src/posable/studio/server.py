@@ -3,51 +3,82 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import viser
 
+import posable as ps
+from posable.studio.access import Guard, free_port
+from posable.studio.camera import View as CameraView
+from posable.studio.camera import aim
+from posable.studio.commands import do, keyboard
 from posable.studio.panels.files import files
 from posable.studio.panels.joints import joints
+from posable.studio.panels.library import library
 from posable.studio.panels.limb import limb
 from posable.studio.panels.pose import pose
 from posable.studio.panels.solver import solver
 from posable.studio.panels.status import status
 from posable.studio.panels.strength import strength
+from posable.studio.panels.strip import strip
 from posable.studio.panels.time import time as player
 from posable.studio.scene import Stage
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
+from posable.studio.viser_adapter import Server
 
 PANELS = {  # a new panel is a file in panels/ and a line here
-    "Pose": (pose,),
-    "Solver": (solver,),
+    "Pose": (pose, library),
     "Limb": (limb,),
-    "Joints": (strength, joints),
+    "Joints": (joints, strength),
     "Time": (player,),
-    "Files": (files,),
+    "Solver": (solver,),
+    "File": (files,),
 }
 FAST = 0.25  # [s] within which a page with a GPU draws a small picture and sends it
 SLOW = 0.8  # [s] a page that takes longer gets fewer polygons: it draws without a GPU, or on a slow one
+PATIENCE = 30.0  # [s] after which a page that sends no picture is let be
 COARSE = 0.45  # the detail of the body for such pages
 PACE = 0.1  # [s] between refreshes of the panels; the figure itself is sent at once
-# viser's page sends at most 20 drags a second; a screen shows 60
-SMOOTH = (
-    '<img src="data:," style="display:none" onerror="if (!window.posable) { window.posable = window.setTimeout; '
-    'window.setTimeout = (f, t, ...a) => window.posable(f, t === 50 ? 16 : t, ...a) }">'
-)
 
 
 class Studio:
-    """A session on a page. `url` is where; `close` ends it."""
+    """A session on a page. `url` is where; `close` ends it.
 
-    def __init__(self, session: Session, *, host: str = "127.0.0.1", port: int = 8080, detail: float = 1.0):
+    Args:
+        session: What to show.
+        host: The address to listen on.
+        port: The next free port from here on.
+        detail: Of the body, 0.2 to 2.
+        guard: Who may connect; by default whoever knows this person's token.
+
+    Raises:
+        PosableError: If the address or the port cannot be used.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        detail: float = 1.0,
+        guard: Guard | None = None,
+    ):
         self.session = session
-        with contextlib.redirect_stdout(io.StringIO()):  # viser's own banner: ours says the same in a line
-            self.server = viser.ViserServer(host=host, port=port, label="Posable", verbose=False)
-        self.url = f"http://{host}:{self.server.get_port()}"
+        try:
+            free = free_port(host, port)
+        except (OSError, socket.gaierror) as error:
+            raise ps.PosableError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
+        self.guard = guard or Guard(host)
+        self.server = Server(self.guard, free, "Posable", self._do)
+        self.server.refuse_upload = lambda text: session.say(text, "bad")
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self.server.get_port()}/{self.guard.token}/"
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(32, 129, 126))
         self.server.gui.main_panel.set_width(360)
         self.server.scene.configure_environment_map("warehouse", environment_intensity=0.9)
@@ -59,44 +90,116 @@ class Studio:
         self._open = True
         self._view: View = session.view()
         self._sending = threading.Lock()
+        self._greeting = ""
         session.listen(self.show)
         session.speak_to(self.say)
+        session.changed_on_disk = self._ask_about_change
         self.show(self._view)
         threading.Thread(target=self._refresh, name="posable panels", daemon=True).start()
         session.start_worker()
 
     def _panels(self) -> list[Any]:
         gui = self.server.gui
-        gui.add_html(SMOOTH)
         refreshers = [status(gui, self.session)]
+        upload = gui.add_upload_button(
+            "Open file or project…", icon=viser.Icon.FOLDER_OPEN, hint="or drop a file anywhere on the page"
+        )
+        save = gui.add_button("Save project", icon=viser.Icon.DEVICE_FLOPPY, hint="everything, in one .posable file")
+
+        @upload.on_upload
+        def _(event: viser.GuiEvent) -> None:
+            name, data = event.target.value.name, event.target.value.content
+            self.ask_first(event.client, lambda: self.session.upload(name, data))
+
+        @save.on_click
+        def _(event: viser.GuiEvent) -> None:
+            self.save(event.client)
+
         tabs = gui.add_tab_group()
         for label, panels in PANELS.items():
             with tabs.add_tab(label):
-                refreshers += [panel(gui, self.session) for panel in panels]
-        gui.add_command("Undo", hotkey="Z", modifier="cmd/ctrl").on_trigger(self._undo)
-        gui.add_command("Redo", hotkey="Z", modifier="cmd/ctrl+shift").on_trigger(self._redo)
-        gui.add_command("Set a key", hotkey="K").on_trigger(self._set_key)
+                refreshers += [panel(gui, self.session, self) for panel in panels]
+        refreshers.append(strip(gui, self.session))
+        keyboard(self)
         self.server.scene.on_click(modifier="shift")(self._pick)
         return refreshers
 
-    def _undo(self, _: Any) -> None:
-        self.session.undo()
-
-    def _redo(self, _: Any) -> None:
-        self.session.redo()
-
-    def _set_key(self, _: Any) -> None:
-        self.session.set_key()
+    def _do(self, name: str, query: dict[str, str]) -> Any:
+        return do(self.session, name, query)
 
     def _pick(self, event: viser.SceneClickEvent) -> None:
         self.session.pick(event.ray_origin, event.ray_direction)
 
+    # ---------------------------------------------------------------------------------------- saving and asking
+
+    def save(self, client: viser.ClientHandle | None) -> None:
+        """Send the project to a page as a download."""
+        name, data = self.session.save_project()
+        if client is not None:
+            client.send_file_download(name, data, save_immediately=True)
+
+    def ask_first(self, client: viser.ClientHandle | None, go_on: Callable[[], Any]) -> None:
+        """Do something that replaces the work on screen; where that is not saved, ask first."""
+        if not self.session.dirty or client is None:
+            go_on()
+            return
+        with client.gui.add_modal("Unsaved work") as modal:
+            client.gui.add_markdown("The poses and keys on screen are not saved in a project. Undo brings them back.")
+            for label, saves, goes in (
+                ("Save project, then open", True, True), ("Open without saving", False, True), ("Cancel", False, False),
+            ):  # fmt: skip
+                button = client.gui.add_button(label)
+
+                def chosen(_: Any, saves: bool = saves, goes: bool = goes) -> None:
+                    modal.close()
+                    if saves:
+                        self.save(client)
+                    if goes:
+                        go_on()
+
+                button.on_click(chosen)
+
+    def _ask_about_change(self, name: str) -> None:
+        for client in self.server.get_clients().values():
+            with client.gui.add_modal("Changed on disk") as modal:
+                client.gui.add_text("File", name, disabled=True)
+                again = client.gui.add_button("Read it again, keep my keys")
+                keep = client.gui.add_button("Leave everything as it is")
+
+                def reload(_: Any, modal: Any = modal) -> None:
+                    modal.close()
+                    self.session.reload()
+
+                again.on_click(reload)
+                keep.on_click(lambda _, modal=modal: modal.close())
+
+    # ------------------------------------------------------------------------------------------------- the pages
+
+    def greet(self, text: str) -> None:
+        """Say something to the first page that connects."""
+        self._greeting = text
+
     def _welcome(self, client: viser.ClientHandle) -> None:
-        """See how fast a new page draws: a fast one gets shadows, a slow one a figure of fewer polygons."""
+        """Look from where the last page looked, and see how fast this one draws."""
         with contextlib.suppress(Exception):  # a page that has gone again
-            client.get_render(48, 64)  # the first picture waits for meshes and shaders
+            camera = self.session.camera
+            if camera is not None:
+                client.camera.position, client.camera.look_at = camera["position"], camera["look_at"]
+            client.camera.on_update(self._look)
+            if self._greeting:
+                self._notify(client, self._greeting, "good", 20.0)
+                self._greeting = ""
+            threading.Thread(target=self._time, args=(client,), name="posable pace", daemon=True).start()
+
+    def _look(self, camera: viser.CameraHandle) -> None:
+        self.session.camera = {"position": camera.position.tolist(), "look_at": camera.look_at.tolist()}
+
+    def _time(self, client: viser.ClientHandle) -> None:
+        """See how fast a new page draws: a fast one gets shadows, a slow one a figure of fewer polygons."""
+        with contextlib.suppress(Exception):  # a page that has gone again, or answers nothing
+            client.get_render(48, 64, timeout=PATIENCE)  # the first picture waits for meshes and shaders
             begin = time.perf_counter()
-            client.get_render(48, 64)
+            client.get_render(48, 64, timeout=PATIENCE)
             self.pace(time.perf_counter() - begin, client)
 
     def pace(self, seconds: float, client: viser.ClientHandle) -> None:
@@ -106,6 +209,13 @@ class Studio:
         elif seconds > SLOW and self.stage.detail > COARSE:
             with self._sending:
                 self.stage.redraw(self._view, COARSE)
+
+    def look(self, client: viser.ClientHandle | None, view: CameraView) -> None:
+        """Turn a page's camera: to a side of the figure, or to frame what is selected."""
+        if client is not None:
+            client.camera.position, client.camera.look_at = aim(self._view, view, client.camera)
+
+    # --------------------------------------------------------------------------------------------------- showing
 
     def show(self, view: View) -> None:
         """Send a view to every page: the figure now, the panels soon."""
@@ -117,13 +227,13 @@ class Studio:
     def say(self, text: str, kind: str) -> None:
         """Show a message on every page."""
         for client in self.server.get_clients().values():
-            client.add_notification(
-                "Posable",
-                text,
-                color="red" if kind == "bad" else "teal",
-                auto_close_seconds=8.0,
-                with_close_button=True,
-            )
+            self._notify(client, text, kind)
+
+    def _notify(self, client: viser.ClientHandle, text: str, kind: str, seconds: float = 8.0) -> None:
+        client.add_notification(
+            "Posable", text, color="red" if kind == "bad" else "teal", auto_close_seconds=seconds,
+            with_close_button=True,
+        )  # fmt: skip
 
     def _refresh(self) -> None:
         while self._open:
@@ -136,7 +246,7 @@ class Studio:
                 try:
                     refresh(view)
                 except Exception as error:  # one panel's fault is not the page's
-                    self.say(f"{type(error).__name__}: {error}", "bad")
+                    self.session.say(f"{type(error).__name__}: {error}", "bad")
             time.sleep(PACE)
 
     def close(self) -> None:

@@ -1,66 +1,104 @@
-"""Files: open one, another figure, downloads, a picture of the view."""
+"""Files: Posable's own figures, recent work, downloads, pictures and films."""
 
 from __future__ import annotations
 
-import io
+from typing import Any
 
 import viser
 
 import posable as ps
-from posable.studio.files import EXPORTS, LARGEST
+from posable.studio.files import EXPORTS
+from posable.studio.film import FILMS, film_of, page_of, picture_of
+from posable.studio.messages import marked
 from posable.studio.panels.widgets import Refresh, write
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
+
+NONE = "(none)"
+SIZES = {"1920 × 1080": (1920, 1080), "1280 × 720": (1280, 720), "1080 × 1080": (1080, 1080), "640 × 360": (640, 360)}
 
 
-def files(gui: viser.GuiApi, session: Session) -> Refresh:
-    """Add the upload, the figures, the downloads and the picture."""
-    figure = gui.add_dropdown("Figure", ps.figures.names(), initial_value="human")
-    show = gui.add_button("Show this figure", icon=viser.Icon.USER)
-    upload = gui.add_upload_button(
-        "Open a file",
-        icon=viser.Icon.FOLDER_OPEN,
-        hint=f"BVH, ASF, AMC, GLB, URDF, CSV, NPZ, C3D, TRC; up to {LARGEST >> 20} MB",
-    )
-    suffix = gui.add_dropdown("Format", EXPORTS, initial_value="bvh")
-    save = gui.add_button("Download", icon=viser.Icon.DOWNLOAD)
-    picture = gui.add_button("Picture of the view (PNG)", icon=viser.Icon.CAMERA)
+def files(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
+    """Add the figures, the recent projects, the downloads and the pictures."""
     text = gui.add_markdown("")
+    figure = gui.add_dropdown("Figure", ps.figures.names(), initial_value="human")
+    show = gui.add_button("Open this figure", icon=viser.Icon.USER)
+    recent: Any = gui.add_dropdown("Recent", (NONE,), initial_value=NONE, hint="work that was kept by itself")
+    again = gui.add_button("Open recent work", icon=viser.Icon.HISTORY)
+    suffix = gui.add_dropdown("Format", EXPORTS, initial_value="bvh")
+    save = gui.add_button("Download", icon=viser.Icon.DOWNLOAD, hint="the motion as it is shown")
+    with gui.add_folder("Picture and film", expand_by_default=True):
+        size = gui.add_dropdown("Size", tuple(SIZES), initial_value="1280 × 720")
+        clear = gui.add_checkbox("Transparent background", False)
+        picture = gui.add_button("Picture (PNG)", icon=viser.Icon.CAMERA)
+        kind = gui.add_dropdown("Film", (*FILMS, "html"), initial_value="mp4")
+        film = gui.add_button("Film", icon=viser.Icon.MOVIE)
+        bar = gui.add_progress_bar(0.0, visible=False)
 
-    @show.on_click
-    def _(_: viser.GuiEvent) -> None:
-        session.open(ps.figures.get(figure.value))
-
-    @upload.on_upload
-    def _(event: viser.GuiEvent) -> None:
-        session.upload(event.target.value.name, event.target.value.content)
-
-    @save.on_click
-    def _(event: viser.GuiEvent) -> None:
+    def send(event: viser.GuiEvent, make: Any) -> None:
         try:
-            name, data = session.export(suffix.value)
-        except ps.PosableError as error:
+            name, data = make()
+        except (ps.PosableError, ImportError) as error:
             session.say(str(error), "bad")
             return
         if event.client is not None:
             event.client.send_file_download(name, data, save_immediately=True)
 
+    @show.on_click
+    def _(event: viser.GuiEvent) -> None:
+        studio.ask_first(event.client, lambda: session.open_figure(figure.value))
+
+    @again.on_click
+    def _(event: viser.GuiEvent) -> None:
+        if session.shelf is None:
+            return
+        path = next((p for p in session.shelf.recent() if p.stem == recent.value), None)
+        if path is not None:
+            studio.ask_first(event.client, lambda: session.upload(path.name, path.read_bytes()))
+
+    @save.on_click
+    def _(event: viser.GuiEvent) -> None:
+        send(event, lambda: session.export(suffix.value))
+
     @picture.on_click
     def _(event: viser.GuiEvent) -> None:
-        if event.client is not None:
-            event.client.send_file_download("posable.png", png_of(event.client), save_immediately=True)
+        if (client := event.client) is not None:
+            send(event, lambda: ("posable.png", picture_of(session, client.camera, SIZES[size.value], clear.value)))
+
+    @film.on_click
+    def _(event: viser.GuiEvent) -> None:
+        client = event.client
+        if client is None:
+            return
+        bar.value, bar.visible, film.disabled = 0.0, True, True
+
+        def progress(share: float) -> None:
+            bar.value = 100.0 * share
+
+        try:
+            if kind.value == "html":
+                send(event, lambda: ("posable.html", page_of(session, client.camera)))
+            else:
+                send(
+                    event,
+                    lambda: (
+                        f"posable.{kind.value}",
+                        film_of(session, client.camera, SIZES[size.value], kind.value, progress),
+                    ),
+                )
+        finally:
+            bar.visible, film.disabled = False, False
+
+    shown: dict[str, Any] = {"recent": ()}
 
     def refresh(view: View) -> None:
-        scene = session.scene
-        name = scene.name or view.skeleton.name
-        write(text, f"**{name}**: {len(view.skeleton.joints)} joints, {view.skeleton.size} degrees of freedom")
+        size_words = f"{len(view.skeleton.joints)} joints, {view.skeleton.size} degrees of freedom"
+        line = view.timeline
+        take = f"; a take of {len(line.take)} frames at {line.take.fps:g} fps" if line.take is not None else ""
+        write(text, f"**{marked(view.name)}**: {size_words}{take}")
+        kept = tuple(path.stem for path in session.shelf.recent()) if session.shelf is not None else ()
+        if kept != shown["recent"]:
+            shown["recent"] = kept
+            recent.options = kept or (NONE,)
 
     return refresh
-
-
-def png_of(client: viser.ClientHandle, width: int = 1600, height: int = 1000) -> bytes:
-    """Return what a page shows, rendered by it, as the bytes of a PNG."""
-    import imageio.v3 as images
-
-    out = io.BytesIO()
-    images.imwrite(out, client.get_render(height, width), extension=".png")
-    return out.getvalue()

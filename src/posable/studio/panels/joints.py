@@ -1,4 +1,4 @@
-"""Sliders for every joint, grouped by the tree: forward kinematics."""
+"""The joints by their numbers: a slider for each of one part of the figure, and all values to read, type and copy."""
 
 from __future__ import annotations
 
@@ -10,40 +10,64 @@ import viser
 import posable as ps
 from posable.studio.messages import slides
 from posable.studio.panels.widgets import Refresh, by_person, put
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
 
 WIDEST = 180.0  # [deg] of an angle without limits
-MOST = 160  # sliders; a larger figure is posed by its handles
+MOST = 80  # sliders at once
 
 
-def joints(gui: viser.GuiApi, session: Session) -> Refresh:
-    """Add a folder for each branch of the tree with a slider for each degree of freedom; made anew for each figure."""
-    host = gui.add_folder("Joints", expand_by_default=True)
-    made: dict[str, Any] = {"figure": -1, "folders": [], "sliders": {}}
+def joints(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add a slider for each degree of freedom of one branch of the tree; a large figure has many branches."""
+    part = gui.add_dropdown("Part", ("",), initial_value="", hint="of the figure; follows what is selected")
+    host = gui.add_folder("Values", expand_by_default=True)
+    values = gui.add_text("All [rad, m]", "", hint="every value in order, to copy or to type; Enter applies")
+    made: dict[str, Any] = {"figure": -1, "part": None, "parts": {}, "folder": None, "sliders": {}, "selected": None}
 
     def build(view: View) -> None:
-        for folder in made["folders"]:
-            folder.remove()
-        made.update(figure=view.figure, folders=[], sliders={})
-        for title, names in branches(view.skeleton):
-            with host:
-                folder = gui.add_folder(title, expand_by_default=False)
-            made["folders"].append(folder)
-            with folder:
-                for dof in [d for name in names for d in range(*view.skeleton.index(name).indices(view.skeleton.size))]:
+        if made["folder"] is not None:
+            made["folder"].remove()
+        made.update(part=part.value, sliders={})
+        with host:
+            made["folder"] = gui.add_folder(part.value, expand_by_default=True)
+        with made["folder"]:
+            for name in made["parts"].get(part.value, ()):
+                for dof in range(*view.skeleton.index(name).indices(view.skeleton.size)):
                     if len(made["sliders"]) < MOST:
                         made["sliders"][dof] = slider_for(gui, session, view, dof)
 
+    part.on_update(by_person(lambda _: build(session.view())))
+    values.on_update(by_person(lambda text: session.set_pose(numbers_in(text))))
+
     def refresh(view: View) -> None:
         if made["figure"] != view.figure:
+            made.update(figure=view.figure, parts=dict(branches(view.skeleton)), part=None, selected=None)
+            part.options = tuple(made["parts"])
+            put(part, part.options[0])
+        if view.selected != made["selected"]:
+            made["selected"] = view.selected
+            joint = next((s.joint for s in view.skeleton.sites if s.name == view.selected), view.selected)
+            found = next((title for title, names in made["parts"].items() if joint in names), None)
+            if found is not None:
+                put(part, found)
+        if made["part"] != part.value:
             build(view)
         if view.calm:
+            put(values, ", ".join(f"{value:.6g}" for value in view.pose))
             for dof, (slider, scale) in made["sliders"].items():
                 value = float(np.clip(round(view.pose[dof] * scale, 2), slider.min, slider.max))
                 if abs(slider.value - value) > 5e-3:
                     put(slider, value)
 
     return refresh
+
+
+def numbers_in(text: str) -> list[float]:
+    """Return the numbers of a text that a person typed; none where it is no list of numbers."""
+    try:
+        return [float(word) for word in text.replace(",", " ").replace("[", " ").replace("]", " ").split()]
+    except ValueError:
+        return []
 
 
 def slider_for(gui: viser.GuiApi, session: Session, view: View, dof: int) -> tuple[Any, float]:
@@ -70,26 +94,17 @@ def branches(skeleton: ps.Skeleton) -> list[tuple[str, list[str]]]:
     children: dict[str | None, list[str]] = {}
     for joint in skeleton.joints:
         children.setdefault(joint.parent, []).append(joint.name)
-
-    def size(name: str) -> int:
-        return 1 + sum(size(child) for child in children.get(name, []))
-
-    groups: list[tuple[str, list[str]]] = []
-
-    def walk(name: str, group: list[str]) -> None:
-        group.append(name)
-        below = sorted(children.get(name, []), key=size, reverse=True)
-        for child in below:
-            if len(below) == 1 or size(child) < 3:
-                walk(child, group)
-            else:
-                fresh: list[str] = []
-                groups.append((child, fresh))
-                walk(child, fresh)
-
-    trunk: list[str] = []
-    groups.append((skeleton.joints[0].name, trunk))
-    walk(skeleton.joints[0].name, trunk)
-    return [
-        (f"{title} ({sum(skeleton.joint(n).motion.size for n in names)})", names) for title, names in groups if names
-    ]
+    count: dict[str, int] = {}
+    for joint in reversed(skeleton.joints):  # parents come first
+        count[joint.name] = 1 + sum(count[child] for child in children.get(joint.name, []))
+    groups: dict[str, list[str]] = {}
+    group_of: dict[str, str] = {}
+    for joint in skeleton.joints:
+        siblings = children[joint.parent]
+        own = joint.parent is None or (len(siblings) > 1 and count[joint.name] >= 3)
+        title = joint.name if own else group_of[joint.parent]  # type: ignore[index]
+        group_of[joint.name] = title
+        groups.setdefault(title, []).append(joint.name)
+    sizes = {title: sum(skeleton.joint(n).motion.size for n in names) for title, names in groups.items()}
+    found = [(f"{title} ({sizes[title]})", names) for title, names in groups.items() if sizes[title]]
+    return found or [(f"{skeleton.names[0]} (0)", list(skeleton.names))]

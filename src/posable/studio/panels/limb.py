@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import viser
 
 from posable.studio.panels.widgets import Refresh, by_person, put, write
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
 
 NONE = "(none)"
 
 
-def limb(gui: viser.GuiApi, session: Session) -> Refresh:
+def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     """Add the swivel slider, the bar of its ranges, the branches, and the two tasks with less than a whole frame."""
     which = gui.add_dropdown("Limb", (NONE, *session.limbs), initial_value=NONE)
     swivel = gui.add_slider("Swivel [°]", -180.0, 180.0, 0.5, 0.0)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import viser
 
 import posable as ps
 from posable.studio.panels.widgets import Refresh, by_person, put, write
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
 
 NONE = "(none)"
-HOMES = {"relaxed": "relaxed", "as it was": "drag", "at rest": "rest"}
+HOMES = {"halfway to rest": "relaxed", "the pose before the drag": "drag", "the rest pose": "rest"}
 COLORS = ("#20a79a", "#5a8cff")
 
 
-def solver(gui: viser.GuiApi, session: Session) -> Refresh:
+def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     """Add the solver's menus and the plot of both."""
     names = ps.solvers.names()
     s = session.settings
@@ -22,8 +25,17 @@ def solver(gui: viser.GuiApi, session: Session) -> Refresh:
     ghost = gui.add_dropdown("Ghost", (NONE, *names), initial_value=NONE, hint="a second solver on the same goals")
     limits = gui.add_checkbox("Joint limits", s.limits)
     iterations = gui.add_slider("Iterations", 0, 200, 1, 0, hint="at most so many; 0: the solver's own")
-    stay = gui.add_slider("Stay, 10^", -6.0, 0.0, 0.1, round(float(np.log10(s.stay)), 1), hint="how strongly it stays")
-    home = gui.add_dropdown("Stay", tuple(HOMES), initial_value=next(k for k, v in HOMES.items() if v == s.home))
+    stay = gui.add_slider(
+        "Pull strength, 10^",
+        -6.0,
+        0.0,
+        0.1,
+        round(float(np.log10(s.stay)), 1),
+        hint="how strongly the figure is pulled to the pose below",
+    )
+    home = gui.add_dropdown(
+        "Pull towards", tuple(HOMES), initial_value=next(k for k, v in HOMES.items() if v == s.home)
+    )
     table = gui.add_markdown("")
     plot = gui.add_html(plot_of({}))
 

@@ -1,43 +1,78 @@
-"""How it stands: reached or by how much not, what is in the way, how long it took."""
+"""How it stands: reached or by how much not, what is in the way. A box of its own size: what is below it stays put."""
 
 from __future__ import annotations
 
+import html
+import re
+from typing import Any
+
 import viser
 
-from posable.studio.messages import in_the_way, standing
+from posable.studio.messages import in_the_way, plain, standing
 from posable.studio.panels.widgets import Refresh, write
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
 
-WELCOME = (
-    "**Drag a handle.** The whole figure follows; feet are pinned, the rest is held gently.\n\n"
-    "Click a handle to pin, free or turn it."
+MOST = 5  # joints at a limit that are named
+BOX = (
+    '<div id="posable-status" style="height:7.6em;overflow:auto;margin:0.35em 0.75em 0.6em;padding:0.45em 0.6em;'
+    'border-radius:6px;background:rgba(32,129,126,0.07);font-size:0.84em;line-height:1.38">{}</div>'
 )
 
 
-def status(gui: viser.GuiApi, session: Session) -> Refresh:
+def status(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     """Add the text on top of the page."""
-    text = gui.add_markdown(WELCOME)
+    text = gui.add_html(BOX.format(""))
 
     def refresh(view: View) -> None:
-        write(text, words_for(view))
+        write(text, BOX.format("<br>".join(as_html(line) for line in lines_for(view))))
 
     return refresh
 
 
-def words_for(view: View) -> str:
-    """Return what the page says about a view."""
+def lines_for(view: View) -> list[str]:
+    """Return what the page says about a view, in lines of Markdown."""
     if view.timeline.playing:
-        return f"Playing frame {round(view.timeline.frame)} of {view.timeline.count}."
+        return [f"Playing at {view.timeline.fps:g} frames per second."]
     if view.answer is None:
-        return WELCOME
+        return [welcome(view), *_at_limits(view)]
     answer = view.answer
-    modes = {h.body: h.mode for h in view.handles}
-    lines = [standing(answer, modes)]
+    lines = [standing(answer, {h.body: h.mode for h in view.handles})]
     if answer.status == "OUT_OF_REACH":
         lines[0] += " It is farther away than the figure can reach."
-    lines += [f"- {sentence}" for sentence in in_the_way(view.skeleton, view.blocking)]
-    if not view.blocking and view.limits:
-        names = ", ".join(met.name for met in view.limits[:5])
-        lines.append(f"At a limit: {names}{' …' if len(view.limits) > 5 else ''}.")
+    lines += [f"• {sentence}" for sentence in in_the_way(view.skeleton, view.blocking)] or _at_limits(view)
     lines.append(f"*{answer.solver}: {answer.iterations} iterations, {answer.seconds * 1e6:.0f} µs*")
-    return "\n\n".join(lines[:1]) + "\n\n" + "\n".join(lines[1:-1]) + "\n\n" + lines[-1]
+    return lines
+
+
+def welcome(view: View) -> str:
+    """Return what can be done with a figure that nobody has touched."""
+    if not view.handles:
+        return "This figure has no handle: shift-click a joint, then choose how to hold it."
+    feet = [h for h in view.handles if h.hold == "pinned"]
+    pinned = "feet are pinned, " if feet and all(_is_foot(h.body) for h in feet) else ""
+    return f"**Drag a handle**: the figure follows; {pinned}the rest is held gently. Click one to pin, free or turn it."
+
+
+def _is_foot(body: str) -> bool:
+    return re.search(r"foot|ankle|toe", body, re.IGNORECASE) is not None
+
+
+def _at_limits(view: View) -> list[str]:
+    if not view.limits:
+        return []
+    names = ", ".join(plain(met.name) for met in view.limits[:MOST])
+    return ["At a limit: " + as_text(names) + (" …" if len(view.limits) > MOST else "") + "."]
+
+
+def as_text(text: str) -> str:
+    """Return a text in which no character is markup, for `as_html`."""
+    return re.sub(r"([*\\])", r"\\\1", text)
+
+
+def as_html(line: str) -> str:
+    """Return a line with **bold** and *slanted* parts as HTML; everything else is text."""
+    line = re.sub(r"\\(.)", lambda m: f"&#{ord(m[1])};", html.unescape(line).replace("&", "&amp;"))
+    line = line.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    line = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", line)
+    return re.sub(r"\*(.+?)\*", r"<i>\1</i>", line)

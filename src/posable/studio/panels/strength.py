@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 import viser
 
+from posable.studio.messages import marked
 from posable.studio.panels.widgets import Refresh, by_person, put, write
-from posable.studio.session import Session, View
+from posable.studio.session import Session
+from posable.studio.state import View
 
 LISTED = 8  # joints that the text names
 
 
-def strength(gui: viser.GuiApi, session: Session) -> Refresh:
+def strength(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     """Add the joint to choose, its strength, and what was changed so far."""
-    with gui.add_folder("Strength", expand_by_default=False):
+    with gui.add_folder("Stiffness of joints", expand_by_default=False):
         joint = gui.add_dropdown("Joint", _joints(session.view()), hint="or click a joint with Shift")
-        power = gui.add_slider("Times 10^", -1.5, 1.5, 0.1, 0.0, hint="0: as it is; 1: ten times; -1: a tenth")
-        below = gui.add_checkbox("All that hang on it", False)
-        clear = gui.add_button("All as they were", icon=viser.Icon.ARROW_BACK_UP)
+        power = gui.add_slider("Stiffness, 10^", -1.5, 1.5, 0.1, 0.0, hint="0: as it is; 1: ten times; -1: a tenth")
+        below = gui.add_checkbox("And all below it", False)
+        clear = gui.add_button("Reset all", icon=viser.Icon.ARROW_BACK_UP)
         text = gui.add_markdown("")
     shown: dict[str, Any] = {"figure": session.figure, "selected": None}
 
@@ -40,9 +42,9 @@ def strength(gui: viser.GuiApi, session: Session) -> Refresh:
                 put(joint, view.selected)
         if view.calm:
             put(power, _power(view.strength.get(joint.value, 1.0)))
-        changed = [f"{name} × {value:.2g}" for name, value in view.strength.items()]
+        changed = [f"{marked(name)} × {value:.2g}" for name, value in view.strength.items()]
         more = f" and {len(changed) - LISTED} more" if len(changed) > LISTED else ""
-        write(text, (", ".join(changed[:LISTED]) + more) or "Stronger joints move later, weaker ones sooner.")
+        write(text, (", ".join(changed[:LISTED]) + more) or "Stiffer joints move later, looser ones sooner.")
 
     return refresh
 

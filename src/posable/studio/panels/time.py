@@ -1,75 +1,107 @@
-"""Time: play, scrub, loop; keyframes; an edit blended into its neighbours; onion skin."""
+"""Time: play, scrub, loop; keys, easing and fading; contacts over frames; curves of the selected joint."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import viser
+from viser import uplot
 
-from posable.studio.panels.widgets import Refresh, by_person, put, write
-from posable.studio.session import Session, View
+from posable.studio.messages import slides
+from posable.studio.panels.widgets import Refresh, by_person, put
+from posable.studio.session import Session
+from posable.studio.state import View
+from posable.studio.timeline import EASINGS
+
+CURVES = ("#20817e", "#ef476f", "#5a8cff", "#c97a12", "#9b72cf", "#2ea070")
+POINTS = 600  # of a curve that are sent
 
 
-def time(gui: viser.GuiApi, session: Session) -> Refresh:
-    """Add the player and the keys."""
-    play = gui.add_button("Play", icon=viser.Icon.PLAYER_PLAY)
-    frame = gui.add_slider("Frame", 0, session.timeline.count - 1, 1, 0)
-    loop = gui.add_checkbox("Loop", session.timeline.loop)
-    onion = gui.add_checkbox("Onion skin", session.timeline.onion, hint="the keys before and after, as ghosts")
-    keys = gui.add_button_group("Key", ("Set", "Delete", "<", ">"), hint="at this frame; < and > go to the next key")
-    text = gui.add_markdown("")
-    move = gui.add_number("Move key to", 0, min=0, step=1)
-    shift = gui.add_button("Move this key", icon=viser.Icon.ARROWS_MOVE_HORIZONTAL)
-    fps = gui.add_number("Frames per second", session.timeline.fps, min=1.0, max=1000.0, step=1.0)
-    reach = gui.add_slider("Blend [frames]", 0, 120, 1, 12, hint="over how many frames on both sides an edit fades")
-    blend = gui.add_button("Blend this pose into the take", icon=viser.Icon.WAVE_SINE)
-
-    @play.on_click
-    def _(_: viser.GuiEvent) -> None:
-        session.play(not session.timeline.playing)
+def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add the player, the keys and the curves."""
+    line = session.timeline
+    frame = gui.add_number("Frame", 0, min=0, step=1)
+    keys = gui.add_button_group("Key", ("Set", "Delete", "◀", "▶"), hint="K, Delete; ◀ and ▶ go to the next key")
+    auto = gui.add_checkbox("Auto-key", line.autokey, hint="every pose becomes a key of the frame it is made on")
+    loop = gui.add_checkbox("Loop", line.loop)
+    onion = gui.add_checkbox("Onion skin", line.onion, hint="the poses before and after, as ghosts")
+    easing = gui.add_dropdown("Easing", EASINGS, initial_value=line.easing, hint="between keys, where there is no take")
+    fade = gui.add_slider("Fade [frames]", 0, 120, 1, line.fade, hint="over which a key's change fades into the take")
+    fps = gui.add_number("Frames per second", line.fps, min=1.0, max=1000.0, step=1.0)
+    length = gui.add_number("Length [frames]", line.length, min=1, max=100_000, step=1)
+    with gui.add_folder("Contact", expand_by_default=False):
+        first = gui.add_number("From frame", 0, min=0, step=1)
+        last = gui.add_number("To frame", 10, min=0, step=1)
+        lock = gui.add_button("Lock the selected body in place", icon=viser.Icon.LOCK)
+    with gui.add_folder("Curves of the selected joint", expand_by_default=False) as curves:
+        pass
+    shown: dict[str, Any] = {"plot": None, "what": None}
 
     frame.on_update(by_person(session.seek))
+    auto.on_update(by_person(lambda value: session.set_time(autokey=value)))
     loop.on_update(by_person(lambda value: session.set_time(loop=value)))
     onion.on_update(by_person(lambda value: session.set_time(onion=value)))
+    easing.on_update(by_person(lambda value: session.set_time(easing=value)))
+    fade.on_update(by_person(lambda value: session.set_time(fade=int(value))))
     fps.on_update(by_person(lambda value: session.set_time(fps=float(value))))
+    length.on_update(by_person(lambda value: session.set_time(length=int(value))))
 
     @keys.on_click
     def _(event: viser.GuiEvent) -> None:
-        now, all_keys = round(session.timeline.frame), sorted(session.timeline.keys)
-        if event.target.value == "Set":
-            session.set_key()
-        elif event.target.value == "Delete":
-            session.drop_key()
-        elif event.target.value == "<":
-            session.seek(max([k for k in all_keys if k < now], default=now))
-        else:
-            session.seek(min([k for k in all_keys if k > now], default=now))
+        {
+            "Set": session.set_key, "Delete": session.drop_key,
+            "◀": lambda: session.seek(session.timeline.next_key(-1)),
+            "▶": lambda: session.seek(session.timeline.next_key(1)),
+        }[event.target.value]()  # fmt: skip
 
-    @shift.on_click
+    @lock.on_click
     def _(_: viser.GuiEvent) -> None:
-        session.move_key(round(session.timeline.frame), int(move.value))
+        if session.selected is not None:
+            session.lock_contact(session.selected, int(first.value), int(last.value))
 
-    @blend.on_click
-    def _(_: viser.GuiEvent) -> None:
-        session.blend(int(reach.value))
+    def plot(view: View) -> None:
+        """Draw the selected joint's numbers over the frames, [deg] or [m]; anew when they change."""
+        now = view.timeline
+        joint = next((s.joint for s in view.skeleton.sites if s.name == view.selected), view.selected)
+        what = (view.figure, joint, id(now.keys), id(now.take), now.fade, now.easing, now.last)
+        if what == shown["what"] or not view.calm:
+            return
+        shown["what"] = what
+        if shown["plot"] is not None:
+            shown["plot"].remove()
+            shown["plot"] = None
+        if joint is None or (now.take is None and len(now.keys) < 2) or not view.skeleton.joint(joint).motion.size:
+            return
+        frames = np.unique(np.linspace(0, now.last, POINTS).round())
+        poses = np.stack([now.at(f) for f in frames])  # type: ignore[misc]
+        dofs = range(*view.skeleton.index(joint).indices(view.skeleton.size))
+        units = [1.0 if slides(view.skeleton, dof) else 180.0 / np.pi for dof in dofs]
+        data = (frames, *(poses[:, dof] * unit for dof, unit in zip(dofs, units, strict=True)))
+        series = (
+            uplot.Series(label="frame"),
+            *(
+                uplot.Series(label=view.skeleton.dof_names[dof], stroke=CURVES[k % len(CURVES)], width=2)
+                for k, dof in enumerate(dofs)
+            ),
+        )
+        with curves:
+            shown["plot"] = gui.add_uplot(
+                data=data, series=series, scales={"x": uplot.Scale(time=False)}, aspect=1.6,
+                title=f"{joint} [{'deg' if units[-1] > 1 else 'm'}]",
+            )  # fmt: skip
 
     def refresh(view: View) -> None:
-        line = view.timeline
-        label = "Stop" if line.playing else "Play"
-        if play.label != label:
-            play.label, play.icon = label, viser.Icon.PLAYER_PAUSE if line.playing else viser.Icon.PLAYER_PLAY
-        if frame.max != line.count - 1:
-            frame.max = max(line.count - 1, 1)
-        put(frame, min(round(line.frame), int(frame.max)))
-        put(loop, line.loop)
-        put(onion, line.onion)
-        fps.disabled = line.take is not None
-        blend.disabled = line.take is None
-        shift.disabled = round(line.frame) not in line.keys
-        marks = ", ".join(f"**{k}**" if k == round(line.frame) else str(k) for k in sorted(line.keys))
-        take = (
-            f"{line.take.name or 'take'}: {len(line.take)} frames at {line.take.fps:g} fps. "
-            if line.take is not None
-            else ""
-        )
-        write(text, take + (f"Keys at {marks}." if marks else "No keys yet." if not take else ""))
+        now = view.timeline
+        put(frame, now.shown)
+        for widget, value in (
+            (auto, now.autokey), (loop, now.loop), (onion, now.onion), (easing, now.easing), (fade, now.fade),
+            (fps, now.fps), (length, now.count),
+        ):  # fmt: skip
+            put(widget, value)
+        easing.disabled = fps.disabled = length.disabled = now.take is not None
+        fps.disabled = now.take is not None
+        fade.disabled = now.take is None
+        plot(view)
 
     return refresh

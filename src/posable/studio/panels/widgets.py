@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from posable.studio.session import View
+from posable.studio.state import View
 
 Refresh = Callable[[View], None]
 
