@@ -95,7 +95,7 @@ def default_handles(skeleton: ps.Skeleton, frames: Any, limbs: Collection[str] =
     roles = _roles(skeleton)
     if roles:
         kept = {role: joint for role, joint in roles.items() if joint not in limbs}
-        kept |= {f"tail{k}": body for k, body in enumerate(_tails(skeleton, set(roles.values()), frames))}
+        kept |= {f"tail{k}": body for k, body in enumerate(_tails(skeleton, roles, frames))}
         return tuple(
             handle_at(
                 frames, body,
@@ -143,18 +143,19 @@ def _roles(skeleton: ps.Skeleton) -> dict[str, str]:
     return {role: joint for k, (role, joint) in enumerate(found.items()) if joint not in list(found.values())[:k]}
 
 
-def _tails(skeleton: ps.Skeleton, held: Collection[str], frames: Any) -> list[str]:
+def _tails(skeleton: ps.Skeleton, roles: Mapping[str, str], frames: Any) -> list[str]:
     """Return the ends that no handle is near to and that hang on none: a tail, an ear, a backpack."""
-    taken = {name for body in held if body in skeleton.names for name in below_of(skeleton, body)}
-    root = skeleton.names[0]
+    ends = {role: body for role, body in roles.items() if role != "pelvis"}
+    taken = {name for body in ends.values() for name in below_of(skeleton, body)}
+    held = set(roles.values())
     size = float(np.linalg.norm(np.ptp(frames.many(skeleton.names)[0], axis=0)))
-    places = [frames.position(body) for body in held if body != root]
-    ends = [
+    places = [frames.position(body) for body in ends.values()]
+    others = [
         body for body in _leaves(skeleton)
         if body not in taken and body not in held and not _SMALL.search(body) and not _SENSOR.search(body)
         and all(np.linalg.norm(frames.position(body) - place) > 0.15 * size for place in places)
     ]  # fmt: skip
-    return _apart(skeleton, ends, frames)[:2] if ends else []
+    return _apart(skeleton, others, frames)[:2] if others else []
 
 
 def opening_pose(skeleton: ps.Skeleton, scene: ps.Scene) -> np.ndarray:
