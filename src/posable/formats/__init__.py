@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -33,6 +34,7 @@ FORMATS.lazy("trc", "posable.formats.trc:FORMAT")
 FORMATS.lazy("mot", "posable.formats.mot:FORMAT")
 FORMATS.lazy("csv", "posable.formats.csv:FORMAT")
 FORMATS.lazy("npz", "posable.formats.npz:FORMAT")
+FORMATS.lazy("keypoints", "posable.formats.keypoints:FORMAT")
 
 UNITS = {**LENGTH_UNITS, "inch": INCH, "asf": INCH / 0.45}
 _HEAD = 4096
@@ -58,6 +60,7 @@ def load(
     format: str | None = None,
     floating: bool = False,
     srdf: str | PathLike[str] | None = None,
+    names: Sequence[str] | str | None = None,
 ) -> Scene:
     """Return what a file holds, in metres and radians: `Scene(skeleton, motion, markers, meshes, ...)`.
 
@@ -70,6 +73,7 @@ def load(
         format: one of `posable.formats.names()`; None: by content and suffix.
         floating: let a robot's root move freely, where the file fixes it.
         srdf: MoveIt's description beside a URDF (disabled pairs, groups, named states), as a file or a text.
+        names: of the joints of an array of positions (T, J, 3), or the set they are of ("smpl24", "mediapipe33", ...).
 
     Raises:
         FormatError: with the place in the file. What was repaired is a warning.
@@ -83,7 +87,8 @@ def load(
         if figure is None:
             raise FormatError(path=skeleton, expected="a file with a skeleton", found="none in it")
         skeleton = figure
-    options = Options(skeleton, _metres(unit), fps, None if srdf is None else text_or_file(srdf, "srdf"), up)
+    labels = names if names is None or isinstance(names, str) else tuple(names)
+    options = Options(skeleton, _metres(unit), fps, None if srdf is None else text_or_file(srdf, "srdf"), up, labels)
     source = text_or_file(path, format)
     scene = read(source, choose(source) if format is None else FORMATS.get(format), options)
     if floating:
@@ -154,11 +159,20 @@ def save(
     up: str | None = None,
     unit: float | str | None = None,
     fps: float | None = None,
+    layout: str | None = None,
 ) -> None:
     """Write a Motion, a Skeleton, Markers or a Scene; the suffix of `path` says in which format.
 
-    up: "y" or "z" turns it first. unit: metres per unit of length, where a format leaves that open (BVH).
-    fps: resample motion first. An AMC brings its ASF along, with the same name beside it.
+    Args:
+        path: Where to; an AMC brings its ASF along, with the same name beside it.
+        thing: What to write.
+        up: "y" or "z" turns it first.
+        unit: Metres per unit of length, where a format leaves that open (BVH).
+        fps: Resample motion first.
+        layout: Robot motion as training code reads it: "mujoco", "gmr" or "beyondmimic" (.npz), "unitree" (.csv).
+
+    Raises:
+        FormatError: The format cannot hold it, or the file cannot be written.
     """
     scene = as_scene(thing)
     if scene is None:
@@ -172,11 +186,17 @@ def save(
         raise FormatError(
             path=path, expected=f"a suffix among {', '.join(choices)}", found=repr(suffix or fspath(path))
         )
+    from posable.formats import robot_layouts
+
     scene = scene_with_up(scene, up)
     if fps is not None and scene.motion is not None:
         scene = replace(scene, motion=scene.motion.resample(fps), motions={})
     try:
-        files = writers[0].write(scene, suffix, Options(unit=_metres(unit), stem=Path(path).stem))  # type: ignore[misc]
+        files = (
+            {suffix: robot_layouts.write(scene.motion, layout, suffix)}
+            if layout is not None
+            else writers[0].write(scene, suffix, Options(unit=_metres(unit), stem=Path(path).stem))  # type: ignore[misc]
+        )
     except FormatError as problem:
         problem.path = problem.path or fspath(path)
         raise

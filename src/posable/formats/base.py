@@ -28,6 +28,7 @@ class Options:
     fps: float | None = None  # frames per second
     srdf: Source | None = None  # MoveIt's description of a URDF
     up: str | None = None  # the axis that is to point up
+    names: tuple[str, ...] | str | None = None  # of the joints of an array of positions, or of their set
     stem: str = "robot"  # the name, without its suffix, of the file that is written
 
 

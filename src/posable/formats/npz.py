@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posable.errors import FormatError
+from posable.formats import keypoints, robot_layouts, smpl
 from posable.formats.base import Format, Options, build_skeleton
 from posable.formats.scene import Scene
 from posable.formats.source import Source, shown
@@ -137,6 +138,15 @@ def sniff(head: bytes) -> bool:
 def read(source: Source, options: Options) -> Scene:
     """Return the skeleton, the motion and the markers of an NPZ file."""
     arrays = _Arrays(source)
+    if smpl.holds(arrays):
+        return smpl.read(source, arrays, options)
+    if robot_layouts.holds(arrays):
+        motion = robot_layouts.read(source, arrays, options.skeleton)
+        return Scene(skeleton=motion.skeleton, motion=motion, motions={motion.name: motion})
+    if "positions" in arrays and "skeleton" not in arrays:
+        names = next((arrays.names(key) for key in ("names", "joints", "roles", "joint_names") if key in arrays), None)
+        rate = arrays.scalar("fps", 30.0) if "fps" in arrays else options.fps
+        return keypoints.scene_of(source, arrays.numbers("positions"), options.names or names, rate, options)
     skeleton = options.skeleton
     if "skeleton" in arrays and skeleton is None:
         raw = arrays["skeleton"]

@@ -27,7 +27,7 @@ from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_
 from posable.mocap.labels import motion_for
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
-from posable.mocap.role_frames import RoleFrames, frame_of
+from posable.mocap.role_frames import RoleFrames, frame_of, unit
 from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
 from posable.mocap.smooth import CAREFUL, HOLD, STANDS, goal_stiffness, smooth_goals
 from posable.mocap.supports import Solid, nearest_face, read_solids
@@ -152,7 +152,7 @@ def retarget(
     figure = with_free_root(skeleton)
     rows = infer_mapping(motion.skeleton, figure, mapping)
     notes = [] if figure is skeleton else [f"{free_joint(figure)} moves freely: in the file it is fixed to the world"]
-    up = _standing_axis(motion.skeleton, rows)
+    up = _standing_axis(motion, rows)
     if up not in (None, motion.skeleton.up):
         notes.append(f"the motion's figure stands along {up}: that is taken for up, not {motion.skeleton.up}")
         motion = Motion(motion.skeleton.replace(up=up), motion.poses, motion.fps, motion.name)
@@ -180,18 +180,18 @@ def retarget(
     return out
 
 
-def _standing_axis(skeleton: Skeleton, rows: Mapping[str, tuple[str, str]]) -> str | None:
-    """Return "y" or "z" where a figure whose numbers are all zero plainly stands along it, else None.
+def _standing_axis(motion: Motion, rows: Mapping[str, tuple[str, str]]) -> str | None:
+    """Return "y" or "z" where a figure plainly stands along it for most of a motion, else None.
 
     BVH states no axis; it is y by custom, and z in files of programs whose own is z.
     """
     if not {"head", "ankle.L", "ankle.R"} <= set(rows):
         return None
-    at = forward(skeleton, np.zeros(skeleton.size))
+    at = forward(motion.skeleton, motion.poses[:: max(1, len(motion) // 200)])
     feet = 0.5 * (at.position(rows["ankle.L"][0]) + at.position(rows["ankle.R"][0]))
-    along = at.position(rows["head"][0]) - feet
-    along /= max(np.linalg.norm(along), 1e-12)
-    return next((axis for axis, k in (("y", 1), ("z", 2)) if along[k] > PLAINLY), None)
+    along = unit(at.position(rows["head"][0]) - feet)
+    shares = np.median(along, axis=0)
+    return next((axis for axis, k in (("y", 1), ("z", 2)) if shares[k] > PLAINLY), None)
 
 
 def _doubts(result: Retargeted, smooth: float) -> list[str]:

@@ -25,6 +25,7 @@ from posable.model.skeleton import Skeleton
 ROOT_NAMES = ("pelvis", "hips", "hip", "root", "midhip", "mid_hip", "torso")
 MOST_SAMPLES = 400  # frames from which the tree and the lengths are taken
 NEARNESS = 0.02  # how much of a distance counts as variation: of two rigid neighbours the nearer one is the parent
+RIGID = 0.004  # [m] that a bone may stray from where it usually is and still count as rigid
 NOISE_TO_SMOOTHING = 0.04  # [s] of smoothing for each centimetre of noise
 
 
@@ -69,9 +70,9 @@ def motion_from_positions(
     }
     rest = places[_reference_frame(names, places, rows, up)]
     offsets = {k: _scaled(rest[k] - rest[p], lengths[k]) for k, p in tree if p >= 0}
-    _average_shapes(places[rows], tree, offsets, lengths)
-    skeleton, carriers = _skeleton(names, tree, offsets, up, name)
-    return Motion(skeleton, _poses(places, tree, offsets, carriers), fps, name)
+    loose = _average_shapes(places[rows], tree, offsets, lengths)
+    skeleton, carriers = _skeleton(names, tree, offsets, loose, up, name)
+    return Motion(skeleton, _poses(places, tree, offsets, loose, carriers), fps, name)
 
 
 def _filled(places: Floats, fps: float) -> Floats:
@@ -143,64 +144,97 @@ def _scaled(vector: Floats, length: float) -> Floats:
 
 def _average_shapes(
     places: Floats, tree: list[tuple[int, int]], offsets: dict[int, Floats], lengths: Mapping[int, float]
-) -> None:
-    """Let bones that share a joint (hips, shoulders) stand to one another as they do on average, not in one frame."""
+) -> set[int]:
+    """Let bones that share a joint (hips, shoulders) stand to one another as they do on average, not in one frame.
+
+    Returns those that do not stay there, as a spine does not stay with the hips: each gets a joint of its own.
+    """
     children: dict[int, list[int]] = {}
     for k, p in tree:
         children.setdefault(p, []).append(k)
     still = np.broadcast_to(np.eye(3), (len(places), 3, 3))
+    loose: set[int] = set()
     for joint, below in children.items():
         if joint < 0 or len(below) < 2:
             continue
         seen = np.stack([places[:, c] - places[:, joint] for c in below], axis=1)
-        for _ in range(3):
-            turned = _carry(still, np.array([offsets[c] for c in below]), seen)
-            mean = np.einsum("tji,tbj->bi", turned, seen) / len(places)
-            offsets.update({c: _scaled(mean[k], lengths[c]) for k, c in enumerate(below)})
+        weights = np.ones(len(below))
+        for _ in range(4):
+            turned = _carry(still, np.array([offsets[c] for c in below]), seen, weights)
+            own = np.einsum("tji,tbj->tbi", turned, seen)
+            offsets.update({c: _scaled(own[:, k].mean(axis=0), lengths[c]) for k, c in enumerate(below)})
+            gaps = [float(np.median(np.linalg.norm(own[:, k] - offsets[c], axis=1))) for k, c in enumerate(below)]
+            weights = 1.0 / (1.0 + (np.array(gaps) / RIGID) ** 2)
+        loose |= {c for c, gap in zip(below, gaps, strict=True) if gap > RIGID}
+    return loose
+
+
+def _weight(k: int, loose: set[int]) -> float:
+    """Return how much a bone says of its joint's rotation: a loose one only what the others leave open."""
+    return 0.01 if k in loose else 1.0
 
 
 def _skeleton(
-    names: Sequence[str], tree: list[tuple[int, int]], offsets: Mapping[int, Floats], up: str, name: str
+    names: Sequence[str],
+    tree: list[tuple[int, int]],
+    offsets: Mapping[int, Floats],
+    loose: set[int],
+    up: str,
+    name: str,
 ) -> tuple[Skeleton, dict[int, list[int]]]:
-    """Return the skeleton and {joint: its children}; a joint without children is a site on its parent."""
+    """Return the skeleton and {joint: its children}; a loose bone hangs on a ball of its own at its parent's place."""
     carriers: dict[int, list[int]] = {}
     for k, p in tree:
         if p >= 0:
             carriers.setdefault(p, []).append(k)
     joints, sites = [], []
     for k, p in tree:
+        parent = names[p] if p >= 0 else None
+        if k in loose:
+            parent = f"{names[p]}_to_{names[k]}"
+            joints.append(Joint(parent, Ball("rotvec"), names[p]))
         if p < 0:
             joints.append(Joint(names[k], Free("rotvec")))
         elif k in carriers:
-            joints.append(Joint(names[k], Ball("rotvec"), names[p], offset=offsets[k]))
+            joints.append(Joint(names[k], Ball("rotvec"), parent, offset=offsets[k]))
         else:
-            joints.append(Joint(names[k], Fixed(), names[p], offset=offsets[k]))
+            joints.append(Joint(names[k], Fixed(), parent, offset=offsets[k]))
             sites.append(Site(f"{names[k]}.end", names[k]))
     return Skeleton(joints, sites, name, up=up), carriers
 
 
-def _poses(places: Floats, tree: list[tuple[int, int]], offsets: Mapping[int, Floats], carriers) -> Floats:
+def _poses(
+    places: Floats, tree: list[tuple[int, int]], offsets: Mapping[int, Floats], loose: set[int], carriers
+) -> Floats:
     """Return poses (T, n) [m, rad] that carry every bone onto its joints."""
-    count = len(places)
+    still = np.broadcast_to(np.eye(3), (len(places), 3, 3))
     world: dict[int, Floats] = {}
     columns: list[Floats] = []
+
+    def turn(parent: Floats, now: Floats) -> None:
+        columns.append(_continuous(Rotation.from_matrix(np.swapaxes(parent, 1, 2) @ now).as_rotvec()))
+
     for k, p in tree:
-        if k not in carriers:
-            continue
-        parent = world[p] if p >= 0 else np.broadcast_to(np.eye(3), (count, 3, 3))
-        bones = np.array([offsets[c] for c in carriers[k]])
-        seen = np.stack([places[:, c] - places[:, k] for c in carriers[k]], axis=1)
-        world[k] = _carry(parent, bones, seen)
-        local = np.swapaxes(parent, 1, 2) @ world[k]
-        turned = Rotation.from_matrix(local).as_rotvec()
+        parent = world[p] if p >= 0 else still
+        if k in loose:
+            away = (places[:, k] - places[:, p])[:, None]
+            between = _carry(parent, offsets[k][None], away)
+            turn(parent, between)
+            parent = between
         if p < 0:
             columns.append(places[:, k])
-        columns.append(_continuous(turned))
+        if k in carriers:
+            bones = np.array([offsets[c] for c in carriers[k]])
+            seen = np.stack([places[:, c] - places[:, k] for c in carriers[k]], axis=1)
+            world[k] = _carry(parent, bones, seen, np.array([_weight(c, loose) for c in carriers[k]]))
+            turn(parent, world[k])
     return np.concatenate(columns, axis=1)
 
 
-def _carry(parent: Floats, bones: Floats, seen: Floats) -> Floats:
+def _carry(parent: Floats, bones: Floats, seen: Floats, weights: Floats | None = None) -> Floats:
     """Return rotations (T, 3, 3) that carry bones (b, 3) onto seen (T, b, 3); what they leave open is the parent's."""
+    if weights is not None:
+        bones = weights[:, None] * bones
     if len(bones) > 1 and np.linalg.matrix_rank(bones, tol=1e-2 * np.abs(bones).max()) > 1:
         matrix = np.einsum("tbi,bj->tij", seen, bones)
         u, _, vt = np.linalg.svd(matrix)

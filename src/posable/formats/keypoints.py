@@ -1,0 +1,107 @@
+"""Arrays of joint positions: `.npy` (T, J, 3), and `.npz` with positions, names, rate and confidences.
+
+What pose estimators and position-only data sets give. Names say which joint is which: given as `names=`, stored in the
+file, or one of the usual sets (`keypoint_sets.py`) by the number of joints. Positions become a skeleton and its motion.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from posable.errors import PosableError, unknown
+from posable.formats.base import Format, Options
+from posable.formats.keypoint_sets import FACE, MIDDLES, PARENTS, SETS
+from posable.formats.scene import Scene
+from posable.formats.source import Source
+from posable.model.joint_positions import motion_from_positions
+
+MOST = 50_000_000  # numbers that a file may hold
+UNSURE = 0.3  # confidence below which a joint counts as not seen
+_MAGIC = b"\x93NUMPY"
+
+
+def sniff(head: bytes) -> bool:
+    """Say whether a file that starts with `head` may be NPY."""
+    return head[:6] == _MAGIC
+
+
+def read(source: Source, options: Options) -> Scene:
+    """Return the skeleton and the motion of a file of joint positions."""
+    with io.BytesIO(source.data) as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = header(file)
+        except (ValueError, OSError, EOFError) as problem:
+            raise source.error(expected="an array as NumPy saves it", found=str(problem)[:80]) from None
+        if dtype.hasobject or int(np.prod(shape, dtype=object)) > MOST:
+            raise source.error(expected="numbers, fifty million at most", found=f"{dtype} of shape {shape}")
+        file.seek(0)
+        try:
+            array = np.load(file, allow_pickle=False)
+        except (ValueError, EOFError) as problem:
+            raise source.error(expected="an array as NumPy saves it", found=str(problem)[:80]) from None
+    return scene_of(source, array, options.names, options.fps, options)
+
+
+def scene_of(source: Source, positions: np.ndarray, names: Any, fps: float | None, options: Options) -> Scene:
+    """Return the scene of positions (T, J, 3), or (T, J, 4) with confidences."""
+    if positions.ndim != 3 or positions.shape[2] not in (3, 4) or positions.dtype.kind not in "fiu":
+        raise source.error(
+            expected="joint positions (T, J, 3), or (T, J, 4)", found=f"{positions.dtype} {positions.shape}"
+        )
+    joints = joint_names(names, positions.shape[1])
+    if joints is None:
+        choices = ", ".join(f"{name} ({len(members)})" for name, members in SETS.items())
+        raise source.error(
+            "names of the joints", expected=f"names=[...] or a set: {choices}", found=f"{positions.shape[1]} joints"
+        )
+    if fps is None:
+        source.warn("no frame rate stated: 30 frames a second assumed; fps= says otherwise")
+        fps = 30.0
+    unit, up = options.unit or 1.0, options.up or "z"
+    places = unit * positions[..., :3].astype(float)
+    if positions.shape[2] == 4:
+        places[positions[..., 3] < UNSURE] = np.nan
+    kept = [k for k, name in enumerate(joints) if not name.startswith(FACE)]
+    joints, places = [joints[k] for k in kept], places[:, kept]
+    known = set(joints) <= set(PARENTS)
+    if known:
+        joints, places = _with_middles(joints, places)
+    try:
+        motion = motion_from_positions(
+            joints, places, fps, up=up, parents=PARENTS if known else None, name=source.path.stem
+        )
+    except PosableError as problem:
+        raise source.error(str(problem)) from None
+    return Scene(skeleton=motion.skeleton, motion=motion, motions={motion.name: motion})
+
+
+def joint_names(names: Any, count: int) -> list[str] | None:
+    """Return the names of `count` joints: as given, by the name of a set, or of the set that has so many."""
+    if isinstance(names, str):
+        if names not in SETS:
+            raise unknown("set of keypoints", names, SETS)
+        names = SETS[names]
+    if names is None:
+        names = next((members for members in SETS.values() if len(members) == count), None)
+    if names is None or len(names) != count:
+        return None
+    return [str(name) for name in names]
+
+
+def _with_middles(joints: list[str], places: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Add pelvis and neck to sets that have only their two sides."""
+    for name, (left, right) in MIDDLES.items():
+        if name not in joints and left in joints and right in joints:
+            middle = 0.5 * (places[:, joints.index(left)] + places[:, joints.index(right)])
+            joints, places = [*joints, name], np.concatenate([places, middle[:, None]], axis=1)
+    return joints, places
+
+
+FORMAT = Format(
+    "keypoints", (".npy",), "joint positions over time", "metres, z up, 30 frames a second, or as said", sniff, read
+)
