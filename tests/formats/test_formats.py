@@ -17,7 +17,7 @@ WRITERS = [suffix for known in table() if known.write for suffix in known.suffix
 
 
 def test_the_table_of_formats():
-    assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "mjcf", "c3d", "trc", "mot", "csv", "npz")
+    assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "mjcf", "c3d", "trc", "mot", "csv", "npz", "keypoints")
     assert set(WRITERS) == {
         ".bvh",
         ".asf",

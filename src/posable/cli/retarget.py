@@ -27,8 +27,21 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--map", action="append", default=[], metavar="FROM=TO", help="a joint's counterpart; FROM= leaves it out"
     )
     parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
-    parser.add_argument("--smooth", type=float, default=0.06, metavar="SECONDS", help="take away what is faster (0.06)")
+    parser.add_argument("--smooth", type=float, default=0.15, metavar="SECONDS", help="remove faster motion (0.15)")
     parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
+    parser.add_argument("--no-touches", action="store_true", help="do not keep touches of hands")
+    parser.add_argument(
+        "--objects",
+        action="append",
+        default=[],
+        metavar="OBJ",
+        help="a mesh to stand on and keep out of; repeat for more",
+    )
+    parser.add_argument(
+        "--layout",
+        choices=("mujoco", "gmr", "beyondmimic", "unitree"),
+        help="write robot motion as training code reads it",
+    )
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
     batch.add(parser)
@@ -61,11 +74,11 @@ def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[flo
     if scene.motion is None:
         raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
     result = ps.retarget(
-        scene.motion, figure_of(args.to), counterparts(args.map), contacts=not args.no_contacts, smooth=args.smooth,
-        threads=args.threads, progress=not args.json,
+        scene.motion, figure_of(args.to), counterparts(args.map), contacts=not args.no_contacts,
+        touches=not args.no_touches, objects=args.objects, smooth=args.smooth, threads=args.threads, progress=not args.json,
     )  # fmt: skip
     if args.out:
-        ps.save(args.out, result)
+        ps.save(args.out, result, layout=args.layout)
     if args.report:
         result.save_report(args.report)
     slips = [] if result.contacts is None else [float(slip) for slip in result.contacts.slips(result)]

@@ -138,12 +138,24 @@ def retarget(
     progress: Progress = None,
     stop: Stop = None,
 ) -> Retargeted:
-    """Return the motion on another figure: `print(result)` shows the mapping and how far feet slip.
+    """Return the motion on another figure; `print(result)` shows the mapping and how far feet slip.
 
-    mapping {source joint or role: target joint}: what `infer_mapping` should see otherwise. Lengths are scaled by the
-    legs, the target's limits hold, and feet that stand in the source stand in the result, too, and hands that rest on
-    each other, on the body or on a thing that does not move stay there (contacts=False: neither).
-    A figure that is bolted down, as robots in files are, is let loose. smooth [s]: what is faster goes.
+    Args:
+        motion: The motion of a person or a robot with two legs.
+        skeleton: The figure that takes it. A robot that its file bolts down is let loose.
+        mapping: {source joint or role: target joint or None}, to correct what `infer_mapping` finds.
+        objects: What the figure stands on and keeps out of: OBJ files, meshes with vertices and faces, or corners
+            (V, 3) [m], in the motion's axes. They are scaled with the body.
+        terrain: The same, for the ground.
+        contacts: Whether feet that stand in the source stand in the result.
+        touches: Whether hands that rest on each other, on the body or on a thing that does not move stay there.
+        smooth: [s]; faster motion is removed.
+        threads: Cores to use; all by default.
+        progress: Whether to show a bar, or a function that is told (done, total).
+        stop: A function that says when to stop; what is done is returned.
+
+    Returns:
+        The motion, with limits held, feet on their supports and lengths scaled by the legs.
     """
     if not len(motion_for("retarget", motion)):
         raise PosableError("retarget: expected a motion with frames, got none")
