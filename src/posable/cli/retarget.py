@@ -75,7 +75,8 @@ def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[flo
         raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
     result = ps.retarget(
         scene.motion, figure_of(args.to), counterparts(args.map), contacts=not args.no_contacts,
-        touches=not args.no_touches, objects=args.objects, smooth=args.smooth, threads=args.threads, progress=not args.json,
+        touches=not args.no_touches, objects=args.objects, smooth=args.smooth, threads=args.threads,
+        progress=not args.json,
     )  # fmt: skip
     if args.out:
         ps.save(args.out, result, layout=args.layout)
