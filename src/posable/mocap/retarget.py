@@ -58,7 +58,7 @@ CARE = Effort(12, 1e-5, CAREFUL)  # of the last one where limits make a foot sli
 SLIPS = 0.02  # [m]: a foot that slips further is said
 LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 UNLIKELY = 10.0  # times larger or smaller, or the unit is another
-PLAINLY = 0.9  # of the way from feet to head that lies along an axis: the figure stands along it
+PLAINLY = 0.7  # of the way from feet to head that lies along an axis in most frames: the figure stands along it
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
 WALK = Pace(most=20, gain=1e-5, damping=1e-2, pull=1e-4)
