@@ -45,6 +45,7 @@ CONTRACT = {
     "mocap.follow": ("follow",),
     "mocap.calibrate": ("calibrate",),
     "mocap.track": ("track",),
+    "mocap.motion_quality": ("motion_quality",),
     "mocap.retarget": ("retarget",),
     "mocap.smooth": ("smooth",),
 }

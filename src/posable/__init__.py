@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.mocap.calibrate import calibrate as calibrate
     from posable.mocap.follow import follow as follow
     from posable.mocap.keyframes import keyframes as keyframes
+    from posable.mocap.motion_quality import motion_quality as motion_quality
     from posable.mocap.retarget import retarget as retarget
     from posable.mocap.smooth import smooth as smooth
     from posable.mocap.track import track as track
@@ -100,6 +101,7 @@ _HOME = {
     "calibrate": "posable.mocap.calibrate",
     "follow": "posable.mocap.follow",
     "keyframes": "posable.mocap.keyframes",
+    "motion_quality": "posable.mocap.motion_quality",
     "retarget": "posable.mocap.retarget",
     "smooth": "posable.mocap.smooth",
     "track": "posable.mocap.track",

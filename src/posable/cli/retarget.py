@@ -98,13 +98,19 @@ def work(args: argparse.Namespace) -> batch.Told:
 
 def alone(args: argparse.Namespace) -> int:
     """Retarget one file and say what became of it."""
-    result, slips, whole = retargeted(args, read(args))
+    scene = read(args)
+    result, slips, whole = retargeted(args, scene)
+    quality = ps.motion_quality(result, scene.motion, objects=args.objects) if len(result) > 2 else None
     if args.json:
         rows = {role: list(pair) for role, pair in result.mapping.items()}
         print(json.dumps({
             "frames": len(result), "scale": result.scale, "mapping": rows, "slips": slips, "notes": list(result.notes),
-            "out": args.out, "report": args.report,
+            "quality": None if quality is None else dict(quality), "out": args.out, "report": args.report,
         }))  # fmt: skip
     else:
         print(result)
+        if quality is not None:
+            print(f"quality:\n{quality}")
+        if args.out:
+            print(f"wrote {args.out}")
     return 1 if not whole or max(slips, default=0.0) > WORST_SLIP else 0

@@ -1,0 +1,191 @@
+"""How good a motion is, in numbers that a person would ask for: limits, penetration, slip, calm, likeness to a source.
+
+The measures are those of the field (holosoma's share of frames deeper than 1 cm, contact kept, slip of standing feet)
+and of people who look: bones that point as the source's do, soles on their support, no joint that jumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from posable.errors import PosableError
+from posable.formats.conventions import turn_up
+from posable.mocap.foot_steps import FootSteps
+from posable.mocap.role_frames import RoleFrames, unit
+from posable.mocap.supports import Solid, nearest_face, read_solids
+from posable.mocap.target_body import TargetBody
+from posable.model.body_plan import SIDES, body_plan
+from posable.model.joint_values import Floats
+from posable.model.kinematics import forward
+from posable.model.motion import Motion
+
+DEEP = 0.01  # [m]: deeper is penetration
+BEYOND = 1e-3  # [rad, m] past a limit
+JUMP = 0.5  # [rad] of one joint from one frame to the next
+BONES = (("shoulder", "elbow"), ("elbow", "wrist"), ("hip", "knee"), ("knee", "ankle"))
+
+
+class Quality(Mapping[str, float]):
+    """Measures by name, with their units in the name; `print(quality)` is a table.
+
+    Attributes:
+        residuals: {bone: (mean, worst)} [deg], how far each bone points away from the source's.
+    """
+
+    def __init__(self, values: Mapping[str, float], residuals: Mapping[str, tuple[float, float]]):
+        self._values, self.residuals = dict(values), dict(residuals)
+
+    def __getitem__(self, name: str) -> float:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __str__(self) -> str:
+        lines = [f"  {name:44s} {value:10.4g}" for name, value in self._values.items()]
+        lines += [
+            f"  {bone:44s} {mean:6.1f}° off, {worst:.0f}° worst" for bone, (mean, worst) in self.residuals.items()
+        ]
+        return "\n".join(lines)
+
+
+def motion_quality(
+    motion: Motion, source: Motion | None = None, *, objects: Any = (), terrain: Any = None, scale: float | None = None
+) -> Quality:
+    """Return measures of a motion of a person or a humanoid robot.
+
+    Args:
+        motion: What is judged.
+        source: The motion that it was made from; without it, likeness and the source's stands are left out.
+        objects: What was stood on or kept out of, in the source's axes and size, as `retarget` takes them.
+        terrain: The same, for the ground.
+        scale: Of the source to the motion; by default a Retargeted motion's own, or the ratio of the legs.
+
+    Returns:
+        A mapping of measures, with units in their names.
+    """
+    if len(motion) < 3:
+        raise PosableError(f"motion_quality: expected three frames or more, got {len(motion)}")
+    body = TargetBody(body_plan(motion.skeleton))
+    ours = RoleFrames(motion, body.plan, np.eye(3))
+    solids = (*read_solids(objects), *read_solids(terrain))
+    theirs = None
+    if source is not None:
+        plan = body_plan(source.skeleton)
+        turn = turn_up(source.skeleton.up, motion.skeleton.up)
+        theirs = RoleFrames(source, plan, np.eye(3) if turn is None else turn)
+        scale = scale or getattr(motion, "scale", None) or body.plan.leg / plan.leg
+        solids = tuple(one.turned(theirs.turn) for one in solids)
+    factor = 1.0 if scale is None else scale
+    scaled = [one.scaled(factor) for one in solids]
+    values = _joints(motion) | _depths(motion, body, scaled)
+    seen, leg = (ours, body.plan.leg) if theirs is None else (theirs, body.plan.leg / factor)
+    steps = FootSteps(seen, leg, body.plan.up, solids if theirs is not None else scaled)
+    values |= _feet(motion, body, steps, 1.0 if theirs is None else factor)
+    residuals: dict[str, tuple[float, float]] = {}
+    if theirs is not None:
+        residuals = _bone_angles(ours, theirs, len(motion))
+        for limb, bones in (("arm", BONES[:2]), ("leg", BONES[2:])):
+            means = [residuals[f"{a}.{s}"][0] for a, _ in bones for s in SIDES if f"{a}.{s}" in residuals]
+            values[f"{limb} bones off [deg]"] = float(np.mean(means)) if means else np.nan
+        values["tracking error [mm]"] = _tracking(ours, theirs, len(motion))
+    return Quality(values, residuals)
+
+
+def _joints(motion: Motion) -> dict[str, float]:
+    """Return how limits are held and how calm the joints are."""
+    skeleton, poses = motion.skeleton, motion.poses
+    root = np.zeros(skeleton.size, dtype=bool)
+    first = next(joint for joint in skeleton.joints if joint.motion.dofs)
+    root[skeleton.index(first.name)] = first.motion.size >= 6
+    over = np.maximum(skeleton.lower - poses, poses - skeleton.upper)
+    speeds = np.abs(np.diff(poses[:, ~root], axis=0)) * motion.fps
+    fast = speeds > skeleton.velocity[~root] * (1.0 + 1e-9)
+    return {
+        "frames": float(len(motion)),
+        "joint limits exceeded [% of frames]": 100.0 * float((over > BEYOND).any(axis=1).mean()),
+        "velocity limits exceeded [% of frames]": 100.0 * float(fast.any(axis=1).mean()),
+        "jumps over 0.5 rad [frames]": float((speeds > JUMP * motion.fps).any(axis=1).sum()),
+        "mean acceleration [rad/s2]": float(np.abs(np.diff(poses[:, ~root], n=2, axis=0)).mean() * motion.fps**2),
+    }
+
+
+def _depths(motion: Motion, body: TargetBody, solids: list[Solid]) -> dict[str, float]:
+    """Return how deep the body is in itself, in the ground and in objects."""
+    frames = forward(motion.skeleton, motion.poses)
+    ground, inside = np.zeros(len(motion)), np.zeros(len(motion))
+    for probe in body.probes:
+        path = frames.position(probe.joint) + frames.rotation_matrix(probe.joint) @ probe.point
+        ground = np.maximum(ground, probe.radius - path @ body.plan.up)
+        if solids:
+            inside = np.maximum(inside, probe.radius - nearest_face(solids, path)[2])
+    out = _shares("ground", ground)
+    if solids:
+        out |= _shares("objects", inside)
+    if len(motion.skeleton.shapes):
+        from posable.model.collision import measure, pair_tables
+
+        tables = pair_tables(motion.skeleton, motion.skeleton.collision_pairs, ())
+        if tables.pairs:
+            nearest = measure(tables, np.ascontiguousarray(motion.poses), 0.05).min(axis=1)
+            out |= _shares("self", np.maximum(-nearest, 0.0))
+    return out
+
+
+def _shares(what: str, depth: Floats) -> dict[str, float]:
+    return {
+        f"{what} penetration over 1 cm [% of frames]": 100.0 * float((depth > DEEP).mean()),
+        f"{what} penetration, deepest [mm]": 1e3 * float(max(depth.max(), 0.0)),
+    }
+
+
+def _feet(motion: Motion, body: TargetBody, steps: FootSteps, scale: float) -> dict[str, float]:
+    """Return how far standing feet slip and how far their soles are from what they stand on."""
+    frames = forward(motion.skeleton, motion.poses)
+    up, slips, gaps = body.plan.up, [], []
+    for side in SIDES:
+        joint = body.plan[f"ankle.{side}"]
+        low = frames.position(joint) + frames.rotation_matrix(joint) @ body.soles[side][0]
+        flat = steps.flat(side)[: len(motion)]
+        for a, b, level in steps.stands(side):
+            rows = np.flatnonzero(flat[a:b]) + a
+            if len(rows) > 2:
+                path = low[rows] - np.outer(low[rows] @ up, up)
+                slips.append(np.linalg.norm(path - np.median(path, axis=0), axis=1).max())
+                gaps.append(np.abs(low[rows] @ up - scale * level).mean())
+    return {
+        "stands": float(len(slips)),
+        "slip of standing feet, mean [mm]": 1e3 * float(np.mean(slips)) if slips else 0.0,
+        "slip of standing feet, largest [mm]": 1e3 * float(np.max(slips)) if slips else 0.0,
+        "soles from their support, mean [mm]": 1e3 * float(np.mean(gaps)) if gaps else 0.0,
+    }
+
+
+def _bone_angles(ours: RoleFrames, theirs: RoleFrames, count: int) -> dict[str, tuple[float, float]]:
+    """Return {bone: (mean, worst)} [deg] between the directions of bones."""
+    out = {}
+    for upper, lower in BONES:
+        for side in SIDES:
+            a, b = f"{upper}.{side}", f"{lower}.{side}"
+            if all(role in frames.places for role in (a, b) for frames in (ours, theirs)):
+                one, other = (unit((f.places[b] - f.places[a])[:count]) for f in (ours, theirs))
+                angle = np.degrees(np.arccos(np.clip(np.sum(one * other, axis=1), -1.0, 1.0)))
+                out[a] = (float(angle.mean()), float(angle.max()))
+    return out
+
+
+def _tracking(ours: RoleFrames, theirs: RoleFrames, count: int) -> float:
+    """Return the mean distance [mm] of pelvis, head, hands and feet after one scale and one shift for the clip."""
+    names = ("crown", "wrist.L", "wrist.R", "ankle.L", "ankle.R", "hip.L", "hip.R")
+    shared = [name for name in names if name in ours.places and name in theirs.places]
+    one = np.stack([ours.places[name][:count] for name in shared])
+    other = np.stack([theirs.places[name][:count] for name in shared])
+    a, b = other.reshape(-1, 3).mean(axis=0), one.reshape(-1, 3).mean(axis=0)
+    scale = ((other - a) * (one - b)).sum() / ((other - a) ** 2).sum()
+    return 1e3 * float(np.linalg.norm(one - b - scale * (other - a), axis=-1).mean())

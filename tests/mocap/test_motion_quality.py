@@ -1,0 +1,62 @@
+"""Measures of a motion against motions whose faults are known."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+
+
+@pytest.fixture(scope="module")
+def walk(fixtures):
+    return ps.load(fixtures / "walk.amc").motion
+
+
+@pytest.fixture(scope="module")
+def quality(walk):
+    return ps.motion_quality(walk, walk)
+
+
+def test_a_motion_is_like_itself(quality):
+    assert quality["arm bones off [deg]"] < 1e-4
+    assert quality["leg bones off [deg]"] < 1e-4
+    assert quality["tracking error [mm]"] < 1e-6
+    assert quality["joint limits exceeded [% of frames]"] == 0.0
+    assert quality["jumps over 0.5 rad [frames]"] == 0.0
+    assert quality["stands"] >= 3
+    assert quality["slip of standing feet, largest [mm]"] < 15.0
+    assert "arm bones off" in str(quality)
+
+
+def changed(walk, dof, values):
+    poses = walk.poses.copy()
+    poses[:, walk.skeleton.dof_names.index(dof)] += values
+    return ps.Motion(walk.skeleton, poses, walk.fps)
+
+
+def test_an_arm_that_is_lifted_is_told(walk):
+    lifted = ps.motion_quality(changed(walk, "shoulder.L.z", 0.5), walk)
+    mean, worst = lifted.residuals["shoulder.L"]
+    assert 15.0 < mean < 35.0
+    assert worst >= mean
+    assert lifted.residuals["shoulder.R"][0] < 1e-4
+
+
+def test_a_sunken_figure_is_told(walk):
+    up = "root.ty"
+    sunk = ps.motion_quality(changed(walk, up, -0.03), walk)
+    assert sunk["ground penetration over 1 cm [% of frames]"] == 100.0
+    assert sunk["soles from their support, mean [mm]"] == pytest.approx(30.0, abs=12.0)
+
+
+def test_sliding_feet_and_jumps_are_told(walk, quality):
+    drift = 0.3 * np.arange(len(walk)) / walk.fps
+    assert ps.motion_quality(changed(walk, "root.tx", drift), walk)["slip of standing feet, largest [mm]"] > 40.0
+    step = np.where(np.arange(len(walk)) >= 20, 0.7, 0.0)
+    jumped = ps.motion_quality(changed(walk, "shoulder.R.y", step), walk)
+    assert jumped["jumps over 0.5 rad [frames]"] == 1.0
+    assert jumped["mean acceleration [rad/s2]"] > quality["mean acceleration [rad/s2]"]
+
+
+def test_too_short(walk):
+    with pytest.raises(ps.PosableError, match="three frames"):
+        ps.motion_quality(ps.Motion(walk.skeleton, walk.poses[:2], walk.fps))
