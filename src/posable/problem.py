@@ -17,10 +17,12 @@ from posable.engine.layout import (
     DEPTH,
     KIND,
     OFF,
+    POINT,
     ROBUST,
     SPRING,
     TARGETS,
     WEIGHT,
+    Figure,
     Order,
     Springs,
     work_size,
@@ -31,6 +33,7 @@ from posable.engine.springs import (
     ANGLE_SPRINGS,
     CENTRE_SIDE_SPRING,
     CENTRE_SPRING,
+    COLLISION_SPRING,
     COUPLING_SPRING,
     CROSS_SPRING,
     MODEL_SPRING,
@@ -41,6 +44,7 @@ from posable.goals.compose import AnyOf
 from posable.goals.energy import Rows, VectorEnergy, fill_model, place_vectors
 from posable.goals.joint import Coupling, Posture
 from posable.goals.relative import Relative
+from posable.model.collision import SolidTables
 from posable.model.flatten import elimination_order
 from posable.model.kinematics import as_poses, one_pose, scratch
 from posable.model.skeleton import Skeleton
@@ -134,6 +138,27 @@ def path_of(skeleton: Skeleton, body: int) -> set[int]:
         out.update(range(int(first), int(last)))
         body = int(parent)
     return out
+
+
+@lru_cache(maxsize=64)
+def joined_tables(skeleton: Skeleton, tables: tuple[SolidTables, ...]) -> tuple[Figure, tuple[tuple[int, int], ...]]:
+    """Return a figure with the solids of several goals, and the rows of `touch` of each."""
+    if len(tables) == 1:
+        return tables[0].figure(), ((0, len(tables[0].touch)),)
+    whole = SolidTables(skeleton)
+    shapes = [list(table.rows) for table in tables]
+    spans = [whole.add([(own[a], own[b]) for a, b in table.pairs]) for own, table in zip(shapes, tables, strict=True)]
+    return whole.figure(), tuple(spans)
+
+
+def contact_groups(skeleton: Skeleton, figure: Figure) -> list[tuple[int, ...]]:
+    """Return the degrees of freedom that contacts between two bodies of a figure couple."""
+    groups = [
+        tuple(sorted(path_of(skeleton, int(one)) ^ path_of(skeleton, int(two))))
+        for one, two, _, _ in figure.touch
+        if two >= 0
+    ]
+    return list(dict.fromkeys(groups))
 
 
 @lru_cache(maxsize=64)
@@ -249,6 +274,7 @@ class Problem:
             self.batch_shape: tuple[int, ...] = np.broadcast_shapes(*shapes) if shapes else ()
         except ValueError:
             raise GoalError("targets", expected="leading axes that agree", got=f"shapes {shapes}") from None
+        self.figure = self._figure_with_solids(skeleton)
         self.constants = self._stack([spring.constants for spring in self.springs], CONSTANTS)
         self.targets = self._stack([spring.targets for spring in self.springs], TARGETS)
         self.coupled = coupled
@@ -259,6 +285,17 @@ class Problem:
         self.soft = self.soft or bool(np.isinf(self.tolerances[~self.idle]).any())
         self.tolerances[self.idle] = np.inf
         self.depth = int(self.order.rows[:, DEPTH].max()) + 1 if skeleton.size else 1
+
+    def _figure_with_solids(self, skeleton: Skeleton) -> Figure:
+        """Return the figure with what must not collide, and tell each COLLISION spring which rows are its own."""
+        mine = [k for k, spring in enumerate(self.springs) if spring.kind == COLLISION_SPRING]
+        if not mine:
+            return skeleton.figure
+        every = [self.goals[self.owners[k]].tables(skeleton) for k in mine]  # type: ignore[attr-defined]
+        figure, spans = joined_tables(skeleton, tuple(every))
+        for k, span in zip(mine, spans, strict=True):
+            self.springs[k].constants[POINT : POINT + 2] = span
+        return figure
 
     def _stack(self, rows: list[np.ndarray], width: int) -> np.ndarray:
         """Return the springs' rows (..., width) as (t, g, width), or as (1, g, width) where no row has leading axes."""
@@ -301,6 +338,8 @@ class Problem:
                 return (tuple(range(self.skeleton.size)),)
             if spring.kind == COUPLING_SPRING:
                 groups.append((int(self.constants[0, k, FOLLOWER]), int(self.constants[0, k, LEADER])))
+            elif spring.kind == COLLISION_SPRING:
+                groups += contact_groups(self.skeleton, self.figure)
             elif spring.other >= 0:
                 apart = path_of(self.skeleton, spring.body) ^ path_of(self.skeleton, spring.other)
                 groups.append(tuple(sorted(apart)))
@@ -456,7 +495,7 @@ class Problem:
         n, g = self.skeleton.size, len(self.springs)
         gradient, hessian, errors = np.empty(n), np.empty((n, n)), np.empty(g)
         total = evaluate(
-            self.skeleton.figure, self.order, springs, theta,
+            self.figure, self.order, springs, theta,
             scratch(self.work_size), self.depth, float(exact), gradient, hessian, errors,
         )  # fmt: skip
         return total, gradient, hessian, errors
@@ -549,6 +588,8 @@ class Problem:
 
     def roots(self, vectors: bool) -> np.ndarray:
         """Return (g, 9): C by rows with C'C the weight of each spring, as kernels/residuals.py wants it."""
+        if (self.kind[:, SPRING] == COLLISION_SPRING).any():
+            raise GoalError("NoCollision", expected="a solver of energies, such as 'newton'", got="one of residuals")
         return weight_roots(self.kind, self.constants[0], vectors)
 
     def check_derivatives(self, pose: Any, *, step: float = 1e-3) -> DerivativeCheck:

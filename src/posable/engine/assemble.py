@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from posable.engine.collision import add_collision, collision_energy
 from posable.engine.forward import centre_of_mass, forward, last_dof, rest_rotation, workspace
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import ROTVEC, SWING, joint_curvature, parameters_of
@@ -20,6 +21,8 @@ from posable.engine.layout import (
     AXIS,
     BODY,
     CONSTANTS,
+    CONTACT_WIDTH,
+    CONTACTS,
     DEPTH,
     FIRST,
     KIND,
@@ -41,6 +44,7 @@ from posable.engine.layout import (
 from posable.engine.springs import (
     CENTRE_SIDE_SPRING,
     CENTRE_SPRING,
+    COLLISION_SPRING,
     COUPLING_SPRING,
     CROSS_SPRING,
     ORIENTATION_SPRING,
@@ -275,12 +279,14 @@ def add_entry(order, ws, i, j, value):
 
 
 @kernel
-def add_relative_cross(figure, order, springs, k, ws, exact):
-    """Add -S_i' B S_j - 1/2 g.[S_i, S_j] for every dof i that moves the other body and j that moves the body."""
-    load_relative(springs, k, ws, exact)
-    g, s, t = ws.load[0:6], ws.load[6:27], ws.twist
+def add_relative_cross(figure, order, on, other, load, ws, exact):
+    """Add -S_i' B S_j - 1/2 g.[S_i, S_j] for every dof i that moves the other body and j that moves the body.
+
+    load (27,): the wrench g and the stiffness B on the body, as if the other stood still.
+    """
+    g, s, t = load[0:6], load[6:27], ws.twist
     e = 0.5 * exact
-    i = last_dof(figure, springs.kind[k, OTHER])
+    i = last_dof(figure, other)
     while i >= 0:
         wx, wy, wz, vx, vy, vz = t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5]
         h0 = s[0] * wx + s[3] * wy + s[4] * wz + s[12] * vx + s[13] * vy + s[14] * vz
@@ -296,12 +302,21 @@ def add_relative_cross(figure, order, springs, k, ws, exact):
         h3 += e * (g[4] * wz - g[5] * wy)
         h4 += e * (g[5] * wx - g[3] * wz)
         h5 += e * (g[3] * wy - g[4] * wx)
-        j = last_dof(figure, springs.kind[k, ON])
+        j = last_dof(figure, on)
         while j >= 0:
             value = t[j, 0] * h0 + t[j, 1] * h1 + t[j, 2] * h2 + t[j, 3] * h3 + t[j, 4] * h4 + t[j, 5] * h5
             add_entry(order, ws, i, j, -value)
             j = figure.dof[j, ABOVE]
         i = figure.dof[i, ABOVE]
+
+
+@kernel
+def add_contacts(figure, order, ws, exact):
+    """Add the blocks between the two bodies of every contact that `add_collision` kept."""
+    m = ws.memory
+    for k in range(int(m[CONTACTS])):
+        at = CONTACTS + 1 + CONTACT_WIDTH * k
+        add_relative_cross(figure, order, int(m[at]), int(m[at + 1]), m[at + 2 : at + 29], ws, exact)
 
 
 # ------------------------------------------------------------------------------- off-diagonal blocks of a full weight
@@ -433,7 +448,7 @@ def add_coupling(order, row, target, theta, ws, exact):
 
 
 @kernel
-def total_energy(springs, theta, ws):
+def total_energy(figure, springs, theta, ws):
     """Return the energy of all springs at a pose whose bodies are placed, and write the error of each.
 
     Springs on the centre of mass read ws.centre.
@@ -456,6 +471,8 @@ def total_energy(springs, theta, ws):
             total += cross_energy(springs, k, ws)
         elif kind == COUPLING_SPRING:
             total += coupling_energy(springs.constants[k], springs.targets[k], theta, ws.error, k)
+        elif kind == COLLISION_SPRING:
+            total += collision_energy(figure, springs.constants[k], ws, k)
         else:
             total += centre_energy(kind, springs.constants[k], springs.targets[k], ws, k)
     for i in range(theta.shape[0]):
@@ -470,7 +487,7 @@ def add_springs(figure, springs, ws, exact):
 
     Returns whether some spring couples dofs beyond that: then `add_couplings` follows the gathering.
     """
-    coupled = False
+    coupled, contacts = False, False
     for k in range(springs.kind.shape[0]):
         b = springs.kind[k, ON]
         kind = springs.kind[k, SPRING]
@@ -485,6 +502,11 @@ def add_springs(figure, springs, ws, exact):
             add_relative(springs, k, ws, exact)
         elif kind == CROSS_SPRING:
             add_cross_forces(springs, k, ws, exact)
+        elif kind == COLLISION_SPRING:
+            if not contacts:
+                ws.memory[CONTACTS] = 0.0
+                contacts = True
+            add_collision(figure, springs.constants[k], ws, exact)
     if coupled and has_centre(springs):
         add_centre_forces(figure, springs, ws, exact)
     return coupled
@@ -493,15 +515,21 @@ def add_springs(figure, springs, ws, exact):
 @kernel
 def add_couplings(figure, order, springs, theta, ws, exact):
     """Add to a gathered gradient and Hessian what couples dofs of different branches."""
+    contacts = False
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING]
         if kind < CROSS_SPRING:
             if springs.kind[k, OTHER] >= 0 and springs.constants[k, ROBUST] >= 0.0:
-                add_relative_cross(figure, order, springs, k, ws, exact)
+                load_relative(springs, k, ws, exact)
+                add_relative_cross(figure, order, springs.kind[k, ON], springs.kind[k, OTHER], ws.load, ws, exact)
         elif kind == CROSS_SPRING:
             add_cross_block(figure, order, springs, k, ws)
         elif kind == COUPLING_SPRING:
             add_coupling(order, springs.constants[k], springs.targets[k], theta, ws, exact)
+        elif kind == COLLISION_SPRING:
+            contacts = True
+    if contacts:
+        add_contacts(figure, order, ws, exact)
     if has_centre(springs):
         add_centre_block(figure, order, springs, ws, exact)
 
@@ -621,7 +649,7 @@ def energy_at(figure, springs, theta, ws):
     forward(figure, theta, ws)
     if has_centre(springs):
         centre_of_mass(figure, ws, ws.centre)
-    return total_energy(springs, theta, ws)
+    return total_energy(figure, springs, theta, ws)
 
 
 @kernel

@@ -6,7 +6,7 @@ import math
 
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import move, parameters_of
-from posable.engine.layout import AXIS, CONSTANTS, FIRST, KIND, LAST, PARENT, TARGETS, TURNED, Workspace
+from posable.engine.layout import AXIS, CONSTANTS, FIRST, KIND, LAST, MEMORY, PARENT, TARGETS, TURNED, Workspace
 from posable.engine.so3 import sines_cosines
 
 
@@ -63,10 +63,14 @@ def workspace(work, n, b, g, d):
     mass = work[i : i + 4 * b].reshape(b, 4)
     i += 4 * b
     column = work[i : i + 3 * n].reshape(n, 3)
+    i += 3 * n
+    ball = work[i : i + 3 * b].reshape(b, 3)
+    i += 3 * b
+    memory = work[i : i + MEMORY]
     return Workspace(
         sine, cosine, origin, position, rotation, twist, wrench, stiffness,
         gradient, hessian, factor, step, trial, best, spare, path, chain, frame, error, row, target,
-        load, centre, mass, column,
+        load, centre, mass, column, ball, memory,
     )  # fmt: skip
 
 

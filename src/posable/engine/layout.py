@@ -18,6 +18,23 @@ KIND, AXIS, ABOVE, BODY, LEVEL = 0, 1, 2, 3, 4
 UP, DEPTH, VISIT = 0, 1, 2
 
 
+# Columns of Figure.solid
+ON_BODY, FIRST_CORNER, CORNERS, RADIUS = 0, 1, 2, 3  # body or -1 for the world, rows of Figure.corner, rounding [m]
+START, LINE, BOUND = 4, 7, 10  # a capsule around it: its middle (3), half of its axis (3), its radius [m]
+SOLID, NORMAL = 11, 12  # kind (collision.py), the normal of a half space (3)
+SOLID_WIDTH = 15
+BALL_RADIUS = 3  # column of Figure.ball; negative where the body has no solid
+
+# Places in Workspace.memory: what GJK and EPA need; contacts between two bodies with their loads; what the energy
+# found, at which placement of the bodies; directions that kept pairs apart
+MOST_VERTICES, MOST_FACES, MOST_CONTACTS, CONTACT_WIDTH, KEPT_WIDTH, MOST_DIRECTIONS = 64, 128, 32, 29, 34, 128
+CONTACTS = 32 + 5 * MOST_VERTICES + 7 * MOST_FACES + 384
+FOUND = CONTACTS + 1 + MOST_CONTACTS * CONTACT_WIDTH
+STAMP, KEPT = FOUND + 1, FOUND + 3
+DIRECTIONS = KEPT + MOST_CONTACTS * KEPT_WIDTH
+MEMORY = DIRECTIONS + 3 * MOST_DIRECTIONS
+
+
 class Figure(NamedTuple):
     """A skeleton as the kernels see it: a tree of bodies, each moved by a run of degrees of freedom."""
 
@@ -27,6 +44,12 @@ class Figure(NamedTuple):
     dof: np.ndarray
     sign: np.ndarray  # (n,) float64: +1 or -1, the sense of the axis
     mass: np.ndarray  # (b, 4) float64 [1, m]: share of the whole mass, centre of mass in the body
+    # What must not collide; empty but in problems with a COLLISION spring
+    solid: np.ndarray  # (s, SOLID_WIDTH) float64: rounded convex hulls on bodies, see the columns above
+    corner: np.ndarray  # (c, 3) float64 [m]: the corners of the solids, in their bodies
+    ball: np.ndarray  # (b, 4) float64 [m]: centre, in the body, and radius of a ball around all of its solids
+    touch: np.ndarray  # (q, 4) int64: body, other body or -1, first and last (exclusive) row of `pair`
+    pair: np.ndarray  # (p, 2) int64: two solids that must not touch; a half space, or what stands still, comes second
 
 
 class Order(NamedTuple):
@@ -97,8 +120,10 @@ class Workspace(NamedTuple):
     centre: np.ndarray  # (3,) [m]: centre of mass, relative to `origin`
     mass: np.ndarray  # (b, 4) [1, m]: share of the mass that each body carries, and its moment
     column: np.ndarray  # (n, 3) [m]: how each dof moves the centre of mass
+    ball: np.ndarray  # (b, 3) [m]: centres of the balls around the solids of each body, relative to `origin`
+    memory: np.ndarray  # (MEMORY,) of collision.py: a simplex, a polytope, contacts
 
 
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return how many numbers `workspace` carves."""
-    return 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g + 3 * n + 4 * b + CONSTANTS + TARGETS + 30
+    return 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g + 3 * n + 4 * b + CONSTANTS + TARGETS + 30 + 3 * b + MEMORY

@@ -2,7 +2,7 @@
 
 from posable.goals.axis import Aim, Direction
 from posable.goals.base import Goal, Spring
-from posable.goals.collision import Avoid, Capsule, Sphere, Wall
+from posable.goals.collision import Avoid, Box, Capsule, Hull, NoCollision, Sphere, Wall
 from posable.goals.compose import AnyOf, Weighted
 from posable.goals.custom import Custom
 from posable.goals.joint import Coupling, Posture
@@ -15,6 +15,7 @@ from posable.goals.toml import from_table, from_tables, load, save, to_table
 
 __all__ = [
     "Aim", "AnyOf", "Avoid", "Balance", "CenterOfMass", "Coupling", "Custom", "Direction", "Distance", "Goal",
-    "HalfSpace", "Line", "Natural", "Orientation", "Plane", "Pose", "Position", "Posture", "Relative", "Spring",
-    "Weighted", "Capsule", "Sphere", "Wall", "from_table", "from_tables", "load", "save", "to_table",
+    "HalfSpace", "Line", "Natural", "NoCollision", "Orientation", "Plane", "Pose", "Position", "Posture", "Relative",
+    "Spring", "Weighted", "Box", "Capsule", "Hull", "Sphere", "Wall", "from_table", "from_tables", "load", "save",
+    "to_table",
 ]  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from posable.engine.layout import AXES, CONSTANTS, MEASURE, POINT, ROBUST, SIZE, WEIGHT
-from posable.engine.springs import CLEAR_SPRING, SIDE_SPRING
-from posable.errors import GoalError
+from posable.engine.springs import CLEAR_SPRING, COLLISION_SPRING, SIDE_SPRING
+from posable.errors import GoalError, unknown
 from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
@@ -24,6 +24,10 @@ from posable.goals.base import (
 )
 from posable.goals.energy import directed
 from posable.goals.relative import check_apart
+from posable.model import shapes
+from posable.model.collision import SolidTables, pair_tables
+from posable.model.joints import rotation_matrix
+from posable.model.shapes import WORLD, Shape
 from posable.model.skeleton import Skeleton
 
 # --- Shapes to keep out of ---
@@ -71,6 +75,33 @@ class Capsule:
     def axis(self) -> np.ndarray:
         """From start to end (..., 3) [m]."""
         return self.end - self.start
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A block: center (3,) [m] in the world, full sizes (3,) [m] along its own axes, rotation of those axes."""
+
+    center: Any
+    size: Any
+    rotation: Any = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "center", numbers(self.center, (3,), "Box: center"))
+        object.__setattr__(self, "size", numbers(self.size, (3,), "Box: size"))
+        if (self.size < 0.0).any():
+            raise GoalError("Box: size", expected="three non-negative numbers", got=repr(self.size))
+        if rotation_matrix(self.rotation) is None:
+            raise GoalError("Box: rotation", expected="a SciPy Rotation or a 3x3 matrix", got=repr(self.rotation))
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """The convex hull of points (V, 3) [m] in the world: a mesh that has no hollows."""
+
+    points: Any
+
+    def __post_init__(self):
+        object.__setattr__(self, "points", numbers(self.points, (3,), "Hull: points").reshape(-1, 3))
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,3 +250,85 @@ class Avoid(Goal):
         data[..., WEIGHT] = weight
         data[..., ROBUST] = 0.0 if self.robust is None else weight * self.robust**2
         return data
+
+
+# --- Keep a figure off itself and off obstacles ---
+
+BUFFER = 0.005  # [m]: how far off two shapes begin to push each other away
+
+
+def obstacle_shape(obstacle: Any) -> Shape:
+    """Return an obstacle as a shape of the world."""
+    what = "NoCollision: obstacles"
+    if isinstance(obstacle, Shape) and obstacle.joint == WORLD:
+        return obstacle
+    if isinstance(obstacle, Sphere) and obstacle.center.ndim == 1:
+        return shapes.sphere(WORLD, obstacle.radius, obstacle.center, name="sphere")
+    if isinstance(obstacle, Capsule) and obstacle.start.ndim == obstacle.end.ndim == 1:
+        return shapes.capsule(WORLD, obstacle.start, obstacle.end, obstacle.radius, name="capsule")
+    if isinstance(obstacle, Wall) and obstacle.point.ndim == obstacle.normal.ndim == 1:
+        return shapes.plane(WORLD, obstacle.point, obstacle.normal, name="wall")
+    if isinstance(obstacle, Box):
+        return shapes.box(WORLD, 0.5 * obstacle.size, name="box").moved(WORLD, obstacle.center, obstacle.rotation)
+    if isinstance(obstacle, Hull):
+        return shapes.hull(WORLD, obstacle.points, name="hull")
+    raise GoalError(what, expected="Sphere, Capsule, Box, Hull or Wall, one place each", got=repr(obstacle))
+
+
+class NoCollision(Goal):
+    """Keep a figure's shapes off each other and off obstacles: energy w/2 max(0, margin + buffer - distance)^2.
+
+    Every pair of `skeleton.shapes` that may collide is one term; distances are those of the shapes, exactly. The error
+    is how much closer than `margin` the nearest pair is [m], so with margin 0 how deep it is inside.
+
+    Args:
+        pairs: pairs of joints, or of links and bodies, whose shapes are checked; None: `skeleton.collision_pairs`.
+        obstacles: Sphere, Capsule, Box, Hull and Wall, in the world.
+        margin: [m] of clearance that counts as reached.
+        weight: how hard shapes push, against 1 for a position.
+        tolerance: [m] by which the margin may be missed.
+        label: the name of the error in results.
+        priority: lower is stricter.
+    """
+
+    def __init__(
+        self,
+        pairs: Any = None,
+        obstacles: Any = (),
+        *,
+        margin: float = 0.0,
+        weight: float = 50.0,
+        tolerance: float = POSITION_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+    ):
+        super().__init__(label, positive(tolerance, "NoCollision: tolerance"), priority, None)
+        self.pairs = None if pairs is None else tuple((str(a), str(b)) for a, b in pairs)
+        given = (Sphere, Capsule, Box, Hull, Wall, Shape)
+        self.obstacles = tuple(obstacle_shape(o) for o in ((obstacles,) if isinstance(obstacles, given) else obstacles))
+        self.margin = positive(margin, "NoCollision: margin")
+        self.weight = positive(weight, "NoCollision: weight")
+
+    def default_label(self) -> str:
+        """Return "no collision"."""
+        return "no collision"
+
+    def tables(self, skeleton: Skeleton) -> SolidTables:
+        """Return the solids and pairs that it is about."""
+        if not skeleton.shapes:
+            raise GoalError(
+                "NoCollision", got=None,
+                expected="a figure with shapes: a robot's file has them, skeleton.replace(shapes=...) adds them",
+            )  # fmt: skip
+        if self.pairs is None:
+            return pair_tables(skeleton, skeleton.collision_pairs, self.obstacles)
+        owner = {site.name: site.joint for site in skeleton.sites} | {name: name for name in (*skeleton.names, WORLD)}
+        for name in (name for pair in self.pairs for name in pair if name not in owner):
+            raise unknown("joint or site", name, (*skeleton.site_names, *skeleton.names))
+        return pair_tables(skeleton, tuple((owner[a], owner[b]) for a, b in self.pairs), self.obstacles)
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One COLLISION spring; a problem adds where its pairs are in the tables."""
+        data = np.zeros(CONSTANTS)
+        data[WEIGHT], data[SIZE], data[MEASURE] = self.weight, self.margin + BUFFER, self.margin
+        return [Spring(COLLISION_SPRING, -1, data, target_row(), self.tolerance)]

@@ -291,6 +291,8 @@ def serves(problem: Problem, solver: Solver, request: Request) -> str | None:
         return "goals of several priorities, choices or energies in Python: they run on the CPU"
     if request.record or request.time_limit is not None:
         return "a trace or a time limit: they are kept on the CPU"
+    if problem.figure.pair.shape[0]:
+        return "NoCollision: it runs on the CPU"
     if problem.skeleton.size == 0 or not problem.springs:
         return "a figure that cannot move, or no goal"
     return None

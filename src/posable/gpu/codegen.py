@@ -20,6 +20,7 @@ from posable.engine.layout import (
     DEPTH,
     FIRST,
     LAST,
+    MEMORY,
     ON,
     PARENT,
     TARGETS,
@@ -79,7 +80,7 @@ def reduced(problem: Problem, lower: np.ndarray, upper: np.ndarray) -> Reduced:
     dof[:, BODY] = [new_body[b] for b in dof[:, BODY].tolist()]
     kind = problem.kind.copy()
     kind[:, ON] = [new_body[b] for b in kind[:, ON].tolist()]
-    part = Figure(body, figure.rest[bodies], dof, figure.sign[kept], figure.mass[bodies])
+    part = Figure(body, figure.rest[bodies], dof, figure.sign[kept], figure.mass[bodies], *figure[5:])
     order = elimination_order(dof, ())
     return Reduced(part, order, kind, problem.pull[kept], problem.home[kept], lower[kept], upper[kept], kept)
 
@@ -155,6 +156,7 @@ def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
         "origin": (3,), "position": (b, 3), "rotation": (b, 9), "twist": (n, 6), "wrench": (b, 6),
         "stiffness": (b, 21), "hessian": (n, d), "factor": (n, d), "chain": (6, d), "frame": (9,), "error": (g,),
         "row": (CONSTANTS,), "target": (TARGETS,), "load": (27,), "centre": (3,), "mass": (b, 4), "column": (n, 3),
+        "ball": (b, 3), "memory": (MEMORY,),
     }  # fmt: skip
     return {name: (n,) if name in one else many[name] for name in Workspace._fields}
 

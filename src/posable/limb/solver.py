@@ -44,7 +44,7 @@ def errors_batch(problem: Problem, poses: np.ndarray) -> np.ndarray:
     """Return the errors (t, g) [m, rad] of every spring at poses (t, n)."""
     errors = np.empty((poses.shape[0], len(problem.springs)))
     judge_batch(
-        problem.skeleton.figure, problem.kind, problem.constants, problem.targets, problem.pull, problem.home,
+        problem.figure, problem.kind, problem.constants, problem.targets, problem.pull, problem.home,
         np.ascontiguousarray(poses), np.empty(problem.work_size), problem.depth, errors,
     )  # fmt: skip
     return errors

@@ -101,7 +101,7 @@ def try_step(figure, order, springs, lower, upper, theta, ws, fixed, scale, opti
 def descend(figure, order, springs, lower, upper, theta, ws, fixed, scale, options, damping, note):
     """Minimise one frame's energy from theta (n,), in place; return the damping at its end."""
     forward(figure, theta, ws)
-    energy = total_energy(springs, theta, ws)
+    energy = total_energy(figure, springs, theta, ws)
     note[EVALUATIONS], note[ITERATIONS] = 1.0, 0.0
     exact = options[EXACT]
     while note[ITERATIONS] < options[MOST] and energy > options[ENOUGH]:
@@ -325,7 +325,7 @@ class Walker:
         before = last.copy() if before is None else before.copy()
         home = (problem.skeleton.rest if home is None else home).copy()  # the walk writes into it
         walk(
-            problem.skeleton.figure, problem.order, problem.kind, problem.constants.copy(), problem.targets.copy(),
+            problem.figure, problem.order, problem.kind, problem.constants.copy(), problem.targets.copy(),
             self.robust, self.pull * pace.pull, home, self.lower, self.upper,
             np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), poses, last, before,
             np.empty(problem.work_size), problem.depth, pace.options(problem.coupled), errors, notes,

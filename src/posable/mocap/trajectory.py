@@ -88,7 +88,7 @@ class Whole:
         energies = np.empty(len(poses))
         problem = self.problem
         frame_terms(
-            problem.skeleton.figure, problem.order, problem.kind, problem.constants, problem.targets, self.robust,
+            problem.figure, problem.order, problem.kind, problem.constants, problem.targets, self.robust,
             self.pull, self.home, self.markers, self.points, poses, self.work, problem.depth, slopes, band, energies,
         )  # fmt: skip
         bends = np.diff(poses, n=2, axis=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ABOVE, DEPTH, LEVEL, UP, VISIT, Figure, Order
+from posable.engine.layout import ABOVE, DEPTH, LEVEL, SOLID_WIDTH, UP, VISIT, Figure, Order
 from posable.model.joints import Joint, Site, bounds_of, frozen_of, limits_of, rotation_matrix
 
 
@@ -89,30 +89,32 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
     limits = np.array(box, dtype=float).reshape(n, 2)
     dof_array = np.array(dofs, dtype=np.int64).reshape(n, 5)
     figure = Figure(
-        _frozen_array(np.array(bodies, dtype=np.int64).reshape(-1, 4)),
-        _frozen_array(np.array(rests)),
-        _frozen_array(dof_array),
-        _frozen_array(np.array(signs, dtype=float)),
-        _frozen_array(mass),
+        frozen_array(np.array(bodies, dtype=np.int64).reshape(-1, 4)),
+        frozen_array(np.array(rests)),
+        frozen_array(dof_array),
+        frozen_array(np.array(signs, dtype=float)),
+        frozen_array(mass),
+        *(frozen_array(np.zeros((0, width))) for width in (SOLID_WIDTH, 3, 4)),
+        *(frozen_array(np.zeros((0, width), dtype=np.int64)) for width in (4, 2)),
     )
-    lower, upper = _frozen_array(limits[:, 0].copy()), _frozen_array(limits[:, 1].copy())
+    lower, upper = frozen_array(limits[:, 0].copy()), frozen_array(limits[:, 1].copy())
     return {
         "size": n,
         "dof_names": tuple(dof_names),
         "slices": tuple(slices),
         "lower": lower,
         "upper": upper,
-        "rest": _frozen_array(np.clip(np.array(rest_pose, dtype=float).reshape(n), lower, upper)),
-        "gain": _frozen_array(np.array(gain, dtype=float).reshape(n)),
-        "velocity": _frozen_array(np.array(velocity, dtype=float).reshape(n)),
-        "effort": _frozen_array(np.array(effort, dtype=float).reshape(n)),
-        "_frozen": _frozen_array(np.array(frozen, dtype=bool).reshape(n)),
+        "rest": frozen_array(np.clip(np.array(rest_pose, dtype=float).reshape(n), lower, upper)),
+        "gain": frozen_array(np.array(gain, dtype=float).reshape(n)),
+        "velocity": frozen_array(np.array(velocity, dtype=float).reshape(n)),
+        "effort": frozen_array(np.array(effort, dtype=float).reshape(n)),
+        "_frozen": frozen_array(np.array(frozen, dtype=bool).reshape(n)),
         "figure": figure,
         "order": elimination_order(dof_array, ()),
         "total_mass": total_mass,
-        "frame_bodies": _frozen_array(np.array([f[0] for f in frames], dtype=np.int64)),
-        "frame_positions": _frozen_array(np.array([f[1] for f in frames]).reshape(-1, 3)),
-        "frame_rotations": _frozen_array(np.array([f[2] for f in frames]).reshape(-1, 3, 3)),
+        "frame_bodies": frozen_array(np.array([f[0] for f in frames], dtype=np.int64)),
+        "frame_positions": frozen_array(np.array([f[1] for f in frames]).reshape(-1, 3)),
+        "frame_rotations": frozen_array(np.array([f[2] for f in frames]).reshape(-1, 3, 3)),
     }
 
 
@@ -123,7 +125,8 @@ def _add_mass(row: np.ndarray, mass: float, centre: np.ndarray) -> None:
     row[0] = total
 
 
-def _frozen_array(array: np.ndarray) -> np.ndarray:
+def frozen_array(array: np.ndarray) -> np.ndarray:
+    """Return an array in one piece that cannot be written: one type, or every kernel is compiled twice."""
     array = np.ascontiguousarray(array)
     array.flags.writeable = False
     return array
@@ -162,4 +165,4 @@ def elimination_order(dof: np.ndarray, groups: Iterable[Iterable[int]]) -> Order
         rows[visit, VISIT] = i
         visit += 1
         stack.extend(below[i])
-    return Order(_frozen_array(rows))
+    return Order(frozen_array(rows))

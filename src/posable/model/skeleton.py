@@ -222,10 +222,10 @@ class Skeleton:
     """
 
     __slots__ = (
-        "_collision_pairs", "_frames", "_frozen", "_joint_index", "_limits", "couplings", "disabled_pairs",
-        "dof_names", "effort", "figure", "frame_bodies", "frame_positions", "frame_rotations", "gain", "info", "joints",
-        "loops", "lower", "name", "named_poses", "names", "order", "rest", "shapes", "site_names", "sites",
-        "size", "slices", "total_mass", "unit", "up", "upper", "velocity",
+        "_chosen_pairs", "_collision_pairs", "_frames", "_frozen", "_joint_index", "_limits", "couplings",
+        "disabled_pairs", "dof_names", "effort", "figure", "frame_bodies", "frame_positions", "frame_rotations",
+        "gain", "info", "joints", "loops", "lower", "name", "named_poses", "names", "order", "rest", "shapes",
+        "site_names", "sites", "size", "slices", "total_mass", "unit", "up", "upper", "velocity",
     )  # fmt: skip
 
     names: tuple[str, ...]
@@ -254,6 +254,8 @@ class Skeleton:
     loops: tuple[tuple[str, str, bool], ...]
     shapes: tuple[Shape, ...]
     disabled_pairs: tuple[tuple[str, str], ...]
+    _collision_pairs: tuple[tuple[str, str], ...] | None
+    _chosen_pairs: tuple[tuple[str, str], ...] | None
     named_poses: Mapping[str, np.ndarray]
     info: Mapping[str, Any]
 
@@ -296,6 +298,7 @@ class Skeleton:
         put(self, "shapes", shapes)
         put(self, "disabled_pairs", disabled)
         put(self, "_collision_pairs", pairs)
+        put(self, "_chosen_pairs", None)
         put(self, "info", MappingProxyType(dict(info or {})))
         put(self, "names", tuple(joint.name for joint in joints))
         put(self, "site_names", tuple(site.name for site in sites))
@@ -342,6 +345,18 @@ class Skeleton:
     def frozen(self) -> np.ndarray:
         """(n,) bool: the degrees of freedom that keep the value they have."""
         return self._frozen
+
+    @property
+    def collision_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of joints whose shapes are checked against each other; "world" is what stands still."""
+        if self._collision_pairs is not None:
+            return self._collision_pairs
+        if self._chosen_pairs is None:
+            from posable.model.collision import choose_pairs
+
+            object.__setattr__(self, "_chosen_pairs", choose_pairs(self))
+        assert self._chosen_pairs is not None
+        return self._chosen_pairs
 
     def index(self, name: str) -> slice:
         """Return where the numbers of a joint, or of one degree of freedom ("shoulder.z"), are in a pose."""

@@ -184,7 +184,7 @@ class CompiledSolver(Solver):
             constants = constants if constants.shape[0] == 1 else constants[piece]
             targets = targets if targets.shape[0] == 1 else targets[piece]
         type(self).loop(
-            problem.skeleton.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
+            problem.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
             problem.tolerances, request.lower, request.upper, poses, starts, work, problem.depth, states, limits,
             errors, codes, trace,
         )  # fmt: skip

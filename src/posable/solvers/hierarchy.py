@@ -37,6 +37,7 @@ from posable.engine.springs import (
     CENTRE_SIDE_SPRING,
     CENTRE_SPRING,
     CLEAR_SPRING,
+    COLLISION_SPRING,
     COUPLING_SPRING,
     CROSS_SPRING,
     DIRECTION_SPRING,
@@ -87,7 +88,7 @@ def hold_springs(
 def _hold(problem: Any, row, target, kind: np.ndarray, pose: np.ndarray, p: np.ndarray, r: np.ndarray) -> None:
     """Put one spring's target where it is satisfied at a pose, in place: p (b, 3), r (b, 3, 3) of the bodies."""
     spring, b, other = int(kind[SPRING]), int(kind[ON]), int(kind[OTHER])
-    if row[ROBUST] < 0.0:
+    if row[ROBUST] < 0.0 or spring == COLLISION_SPRING:  # what collides goes on pushing
         return
     if spring == COUPLING_SPRING:
         target[AT] = pose[int(row[FOLLOWER])] - row[RATIO] * pose[int(row[LEADER])]

@@ -40,7 +40,7 @@ class Evaluator:
         theta = np.ascontiguousarray(pose, dtype=float)
         problem = self.problem
         energy = evaluate(
-            problem.skeleton.figure, problem.order, self.springs, theta, self.work, problem.depth, 0.0,
+            problem.figure, problem.order, self.springs, theta, self.work, problem.depth, 0.0,
             self.gradient, self.hessian, self.errors,
         )  # fmt: skip
         return float(energy), self.gradient.copy()
@@ -54,7 +54,7 @@ class Evaluator:
             self._residual, self._jacobian = np.empty(m), np.empty((m, problem.skeleton.size))
         theta = np.ascontiguousarray(pose, dtype=float)
         residuals_and_jacobian(
-            problem.skeleton.figure, self.springs, self._roots, theta, self.work, problem.depth, 1,
+            problem.figure, self.springs, self._roots, theta, self.work, problem.depth, 1,
             self._residual, self._jacobian,
         )  # fmt: skip
         self.evaluations += 1

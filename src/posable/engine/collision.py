@@ -1,0 +1,670 @@
+"""Solids that must not touch: distances between rounded convex hulls, and the springs that keep them apart.
+
+A solid is the convex hull of a few corners, rounded by a radius. Two levels of bounds (a ball around all solids of a
+body, a capsule around each solid) discard what is far apart; the rest is measured by GJK (Gilbert, Johnson & Keerthi
+1988), and by EPA (van den Bergen 2001) where the hulls themselves overlap. Both end with a simplex of the difference
+of the two hulls, points w_i = a_i - b_i with weights l_i, whose point delta = sum l_i w_i is nearest to the origin:
+the distance is |delta| minus the radii, negative where the solids overlap.
+
+The energy is 1/2 w max(0, size - d)^2, as for CLEAR. As the bodies move, the nearest point slides on the simplex;
+with q_j = w_j - w_0 the second derivative of 1/2 |delta|^2 loses u M^-1 u', M_jk = q_j . q_k (distance.py).
+"""
+
+from __future__ import annotations
+
+import math
+
+from posable.engine.forward import forward, workspace
+from posable.engine.jit import entry, kernel, small
+from posable.engine.layout import (
+    BALL_RADIUS,
+    BOUND,
+    CONTACT_WIDTH,
+    CONTACTS,
+    CORNERS,
+    DIRECTIONS,
+    FIRST_CORNER,
+    FOUND,
+    KEPT,
+    KEPT_WIDTH,
+    LINE,
+    MEASURE,
+    MOST_CONTACTS,
+    MOST_DIRECTIONS,
+    MOST_FACES,
+    MOST_VERTICES,
+    NORMAL,
+    ON_BODY,
+    POINT,
+    RADIUS,
+    ROBUST,
+    SIZE,
+    SOLID,
+    STAMP,
+    START,
+    WEIGHT,
+)
+from posable.engine.wrenches import add_point_force, add_product
+
+HULL, HALF_SPACE = 0.0, 1.0  # kinds of solids
+FAR = 1e30  # [m]: the distance of solids that need not be measured
+ROUNDS = 40  # of GJK
+SAME = 1e-12  # relative: the nearest point of the simplex is the nearest of the whole difference
+TOUCHING = 1e-20  # [m^2]: hulls that share a point
+SHORT = 1e-9  # [m]: a gap that gives no direction
+# Places in the scratch memory `m`: four vertices (w, index in a, index in b), their weights, the nearest point, normal
+VERTEX, WEIGHTS, NEAREST, OUTWARD = 5, 20, 24, 27
+FACE = 7  # numbers of a face of EPA: three vertices, outward normal, distance
+VERTICES = 32  # where the vertices of EPA begin
+FACES = VERTICES + VERTEX * MOST_VERTICES
+EDGES = FACES + FACE * MOST_FACES
+
+
+# --- Solids in the world ---
+
+
+@small
+def placed(figure, ws, solid, x, y, z):
+    """Return a point of a solid's body in world axes, relative to ws.origin."""
+    body = int(figure.solid[solid, ON_BODY])
+    if body < 0:
+        return x - ws.origin[0], y - ws.origin[1], z - ws.origin[2]
+    p, r = ws.position[body], ws.rotation[body]
+    return (
+        p[0] + r[0] * x + r[1] * y + r[2] * z,
+        p[1] + r[3] * x + r[4] * y + r[5] * z,
+        p[2] + r[6] * x + r[7] * y + r[8] * z,
+    )
+
+
+@small
+def turned(figure, ws, solid, x, y, z):
+    """Return a direction of a solid's body in world axes."""
+    body = int(figure.solid[solid, ON_BODY])
+    if body < 0:
+        return x, y, z
+    r = ws.rotation[body]
+    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+
+
+@kernel
+def support(figure, ws, solid, x, y, z):
+    """Return the corner of a solid that lies farthest along a direction of the world."""
+    body = int(figure.solid[solid, ON_BODY])
+    if body >= 0:
+        r = ws.rotation[body]
+        x, y, z = r[0] * x + r[3] * y + r[6] * z, r[1] * x + r[4] * y + r[7] * z, r[2] * x + r[5] * y + r[8] * z
+    first = int(figure.solid[solid, FIRST_CORNER])
+    last = first + int(figure.solid[solid, CORNERS])
+    c = figure.corner
+    best, found = c[first, 0] * x + c[first, 1] * y + c[first, 2] * z, first
+    for i in range(first + 1, last):
+        along = c[i, 0] * x + c[i, 1] * y + c[i, 2] * z
+        if along > best:
+            best, found = along, i
+    return found
+
+
+@small
+def put_vertex(figure, ws, a, b, i, j, m, at):
+    """Write the vertex a_i - b_j of the difference at m[at:at+5]."""
+    c = figure.corner
+    ax, ay, az = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    bx, by, bz = placed(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
+    m[at], m[at + 1], m[at + 2], m[at + 3], m[at + 4] = ax - bx, ay - by, az - bz, float(i), float(j)
+
+
+@kernel
+def copy_vertex(m, source, target):
+    """Copy the five numbers of a vertex."""
+    for k in range(VERTEX):
+        m[target + k] = m[source + k]
+
+
+# --- The nearest point of a simplex to the origin ---
+
+
+@kernel
+def nearest_on_segment(m, i, j):
+    """Return the weight of vertex j at the nearest point of the segment from vertex i to vertex j."""
+    ax, ay, az = m[i], m[i + 1], m[i + 2]
+    dx, dy, dz = m[j] - ax, m[j + 1] - ay, m[j + 2] - az
+    square = dx * dx + dy * dy + dz * dz
+    return min(max(-(ax * dx + ay * dy + az * dz) / square, 0.0), 1.0) if square > 0.0 else 0.0
+
+
+@kernel
+def nearest_on_triangle(m, i, j, k):
+    """Return the weights of three vertices at the nearest point of their triangle (Ericson 2005, 5.1.5)."""
+    ax, ay, az = m[i], m[i + 1], m[i + 2]
+    bx, by, bz = m[j], m[j + 1], m[j + 2]
+    cx, cy, cz = m[k], m[k + 1], m[k + 2]
+    ux, uy, uz = bx - ax, by - ay, bz - az
+    vx, vy, vz = cx - ax, cy - ay, cz - az
+    d1, d2 = -(ux * ax + uy * ay + uz * az), -(vx * ax + vy * ay + vz * az)
+    if d1 <= 0.0 and d2 <= 0.0:
+        return 1.0, 0.0, 0.0
+    d3, d4 = -(ux * bx + uy * by + uz * bz), -(vx * bx + vy * by + vz * bz)
+    if d3 >= 0.0 and d4 <= d3:
+        return 0.0, 1.0, 0.0
+    vc = d1 * d4 - d3 * d2
+    if vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
+        t = d1 / (d1 - d3) if d1 > d3 else 0.0
+        return 1.0 - t, t, 0.0
+    d5, d6 = -(ux * cx + uy * cy + uz * cz), -(vx * cx + vy * cy + vz * cz)
+    if d6 >= 0.0 and d5 <= d6:
+        return 0.0, 0.0, 1.0
+    vb = d5 * d2 - d1 * d6
+    if vb <= 0.0 and d2 >= 0.0 and d6 <= 0.0:
+        t = d2 / (d2 - d6) if d2 > d6 else 0.0
+        return 1.0 - t, 0.0, t
+    va = d3 * d6 - d5 * d4
+    if va <= 0.0 and d4 >= d3 and d5 >= d6:
+        t = (d4 - d3) / ((d4 - d3) + (d5 - d6)) if (d4 - d3) + (d5 - d6) > 0.0 else 0.0
+        return 0.0, 1.0 - t, t
+    total = va + vb + vc
+    if not total > 0.0:  # a triangle without an area
+        return 1.0, 0.0, 0.0
+    return va / total, vb / total, vc / total
+
+
+@kernel
+def foot_on_plane(m, i, j, k):
+    """Return the weights of three vertices at the foot of the perpendicular on their plane; some may be negative.
+
+    A face of EPA may be a part of a larger flat one: the nearest point is then beside the triangle, in its plane.
+    """
+    ux, uy, uz = m[j] - m[i], m[j + 1] - m[i + 1], m[j + 2] - m[i + 2]
+    vx, vy, vz = m[k] - m[i], m[k + 1] - m[i + 1], m[k + 2] - m[i + 2]
+    uu, vv, uv = ux * ux + uy * uy + uz * uz, vx * vx + vy * vy + vz * vz, ux * vx + uy * vy + uz * vz
+    up, vp = -(ux * m[i] + uy * m[i + 1] + uz * m[i + 2]), -(vx * m[i] + vy * m[i + 1] + vz * m[i + 2])
+    room = uu * vv - uv * uv
+    s, t = (vv * up - uv * vp) / room, (uu * vp - uv * up) / room
+    return 1.0 - s - t, s, t
+
+
+@kernel
+def volume_side(m, i, j, k, l):
+    """Return on which side of the triangle i, j, k the origin is, against vertex l: positive for the same."""
+    ux, uy, uz = m[j] - m[i], m[j + 1] - m[i + 1], m[j + 2] - m[i + 2]
+    vx, vy, vz = m[k] - m[i], m[k + 1] - m[i + 1], m[k + 2] - m[i + 2]
+    nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    origin = -(nx * m[i] + ny * m[i + 1] + nz * m[i + 2])
+    other = nx * (m[l] - m[i]) + ny * (m[l + 1] - m[i + 1]) + nz * (m[l + 2] - m[i + 2])
+    return origin * other
+
+
+@kernel
+def keep(m, count):
+    """Drop the vertices without weight and write the nearest point; return how many are left."""
+    kept = 0
+    x, y, z = 0.0, 0.0, 0.0
+    for i in range(count):
+        share = m[WEIGHTS + i]
+        if share > 0.0:
+            at = VERTEX * i
+            x, y, z = x + share * m[at], y + share * m[at + 1], z + share * m[at + 2]
+            if kept != i:
+                copy_vertex(m, at, VERTEX * kept)
+            m[WEIGHTS + kept] = share
+            kept += 1
+    m[NEAREST], m[NEAREST + 1], m[NEAREST + 2] = x, y, z
+    return kept
+
+
+@kernel
+def reduce_simplex(m, count):
+    """Keep the vertices of the simplex that carry its nearest point to the origin; return how many; 4: it is inside."""
+    w = WEIGHTS
+    if count == 1:
+        m[w] = 1.0
+    elif count == 2:
+        t = nearest_on_segment(m, 0, VERTEX)
+        m[w], m[w + 1] = 1.0 - t, t
+    elif count == 3:
+        m[w], m[w + 1], m[w + 2] = nearest_on_triangle(m, 0, VERTEX, 2 * VERTEX)
+    else:
+        best = FAR
+        b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
+        for face in range(4):  # each without one vertex
+            i = VERTEX * (1 if face == 0 else 0)
+            j = VERTEX * (2 if face <= 1 else 1)
+            k = VERTEX * (3 if face <= 2 else 2)
+            if volume_side(m, i, j, k, VERTEX * face) > 0.0:
+                continue
+            s, t, u = nearest_on_triangle(m, i, j, k)
+            x = s * m[i] + t * m[j] + u * m[k]
+            y = s * m[i + 1] + t * m[j + 1] + u * m[k + 1]
+            z = s * m[i + 2] + t * m[j + 2] + u * m[k + 2]
+            square = x * x + y * y + z * z
+            if square < best:
+                best = square
+                b0 = 0.0 if face == 0 else s
+                b1 = s if face == 0 else (0.0 if face == 1 else t)
+                b2 = t if face <= 1 else (0.0 if face == 2 else u)
+                b3 = 0.0 if face == 3 else u
+        if best == FAR:
+            return 4
+        m[w], m[w + 1], m[w + 2], m[w + 3] = b0, b1, b2, b3
+    return keep(m, count)
+
+
+# --- Hulls apart: GJK ---
+
+
+@kernel
+def gjk(figure, ws, a, b, stop, m):
+    """Return how many vertices the simplex nearest to the origin has, written in m; 0: farther apart than stop.
+
+    4: the hulls overlap, and the simplex holds the origin.
+    """
+    s = figure.solid
+    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    x, y, z = ax - bx, ay - by, az - bz
+    if x * x + y * y + z * z < TOUCHING:
+        x = 1.0
+    i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
+    put_vertex(figure, ws, a, b, i, j, m, 0)
+    count = reduce_simplex(m, 1)
+    for _ in range(ROUNDS):
+        x, y, z = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
+        square = x * x + y * y + z * z
+        if square < TOUCHING:
+            return count
+        i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
+        at = VERTEX * count
+        put_vertex(figure, ws, a, b, i, j, m, at)
+        along = x * m[at] + y * m[at + 1] + z * m[at + 2]
+        if along > 0.0 and along * along > stop * stop * square:
+            return 0  # the plane across the nearest point keeps them farther apart than asked
+        if square - along <= SAME * square:
+            return count
+        for k in range(count):
+            if m[VERTEX * k + 3] == m[at + 3] and m[VERTEX * k + 4] == m[at + 4]:
+                return count
+        count = reduce_simplex(m, count + 1)
+        if count == 4:
+            return 4
+        now = m[NEAREST] * m[NEAREST] + m[NEAREST + 1] * m[NEAREST + 1] + m[NEAREST + 2] * m[NEAREST + 2]
+        if now >= square:
+            return count
+    return count
+
+
+# --- Hulls that overlap: EPA ---
+
+
+@kernel
+def put_face(m, face, i, j, k):
+    """Write a face of the polytope with its outward normal and distance; return whether it has an area."""
+    at = FACES + FACE * face
+    a, b, c = VERTICES + VERTEX * i, VERTICES + VERTEX * j, VERTICES + VERTEX * k
+    ux, uy, uz = m[b] - m[a], m[b + 1] - m[a + 1], m[b + 2] - m[a + 2]
+    vx, vy, vz = m[c] - m[a], m[c + 1] - m[a + 1], m[c + 2] - m[a + 2]
+    nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    length = math.sqrt(nx * nx + ny * ny + nz * nz)
+    if length < 1e-18:
+        return False
+    nx, ny, nz = nx / length, ny / length, nz / length
+    d = nx * m[a] + ny * m[a + 1] + nz * m[a + 2]
+    if d < 0.0:  # the origin is inside: outward has a positive distance
+        nx, ny, nz, d = -nx, -ny, -nz, -d
+        j, k = k, j
+    m[at], m[at + 1], m[at + 2] = float(i), float(j), float(k)
+    m[at + 3], m[at + 4], m[at + 5], m[at + 6] = nx, ny, nz, d
+    return True
+
+
+@kernel
+def add_edge(m, edges, i, j):
+    """Add an edge of the horizon; one that comes twice, the other way round, is inside and goes. Return the count."""
+    for e in range(edges):
+        if m[EDGES + 2 * e] == float(j) and m[EDGES + 2 * e + 1] == float(i):
+            m[EDGES + 2 * e], m[EDGES + 2 * e + 1] = m[EDGES + 2 * edges - 2], m[EDGES + 2 * edges - 1]
+            return edges - 1
+    m[EDGES + 2 * edges], m[EDGES + 2 * edges + 1] = float(i), float(j)
+    return edges + 1
+
+
+@kernel
+def epa(figure, ws, a, b, m):
+    """Return how deep overlapping hulls are [m]; m has the face nearest to the origin as simplex, and its normal.
+
+    Negative where the difference is flat: then nothing is written.
+    """
+    for k in range(4):
+        copy_vertex(m, VERTEX * k, VERTICES + VERTEX * k)
+    vertices, faces = 4, 0
+    for k in range(4):
+        if not put_face(m, faces, 1 if k == 0 else 0, 2 if k <= 1 else 1, 3 if k <= 2 else 2):
+            return -1.0
+        faces += 1
+    best = 0
+    while True:
+        best = 0
+        for f in range(1, faces):
+            if m[FACES + FACE * f + 6] < m[FACES + FACE * best + 6]:
+                best = f
+        at = FACES + FACE * best
+        x, y, z, d = m[at + 3], m[at + 4], m[at + 5], m[at + 6]
+        if vertices >= MOST_VERTICES:
+            break
+        i, j = support(figure, ws, a, x, y, z), support(figure, ws, b, -x, -y, -z)
+        new = VERTICES + VERTEX * vertices
+        put_vertex(figure, ws, a, b, i, j, m, new)
+        px, py, pz = m[new], m[new + 1], m[new + 2]
+        if px * x + py * y + pz * z - d <= 1e-10 + 1e-9 * d:
+            break
+        edges = 0
+        f = 0
+        while f < faces:  # remove what the new vertex sees, and keep the edges around the hole
+            q = FACES + FACE * f
+            if m[q + 3] * px + m[q + 4] * py + m[q + 5] * pz - m[q + 6] > 0.0:
+                edges = add_edge(m, edges, int(m[q]), int(m[q + 1]))
+                edges = add_edge(m, edges, int(m[q + 1]), int(m[q + 2]))
+                edges = add_edge(m, edges, int(m[q + 2]), int(m[q]))
+                faces -= 1
+                for k in range(FACE):
+                    m[q + k] = m[FACES + FACE * faces + k]
+            else:
+                f += 1
+        if faces + edges > MOST_FACES:
+            return -1.0
+        for e in range(edges):
+            if put_face(m, faces, int(m[EDGES + 2 * e]), int(m[EDGES + 2 * e + 1]), vertices):
+                faces += 1
+        vertices += 1
+        if faces == 0:
+            return -1.0
+    at = FACES + FACE * best
+    depth = m[at + 6]
+    m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = m[at + 3], m[at + 4], m[at + 5]
+    for k in range(3):
+        copy_vertex(m, VERTICES + VERTEX * int(m[at + k]), VERTEX * k)
+    m[WEIGHTS], m[WEIGHTS + 1], m[WEIGHTS + 2] = foot_on_plane(m, 0, VERTEX, 2 * VERTEX)
+    return depth
+
+
+# --- The distance of a pair ---
+
+
+@kernel
+def bounds_apart(figure, ws, a, b):
+    """Return a lower bound of the distance of two solids [m]: that of the capsules around them."""
+    s = figure.solid
+    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    ux, uy, uz = turned(figure, ws, a, s[a, LINE], s[a, LINE + 1], s[a, LINE + 2])
+    vx, vy, vz = turned(figure, ws, b, s[b, LINE], s[b, LINE + 1], s[b, LINE + 2])
+    px, py, pz = ax - bx, ay - by, az - bz
+    # nearest points of two segments that are given by their middles: parameters in [-1, 1]
+    uu, vv, uv = ux * ux + uy * uy + uz * uz, vx * vx + vy * vy + vz * vz, ux * vx + uy * vy + uz * vz
+    up, vp = ux * px + uy * py + uz * pz, vx * px + vy * py + vz * pz
+    room = uu * vv - uv * uv
+    i = min(max((uv * vp - vv * up) / room, -1.0), 1.0) if room > 1e-12 * uu * vv and room > 0.0 else 0.0
+    j = min(max((uv * i + vp) / vv, -1.0), 1.0) if vv > 0.0 else 0.0
+    i = min(max((uv * j - up) / uu, -1.0), 1.0) if uu > 0.0 else 0.0
+    x, y, z = px + i * ux - j * vx, py + i * uy - j * vy, pz + i * uz - j * vz
+    return math.sqrt(x * x + y * y + z * z) - s[a, BOUND] - s[b, BOUND]
+
+
+@kernel
+def plane_distance(figure, ws, a, b, m):
+    """Return the distance of solid a from the half space b [m]; m has the nearest corner and the plane's normal."""
+    s = figure.solid
+    nx, ny, nz = turned(figure, ws, b, s[b, NORMAL], s[b, NORMAL + 1], s[b, NORMAL + 2])
+    i = support(figure, ws, a, -nx, -ny, -nz)
+    put_vertex(figure, ws, a, b, i, int(s[b, FIRST_CORNER]), m, 0)
+    m[WEIGHTS] = 1.0
+    m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = nx, ny, nz
+    return nx * m[0] + ny * m[1] + nz * m[2] - s[a, RADIUS]
+
+
+@kernel
+def known_apart(figure, ws, a, b, stop, m, slot):
+    """Return whether the direction that kept a pair apart before still does: one look instead of a search."""
+    x, y, z = m[slot], m[slot + 1], m[slot + 2]
+    c = figure.corner
+    i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
+    ax, ay, az = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    bx, by, bz = placed(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
+    along = x * (ax - bx) + y * (ay - by) + z * (az - bz)
+    return along > 0.0 and along * along > stop * stop * (x * x + y * y + z * z)
+
+
+@kernel
+def solid_distance(figure, ws, a, b, size, m):
+    """Return (distance [m], vertices of the simplex) of two solids; FAR, 0 where they are farther apart than size.
+
+    The simplex is in m, with the unit normal from b to a; 0 vertices beside a distance: the normal is a guess.
+    """
+    s = figure.solid
+    if s[b, SOLID] == HALF_SPACE:
+        d = plane_distance(figure, ws, a, b, m)
+        return (d, 1) if d < size else (FAR, 0)
+    if bounds_apart(figure, ws, a, b) >= size:
+        return FAR, 0
+    radii = s[a, RADIUS] + s[b, RADIUS]
+    stop = max(size + radii, SHORT)
+    slot = DIRECTIONS + 3 * ((31 * a + b) % MOST_DIRECTIONS)
+    # whatever the slot holds is only a direction to look along: another pair's, or none, costs time and no truth
+    if known_apart(figure, ws, a, b, stop, m, slot):
+        return FAR, 0
+    count = gjk(figure, ws, a, b, stop, m)
+    if count == 0:
+        m[slot], m[slot + 1], m[slot + 2] = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
+        return FAR, 0
+    x, y, z = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
+    d = math.sqrt(x * x + y * y + z * z)
+    if count == 4:
+        depth = epa(figure, ws, a, b, m)
+        if depth >= 0.0:
+            m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = -m[OUTWARD], -m[OUTWARD + 1], -m[OUTWARD + 2]
+            return -depth - radii, 3
+        d, count = 0.0, 1
+    if d - radii >= size:
+        return FAR, 0
+    if d > SHORT:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = x / d, y / d, z / d
+        return d - radii, count
+    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    x, y, z = ax - bx, ay - by, az - bz
+    d = math.sqrt(x * x + y * y + z * z)
+    if d > SHORT:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = x / d, y / d, z / d
+    else:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = 1.0, 0.0, 0.0
+    return -radii, 0
+
+
+# --- The springs ---
+
+
+@kernel
+def place_balls(figure, ws):
+    """Write the centres of the balls around all solids of each body into ws.ball, in world axes."""
+    for b in range(ws.ball.shape[0]):
+        if figure.ball[b, BALL_RADIUS] >= 0.0:
+            x, y, z = figure.ball[b, 0], figure.ball[b, 1], figure.ball[b, 2]
+            p, r = ws.position[b], ws.rotation[b]
+            ws.ball[b, 0] = p[0] + r[0] * x + r[1] * y + r[2] * z
+            ws.ball[b, 1] = p[1] + r[3] * x + r[4] * y + r[5] * z
+            ws.ball[b, 2] = p[2] + r[6] * x + r[7] * y + r[8] * z
+
+
+@small
+def bodies_apart(figure, ws, a, b, size):
+    """Return whether the balls around the solids of two bodies are farther apart than size; never for the world."""
+    if b < 0:
+        return False
+    x, y, z = ws.ball[a, 0] - ws.ball[b, 0], ws.ball[a, 1] - ws.ball[b, 1], ws.ball[a, 2] - ws.ball[b, 2]
+    reach = figure.ball[a, BALL_RADIUS] + figure.ball[b, BALL_RADIUS] + size
+    return x * x + y * y + z * z > reach * reach
+
+
+@kernel
+def collision_energy(figure, row, ws, index):
+    """Return the energy of a COLLISION spring, and write how deep the worst pair is beyond the margin [m]."""
+    ws.error[index] = 0.0
+    if row[ROBUST] < 0.0:
+        return 0.0
+    size, margin, total, worst = row[SIZE], row[MEASURE], 0.0, 0.0
+    m = ws.memory
+    found = 0
+    place_balls(figure, ws)
+    for q in range(int(row[POINT]), int(row[POINT + 1])):
+        if bodies_apart(figure, ws, figure.touch[q, 0], figure.touch[q, 1], size):
+            continue
+        for p in range(figure.touch[q, 2], figure.touch[q, 3]):
+            d, count = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, m)
+            if d < size:
+                total += 0.5 * row[WEIGHT] * (size - d) * (size - d)
+                worst = max(worst, margin - d)
+                if found < MOST_CONTACTS:
+                    keep_contact(m, found, q, p, d, count)
+                found += 1
+    m[FOUND] = float(found)
+    m[STAMP], m[STAMP + 1] = stamp(ws), row[POINT]
+    ws.error[index] = worst
+    return total
+
+
+@kernel
+def stamp(ws):
+    """Return a number that tells one placement of the bodies from another."""
+    total = 0.0
+    for b in range(ws.ball.shape[0]):
+        total += (b + 1.0) * (ws.position[b, 0] + 1.3 * ws.position[b, 1] + 1.7 * ws.position[b, 2])
+        total += (b + 1.0) * (ws.rotation[b, 1] + 1.9 * ws.rotation[b, 2] + 2.3 * ws.rotation[b, 5])
+    return total
+
+
+@kernel
+def keep_contact(m, number, q, p, d, count):
+    """Keep a contact that the energy found, with its simplex, for the derivatives at the same pose."""
+    at = KEPT + KEPT_WIDTH * number
+    m[at], m[at + 1], m[at + 2], m[at + 3] = float(q), float(p), d, float(count)
+    for k in range(KEPT_WIDTH - 4):
+        m[at + 4 + k] = m[k]
+
+
+@kernel
+def add_sliding_simplex(f, figure, ws, a, count, ex, ey, ez, x, y, z, m, s):
+    """Add -f u M^-1 u': what the sliding of the nearest points on their simplex takes from the second derivative."""
+    if count < 2:
+        return
+    i = int(m[3])
+    c = figure.corner
+    ox, oy, oz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    qx, qy, qz = m[5] - m[0], m[6] - m[1], m[7] - m[2]
+    i = int(m[8])
+    px, py, pz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    px, py, pz = px - ox, py - oy, pz - oz
+    # u = [alpha x delta + e x q; q]
+    u0, u1, u2 = py * z - pz * y + ey * qz - ez * qy, pz * x - px * z + ez * qx - ex * qz, (
+        px * y - py * x + ex * qy - ey * qx)  # fmt: skip
+    qq = qx * qx + qy * qy + qz * qz
+    if count == 2:
+        if qq > SHORT * SHORT:
+            add_product(-f / qq, u0, u1, u2, qx, qy, qz, u0, u1, u2, qx, qy, qz, s)
+        return
+    rx, ry, rz = m[10] - m[0], m[11] - m[1], m[12] - m[2]
+    i = int(m[13])
+    px, py, pz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    px, py, pz = px - ox, py - oy, pz - oz
+    v0, v1, v2 = py * z - pz * y + ey * rz - ez * ry, pz * x - px * z + ez * rx - ex * rz, (
+        px * y - py * x + ex * ry - ey * rx)  # fmt: skip
+    rr, qr = rx * rx + ry * ry + rz * rz, qx * rx + qy * ry + qz * rz
+    room = qq * rr - qr * qr
+    if room > 1e-12 * qq * rr:
+        k = -f / room
+        add_product(k * rr, u0, u1, u2, qx, qy, qz, u0, u1, u2, qx, qy, qz, s)
+        add_product(k * qq, v0, v1, v2, rx, ry, rz, v0, v1, v2, rx, ry, rz, s)
+        add_product(-2.0 * k * qr, u0, u1, u2, qx, qy, qz, v0, v1, v2, rx, ry, rz, s)
+
+
+@kernel
+def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
+    """Write the wrench (6) and stiffness (21) on the body of solid a of one pair, as if the other stood still."""
+    for k in range(27):
+        load[k] = 0.0
+    s, c = figure.solid, figure.corner
+    nx, ny, nz = m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2]
+    ex, ey, ez = 0.0, 0.0, 0.0
+    for k in range(max(count, 1)):
+        share, i = m[WEIGHTS + k], int(m[VERTEX * k + 3])
+        x, y, z = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        ex, ey, ez = ex + share * x, ey + share * y, ez + share * z
+    w, gap = row[WEIGHT], row[SIZE] - d
+    force = -w * gap
+    flat = s[b, SOLID] == HALF_SPACE
+    reach = d if flat else d + s[a, RADIUS] + s[b, RADIUS]  # of the hulls; negative where they overlap
+    f = force / reach if abs(reach) > SHORT else 0.0  # delta = reach n, negative where the hulls overlap
+    curve = 0.0 if flat or count == 0 else exact * f
+    k = w - curve
+    add_point_force(
+        ex, ey, ez, force * nx, force * ny, force * nz,
+        k * nx * nx + curve, k * ny * ny + curve, k * nz * nz + curve, k * nx * ny, k * nx * nz, k * ny * nz,
+        exact, load[0:6], load[6:27],
+    )  # fmt: skip
+    if curve != 0.0:
+        add_sliding_simplex(curve, figure, ws, a, count, ex, ey, ez, reach * nx, reach * ny, reach * nz, m, load[6:27])
+
+
+@kernel
+def add_collision(figure, row, ws, exact):
+    """Put the forces of a COLLISION spring on the bodies, and keep those between two bodies for `add_contacts`."""
+    if row[ROBUST] < 0.0:
+        return
+    m, size = ws.memory, row[SIZE]
+    if m[FOUND] <= float(MOST_CONTACTS) and m[STAMP] == stamp(ws) and m[STAMP + 1] == row[POINT]:
+        for number in range(int(m[FOUND])):  # the energy at this very pose has found them
+            at = KEPT + KEPT_WIDTH * number
+            for k in range(KEPT_WIDTH - 4):
+                m[k] = m[at + 4 + k]
+            add_contact(figure, row, ws, int(m[at]), int(m[at + 1]), m[at + 2], int(m[at + 3]), exact)
+        return
+    place_balls(figure, ws)
+    for q in range(int(row[POINT]), int(row[POINT + 1])):
+        if bodies_apart(figure, ws, figure.touch[q, 0], figure.touch[q, 1], size):
+            continue
+        for p in range(figure.touch[q, 2], figure.touch[q, 3]):
+            d, count = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, m)
+            if d < size:
+                add_contact(figure, row, ws, q, p, d, count, exact)
+
+
+@kernel
+def add_contact(figure, row, ws, q, p, d, count, exact):
+    """Put one contact, whose simplex is in ws.memory, on its bodies, and keep its load where both can move."""
+    m, one, two = ws.memory, figure.touch[q, 0], figure.touch[q, 1]
+    kept = int(m[CONTACTS])
+    at = CONTACTS + 1 + CONTACT_WIDTH * min(kept, MOST_CONTACTS - 1)
+    load = m[at + 2 : at + 29]
+    contact_load(figure, ws, figure.pair[p, 0], figure.pair[p, 1], d, count, row, exact, m, load)
+    for k in range(6):
+        ws.wrench[one, k] += load[k]
+    for k in range(21):
+        ws.stiffness[one, k] += load[6 + k]
+    if two < 0:
+        return
+    for k in range(6):
+        ws.wrench[two, k] -= load[k]
+    for k in range(21):
+        ws.stiffness[two, k] += load[6 + k]
+    if kept < MOST_CONTACTS - 1:  # the last place is for those that do not fit
+        m[at], m[at + 1] = float(one), float(two)
+        m[CONTACTS] = float(kept + 1)
+
+
+@entry
+def measure_pairs(figure, poses, work, first, last, size, distances):
+    """Write the distances (t, p) [m] of the pairs first..last at poses (t, n); FAR where they exceed size."""
+    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, 1)
+    for t in range(poses.shape[0]):
+        forward(figure, poses[t], ws)
+        for p in range(first, last):
+            d, _ = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, ws.memory)
+            distances[t, p - first] = d

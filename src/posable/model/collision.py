@@ -1,0 +1,338 @@
+"""A figure's shapes as the tables that the kernels read, which pairs of them are checked, and their distances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posable.engine.collision import FAR, HALF_SPACE, HULL, measure_pairs
+from posable.engine.layout import (
+    BOUND,
+    CORNERS,
+    FIRST,
+    FIRST_CORNER,
+    LAST,
+    LINE,
+    NORMAL,
+    ON_BODY,
+    PARENT,
+    RADIUS,
+    SOLID,
+    SOLID_WIDTH,
+    START,
+    Figure,
+    work_size,
+)
+from posable.model.flatten import frozen_array
+from posable.model.shapes import WORLD, Shape
+
+if TYPE_CHECKING:
+    from posable.model.skeleton import Skeleton
+
+MOST_CORNERS = 64  # of a hull; more are replaced by a smaller hull with a radius that covers them
+CLOSE_FIT = 5e-4  # [m]: a hull need not be closer to the mesh than this
+SAMPLES = 1000  # poses at which pairs are looked at before they are left out
+ALWAYS = 0.95  # share of the poses at which a pair touches that touches always
+NEVER = 0.05  # [m]: a pair that stays farther apart at every pose never touches
+
+
+# --- Hulls of few corners ---
+
+
+@lru_cache(maxsize=4096)
+def fitted(shape: Shape) -> tuple[np.ndarray, float]:
+    """Return the corners (V, 3) and the radius [m] of a solid of at most MOST_CORNERS corners that covers a shape.
+
+    The extreme corners in many directions come first, then those that the hull of the chosen ones misses the most;
+    what it still misses is the radius.
+    """
+    points = shape.points
+    if len(points) <= MOST_CORNERS:
+        return points, shape.radius
+    chosen = list(dict.fromkeys(np.argmax(points @ _directions(MOST_CORNERS * 2 // 3).T, axis=0).tolist()))
+    missed = hull_distances(points[chosen], points)
+    while len(chosen) < MOST_CORNERS and missed.max() > CLOSE_FIT:
+        worst: list[int] = []
+        for k in np.argsort(-missed)[:64].tolist():  # far from one another, or one face takes them all
+            apart = all(np.linalg.norm(points[k] - points[other]) > 0.02 for other in worst)
+            if apart and missed[k] > CLOSE_FIT and len(worst) < min(8, MOST_CORNERS - len(chosen)):
+                worst.append(k)
+        chosen += worst
+        missed = hull_distances(points[chosen], points)
+    return points[chosen], shape.radius + float(missed.max())
+
+
+def _directions(count: int) -> np.ndarray:
+    """Return unit vectors (count, 3), evenly spread (a Fibonacci lattice)."""
+    k = np.arange(count) + 0.5
+    height, angle = 1.0 - 2.0 * k / count, np.pi * (1.0 + 5.0**0.5) * k
+    across = np.sqrt(1.0 - height * height)
+    return np.stack([across * np.cos(angle), across * np.sin(angle), height], axis=-1)
+
+
+def hull_distances(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return how far points (P, 3) are outside the convex hull of corners (V, 3) [m]; zero inside."""
+    count = len(points)
+    solid = np.zeros((count + 1, SOLID_WIDTH))
+    solid[:, ON_BODY], solid[:, CORNERS], solid[:, BOUND] = -1.0, 1.0, FAR
+    solid[:, FIRST_CORNER] = len(corners) + np.arange(count + 1)
+    solid[:count, START : START + 3] = points
+    solid[count, FIRST_CORNER], solid[count, CORNERS] = 0.0, len(corners)
+    solid[count, START : START + 3] = corners.mean(axis=0)
+    pair = np.stack([np.arange(count), np.full(count, count)], axis=-1).astype(np.int64)
+    tables = (solid, np.concatenate([corners, points]), np.zeros((1, 4)), np.zeros((0, 4), np.int64), pair)
+    body, rest = np.array([[-1, 0, 0, 0]]), np.concatenate([np.zeros(3), np.eye(3).ravel()])[None]
+    figure = Figure(
+        *map(frozen_array, (body, rest, np.zeros((0, 5), np.int64), np.zeros(0), np.zeros((1, 4)), *tables))
+    )
+    out = np.empty((1, count))
+    measure_pairs(figure, np.zeros((1, 0)), np.zeros(work_size(0, 1, 0, 1)), 0, count, FAR, out)
+    return np.maximum(out[0], 0.0)
+
+
+def bounding_capsule(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the middle (3,), the half axis (3,) and the radius [m] of a capsule around points (V, 3)."""
+    middle = points.mean(axis=0)
+    if len(points) == 1:
+        return middle, np.zeros(3), 0.0
+    axis = np.linalg.svd(points - middle)[2][0]
+    along = (points - middle) @ axis
+    across = np.linalg.norm(points - middle - np.outer(along, axis), axis=1)
+    radius = float(across.max()) * (1.0 + 1e-12)
+    room = np.sqrt(np.maximum(radius * radius - across * across, 0.0))
+    high, low = float((along - room).max()), float((along + room).min())
+    if high < low:
+        high = low = 0.5 * (high + low)
+    centre = middle + 0.5 * (high + low) * axis
+    half = 0.5 * (high - low) * axis
+    t = np.clip((points - centre) @ axis, -0.5 * (high - low), 0.5 * (high - low))
+    return centre, half, float(np.linalg.norm(points - centre - np.outer(t, axis), axis=1).max())
+
+
+# --- Tables ---
+
+
+class SolidTables:
+    """Solids and pairs as a figure's kernels read them, gathered from several goals."""
+
+    def __init__(self, skeleton: Skeleton):
+        self.skeleton = skeleton
+        self.solids: list[np.ndarray] = []
+        self.corners: list[np.ndarray] = []
+        self.touch: list[tuple[int, int, int, int]] = []
+        self.pairs: list[tuple[int, int]] = []
+        self.rows: dict[Shape, int] = {}
+        self._count = 0
+
+    def body_of(self, joint: str) -> int:
+        """Return the body that a joint belongs to; -1 for the world."""
+        return body_of(self.skeleton, joint)
+
+    def row_of(self, shape: Shape) -> int:
+        """Return the row of a shape, which is added where it is new."""
+        if shape not in self.rows:
+            self.rows[shape] = len(self.solids)
+            self.solids.append(self._solid(shape))
+        return self.rows[shape]
+
+    def _solid(self, shape: Shape) -> np.ndarray:
+        points, radius = fitted(shape)
+        row = np.zeros(SOLID_WIDTH)
+        row[ON_BODY] = self.body_of(shape.joint)
+        normal = shape.normal
+        if row[ON_BODY] >= 0:
+            names = self.skeleton.names
+            frame = names.index(shape.joint)
+            rotation = self.skeleton.frame_rotations[frame]
+            points = self.skeleton.frame_positions[frame] + points @ rotation.T
+            normal = None if normal is None else rotation @ normal
+        row[FIRST_CORNER], row[CORNERS], row[RADIUS] = self._count, len(points), radius
+        middle, half, bound = bounding_capsule(points)
+        row[START : START + 3], row[LINE : LINE + 3], row[BOUND] = middle, half, bound + radius
+        row[SOLID] = HULL if normal is None else HALF_SPACE
+        if normal is not None:
+            row[NORMAL : NORMAL + 3] = normal
+        self.corners.append(points)
+        self._count += len(points)
+        return row
+
+    def add(self, pairs: Iterable[tuple[Shape, Shape]]) -> tuple[int, int]:
+        """Add pairs of shapes that must not touch; return the first and the last (exclusive) row of `touch`."""
+        by_bodies: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for a, b in pairs:
+            if a.kind == "plane" or (self.body_of(a.joint) < 0 <= self.body_of(b.joint) and b.kind != "plane"):
+                a, b = b, a
+            if a.kind == "plane":
+                continue  # two half spaces
+            bodies = (self.body_of(a.joint), self.body_of(b.joint))
+            by_bodies.setdefault(bodies, []).append((self.row_of(a), self.row_of(b)))
+        first = len(self.touch)
+        for (one, two), rows in by_bodies.items():
+            if one >= 0:
+                self.touch.append((one, two, len(self.pairs), len(self.pairs) + len(rows)))
+                self.pairs += rows
+        return first, len(self.touch)
+
+    def figure(self) -> Figure:
+        """Return the skeleton's figure with these tables."""
+        figure = self.skeleton.figure
+        solid = np.array(self.solids).reshape(-1, SOLID_WIDTH)
+        return figure._replace(
+            solid=frozen_array(solid),
+            corner=frozen_array(np.concatenate([np.zeros((0, 3)), *self.corners])),
+            ball=frozen_array(_balls(figure.body.shape[0], solid)),
+            touch=frozen_array(np.array(self.touch, dtype=np.int64).reshape(-1, 4)),
+            pair=frozen_array(np.array(self.pairs, dtype=np.int64).reshape(-1, 2)),
+        )
+
+
+def _balls(bodies: int, solid: np.ndarray) -> np.ndarray:
+    """Return centre and radius (b, 4) [m] of a ball around the bounding capsules of each body's solids."""
+    out = np.zeros((bodies, 4))
+    out[:, 3] = -1.0
+    for body in range(bodies):
+        mine = solid[(solid[:, ON_BODY] == body) & (solid[:, SOLID] == HULL)]
+        if not len(mine):
+            continue
+        middle, half, radius = mine[:, START : START + 3], mine[:, LINE : LINE + 3], mine[:, BOUND]
+        ends = np.concatenate([middle + half, middle - half])
+        centre = 0.5 * (ends.max(axis=0) + ends.min(axis=0))
+        out[body, :3] = centre
+        out[body, 3] = (np.linalg.norm(ends - centre, axis=1) + np.concatenate([radius, radius])).max()
+    return out
+
+
+def body_of(skeleton: Skeleton, joint: str) -> int:
+    """Return the body that a joint belongs to; -1 for the world."""
+    return -1 if joint == WORLD else int(skeleton.frame_bodies[skeleton.names.index(joint)])
+
+
+def moving_dofs(skeleton: Skeleton, body: int) -> set[int]:
+    """Return the degrees of freedom that move a body."""
+    out: set[int] = set()
+    while body >= 0:
+        row = skeleton.figure.body[body]
+        out.update(range(int(row[FIRST]), int(row[LAST])))
+        body = int(row[PARENT])
+    return out
+
+
+# --- Which pairs are checked ---
+
+
+def candidate_pairs(skeleton: Skeleton) -> list[tuple[str, str]]:
+    """Return the pairs of joints with shapes that move against each other and are no neighbours, nor disabled."""
+    joints = list(dict.fromkeys(shape.joint for shape in skeleton.shapes))
+    bodies = {joint: body_of(skeleton, joint) for joint in joints}
+    dofs = {joint: moving_dofs(skeleton, body) for joint, body in bodies.items()}
+    disabled = {frozenset(pair) for pair in skeleton.disabled_pairs}
+    parents = skeleton.figure.body[:, PARENT]
+    still = {body for joint, body in bodies.items() if not dofs[joint]} | {-1}
+    out = []
+    for i, a in enumerate(joints):
+        for b in joints[i + 1 :]:
+            one, two = bodies[a], bodies[b]
+            if dofs[a] == dofs[b] or frozenset((a, b)) in disabled:
+                continue
+            above = [int(parents[body]) if body >= 0 else -1 for body in (one, two)]
+            both_on_robot = -1 not in (one, two)
+            if both_on_robot and (above[0] == two or above[1] == one):
+                continue  # a joint holds the two together
+            if both_on_robot and ((one in still and above[1] in still) or (two in still and above[0] in still)):
+                continue
+            out.append((a, b))
+    return out
+
+
+def shape_pairs(skeleton: Skeleton, pairs: Iterable[tuple[str, str]]) -> list[tuple[Shape, Shape]]:
+    """Return the pairs of shapes of pairs of joints that their bits let collide."""
+    on: dict[str, list[Shape]] = {}
+    for shape in skeleton.shapes:
+        on.setdefault(shape.joint, []).append(shape)
+    return [(s, t) for a, b in pairs for s in on.get(a, ()) for t in on.get(b, ()) if s.may_touch(t)]
+
+
+def choose_pairs(skeleton: Skeleton) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of joints whose shapes are to be checked against each other.
+
+    Left out: neighbours, disabled pairs, pairs that touch at rest or at nearly every pose (they are built that way, or
+    their hulls are), and pairs that are far apart at every one of many random poses.
+    """
+    candidates = candidate_pairs(skeleton)
+    if not candidates or not skeleton.size:
+        return ()
+    rng = np.random.default_rng(0)
+    lower = np.where(np.isfinite(skeleton.lower), skeleton.lower, skeleton.rest - np.pi)
+    upper = np.where(np.isfinite(skeleton.upper), skeleton.upper, skeleton.rest + np.pi)
+    poses = rng.uniform(lower, upper, (SAMPLES, skeleton.size))
+    for follower, leader, ratio, offset in skeleton.couplings:
+        poses[:, skeleton.dof(follower)] = ratio * poses[:, skeleton.dof(leader)] + offset
+    homes = np.array([skeleton.rest, *skeleton.named_poses.values()])
+    free = [i for joint, where in zip(skeleton.joints, skeleton.slices, strict=True)
+            if joint.motion.size == 6 for i in range(where.start, where.stop)]  # fmt: skip
+    poses[:, free] = homes[-1][free]  # the floor is below the figure as it stands
+    at_home = _touching(skeleton, candidates, homes[:1], 0.0)
+    nearest = _touching(skeleton, candidates, poses, NEVER)
+    chosen = []
+    for pair, home, away in zip(candidates, at_home.T, nearest.T, strict=True):
+        with_world = any(body_of(skeleton, joint) < 0 for joint in pair)
+        if (home < 0.0).any() or (away < 0.0).mean() > ALWAYS or (away.min() >= NEVER and not with_world):
+            continue
+        chosen.append(pair)
+    return tuple(chosen)
+
+
+def _touching(skeleton: Skeleton, pairs: Sequence[tuple[str, str]], poses: np.ndarray, size: float) -> np.ndarray:
+    """Return the distances (t, p) [m] of pairs of joints at poses (t, n), large where they exceed size."""
+    out = np.full((len(poses), len(pairs)), FAR)
+    groups = [shape_pairs(skeleton, [pair]) for pair in pairs]
+    tables = SolidTables(skeleton)
+    spans = []
+    for group in groups:
+        first = len(tables.pairs)
+        tables.add(group)
+        spans.append((first, len(tables.pairs)))
+    distances = measure(tables, poses, size)
+    for k, (first, last) in enumerate(spans):
+        if last > first:
+            out[:, k] = distances[:, first:last].min(axis=1)
+    return out
+
+
+def measure(tables: SolidTables, poses: np.ndarray, size: float) -> np.ndarray:
+    """Return the distance (t, p) [m] of every pair of the tables at poses (t, n), large where it exceeds size."""
+    figure = tables.figure()
+    n, b = tables.skeleton.size, figure.body.shape[0]
+    out = np.empty((len(poses), len(tables.pairs)))
+    work = np.zeros(work_size(n, b, 0, 1))
+    measure_pairs(figure, np.ascontiguousarray(poses, dtype=float), work, 0, len(tables.pairs), float(size), out)
+    return out
+
+
+@lru_cache(maxsize=64)
+def pair_tables(skeleton: Skeleton, pairs: tuple[tuple[str, str], ...], obstacles: tuple[Shape, ...]) -> SolidTables:
+    """Return the tables of pairs of joints, and of every moving shape against the obstacles."""
+    tables = SolidTables(skeleton)
+    moving = [s for s in skeleton.shapes if s.kind != "plane" and moving_dofs(skeleton, body_of(skeleton, s.joint))]
+    tables.add([*shape_pairs(skeleton, pairs), *((shape, obstacle) for obstacle in obstacles for shape in moving)])
+    return tables
+
+
+def distances(skeleton: Skeleton, pose: Any, *, within: float = 0.1) -> list[tuple[str, str, float]]:
+    """Return (shape, other shape, distance [m]) of the pairs that are near at a pose (n,), the nearest first.
+
+    Args:
+        skeleton: the figure; its `collision_pairs` are looked at.
+        pose: (n,) [rad, m].
+        within: [m]: pairs farther apart are left out. A negative distance is how deep two shapes are in each other.
+    """
+    tables = pair_tables(skeleton, skeleton.collision_pairs, ())
+    if not tables.pairs:
+        return []
+    found = measure(tables, np.asarray(pose, dtype=float).reshape(1, skeleton.size), within)[0]
+    names = [shape.name or shape.joint for shape in tables.rows]
+    near = [(names[a], names[b], float(d)) for (a, b), d in zip(tables.pairs, found, strict=True) if d < within]
+    return sorted(near, key=lambda item: item[2])

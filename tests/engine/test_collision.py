@@ -1,0 +1,137 @@
+"""Distances between rounded convex hulls against coal, and the springs that keep them apart against differences."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import posable as ps
+from posable.model import shapes
+from posable.model.collision import SolidTables, distances, fitted, hull_distances, measure
+
+KINDS = ("sphere", "capsule", "box", "cylinder", "hull")
+
+
+def random_shape(rng, joint, kind):
+    made = {
+        "sphere": lambda: shapes.sphere(joint, 0.1),
+        "capsule": lambda: shapes.capsule(joint, (0, 0, -0.2), (0, 0, 0.2), 0.05),
+        "box": lambda: shapes.box(joint, (0.1, 0.15, 0.2)),
+        "cylinder": lambda: shapes.cylinder(joint, 0.1, 0.2),
+        "hull": lambda: shapes.hull(joint, 0.1 * rng.normal(size=(30, 3))),
+    }[kind]()
+    return made.moved(joint, 0.1 * rng.normal(size=3), Rotation.from_rotvec(rng.normal(size=3)))
+
+
+def two_bodies(rng, a, b):
+    joints = [
+        ps.Joint("root", ps.Fixed()),
+        ps.Joint("a", ps.Ball("zyx"), "root", offset=(-0.15, 0, 0)),
+        ps.Joint("b", ps.Free("rotvec"), "root", offset=(0.15, 0, 0)),
+    ]
+    return ps.Skeleton(
+        joints, shapes=[random_shape(rng, "a", a), random_shape(rng, "b", b)], collision_pairs=[("a", "b")]
+    )
+
+
+def coal_distance(skeleton, pose):
+    """Return the distance of the two shapes as coal computes it, from primitives of its own where it has them."""
+    coal = pytest.importorskip("coal")
+    frames = ps.forward(skeleton, pose)
+    solids = []
+    for shape in skeleton.shapes:
+        corners = frames.convert(shape.points, from_=shape.joint)
+        place = coal.Transform3s()
+        if len(corners) <= 2:
+            axis = corners[-1] - corners[0]
+            length = float(np.linalg.norm(axis))
+            solid = coal.Capsule(shape.radius, length) if length else coal.Sphere(shape.radius)
+            place.setTranslation(corners.mean(axis=0))
+            if length:
+                turn, _ = Rotation.align_vectors([axis / length], [[0.0, 0.0, 1.0]])
+                place.setRotation(turn.as_matrix())
+        else:
+            points = coal.StdVec_Vec3s()
+            for corner in corners:
+                points.append(corner)
+            solid = coal.Convex.convexHull(points, True, "Qt")
+        solids += [solid, place]
+    request, result = coal.DistanceRequest(), coal.DistanceResult()
+    request.enable_signed_distance = True
+    return coal.distance(*solids, request, result)
+
+
+@pytest.mark.parametrize("a", KINDS)
+@pytest.mark.parametrize("b", KINDS)
+def test_distances_are_those_of_coal(a, b):
+    rng = np.random.default_rng(KINDS.index(a) * 10 + KINDS.index(b))
+    for _ in range(8):
+        skeleton = two_bodies(rng, a, b)
+        pose = 0.4 * rng.normal(size=skeleton.size)
+        found = distances(skeleton, pose, within=10.0)[0][2]
+        assert found == pytest.approx(coal_distance(skeleton, pose), abs=1e-5)
+
+
+@pytest.mark.parametrize("a", KINDS)
+@pytest.mark.parametrize("b", KINDS)
+def test_derivatives_agree_with_differences(a, b):
+    rng = np.random.default_rng(100 + KINDS.index(a) * 10 + KINDS.index(b))
+    active = 0
+    for _ in range(4):
+        skeleton = two_bodies(rng, a, b)
+        problem = ps.Problem(skeleton, ps.goals.NoCollision(margin=0.3, weight=1.0))
+        pose = 0.3 * rng.normal(size=skeleton.size)
+        check = problem.check_derivatives(pose, step=1e-5)
+        assert check.gradient < 1e-8
+        assert check.hessian < 1e-6
+        active += problem.energy(pose) > 0.0
+    assert active
+
+
+def test_deep_overlaps_have_derivatives_too():
+    rng = np.random.default_rng(5)
+    deep = 0
+    for _ in range(10):
+        skeleton = two_bodies(rng, "box", "hull")
+        pose = skeleton.pose({"b": (-0.28, 0.01, 0.02, *(0.2 * rng.normal(size=3)))})
+        problem = ps.Problem(skeleton, ps.goals.NoCollision(weight=1.0))
+        deep += problem.errors(pose)["no collision"] > 0.05
+        assert problem.check_derivatives(pose, step=1e-5).ok
+    assert deep >= 5
+
+
+def test_a_plane_keeps_the_lowest_corner_up():
+    rng = np.random.default_rng(3)
+    skeleton = two_bodies(rng, "box", "hull")
+    goal = ps.goals.NoCollision(pairs=(), obstacles=ps.goals.Wall((0, 0, 0.2), (0, 0, 1)), weight=1.0)
+    problem = ps.Problem(skeleton, goal)
+    pose = 0.3 * rng.normal(size=skeleton.size)
+    frames = ps.forward(skeleton, pose)
+    depth = max(0.2 - frames.convert(s.points, from_=s.joint)[:, 2].min() for s in skeleton.shapes)
+    assert problem.errors(pose)["no collision"] == pytest.approx(depth)
+    assert problem.check_derivatives(pose, step=1e-5).ok
+
+
+def test_a_fitted_hull_covers_its_mesh():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(3000, 3))
+    points *= 0.1 / np.linalg.norm(points, axis=1, keepdims=True)
+    points[:, 2] *= 3.0
+    shape = shapes.hull("a", points)
+    corners, radius = fitted(shape)
+    assert len(corners) <= 64
+    assert radius < 0.02
+    assert hull_distances(corners, points).max() <= radius + 1e-9
+    assert hull_distances(points, 0.5 * points).max() == 0.0
+    np.testing.assert_allclose(hull_distances(shapes.box("a", (1, 1, 1)).points, np.array([[3.0, 0, 0]])), [2.0])
+
+
+def test_far_pairs_are_not_measured():
+    rng = np.random.default_rng(0)
+    skeleton = two_bodies(rng, "box", "hull")
+    tables = SolidTables(skeleton)
+    tables.add([skeleton.shapes])
+    poses = np.zeros((3, skeleton.size))
+    poses[:, skeleton.index("b")] = [[0, 0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0, 0], [5.0, 0, 0, 0, 0, 0]]
+    near, some, far = measure(tables, poses, 1.0)[:, 0]
+    assert near < some < 1.0 < far
+    assert measure(tables, poses, 10.0)[1, 0] == pytest.approx(some, abs=1e-12)

@@ -1,0 +1,130 @@
+"""NoCollision: pairs, obstacles, errors and what is refused; poses judged by MuJoCo's own collision checks."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.errors import GoalError, PosableError, SolverError
+from posable.model import shapes
+from posable.model.collision import candidate_pairs, distances
+
+
+def arm(count=5):
+    """A chain of capsules that can coil up."""
+    joints = [ps.Joint("base", ps.Fixed())]
+    solids = [shapes.sphere("base", 0.05)]
+    for k in range(count):
+        joints.append(ps.Joint(f"j{k}", ps.Ball("rotvec"), joints[-1].name, offset=(0.2 * (k > 0), 0, 0)))
+        solids.append(shapes.capsule(f"j{k}", (0, 0, 0), (0.2, 0, 0), 0.04, name=f"link{k}"))
+    return ps.Skeleton(joints, [ps.Site("tip", joints[-1].name, (0.2, 0, 0))], shapes=solids)
+
+
+def test_pairs_are_chosen():
+    figure = arm()
+    assert ("j0", "j1") not in candidate_pairs(figure)  # neighbours
+    assert ("base", "j0") not in candidate_pairs(figure)
+    assert ("j0", "j2") in figure.collision_pairs
+    assert ("j0", "j2") not in figure.replace(disabled_pairs=[("j2", "j0")]).collision_pairs
+    assert figure.replace(collision_pairs=[("j0", "j4")]).collision_pairs == (("j0", "j4"),)
+    far = figure.replace(shapes=[shapes.sphere("j0", 0.01), shapes.sphere("j2", 0.01, (0.2, 0, 0))])
+    assert far.collision_pairs == (("j0", "j2"),)
+    always = [shapes.sphere("base", 0.5), shapes.sphere("j1", 0.5)]
+    assert figure.replace(shapes=always).collision_pairs == ()  # they touch at every pose
+    never = [shapes.sphere("base", 0.01), shapes.sphere("j1", 0.01)]
+    assert figure.replace(shapes=never).collision_pairs == ()  # 20 cm apart at every pose
+
+
+def test_a_coiled_arm_keeps_off_itself_and_off_obstacles():
+    figure = arm()
+    box = ps.goals.Box((0.3, 0.25, 0.0), (0.1, 0.1, 0.4))
+    ball = ps.goals.Sphere((0.0, 0.0, 0.3), 0.1)
+    free = ps.goals.Position("tip", (0.05, 0.12, 0.05))
+    coiled = figure.pose({f"j{k}": (0.1, 0.2, 2.3) for k in range(1, 5)})
+    assert min(d for *_, d in distances(figure, coiled)) < 0.0
+    result = ps.solve(figure, [free, ps.goals.NoCollision(obstacles=[box, ball])], start=coiled, restarts=20)
+    assert result.ok, result
+    assert min(d for *_, d in distances(figure, result.pose)) > -1e-4
+    frames = ps.forward(figure, result.pose)
+    for k in range(5):  # against the ball, by dense points of the axis
+        axis = frames.convert(np.linspace((0, 0, 0), (0.2, 0, 0), 200), from_=f"j{k}")
+        assert np.linalg.norm(axis - (0.0, 0.0, 0.3), axis=1).min() > 0.14 - 1e-3
+        away = np.maximum(np.abs(axis - (0.3, 0.25, 0.0)) - (0.05, 0.05, 0.2), 0.0)
+        assert np.linalg.norm(away, axis=1).min() > 0.04 - 1e-3
+    assert result.errors["no collision"] < 1e-4
+
+
+def test_margins_and_errors():
+    figure = arm(2).replace(collision_pairs=[("base", "j1")])
+    pose = figure.pose({"j1": (0.0, 0.0, 2.9)})
+    gap = distances(figure, pose)[0][2]
+    for margin in (0.0, 0.05, 0.2):
+        error = ps.Problem(figure, ps.goals.NoCollision(margin=margin)).errors(pose)["no collision"]
+        assert error == pytest.approx(max(0.0, margin - gap))
+    pairs = ps.Problem(figure, ps.goals.NoCollision(pairs=[("base", "tip")])).errors(pose)
+    assert pairs["no collision"] == pytest.approx(max(0.0, -gap))
+
+
+def test_several_goals_add_up():
+    figure = arm(4)
+    pose = figure.pose({"j1": (0.1, 0.2, 2.5), "j2": (-0.2, 0.1, 2.5), "j3": (0.3, 0.2, 2.0)})
+    wall = ps.goals.Wall((0.1, 0, 0), (1, 0, 0))
+    one, two = ps.goals.NoCollision(), ps.goals.NoCollision(pairs=(), obstacles=wall, label="wall")
+    both = ps.Problem(figure, [one, two])
+    assert both.energy(pose) == pytest.approx(sum(ps.Problem(figure, goal).energy(pose) for goal in (one, two)))
+    assert both.energy(pose) > 0.0
+    assert both.check_derivatives(pose, step=1e-6).ok
+    assert set(both.errors(pose)) == {"no collision", "wall"}
+
+
+def test_a_batch_is_as_each_alone():
+    figure = arm()
+    targets = np.array([(0.05, 0.12, 0.05), (0.3, 0.1, 0.2), (0.1, -0.1, 0.1)])
+    goals = [ps.goals.Position("tip", targets), ps.goals.NoCollision()]
+    batch = ps.solve(figure, goals, restarts=2)
+    for k, target in enumerate(targets):
+        alone = ps.solve(figure, [ps.goals.Position("tip", target), goals[1]], restarts=2)
+        np.testing.assert_array_equal(alone.pose, batch.pose[k])
+
+
+def test_what_is_refused():
+    bare = ps.figures.planar_arm([1, 1])
+    with pytest.raises(GoalError, match="a figure with shapes"):
+        ps.solve(bare, ps.goals.NoCollision())
+    with pytest.raises(PosableError, match="unknown joint or site 'elbow'"):
+        ps.solve(arm(), ps.goals.NoCollision(pairs=[("elbow", "j1")]))
+    with pytest.raises(GoalError, match="Sphere, Capsule, Box, Hull or Wall"):
+        ps.goals.NoCollision(obstacles=[3])
+    with pytest.raises(GoalError, match="a solver of energies"):
+        ps.solve(arm(), [ps.goals.Position("tip", (0.3, 0, 0)), ps.goals.NoCollision()], solver="dls")
+    with pytest.raises((SolverError, PosableError)):
+        ps.solve(arm(), [ps.goals.Position("tip", (0.3, 0, 0)), ps.goals.NoCollision()], device="cuda")
+    with pytest.raises(GoalError, match="three non-negative numbers"):
+        ps.goals.Box((0, 0, 0), (1, -1, 1))
+
+
+def test_g1_does_not_collide_by_mujocos_own_measure(data_dir):
+    mujoco = pytest.importorskip("mujoco")
+    path = data_dir / "mjcf" / "unitree_g1" / "g1.xml"
+    skeleton = ps.load(path).skeleton
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    home = skeleton.named_poses["stand"]
+    rng = np.random.default_rng(4)
+    low, high = (np.where(np.isfinite(side), side, 0.0) for side in (skeleton.lower, skeleton.upper))
+    reached = rng.uniform(low, high, (40, skeleton.size))
+    reached[:, :6] = home[:6]
+    hands = ps.forward(skeleton, reached)
+    goals = [ps.goals.Position(f"{side}_wrist_yaw_link", hands.position(f"{side}_wrist_yaw_link"))
+             for side in ("left", "right")]  # fmt: skip
+    goals.append(ps.goals.Pose("pelvis", ps.forward(skeleton, home).matrix("pelvis")))
+    result = ps.solve(skeleton, [*goals, ps.goals.NoCollision()], start=home, restarts=10)
+    assert result.ok.mean() > 0.9
+    checked = {frozenset(pair) for pair in skeleton.collision_pairs}
+    names = [model.body(b).name for b in range(model.nbody)]
+    home_of = {site.name: site.joint for site in skeleton.sites}
+    for pose, ok in zip(result.pose, result.ok, strict=True):
+        data.qpos[:] = skeleton.to_qpos(pose)
+        mujoco.mj_forward(model, data)
+        for contact in data.contact:
+            joints = frozenset(home_of[names[model.geom_bodyid[g]]] for g in contact.geom)
+            assert not ok or joints not in checked or contact.dist > -1e-3
