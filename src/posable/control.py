@@ -241,7 +241,7 @@ class Controller:
             self._model()
         begin = 0.0 if self.time_limit is None else time.perf_counter()
         tick.control_tick(
-            problem.skeleton.figure, problem.order, self._springs, self._state, self._params, self._work,
+            problem.figure, problem.order, self._springs, self._state, self._params, self._work,
             problem.depth, self._errors,
         )  # fmt: skip
         if self.time_limit is not None:

@@ -55,7 +55,7 @@ def follow_frames(
     reach = np.ascontiguousarray(np.broadcast_to(np.asarray(max_step, dtype=float), (n,)))
     poses, errors, iterations = np.empty((total, n)), np.empty((total, g)), np.empty(total)
     control.follow_targets(
-        problem.skeleton.figure, problem.order, problem.kind, problem.constants, problem.targets, problem.pull,
+        problem.figure, problem.order, problem.kind, problem.constants, problem.targets, problem.pull,
         problem.home, state, params, reach, np.empty(problem.work_size), problem.depth, poses, errors, iterations,
     )  # fmt: skip
     return poses, errors, iterations, state[control.ACTIVE] != 0.0

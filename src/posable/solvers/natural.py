@@ -159,7 +159,7 @@ class Lowest:
                 for rows_each in (problem.constants, problem.targets, self.references)
             )
             natural_batch(
-                problem.skeleton.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
+                problem.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
                 problem.tolerances, self.comfort, self.prior, request.lower, request.upper, poses[part], references,
                 np.empty(problem.work_size), np.empty(room_size(self.prior, problem.depth)), problem.depth, params,
                 errors[part], codes[part], turns[part], values[part],
