@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,9 +29,7 @@ from posable.engine.layout import (
 from posable.model.flatten import frozen_array
 from posable.model.shapes import WORLD, Shape
 
-if TYPE_CHECKING:
-    from posable.model.skeleton import Skeleton
-
+Skeleton: TypeAlias = Any  # posable.model.skeleton.Skeleton, which imports this module and not the other way round
 MOST_CORNERS = 64  # of a hull; more are replaced by a smaller hull with a radius that covers them
 CLOSE_FIT = 5e-4  # [m]: a hull need not be closer to the mesh than this
 SAMPLES = 1000  # poses at which pairs are looked at before they are left out
