@@ -25,6 +25,7 @@ ORDER = (
     "solvers",
     "gpu",
     "limb",
+    "_solutions",
     "_solve",
     "control",
     "_explain",

@@ -33,6 +33,7 @@ CONTRACT = {
     "model.dh": ("from_dh",),
     "model.kinematics": ("forward",),
     "model.jacobians": ("jacobian", "jacobian_rate"),
+    "_solutions": ("Solutions", "solutions"),
     "_solve": ("solve", "Session"),
     "control": ("Controller",),
     "problem": ("Problem",),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable._explain import explain as explain
     from posable._reach import Reach as Reach
     from posable._reach import reach as reach
+    from posable._solutions import Solutions as Solutions
+    from posable._solutions import solutions as solutions
     from posable._solve import Session as Session
     from posable._solve import solve as solve
     from posable.control import Controller as Controller
@@ -92,6 +94,8 @@ _HOME = {
     "Status": "posable.solvers.result",
     "explain": "posable._explain",
     "solve": "posable._solve",
+    "Solutions": "posable._solutions",
+    "solutions": "posable._solutions",
     "jacobian_rate": "posable.model.jacobians",
     "load": "posable.formats",
     "save": "posable.formats",

@@ -36,6 +36,7 @@ def solve(
     time_limit: float | None = None,
     record: bool = False,
     natural: bool | None = None,
+    nearest: bool = False,
     device: str = "cpu",
     precision: str = "single",
     threads: int | None = None,
@@ -47,6 +48,7 @@ def solve(
     starts, drawn from `seed`, where it is stuck. time_limit [s]. record: keep a trace of every iteration.
     natural: of the poses that reach the goals, return the one nearest to the start, in a comfort metric; goals never
     pay for it. None: for figures with a person's body plan, solved by newton on the CPU, without a `Posture`.
+    nearest: look for all solutions (`posable.solutions`) and return the one nearest to the start; for one pose.
     Targets or starts with leading axes are a batch, solved on every core (or `threads` of them). device: "cpu"; "cuda",
     an NVIDIA GPU, which also takes targets and starts that are there already; "auto": whichever is quicker for a batch
     of this size. precision: "single" or "double", of the steps on a GPU; answers are judged in double either way.
@@ -56,6 +58,12 @@ def solve(
     if precision not in PRECISIONS:
         raise SolverError("precision", expected=" or ".join(map(repr, PRECISIONS)), got=repr(precision))
     begin = time.perf_counter()
+    if nearest:
+        from posable._solutions import solutions
+
+        goals = (goals,) if isinstance(goals, Goal) else tuple(goals)
+        found = solutions(skeleton, goals, start=start, limits=limits, seed=seed)
+        start = np.asarray(found[0]) if len(found) else start
     problem = Problem(skeleton, goals, on_gpu=device != "cpu")
     method = as_solver(solver)
     if 0 not in problem.batch_shape:
