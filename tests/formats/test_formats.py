@@ -17,22 +17,13 @@ WRITERS = [suffix for known in table() if known.write for suffix in known.suffix
 
 
 def test_the_table_of_formats():
-    assert names() == ("bvh", "asf", "amc", "gltf", "urdf", "mjcf", "c3d", "trc", "mot", "csv", "npz", "keypoints")
+    assert names() == (
+        "bvh", "asf", "amc", "gltf", "fbx", "usd", "urdf", "mjcf", "c3d", "trc", "mot", "csv", "npz", "keypoints",
+    )  # fmt: skip
     assert set(WRITERS) == {
-        ".bvh",
-        ".asf",
-        ".amc",
-        ".glb",
-        ".gltf",
-        ".c3d",
-        ".csv",
-        ".npz",
-        ".urdf",
-        ".vrm",
-        ".trc",
-        ".mot",
-        ".sto",
-    }
+        ".bvh", ".asf", ".amc", ".glb", ".gltf", ".vrm", ".usd", ".usda", ".usdc", ".urdf", ".c3d", ".trc", ".mot",
+        ".sto", ".csv", ".npz",
+    }  # fmt: skip
     assert all(known.conventions and known.holds for known in table())
 
 

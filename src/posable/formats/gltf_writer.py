@@ -92,7 +92,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
         raise FormatError("VRM holds a character: only motion of a character that was read from VRM goes there")
     nodes = _add_nodes(document, skeleton)
     top = [nodes[skeleton.joints[0].name]]
-    for mesh in scene.meshes or (_bone_mesh(skeleton),):
+    for mesh in scene.meshes or (bone_mesh(skeleton),):
         _add_mesh(document, skeleton, nodes, mesh, top)
     for name, motion in motions.items():
         if len(motion):
@@ -170,7 +170,7 @@ def _four(part: NDArray) -> NDArray:
     return np.pad(part, ((0, 0), (0, 4 - part.shape[1])))
 
 
-def _bone_mesh(skeleton: Skeleton) -> Mesh:
+def bone_mesh(skeleton: Skeleton) -> Mesh:
     """Return an octahedron from every joint to each joint and site below it, each on its own joint alone."""
     world = world_transforms(skeleton, skeleton.rest[None])
     at = {name: position[0] for name, (position, _) in world.items()}

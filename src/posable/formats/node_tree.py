@@ -130,7 +130,7 @@ def rest_in(nodes: list[Node], i: int, anchor: int) -> tuple[Floats, Floats]:
 
 
 def build_figure(
-    source: Source, nodes: list[Node], roles: dict[int, str], free: set[int], format_name: str
+    source: Source, nodes: list[Node], roles: dict[int, str], free: set[int], format_name: str, *, up: str = "y"
 ) -> tuple[Skeleton, list[int]]:
     """Return the skeleton of a tree of nodes, and the node of each of its joints (-1: none)."""
     joints: list[Joint] = []
@@ -159,7 +159,7 @@ def build_figure(
         parent = nodes[anchor].name if anchor >= 0 else root
         joints.append(Joint(nodes[i].name, motion, parent, offset=offset, rotation=rotation))
         joint_nodes.append(i)
-    skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up="y", info={"format": format_name})
+    skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up=up, info={"format": format_name})
     return skeleton, joint_nodes
 
 
