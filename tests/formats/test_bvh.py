@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+import posable as ps
 from posable.errors import FormatError, PosableWarning
 from posable.figures import human
 from posable.formats import load, save
@@ -301,3 +302,20 @@ def test_a_long_motion_is_written_in_less_memory_than_it_has(tmp_path, monkeypat
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * motion.poses.nbytes
+
+
+def test_every_reader_takes_what_is_written(tmp_path):
+    """No joint without channels, and one End Site on each leaf and on nothing else."""
+    joints = [
+        ps.Joint("root", ps.Free()),
+        ps.Joint("plate", ps.Fixed(), "root", offset=(0, 0.1, 0)),
+        ps.Joint("hand", ps.Revolute("x"), "plate", offset=(0, 0.2, 0)),
+    ]
+    sites = [ps.Site("a", "hand", (0, 0.05, 0)), ps.Site("b", "hand", (0, 0.08, 0)), ps.Site("c", "plate", (0.1, 0, 0))]
+    ps.save(tmp_path / "a.bvh", ps.Skeleton(joints, sites))
+    text = (tmp_path / "a.bvh").read_text()
+    assert "CHANNELS 0" not in text
+    assert text.count("End Site") == 1
+    assert "OFFSET 0 8 0" in text
+    back = ps.load(tmp_path / "a.bvh")
+    assert ps.forward(back.skeleton, back.motion.poses[0]).position("hand") == pytest.approx((0, 0.3, 0))

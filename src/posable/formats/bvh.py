@@ -110,6 +110,9 @@ def _bake(
             order, angles = order + "".join(missing), np.pad(angles, ((0, 0), (0, len(missing))))
         out.channels += [f"{axis}rotation" for axis in order]
         out.columns.append(np.degrees(angles))
+    if not out.channels:  # many readers refuse a joint without channels
+        out.channels += [f"{axis}rotation" for axis in _ORDER]
+        out.columns.append(np.zeros((len(poses), 3)))
     return out
 
 
@@ -170,7 +173,8 @@ def _hierarchy(
         label = " ".join(name.replace("{", "(").replace("}", ")").split())
         lines += [f"{tab}{'JOINT' if depth else 'ROOT'} {label}", f"{tab}{{", f"{tab}\tOFFSET {_vector(joint.offset)}"]
         lines.append(" ".join([f"{tab}\tCHANNELS {len(joint.channels)}", *joint.channels]))
-        for end in _ends(skeleton, name, leaf=not children[name]):
+        if not children[name]:
+            end = _end(skeleton, name)
             lines += [
                 f"{tab}\tEnd Site",
                 f"{tab}\t{{",
@@ -182,11 +186,12 @@ def _hierarchy(
     return lines
 
 
-def _ends(skeleton: Skeleton, name: str, *, leaf: bool) -> list[NDArray]:
-    """Return the End Sites of a joint: its sites if it is a leaf, else only those that came as End Sites."""
-    sites = [site for site in skeleton.sites if site.joint == name and (leaf or site.name.startswith(f"{name}.end"))]
-    ends = [np.asarray(site.offset, dtype=float) for site in sites]
-    return ends or ([np.zeros(3)] if leaf else [])
+def _end(skeleton: Skeleton, name: str) -> NDArray:
+    """Return the one End Site of a leaf: the one that it came with, or its farthest site. Readers take no second."""
+    sites = [site for site in skeleton.sites if site.joint == name]
+    came = [site for site in sites if site.name.startswith(f"{name}.end")]
+    ends = [np.asarray(site.offset, dtype=float) for site in came[:1] or sites]
+    return max(ends, key=lambda end: float(np.linalg.norm(end)), default=np.zeros(3))
 
 
 def _vector(values: NDArray) -> str:
