@@ -79,6 +79,35 @@ def test_smooth(files, capsys):
 
 
 def test_wrong_calls(files, capsys):
-    assert main(["track", str(files / "walk.bvh"), "--figure", "human"]) == 2
+    assert main(["track", str(files / "walk.bvh"), "--figure", "human", "-o", str(files / "a.bvh")]) == 2
     assert "markers" in capsys.readouterr().err
     assert main(["retarget", str(files / "walk.c3d"), "--to", "human"]) == 2
+
+
+def test_calibrate_once_and_track_as_is(files, capsys):
+    actor, out = files / "actor.npz", files / "again.bvh"
+    assert main(["calibrate", str(files / "walk.c3d"), "--figure", "human", "-o", str(actor)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("calibrated on")
+    assert f"wrote {actor}" in said
+    assert main(["track", str(files / "walk.c3d"), "--figure", str(actor), "--as-is", "-o", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("plausible")
+    assert f"wrote {out}" in said
+    assert len(ps.load(out).motion) == 90
+
+
+@pytest.mark.parametrize("verb", ["track", "smooth", "calibrate"])
+def test_a_result_that_goes_nowhere_is_refused(files, capsys, verb):
+    figure = ["--figure", "human"] if verb != "smooth" else []
+    assert main([verb, str(files / "walk.c3d"), *figure]) == 2
+    assert "expected -o" in capsys.readouterr().err
+
+
+def test_a_wrong_unit_is_said_in_one_line(files, capsys):
+    out = str(files / "tiny.bvh")
+    assert main(["track", str(files / "walk.c3d"), "--figure", "human", "--unit", "cm", "-o", out]) == 1
+    shown = capsys.readouterr()
+    assert "--unit mm" in shown.out.split("\ncheck this take: ")[1].splitlines()[0]
+    assert "warnings.warn" not in shown.err
+    assert main(["track", str(files / "walk.c3d"), "--figure", "human", "--unit", "mm", "-o", out]) == 0

@@ -82,7 +82,7 @@ def test_info_on_every_kind_of_file(data_dir, capsys):
 def test_convert(leg, tmp_path, suffix, capsys):
     out = tmp_path / f"out{suffix}"
     assert cli.main(["convert", str(leg), str(out)]) == 0
-    assert capsys.readouterr().out == f"{out}: 2 joints, 3 frames\n"
+    assert capsys.readouterr().out == f"wrote {out}: 2 joints, 3 frames\n"
     assert len(load(out, skeleton=leg if suffix == ".csv" else None).motion) == 3
 
 

@@ -15,11 +15,11 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "convert",
-        help="write a file in another format: bvh, amc, asf, glb, gltf, csv, npz, c3d",
+        help="write a file in another format, chosen by its suffix",
         description="Write a figure, a motion or markers in another format. With --fps, a motion is resampled.",
     )
-    parser.add_argument("file", metavar="IN", help="what is read")
-    parser.add_argument("out", metavar="OUT", help="what is written; the suffix says in which format")
+    parser.add_argument("file", metavar="IN", help="input file")
+    parser.add_argument("out", metavar="OUT", help="output file; its suffix selects the format")
     add_reading(parser)
     return parser
 
@@ -40,5 +40,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"in": args.file, "out": args.out, "holds": what, "notes": list(scene.notes)}))
     else:
-        print(f"{args.out}: {', '.join(what)}")
+        print(f"wrote {args.out}: {', '.join(what)}")
     return 0

@@ -30,10 +30,10 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add what can be said about a file that does not say it itself."""
-    parser.add_argument("--skeleton", metavar="FILE", help="whose motion it is, for AMC and CSV")
-    parser.add_argument("--unit", help="the unit of length where the file states none: mm, cm, m, in, asf, or metres")
-    parser.add_argument("--up", choices=("y", "z"), help="turn the figure so that this axis points up")
-    parser.add_argument("--fps", type=float, help="frames per second where the file states none")
+    parser.add_argument("--skeleton", metavar="FILE", help="skeleton of the motion, for AMC and CSV")
+    parser.add_argument("--unit", help="unit of length of the file: mm, cm, m, in, asf, or metres per unit")
+    parser.add_argument("--up", choices=("y", "z"), help="the axis that points up")
+    parser.add_argument("--fps", type=float, help="frames per second of the file")
 
 
 def read(args: argparse.Namespace) -> ps.Scene:

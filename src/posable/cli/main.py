@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 import textwrap
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -21,6 +22,7 @@ VERBS: tuple[str, ...] = (
     "solve",
     "explain",
     "reach",
+    "calibrate",
     "track",
     "retarget",
     "smooth",
@@ -36,6 +38,7 @@ REACHED, NOT_REACHED, WRONG_CALL = 0, 1, 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (by default the process's own) and return its exit code: 0, 1 or 2."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    warnings.showwarning = _warn
     try:
         if not argv:
             _parser(VERBS).print_help(sys.stderr)
@@ -50,6 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ps.PosableError, OSError) as error:
         print(f"posable: {_one_line(error)}", file=sys.stderr)
         return WRONG_CALL
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: object) -> None:
+    """Print a warning as one line, without the source line that raised it; those of libraries are not for users."""
+    if issubclass(category, ps.PosableWarning):
+        print(f"warning: {message}", file=sys.stderr)
 
 
 def _verbs_needed(word: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`posable smooth MOTION... -o OUT`: the same motion without jitter, feet that stand locked; of one file or of many."""
+"""`posable smooth MOTION... -o OUT`: motion without jitter, standing feet locked; of one file or many."""
 
 import argparse
 import json
@@ -7,6 +7,7 @@ from typing import Any
 import posable as ps
 from posable.cli import batch
 from posable.cli.info import add_reading, read, read_quietly
+from posable.cli.track import require_out
 
 EXAMPLE = "posable smooth take.bvh --seconds 0.1 -o smooth.bvh --report report.html"
 
@@ -15,15 +16,15 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "smooth",
-        help="take away jitter: one optimisation over all frames, limits held",
-        description="Take away jitter by one optimisation over all frames. Limits are held, feet that stand stay.",
+        help="remove jitter by one optimisation over all frames",
+        description="Remove jitter by one optimisation over all frames. Joint limits hold, and standing feet stay put.",
     )
-    parser.add_argument("files", metavar="MOTION", nargs="+", help="a file, or many, which go into a folder")
-    parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
-    parser.add_argument("--seconds", type=float, default=0.1, help="what is faster goes (0.1)")
-    parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
-    parser.add_argument("--no-limits", action="store_true", help="let joints go past their limits")
-    parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
+    parser.add_argument("files", metavar="MOTION", nargs="+", help="one file, or several with a folder as -o")
+    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
+    parser.add_argument("--seconds", type=float, default=0.1, help="smooth away motion faster than this (default: 0.1)")
+    parser.add_argument("--no-contacts", action="store_true", help="do not lock standing feet")
+    parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
+    parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
     batch.add(parser)
@@ -35,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if batch.asked(args, args.files, args.out):
         measure = "mean change [rad, m]"
         return batch.run(args, work, args.files, args.out, verb="smooth", measure=measure, needs=("skeleton",))
+    require_out(args, "smooth.bvh")
     return alone(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
@@ -61,7 +63,7 @@ def work(args: argparse.Namespace) -> batch.Told:
 
 
 def alone(args: argparse.Namespace) -> int:
-    """Smooth one file and say what became of it."""
+    """Smooth one file and print the outcome."""
     result = smoothed(args, read(args))
     before, after = result.accelerations
     if args.json:
@@ -72,4 +74,7 @@ def alone(args: argparse.Namespace) -> int:
         )
     else:
         print(f"{len(result)} frames: mean acceleration {before:.2f} before, {after:.2f} after [rad/s^2]")
+        for place in (args.out, args.report):
+            if place:
+                print(f"wrote {place}")
     return 0

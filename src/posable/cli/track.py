@@ -1,4 +1,4 @@
-"""`posable track MARKERS... --figure FIGURE -o OUT`: motion from markers, of one file or of many."""
+"""`posable track MARKERS... --figure FIGURE -o OUT`: motion from the markers of one file or many."""
 
 import argparse
 import json
@@ -17,21 +17,23 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "track",
         help="motion from markers (C3D, TRC): calibrates the figure, then tracks",
-        description="Make motion of markers: fit the figure to the actor, then follow every frame.",
+        description="Turn markers into motion: calibrate the figure to the actor, then track every frame.",
     )
-    parser.add_argument("files", metavar="MARKERS", nargs="+", help="a file, or many, which go into a folder")
+    parser.add_argument("files", metavar="MARKERS", nargs="+", help="one file, or several with a folder as -o")
     parser.add_argument("--figure", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
-    parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
-    parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
-    parser.add_argument("--smooth", type=float, default=0.0, metavar="SECONDS", help="take away what is faster")
+    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
+    parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
     parser.add_argument(
-        "--as-is", action="store_true", help="the figure has the actor's lengths and markers: do not calibrate"
+        "--smooth", type=float, default=0.0, metavar="SECONDS", help="smooth away motion faster than this"
     )
-    parser.add_argument("--symmetric", action="store_true", help="left and right bones have one length")
     parser.add_argument(
-        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="which bone a marker sits on"
+        "--as-is", action="store_true", help="do not calibrate: the figure is an actor from posable calibrate"
     )
-    parser.add_argument("--no-limits", action="store_true", help="let joints go past their limits")
+    parser.add_argument("--symmetric", action="store_true", help="give left and right bones the same length")
+    parser.add_argument(
+        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="the bone that a marker sits on"
+    )
+    parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
     add_reading(parser)
     batch.add(parser)
@@ -48,6 +50,13 @@ def figure_of(name: str) -> ps.Skeleton:
     return scene.skeleton
 
 
+def require_out(args: argparse.Namespace, example: str) -> str:
+    """Return where the result goes; raise where the call does not say."""
+    if not args.out:
+        raise ps.PosableError(f"expected -o, the file to write, such as -o {example}; got none")
+    return args.out
+
+
 def attachments(words: list[str]) -> dict[str, str] | None:
     """Return {marker: joint} from MARKER=JOINT."""
     pairs = [word.partition("=") for word in words]
@@ -60,12 +69,13 @@ def attachments(words: list[str]) -> dict[str, str] | None:
 def run(args: argparse.Namespace) -> int:
     """Track one file, or many."""
     if batch.asked(args, args.files, args.out):
-        figure_of(args.figure)  # what is wrong with the call is wrong before it begins
+        figure_of(args.figure)  # a wrong call fails before any work is done
         attachments(args.attach)
         measure = "mean marker error [m]"
         return batch.run(
             args, work, args.files, args.out, verb="track", measure=measure, needs=("figure", "skeleton")
         )  # fmt: skip
+    require_out(args, "take.bvh")
     return alone(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
@@ -92,17 +102,18 @@ def work(args: argparse.Namespace) -> batch.Told:
     """Track one of many files."""
     scene = read_quietly(args)
     report = tracked(args, scene)[1].report
-    lost = report.count(2)
-    return batch.Told(report.frames, report.mean, f"{lost} frames failed" if lost else "", tuple(scene.notes))
+    return batch.Told(report.frames, report.mean, "" if report.ok else report.verdict, tuple(scene.notes))
 
 
 def alone(args: argparse.Namespace) -> int:
-    """Track one file and say what became of it."""
+    """Track one file and print the outcome."""
     figure, take = tracked(args, read(args))
     report = take.report
     lost = report.count(2)
     if args.json:
         print(json.dumps({
+            "ok": report.ok, "verdict": report.verdict, "notes": list(report.notes),
+            "frames_to_check": [list(span) for span in report.frames_to_check],
             "frames": report.frames, "seconds": report.seconds, "mean_error": report.mean,
             "marker_errors": dict(report.marker_errors), "failed": lost, "repaired": report.count(1),
             "blind": report.count(3),
@@ -113,4 +124,7 @@ def alone(args: argparse.Namespace) -> int:
         if "calibration" in figure.info:
             print(figure.info["calibration"])
         print(report)
-    return 1 if lost or report.stopped else 0
+        for place in (args.out, args.report):
+            if place:
+                print(f"wrote {place}")
+    return 0 if report.ok else 1

@@ -94,8 +94,8 @@ def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
 
 def findings(take: Any, statuses: np.ndarray, failed: int, blind: int) -> list[Finding]:
     """Return the reasons to look at a take, the gravest first."""
-    out = [*_whole(take), *_frames(take, statuses, failed, blind)]
-    return [finding for finding in out if finding.text]
+    out = [finding for finding in _whole(take) if finding.text]
+    return out + [finding for finding in _frames(take, statuses, failed, blind) if finding.text]
 
 
 def _whole(take: Any) -> Iterator[Finding]:
@@ -104,7 +104,10 @@ def _whole(take: Any) -> Iterator[Finding]:
     actor = motion.skeleton
     calibration = actor.info.get("calibration")
     if calibration is not None:
-        yield Finding(wrong_size(actor, markers))
+        size = wrong_size(actor, markers)
+        yield Finding(size)
+        if size:  # whatever else is odd follows from it
+            return
         yield Finding(lies(actor, motion.poses, markers))
         yield Finding(_proportions(calibration.lengths))
     seen = take.errors[np.isfinite(take.errors)]

@@ -1,0 +1,56 @@
+"""`posable calibrate MARKERS --figure FIGURE -o ACTOR`: a figure fitted to the actor of a take."""
+
+import argparse
+import json
+from typing import Any
+
+import posable as ps
+from posable.cli.info import add_reading, read
+from posable.cli.track import attachments, figure_of, require_out
+
+EXAMPLE = "posable calibrate take.c3d --figure human -o actor.npz"
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "calibrate",
+        help="fit a figure to the actor of a marker file, once for many takes",
+        description="Fit bone lengths and marker offsets of a figure to the actor of a take. "
+        "Track other takes of the actor with --figure ACTOR --as-is.",
+    )
+    parser.add_argument("file", metavar="MARKERS", help="a take in which the actor moves every joint")
+    parser.add_argument("--figure", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
+    parser.add_argument("-o", "--out", metavar="ACTOR", help="where the actor goes; NPZ keeps all of it")
+    parser.add_argument("--symmetric", action="store_true", help="give left and right bones the same length")
+    parser.add_argument(
+        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="the bone that a marker sits on"
+    )
+    parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
+    add_reading(parser)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Calibrate, save and print the outcome."""
+    out = require_out(args, "actor.npz")
+    scene = read(args)
+    if scene.markers is None:
+        raise ps.PosableError(f"{args.file}: expected a file with markers, found none in it")
+    actor = ps.calibrate(
+        figure_of(args.figure), scene.markers, attachments(args.attach), symmetric=args.symmetric,
+        limits=not args.no_limits,
+    )  # fmt: skip
+    ps.save(out, actor)
+    found = actor.info["calibration"]
+    if args.json:
+        print(json.dumps({
+            "out": out, "frames": len(found.frames), "error_before": found.before, "error": found.after,
+            "scale": found.scale, "lengths": dict(found.lengths), "left_out": list(found.left_out),
+            "markers": {name: {"joint": joint, "error": error} for name, (joint, error) in found.markers.items()},
+            "notes": list(found.notes),
+        }))  # fmt: skip
+    else:
+        print(found)
+        print(f"wrote {out}")
+    return 0
