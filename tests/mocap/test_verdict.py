@@ -1,5 +1,6 @@
 """Takes that converge and are no person's: said in one line, with what to do."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -58,3 +59,18 @@ def test_a_root_that_leaps_is_flagged(human, markers):
     report = tracked(human, replace(markers, positions=places))
     assert "faster than a person" in report.verdict
     assert any(a <= 120 <= b for a, b in report.frames_to_check)
+
+
+def test_the_report_plays_and_marks_the_frames_to_look_at(human, markers, tmp_path):
+    places = markers.positions.copy()
+    places[100:160] = np.nan
+    report = tracked(human, replace(markers, positions=places))
+    report.save(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'data-frame="100"' in page
+    data = json.loads(page.split("const data = ")[1].split(", canvas =")[0])
+    assert len(data["joints"]) == len(data["markers"]) == 60
+    true = ps.forward(report.take.motion.skeleton, report.take.motion.poses[0]).position("wrist.L") * 1000.0
+    shown = data["joints"][0][list(human.names).index("wrist.L")]
+    np.testing.assert_allclose(shown, [true[0], -true[2], true[1]], atol=0.51)
+    assert data["markers"][30] == [None] * 41

@@ -15,6 +15,7 @@ from posable.errors import PosableError
 from posable.mocap.contacts import find_contacts
 from posable.mocap.gaps import frame_errors
 from posable.mocap.labels import Source
+from posable.mocap.player import player
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import joint_transform
 from posable.model.kinematics import forward
@@ -236,6 +237,7 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
     seconds = motion.duration
     statuses = [(name, report.count(i)) for i, name in enumerate(report.status_names)]
     summary = [
+        ("verdict", report.verdict),
         (
             "frames",
             f"{report.frames} at {motion.fps:g} Hz ({seconds:.1f} s){', stopped early' if report.stopped else ''}",
@@ -273,6 +275,7 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
     repaired = [(t, report.status_names[s]) for t, s in enumerate(report.statuses) if s][:200]
     sections = [
         ("Summary", table(summary)),
+        ("Playback", player(motion, source.read, report.frames_to_check)),
         ("Error over time", error_curves),
         ("Error of each marker", bars({name: value * 1e3 for name, value in report.marker_errors.items()}, unit="mm")),
         ("Worst frames", "".join(pictures) or "none"),
