@@ -22,6 +22,8 @@ SUBJECTS = (
     Subject("takes", "Takes: tracking, hidden markers, retargeting", "benchmarks.takes", ("data",)),
     Subject("corruption", "Corrupted takes: spikes, swaps, dropouts, wrong units", "benchmarks.corruption", ("data",)),
     Subject("many", "Many files: throughput, and what a large data set would take", "benchmarks.many", ("data",)),
+    Subject("collision", "Collision: poses that do not touch themselves", "benchmarks.collision", ("data", "mujoco")),
+    Subject("solutions", "All solutions of six-axis arms", "benchmarks.solutions", ("eaik",)),
     Subject("gpu", "Batches on a GPU", "benchmarks.gpu", ("gpu",)),
     Subject("interaction", "Interaction: the studio's latency", "benchmarks.interaction", ("viser",)),
     Subject("hostile", "Hostile problems", "benchmarks.hostile"),

@@ -53,6 +53,9 @@ def show(picture: Picture, goal: g.Goal, skeleton, pose) -> None:
         show_mass(picture, goal, skeleton, pose)
     elif isinstance(goal, g.Avoid) and isinstance(goal.obstacle, g.Sphere):
         picture.ball(goal.obstacle.center, goal.obstacle.radius, AMBER, alpha=0.6)
+    elif isinstance(goal, g.NoCollision):
+        for shape in goal.obstacles:
+            picture.ball(shape.points.mean(axis=0), shape.radius, AMBER, alpha=0.6)
     elif isinstance(goal, (g.AnyOf, g.Weighted)):
         for member in goal.members if isinstance(goal, g.AnyOf) else goal.goals:
             show(picture, member, skeleton, pose)

@@ -272,3 +272,23 @@ class TestSolving:
         assert not result.ok
         assert result.errors["hand.L"] < 1e-4
         assert result.errors["posture"] == pytest.approx(np.abs(result.pose - FIGURE.rest).max(), rel=1e-9)
+
+
+def test_transforms_of_other_libraries():
+    """pinocchio.SE3 by its shape alone, and positions with quaternions wxyz, as MuJoCo's data has them."""
+    from types import SimpleNamespace
+
+    turn = Rotation.from_rotvec([0.3, -0.2, 0.5])
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = turn.as_matrix(), (0.1, 0.2, 0.3)
+    wxyz = 2.0 * np.roll(turn.as_quat(), 1)
+    for target in (
+        SimpleNamespace(homogeneous=matrix),
+        ((0.1, 0.2, 0.3), wxyz),
+        (np.tile((0.1, 0.2, 0.3), (5, 1)), np.tile(wxyz, (5, 1))),
+    ):
+        goal = ps.goals.Pose("hand.R", target)
+        np.testing.assert_allclose(goal.rotation, np.broadcast_to(turn.as_matrix(), goal.rotation.shape), atol=1e-12)
+        np.testing.assert_allclose(goal.position, np.broadcast_to((0.1, 0.2, 0.3), goal.position.shape))
+    with pytest.raises(ps.errors.GoalError, match="a quaternion wxyz"):
+        ps.goals.Pose("hand.R", ((0, 0, 0), (0, 0, 0, 0)))

@@ -237,8 +237,30 @@ class Pose(Goal):
 
 
 def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the position (..., 3) and rotation (..., 3, 3) of transforms, checked."""
+    """Return the position (..., 3) and rotation (..., 3, 3) of transforms, checked.
+
+    A transform is (..., 4, 4), a SciPy RigidTransform, a pinocchio.SE3, or a pair of a position (..., 3) and a
+    quaternion wxyz (..., 4), as MuJoCo's data has them.
+    """
     if hasattr(target, "as_matrix"):
         target = target.as_matrix()
+    elif hasattr(target, "homogeneous"):
+        target = target.homogeneous
+    elif isinstance(target, (tuple, list)) and len(target) == 2 and np.shape(target[1])[-1:] == (4,):
+        return numbers(target[0], (3,), what), from_wxyz(numbers(target[1], (4,), what), what)
     matrices = numbers(target, (4, 4), what)
     return matrices[..., :3, 3], checked_rotations(matrices[..., :3, :3], what)
+
+
+def from_wxyz(quaternions: np.ndarray, what: str) -> np.ndarray:
+    """Return the rotations (..., 3, 3) of quaternions wxyz (..., 4) of any length but zero."""
+    length = np.linalg.norm(quaternions, axis=-1, keepdims=True)
+    if not (length > 1e-12).all():
+        raise GoalError(what, expected="a quaternion wxyz", got="one of length zero")
+    w, x, y, z = np.moveaxis(quaternions / length, -1, 0)
+    rows = [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
