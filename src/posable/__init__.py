@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.mocap.retarget import retarget as retarget
     from posable.mocap.smooth import smooth as smooth
     from posable.mocap.track import track as track
+    from posable.model import twists as twists
     from posable.model.body_plan import BodyPlan as BodyPlan
     from posable.model.body_plan import body_plan as body_plan
     from posable.model.dh import from_dh as from_dh
@@ -61,7 +62,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("errors", "figures", "goals", "plots", "solvers")
+_SUBMODULES = ("errors", "figures", "goals", "plots", "solvers", "twists")
+_ELSEWHERE = {"twists": "posable.model.twists"}  # where a submodule does not stand at the top
 
 _HOME = {
     "PosableError": "posable.errors",
@@ -116,7 +118,7 @@ if not TYPE_CHECKING:  # hidden from type checkers: they would take any name for
 
     def __getattr__(name: str) -> _Any:
         if name in _SUBMODULES:
-            return _import_module(f"posable.{name}")
+            return _import_module(_ELSEWHERE.get(name, f"posable.{name}"))
         if name not in _HOME:
             from posable.errors import did_you_mean
 

@@ -1,4 +1,4 @@
-"""How a frame moves when the degrees of freedom do: Jacobians by the seeds' methods, and their time derivative."""
+"""How a frame moves when the degrees of freedom do: Jacobians by the papers' methods, and their time derivative."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posable.engine import jacobians as kernels
 from posable.engine.jacobians import frame_jacobian_rates
 from posable.engine.layout import work_size
 from posable.errors import SkeletonError, unknown
-from posable.model.kinematics import as_poses, in_rows, scratch
+from posable.model.kinematics import as_poses, forward, in_rows, scratch
 from posable.model.skeleton import Skeleton
 
 ROWS = ("position", "rotation", "pose", "axes")
@@ -34,13 +34,22 @@ def jacobian(
     point: Any = (0.0, 0.0, 0.0),
     gains: bool = False,
 ) -> np.ndarray:
-    """Return the Jacobian (..., k, n) of a site or a joint at a pose (n,), or at many (..., n).
+    """Return the Jacobian of a site or a joint.
 
-    rows: "position" (3) [m], "rotation" (3, angular velocity) [rad], "pose" (6: position, then rotation, the twist
-    [v; w] of seed 001), or "axes" (6: the frame's unit vectors i, then j: seed 000 (A.11), (A.22)).
-    method: "cross" (seed 001 procedure 1), "adjoint" (procedure 2), "adjusted" (procedure 3) or "finite" differences.
-    frame: the axes of the rows, "world" or the "body"'s own (seed 001 (13)). point (3,) [m]: the point, in the body's
-    frame, whose motion counts (12). gains: scale each column by its joint's strength. Frozen joints have zero columns.
+    Args:
+        skeleton: The figure.
+        pose: (..., n) [rad, m].
+        body: A site or a joint.
+        rows: "position" (3) [m], "rotation" (3, angular velocity) [rad], "pose" (6: position, then rotation, the twist
+            [v; w] of Rabbani 2017), or "axes" (6: the frame's unit vectors i, then j; Engell-Nørregård & Erleben 2011,
+            (A.11), (A.22)).
+        method: Rabbani's procedures "cross" (1), "adjoint" (2) and "adjusted" (3), or "finite" differences.
+        frame: The axes of the rows, "world" or the "body"'s own (Rabbani 2017, (13)).
+        point: (3,) [m], in the body's frame, whose motion counts (Rabbani 2017, (12)).
+        gains: Scale each column by its joint's strength (Rabbani 2017, 3.3).
+
+    Returns:
+        (..., k, n); frozen joints have zero columns.
     """
     if rows not in ROWS:
         raise unknown("rows", rows, ROWS)
@@ -48,7 +57,7 @@ def jacobian(
         raise unknown("method", method, METHODS)
     poses = as_poses(skeleton, pose)
     flat = in_rows(poses)
-    on, place = _place(skeleton, body, point)
+    on, place = body_and_place(skeleton, body, point)
     t, n = flat.shape
     twists, rotations = np.empty((t, 6, n)), np.empty((t, 9))
     work = scratch(work_size(n, skeleton.figure.body.shape[0], 0, 1) + kernels.SCRATCH)
@@ -64,24 +73,63 @@ def jacobian(
     return out.reshape(*poses.shape[:-1], *out.shape[1:])
 
 
-def jacobian_rate(skeleton: Skeleton, pose: Any, velocity: Any, body: str, *, frame: str = "world") -> np.ndarray:
-    """Return the time derivative (..., 6, n) of the pose Jacobian of a site or a joint (seed 001 (14), (15)).
+def jacobian_rate(
+    skeleton: Skeleton,
+    pose: Any,
+    velocity: Any,
+    body: str,
+    *,
+    rows: str = "pose",
+    frame: str = "world",
+    point: Any = (0.0, 0.0, 0.0),
+    gains: bool = False,
+) -> np.ndarray:
+    """Return the time derivative of the Jacobian of a site or a joint (Rabbani 2017, (14), (15)).
 
-    pose, velocity: (..., n) [rad, m] and the same per second. The rows are those of `jacobian(rows="pose")`, in the
-    axes of the "world" or of the "body". Frozen joints have zero columns.
+    Args:
+        skeleton: The figure.
+        pose: (..., n) [rad, m].
+        velocity: (..., n) [rad/s, m/s].
+        body: A site or a joint.
+        rows: As for `jacobian`: "position", "rotation", "pose" or "axes".
+        frame: The axes of the rows, "world" or the "body"'s own.
+        point: (3,) [m], in the body's frame, whose motion counts.
+        gains: Scale each column by its joint's strength.
+
+    Returns:
+        (..., k, n); frozen joints have zero columns.
     """
+    if rows not in ROWS:
+        raise unknown("rows", rows, ROWS)
     poses, speeds = np.broadcast_arrays(as_poses(skeleton, pose), as_poses(skeleton, velocity, "velocity"))
     n = skeleton.size
     flat, flat_speeds = in_rows(poses), in_rows(speeds)
-    on, place = _place(skeleton, body, (0.0, 0.0, 0.0))
+    on, place = body_and_place(skeleton, body, point)
     out = np.empty((flat.shape[0], 6, n))
     work = scratch(kernels.SCRATCH + 6 * n)
     frame_jacobian_rates(
         skeleton.figure, flat, flat_speeds, on, place, _axes(frame), work[: kernels.SCRATCH],
         work[kernels.SCRATCH : kernels.SCRATCH + 6 * n].reshape(6, n), out,
     )  # fmt: skip
-    out[..., skeleton.frozen] = 0.0
-    return out.reshape(*poses.shape[:-1], 6, n)
+    if rows == "axes":
+        out = _axis_row_rates(skeleton, flat, flat_speeds, body, frame, out[:, 3:])
+    else:
+        out = {"position": out[:, :3], "rotation": out[:, 3:], "pose": out}[rows]
+    out = out * np.where(skeleton.frozen, 0.0, skeleton.gain if gains else 1.0)
+    return out.reshape(*poses.shape[:-1], *out.shape[1:])
+
+
+def _axis_row_rates(
+    skeleton: Skeleton, poses: np.ndarray, speeds: np.ndarray, body: str, frame: str, angular_rates: np.ndarray
+) -> np.ndarray:
+    """Return the time derivatives (t, 6, n) of the rows "axes"; angular_rates (t, 3, n): those of the rotation rows."""
+    if frame == "body":  # its own axes stand still
+        return _axis_rows(angular_rates, np.eye(3)[None])
+    rotations = forward(skeleton, poses).matrix(body)[:, :3, :3]
+    angular = jacobian(skeleton, poses, body, rows="rotation")
+    turning = np.einsum("tkn,tn->tk", angular, speeds)
+    moving = np.cross(turning[:, None], np.swapaxes(rotations, 1, 2))  # rows: how i, j, k move
+    return _axis_rows(angular_rates, rotations) + _axis_rows(angular, np.swapaxes(moving, 1, 2))
 
 
 def _axes(frame: str) -> int:
@@ -90,7 +138,7 @@ def _axes(frame: str) -> int:
     return FRAMES[frame]
 
 
-def _place(skeleton: Skeleton, body: str, point: Any) -> tuple[int, np.ndarray]:
+def body_and_place(skeleton: Skeleton, body: str, point: Any) -> tuple[int, np.ndarray]:
     """Return the body that carries a frame, and (12,): the point and the frame's rotation in that body."""
     try:
         p = np.asarray(point, dtype=float)

@@ -1,0 +1,257 @@
+"""Twists: the toolkit behind the recipe for Jacobians (Rabbani 2017).
+
+A twist is (..., 6): the linear part v [m] first, then the angular part w [rad], as the rows of
+`posable.jacobian(rows="pose")`. A spatial twist is taken at the world's origin, a body twist at the body's own. A
+rigid motion is a 4x4 matrix. Every function takes leading axes as a batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from posable.engine.joints import TAIL
+from posable.engine.layout import ABOVE, FIRST, KIND, LAST, PARENT, work_size
+from posable.errors import SkeletonError
+from posable.model.jacobians import body_and_place, jacobian
+from posable.model.kinematics import as_poses, forward, scratch
+from posable.model.skeleton import Skeleton
+
+__all__ = [
+    "Screws", "adjoint", "bracket", "chain", "curvature_tensor", "euler_jacobian", "exp", "log", "matrix_of",
+    "product_of_exponentials", "screws", "spatial_jacobian", "twist_of",
+]  # fmt: skip
+
+
+def _read(value: Any, tail: tuple[int, ...], what: str) -> np.ndarray:
+    try:
+        out = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        out = np.empty(0)
+    if out.shape[-len(tail) :] != tail:
+        got = f"shape {out.shape}" if out.size else repr(value)
+        raise SkeletonError(f"{what}: expected numbers of shape (..., {', '.join(map(str, tail))}), got {got}")
+    return out
+
+
+def _skew(vectors: np.ndarray) -> np.ndarray:
+    """Return the cross-product matrices (..., 3, 3) of vectors (..., 3)."""
+    out = np.zeros((*vectors.shape, 3))
+    x, y, z = vectors[..., 0], vectors[..., 1], vectors[..., 2]
+    out[..., 0, 1], out[..., 0, 2], out[..., 1, 2] = -z, y, -x
+    out[..., 1, 0], out[..., 2, 0], out[..., 2, 1] = z, -y, x
+    return out
+
+
+def matrix_of(twist: Any) -> np.ndarray:
+    """Return the 4x4 matrices (..., 4, 4) of twists (..., 6): the hat operator."""
+    xi = _read(twist, (6,), "twist")
+    out = np.zeros((*xi.shape[:-1], 4, 4))
+    out[..., :3, :3], out[..., :3, 3] = _skew(xi[..., 3:]), xi[..., :3]
+    return out
+
+
+def twist_of(matrix: Any) -> np.ndarray:
+    """Return the twists (..., 6) of 4x4 matrices of se(3): the vee operator, the inverse of `matrix_of`."""
+    m = _read(matrix, (4, 4), "matrix")
+    turn = np.stack([m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]], axis=-1)
+    return np.concatenate([m[..., :3, 3], 0.5 * turn], axis=-1)
+
+
+def adjoint(transform: Any) -> np.ndarray:
+    """Return the adjoints (..., 6, 6) of rigid motions (..., 4, 4): they carry twists to the frame on the left.
+
+    The world form of a Jacobian is the adjoint of the body's frame times its body form (Rabbani 2017, (13)).
+    """
+    t = _read(transform, (4, 4), "transform")
+    out = np.zeros((*t.shape[:-2], 6, 6))
+    out[..., :3, :3] = out[..., 3:, 3:] = t[..., :3, :3]
+    out[..., :3, 3:] = _skew(t[..., :3, 3]) @ t[..., :3, :3]
+    return out
+
+
+def bracket(twist: Any) -> np.ndarray:
+    """Return ad (..., 6, 6) of twists (..., 6): `bracket(a) @ b` is the Lie bracket [a, b]."""
+    xi = _read(twist, (6,), "twist")
+    out = np.zeros((*xi.shape[:-1], 6, 6))
+    out[..., :3, :3] = out[..., 3:, 3:] = _skew(xi[..., 3:])
+    out[..., :3, 3:] = _skew(xi[..., :3])
+    return out
+
+
+def _left_jacobian(w: np.ndarray) -> np.ndarray:
+    """Return the left Jacobians of SO(3) (..., 3, 3) at rotation vectors (..., 3); series where they are short."""
+    angle = np.linalg.norm(w, axis=-1)[..., None, None]
+    square, small = angle**2, angle < 1e-4
+    safe = np.where(small, 1.0, angle)
+    a = np.where(small, 0.5 - square / 24.0, (1.0 - np.cos(safe)) / safe**2)
+    b = np.where(small, 1.0 / 6.0 - square / 120.0, (safe - np.sin(safe)) / safe**3)
+    k = _skew(w)
+    return np.eye(3) + a * k + b * (k @ k)
+
+
+def exp(twist: Any) -> np.ndarray:
+    """Return the rigid motions (..., 4, 4) that twists (..., 6) reach in unit time."""
+    xi = _read(twist, (6,), "twist")
+    v, w = xi[..., :3], xi[..., 3:]
+    out = np.zeros((*xi.shape[:-1], 4, 4))
+    out[..., :3, :3] = Rotation.from_rotvec(w.reshape(-1, 3)).as_matrix().reshape(*w.shape, 3)
+    out[..., :3, 3] = (_left_jacobian(w) @ v[..., None])[..., 0]
+    out[..., 3, 3] = 1.0
+    return out
+
+
+def log(transform: Any) -> np.ndarray:
+    """Return the twists (..., 6) that reach rigid motions (..., 4, 4) in unit time, turning pi at most."""
+    t = _read(transform, (4, 4), "transform")
+    w = Rotation.from_matrix(t[..., :3, :3].reshape(-1, 3, 3)).as_rotvec().reshape(*t.shape[:-2], 3)
+    v = np.linalg.solve(_left_jacobian(w), t[..., :3, 3, None])[..., 0]
+    return np.concatenate([v, w], axis=-1)
+
+
+class Screws(NamedTuple):
+    """The product-of-exponentials form of one body of a figure.
+
+    The body is at exp(S_1 x_1) exp(S_2 x_2) ... home, where each exponent sums the dofs of one group: one dof each, or
+    the three numbers of a rotation vector (two of a swing), which turn as one.
+    """
+
+    twists: np.ndarray  # (k, 6) [m, rad]: spatial twists of the dofs that move the body, all numbers zero
+    dofs: tuple[int, ...]  # where these k dofs are in a pose, from the root on
+    groups: tuple[tuple[int, ...], ...]  # rows of `twists` that are one exponent
+    home: np.ndarray  # (4, 4): the body's frame with all numbers zero
+
+
+def chain(skeleton: Skeleton, body: str) -> tuple[str, ...]:
+    """Return the names of the dofs that move a site or a joint, root first (Erleben & Andrews 2018, algorithm 1)."""
+    return tuple(skeleton.dof_names[i] for i in _dofs(skeleton, body))
+
+
+def _dofs(skeleton: Skeleton, body: str) -> list[int]:
+    figure = skeleton.figure
+    on = int(skeleton.frame_bodies[skeleton.frame(body)])
+    while on >= 0 and figure.body[on, LAST] == figure.body[on, FIRST]:
+        on = int(figure.body[on, PARENT])
+    i, out = int(figure.body[on, LAST]) - 1 if on >= 0 else -1, []
+    while i >= 0:
+        out.append(i)
+        i = int(figure.dof[i, ABOVE])
+    return out[::-1]
+
+
+def screws(skeleton: Skeleton, body: str) -> Screws:
+    """Return the screws of the dofs that move a site or a joint, in the pose with all numbers zero.
+
+    Args:
+        skeleton: The figure.
+        body: A site or a joint.
+
+    Returns:
+        The twists, the dofs that they belong to, how they are grouped, and the body's frame at zero.
+    """
+    zero = np.zeros(skeleton.size)
+    dofs = _dofs(skeleton, body)
+    columns = spatial_jacobian(skeleton, zero, body, frozen=True)[:, dofs].T
+    groups: list[tuple[int, ...]] = []
+    kinds = skeleton.figure.dof
+    for row, dof in enumerate(dofs):
+        if kinds[dof, KIND] == TAIL:
+            groups[-1] = (*groups[-1], row)
+        else:
+            groups.append((row,))
+    return Screws(np.ascontiguousarray(columns), tuple(dofs), tuple(groups), forward(skeleton, zero).matrix(body))
+
+
+def product_of_exponentials(form: Screws, pose: Any) -> np.ndarray:
+    """Return the frames (..., 4, 4) of a body at poses (..., n) from its screws (Rabbani 2017, 2)."""
+    poses = np.asarray(pose, dtype=float)
+    if poses.ndim < 1 or (form.dofs and poses.shape[-1] <= max(form.dofs)):
+        raise SkeletonError(f"pose: expected the figure's numbers (..., n), got shape {poses.shape}")
+    out = np.broadcast_to(np.eye(4), (*poses.shape[:-1], 4, 4))
+    for group in form.groups:
+        numbers = poses[..., [form.dofs[row] for row in group]]
+        out = out @ exp(numbers @ form.twists[list(group)])
+    return out @ form.home
+
+
+def spatial_jacobian(skeleton: Skeleton, pose: Any, body: str, *, frozen: bool = False) -> np.ndarray:
+    """Return the spatial Jacobian (..., 6, n) of a site or a joint: twists at the world's origin (Rabbani 2017, (13)).
+
+    Args:
+        skeleton: The figure.
+        pose: (..., n) [rad, m].
+        body: A site or a joint.
+        frozen: Whether frozen joints have columns too.
+    """
+    figure = skeleton
+    if frozen and skeleton.frozen.any():
+        figure = skeleton.replace(joints=[_thawed(joint) for joint in skeleton.joints])
+    own = jacobian(figure, pose, body, rows="pose", frame="body")
+    return adjoint(forward(skeleton, pose).matrix(body)) @ own
+
+
+def _thawed(joint: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(joint, frozen=False, gain=1.0)
+
+
+def euler_jacobian(skeleton: Skeleton, pose: Any, body: str, *, order: str = "zyx") -> np.ndarray:
+    """Return the analytic Jacobian (..., 6, n): of the position, then of the Euler angles of a frame in the world.
+
+    The rows of the angles map by the axes of the intrinsic rotations; where the middle angle is singular they have no
+    inverse, and the shortest rates are returned.
+
+    Args:
+        skeleton: The figure.
+        pose: (..., n) [rad, m].
+        body: A site or a joint.
+        order: Intrinsic axes, leftmost first: "zyx", "xyz", "zyz", ...
+
+    Raises:
+        SkeletonError: Where the order is not three axes, each unlike the one before.
+    """
+    if len(order) != 3 or set(order) - set("xyz") or order[0] == order[1] or order[1] == order[2]:
+        raise SkeletonError(f"order: expected three of 'x', 'y', 'z', each unlike the one before, got {order!r}")
+    poses = as_poses(skeleton, pose)
+    world = jacobian(skeleton, poses, body, rows="pose")
+    turns = forward(skeleton, poses).matrix(body)[..., :3, :3]
+    angles = Rotation.from_matrix(turns.reshape(-1, 3, 3)).as_euler(order.upper())
+    first = np.eye(3)["xyz".index(order[0])]
+    axes = np.empty((len(angles), 3, 3))
+    axes[:, :, 0] = first
+    by_first = Rotation.from_euler(order[0].upper(), angles[:, 0])
+    axes[:, :, 1] = by_first.apply(np.eye(3)["xyz".index(order[1])])
+    axes[:, :, 2] = (by_first * Rotation.from_euler(order[1].upper(), angles[:, 1])).apply(
+        np.eye(3)["xyz".index(order[2])]
+    )
+    out = np.array(world)
+    rates = np.linalg.pinv(axes.reshape(*poses.shape[:-1], 3, 3), rcond=1e-9)
+    out[..., 3:, :] = rates @ world[..., 3:, :]
+    return out
+
+
+def curvature_tensor(skeleton: Skeleton, pose: Any, body: str, *, point: Any = (0.0, 0.0, 0.0)) -> np.ndarray:
+    """Return the second derivatives (..., 3, n, n) [m] of a point's place: the K tensor (Erleben & Andrews 2018).
+
+    Args:
+        skeleton: The figure.
+        pose: (..., n) [rad, m].
+        body: A site or a joint.
+        point: (3,) [m], in the body's frame.
+    """
+    from posable.engine.reference import point_tensor
+
+    poses = as_poses(skeleton, pose)
+    flat = np.ascontiguousarray(poses.reshape(-1, skeleton.size))
+    on, place = body_and_place(skeleton, body, point)
+    n = skeleton.size
+    out, rows = np.empty((len(flat), 3, n, n)), np.empty((3, n))
+    work = scratch(work_size(n, skeleton.figure.body.shape[0], 0, 1))
+    for theta, tensor in zip(flat, out, strict=True):
+        point_tensor(skeleton.figure, theta, work, on, place[:3], rows, tensor)
+    out[..., skeleton.frozen, :] = 0.0
+    out[..., :, skeleton.frozen] = 0.0
+    return out.reshape(*poses.shape[:-1], 3, n, n)
