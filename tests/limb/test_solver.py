@@ -56,7 +56,7 @@ def test_out_of_reach_is_a_result():
 
 def test_a_figure_without_limbs_is_refused():
     with pytest.raises(ps.PosableError, match="last bone of a limb"):
-        ps.solve(ps.figures.planar_arm(), g.Position("tip", (10.0, 5.0, 0.0)), solver="limb")
+        ps.solve(ps.figures.panda(), g.Position("hand", (0.4, 0.1, 0.5)), solver="limb")
 
 
 def test_newton_lands_limbs_exactly_if_asked_to():
@@ -126,3 +126,35 @@ def test_the_command_line_says_what_became_of_the_swivel(capsys):
     told = capsys.readouterr().out
     assert "rad, from shoulder.x lower to shoulder.x upper" in told
     assert main(["solve", "limb", "--reach", "hand=0.3,0.1,0.1", "--swivel", "nan"]) == 2
+
+
+def test_a_place_and_a_direction(make_arm):
+    skeleton = make_arm(wrist=(-1.5, 1.5), shoulder=(-2.5, 2.5))
+    goals = [ps.goals.Position("hand", (0.35, 0.2, 0.15)), ps.goals.Direction("hand", "x", along=(1.0, 0.4, 0.2))]
+    result = ps.solve(skeleton, goals, solver="limb")
+    assert result.ok, result.message
+    assert max(result.errors.values()) < 1e-8  # exact, not to a tolerance
+    limb = ps.Limb(skeleton, "shoulder", "elbow", "wrist", site="hand")
+    assert np.allclose(result.pose, limb.solve_partial((0.35, 0.2, 0.15), "x", (1.0, 0.4, 0.2)).pose)
+
+
+def test_an_aim(make_arm):
+    skeleton = make_arm()
+    result = ps.solve(skeleton, ps.goals.Aim("hand", "x", at=(2.0, 1.0, -0.5)), solver="limb")
+    assert result.ok, result.message
+    at = ps.forward(skeleton, result.pose)
+    towards = np.array([2.0, 1.0, -0.5]) - at.position("hand")
+    assert np.linalg.norm(np.cross(at.rotation_matrix("hand")[:, 0], towards)) < 1e-8
+
+
+def test_a_hand_of_the_human_points(make_arm):
+    human = ps.figures.human()
+    goals = [
+        ps.goals.Position("hand.R", (-0.35, 1.3, 0.35)), ps.goals.Direction("hand.R", "z", along=(0.0, 0.2, 1.0)),
+        ps.goals.Pose("foot.L", ps.forward(human, human.rest).matrix("foot.L")),
+    ]  # fmt: skip
+    result = ps.solve(human, goals, solver="limb")
+    assert result.ok, result.message
+    assert result.errors["hand.R"] < 1e-9
+    with pytest.raises(ps.PosableError, match="something else"):
+        ps.solve(human, [ps.goals.Direction("hand.R", "z", along=(0.0, 0.0, 1.0))], solver="limb")

@@ -40,6 +40,7 @@ FRESH, GOING = 0.0, 1.0
 
 # What the loop is told: columns of its limits
 PIECE, MOST, MOST_RESTARTS, ALPHA, FIRST_DAMPING, SOFT, COUPLED, EXACT = range(8)
+METRIC = 8  # and, where joints differ in strength, n numbers that the damping of each dof is multiplied by
 NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
 
 TRIES = 14  # dampings tried for one step
@@ -155,6 +156,9 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
     exact = limits[EXACT] == ALWAYS or (limits[EXACT] == WHERE_IT_PAYS and state[WAIT] <= 0.0)
     largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0 if exact else 0.0)
     damping_scale(order, ws.hessian, scale)
+    if limits.shape[0] > METRIC:
+        for i in range(n):
+            scale[i] *= limits[METRIC + i]
     damping = state[DAMPING]
     accepted = False
     slope, length = 0.0, 0.0

@@ -107,13 +107,14 @@ def _dofs(skeleton: Skeleton, name: str) -> list[int]:
 
 
 class Posture(Goal):
-    """Stay near a posture where the other goals leave a choice: energy w/2 gain_i (theta_i - home_i)^2.
+    """Stay near a posture where the other goals leave a choice: energy w/2 k_i (theta_i - home_i)^2.
 
-    pose: (n,), {"elbow.R": 0.3, ...} with the rest at rest, "rest" (None) or "middle" of the limits. gains: a number,
-    (n,), or {joint: number} for those alone; the joints' own by default. It is soft: it never decides `ok` unless it
-    is given a tolerance [rad, m], which no degree of freedom with a gain may then exceed. Its default weight moves a
-    hand that can be reached by micrometres, well inside the tolerance. weight: a number, (n,), or a symmetric positive
-    definite matrix (n, n), energy 1/2 x'G W G x with G the roots of the gains. Springs join degrees of freedom two by
+    pose: (n,), {"elbow.R": 0.3, ...} with the rest at rest, "rest" (None) or "middle" of the limits. stiffness: k, a
+    number, (n,), or {joint: number} for those alone; by default 1 / gain^2, so that a stronger joint moves more
+    readily. gains: an older name of stiffness. It is soft: it never decides `ok` unless it is given a tolerance
+    [rad, m], which no degree of freedom with stiffness may then exceed. Its default weight moves a hand that can be
+    reached by micrometres, well inside the tolerance. weight: a number, (n,), or a symmetric positive definite matrix
+    (n, n), energy 1/2 x'G W G x with G the roots of the stiffness. Springs join degrees of freedom two by
     two, so the matrix must be a sum of such pairs (scaled diagonally dominant). robust [rad, m]: beyond it, a degree
     of freedom pulls no harder. The linear term of seed 002 (5.27), as meant.
     """
@@ -125,6 +126,7 @@ class Posture(Goal):
         pose: Any = None,
         gains: Any = None,
         *,
+        stiffness: Any = None,
         weight: Any = 1e-6,
         tolerance: float = np.inf,
         label: str | None = None,
@@ -132,10 +134,12 @@ class Posture(Goal):
         robust: float | None = None,
     ):
         super().__init__(label, positive(tolerance, "Posture: tolerance"), priority, robust)
+        if gains is not None and stiffness is not None:
+            raise GoalError("Posture", expected="stiffness or gains, its older name", got="both")
         self.weight = numbers(weight, (), "Posture: weight")
         if self.weight.ndim > 2 or (self.weight.ndim < 2 and (self.weight < 0.0).any()):
             raise GoalError("Posture: weight", expected="a number, (n,) or (n, n), none negative", got=repr(weight))
-        self.gains = gains
+        self.gains = gains if stiffness is None else stiffness
         self.aim(pose)
 
     def aim(self, target: Any) -> None:
@@ -198,15 +202,15 @@ class Posture(Goal):
 
     def _gains(self, skeleton: Skeleton) -> np.ndarray:
         if self.gains is None:
-            return skeleton.gain.copy()
+            return np.where(skeleton.gain > 0.0, skeleton.gain, 1.0) ** -2.0
         if isinstance(self.gains, dict):
             out = np.zeros(skeleton.size)
             for joint, gain in self.gains.items():
-                out[skeleton.index(joint)] = positive(gain, f"Posture: gain of {joint!r}")
+                out[skeleton.index(joint)] = positive(gain, f"Posture: stiffness of {joint!r}")
             return out
-        gains = np.broadcast_to(numbers(self.gains, (), "Posture: gains"), (skeleton.size,))
+        gains = np.broadcast_to(numbers(self.gains, (), "Posture: stiffness"), (skeleton.size,))
         if (gains < 0.0).any():
-            raise GoalError("Posture: gains", expected="numbers that are not negative", got=f"{gains.min():g}")
+            raise GoalError("Posture: stiffness", expected="numbers that are not negative", got=f"{gains.min():g}")
         return gains.copy()
 
 

@@ -25,7 +25,7 @@ from posable.gpu.device import Buffer, CudaError, Gpu, Module, Pinned, Stream, g
 from posable.gpu.newton import lane_turn
 from posable.gpu.symbolic import Refused
 from posable.problem import Problem
-from posable.solvers.base import Outcome, Request, Solver
+from posable.solvers.base import Outcome, Request, Solver, strength_of
 from posable.solvers.newton import Newton
 
 # --- Batches on a GPU ---
@@ -295,6 +295,8 @@ def serves(problem: Problem, solver: Solver, request: Request) -> str | None:
         return "NoCollision: it runs on the CPU"
     if problem.skeleton.size == 0 or not problem.springs:
         return "a figure that cannot move, or no goal"
+    if (strength_of(problem) != 1.0).any():
+        return "joints of different strength (gain): they are solved on the CPU"
     return None
 
 

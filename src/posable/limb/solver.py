@@ -1,14 +1,15 @@
 """The solver "limb": hands and feet land exactly, their limbs solved in closed form once their base is placed.
 
-Goals on the last body of a limb (a place, with or without an orientation) belong to that limb. Whatever else is wanted,
-and whatever moves above a limb, another solver places first.
+Goals on the last body of a limb belong to that limb: a place, with or without an orientation or a direction of one
+axis, or an aim. So does a place on the second of two parallel hinges. Whatever else is wanted, and whatever moves above
+a limb, another solver places first.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,14 +17,33 @@ from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import CONVERGED, TRACE_WIDTH
 from posable.engine.forward import workspace
 from posable.engine.jit import entry
-from posable.engine.layout import ALONG, AT, AXES, MEASURE, ON, OTHER, PARENT, POINT, ROBUST, SPRING
-from posable.engine.springs import ORIENTATION_SPRING, POINT_SPRING
+from posable.engine.joints import TURN
+from posable.engine.layout import (
+    ALONG,
+    AT,
+    AXES,
+    AXIS,
+    FIRST,
+    KIND,
+    LAST,
+    MEASURE,
+    ON,
+    OTHER,
+    PARENT,
+    POINT,
+    ROBUST,
+    SPRING,
+)  # fmt: skip
+from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import SkeletonError, SolverError
+from posable.limb.aim import aim
 from posable.limb.base import LimbCore
-from posable.limb.solution import LimbSolution
+from posable.limb.partial import solve_partial
+from posable.limb.two_link import TwoLink
+from posable.model.kinematics import place_bodies
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SOLVERS, Outcome, Request, Solver, named_trace, register
+from posable.solvers.base import SOLVERS, Outcome, Request, Solver, named_trace, refuse_strength, register
 
 # --- What the goals of a problem say of many poses ---
 
@@ -53,7 +73,25 @@ def errors_batch(problem: Problem, poses: np.ndarray) -> np.ndarray:
 # --- The solver "limb" ---
 
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
-Task = tuple[LimbCore, int, int | None]  # a limb, the spring of its place, and that of its orientation
+GOALS_HELP = (
+    "a Position, Pose, Position and Direction, or Aim goal on the last bone of a limb (ball joint, hinge, ball joint), "
+    "or a Position on the second of two parallel hinges"
+)
+
+
+class Task(NamedTuple):
+    """What goals ask of one limb: springs by their rows, -1 where there is none."""
+
+    limb: LimbCore | TwoLink
+    point: int  # of a place
+    turn: int = -1  # of a whole orientation
+    along: int = -1  # of a direction of one axis
+    aim: int = -1  # of a line that must meet a point
+
+    @property
+    def springs(self) -> list[int]:
+        """The rows that there are."""
+        return [row for row in self[1:] if row >= 0]
 
 
 def limb_or_reason(skeleton: Skeleton, body: int) -> LimbCore | str:
@@ -89,8 +127,35 @@ def limbs_of(skeleton: Skeleton) -> list[LimbCore]:
     return [limb for limb in found if limb is not None]
 
 
+def two_link_or_reason(skeleton: Skeleton, body: int, point: np.ndarray) -> TwoLink | str:
+    """Return the two hinges that move a point (3,) [m] of a body in a plane, or why there are none."""
+    figure = skeleton.figure
+    chain = [int(figure.body[body, PARENT]), body]
+    joints = [_hinge(skeleton, at) for at in chain]
+    if None in joints:
+        return "two hinges in a row do not move it"
+    zero = np.zeros((1, skeleton.size))
+    turns = place_bodies(skeleton, zero)[1][0]
+    axes = [turns[at][:, figure.dof[figure.body[at, FIRST], AXIS]] for at in chain]
+    if not np.linalg.norm(np.cross(*axes)) < 1e-9:
+        return "the axes of its two hinges are not parallel"
+    return TwoLink(skeleton, str(joints[0]), str(joints[1]), point)
+
+
+def _hinge(skeleton: Skeleton, body: int) -> str | None:
+    """Return the name of the joint that moves a body, if it is one hinge."""
+    figure = skeleton.figure
+    if body < 0 or figure.body[body, LAST] - figure.body[body, FIRST] != 1:
+        return None
+    dof = int(figure.body[body, FIRST])
+    if figure.dof[dof, KIND] != TURN:
+        return None
+    owners = [name for name, part in zip(skeleton.names, skeleton.slices, strict=True) if part == slice(dof, dof + 1)]
+    return owners[0] if owners else None
+
+
 def tasks_of(problem: Problem) -> list[Task]:
-    """Return the task of each limb whose last body goals hold by a place, or a place and an orientation, alone."""
+    """Return the task of each limb whose last body goals hold, and hold by nothing else than a limb can do."""
     return [found for found in tasks_or_reasons(problem) if not isinstance(found, str)]
 
 
@@ -100,28 +165,43 @@ def tasks_or_reasons(problem: Problem) -> list[Task | str]:
     on = problem.constants[0, :, ROBUST] >= 0.0  # goals may be switched off
     for body in sorted({int(body) for body in kind[on, ON] if body >= 0}):
         springs = np.flatnonzero((kind[:, ON] == body) & on)
-        label = problem.labels[problem.owners[springs[0]]]
-        points = [k for k in springs if kind[k, SPRING] == POINT_SPRING and kind[k, OTHER] < 0]
-        turns = [k for k in springs if kind[k, SPRING] == ORIENTATION_SPRING and kind[k, OTHER] < 0]
-        whole = [k for k in points if np.array_equal(problem.constants[0, k, MEASURE : MEASURE + 6], WHOLE)]
-        if len(whole) != 1 or len(turns) > 1 or len(springs) != 1 + len(turns):
-            found.append(f"{label!r} asks for something else than one place, with or without an orientation")
-            continue
-        limb = limb_or_reason(problem.skeleton, body)
-        if isinstance(limb, str):
-            found.append(f"{label!r} is on no limb: {limb}")
-            continue
-        turn = int(turns[0]) if turns else None
-        axes = problem.constants[0, turn, AXES : AXES + 9].reshape(3, 3) if turn is not None else np.eye(3)
-        found.append((limb.with_tool(problem.constants[0, whole[0], POINT : POINT + 3], axes), int(whole[0]), turn))
+        found.append(_task_or_reason(problem, body, springs))
     return found
 
 
-def target_of(problem: Problem, point: int, turn: int | None, count: int) -> np.ndarray:
+def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> Task | str:
+    """Return the task of one body that springs (k,) hold, or why it has none."""
+    kind, constants = problem.kind, problem.constants[0]
+    label = problem.labels[problem.owners[springs[0]]]
+    rows = {spring: [int(k) for k in springs if kind[k, SPRING] == spring and kind[k, OTHER] < 0] for spring in HELD}
+    points = [k for k in rows[POINT_SPRING] if np.array_equal(constants[k, MEASURE : MEASURE + 6], WHOLE)]
+    turns, alongs, aims = rows[ORIENTATION_SPRING], rows[DIRECTION_SPRING], rows[AIM_SPRING]
+    counts = (len(points), len(turns), len(alongs), len(aims))
+    if counts not in SHAPES or len(springs) != sum(counts):
+        asked = "one place, with or without an orientation or a direction, or an aim"
+        return f"{label!r} asks for something else than {asked}"
+    at = points[0] if points else aims[0]
+    place = constants[at, POINT : POINT + 3]
+    limb = limb_or_reason(problem.skeleton, body)
+    if isinstance(limb, str):
+        pair = two_link_or_reason(problem.skeleton, body, place) if counts == (1, 0, 0, 0) else "it asks for more"
+        if isinstance(pair, TwoLink):
+            return Task(pair, points[0])
+        return f"{label!r} is on no limb: {limb}"
+    axes = constants[turns[0], AXES : AXES + 9].reshape(3, 3) if turns else np.eye(3)
+    first = [group[0] if group else -1 for group in (points, turns, alongs, aims)]
+    return Task(limb.with_tool(place, axes), *first)
+
+
+HELD = (POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)
+SHAPES = ((1, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0), (0, 0, 0, 1))  # places, orientations, directions, aims
+
+
+def target_of(problem: Problem, point: int, turn: int, count: int) -> np.ndarray:
     """Return the targets of a limb's springs: places (t, 3) or frames (t, 4, 4) in the world."""
     targets = np.broadcast_to(problem.targets, (count, *problem.targets.shape[1:]))
     places = targets[:, point, AT : AT + 3]
-    if turn is None:
+    if turn < 0:
         return places
     frames = np.zeros((count, 4, 4))
     frames[:, :3, :3] = targets[:, turn, ALONG : ALONG + 9].reshape(-1, 3, 3)
@@ -130,32 +210,50 @@ def target_of(problem: Problem, point: int, turn: int | None, count: int) -> np.
 
 
 def land(
-    limb: LimbCore,
-    problem: Problem,
-    point: int,
-    turn: int | None,
-    poses: np.ndarray,
-    limits: bool,
-    swivel: float | bool,
-) -> LimbSolution:
-    """Solve one limb in closed form at poses (t, n), near a swivel angle; True: the one that they have, False: any."""
-    target = target_of(problem, point, turn, poses.shape[0])
-    wish: Any = None if swivel is False else swivel
+    task: Task, problem: Problem, poses: np.ndarray, limits: bool, swivel: float | bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve one limb in closed form at poses (t, n), near a swivel angle; return the poses and whether they reach (t,).
+
+    swivel: True for the one that the poses have, False for any.
+    """
+    limb, count = task.limb, poses.shape[0]
+    targets = np.broadcast_to(problem.targets, (count, *problem.targets.shape[1:]))
+    if isinstance(limb, TwoLink):
+        return limb.solve(targets[:, task.point, AT : AT + 3], poses, limits=limits)
+    wish: Any = None if swivel is False or swivel is True else swivel
+    if task.aim >= 0:
+        axis = problem.constants[0, task.aim, AXES : AXES + 3]
+        found = aim(limb, targets[:, task.aim, AT : AT + 3], axis, swivel=wish, limits=limits, base=poses)
+        return found.pose, np.asarray(found.ok)
+    if task.along >= 0:
+        axis, along = problem.constants[0, task.along, AXES : AXES + 3], targets[:, task.along, ALONG : ALONG + 3]
+        places = targets[:, task.point, AT : AT + 3]
+        found = solve_partial(limb, places, axis, along, swivel=wish, limits=limits, base=poses)
+        return found.pose, np.asarray(found.ok)
     if swivel is True:
-        wish = limb.swivel(poses, about=None if turn is not None else limb.site)
-    return limb.reach_for(target, swivel=wish, elbow=None, limits=limits, base=poses)
+        wish = limb.swivel(poses, about=None if task.turn >= 0 else limb.site)
+    target = target_of(problem, task.point, task.turn, count)
+    found = limb.reach_for(target, swivel=wish, elbow=None, limits=limits, base=poses)
+    return found.pose, np.asarray(found.ok)
 
 
 def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
     """Return a line for each limb that a goal holds, and one for each of its swivel ranges with its end limits."""
     lines = []
-    for limb, point, turn in tasks_of(problem):
-        target = target_of(problem, point, turn, 1)[0]
+    for task in tasks_of(problem):
+        limb = task.limb
+        if isinstance(limb, TwoLink):
+            lines.append(f"two links {limb.first}, {limb.last}: solved in closed form, by either bend")
+            continue
         name = f"limb {limb.first}, {limb.middle}, {limb.last}"
-        ranges = limb.swivel_ranges(target, base=pose)
-        about = None if turn is not None else limb.site
+        about = None if task.turn >= 0 else limb.site
+        angle = f"{name}: swivel {limb.swivel(pose, about=about):.4f} rad"
+        if task.along >= 0 or task.aim >= 0:
+            lines.append(f"{angle}; the {'spin' if task.along >= 0 else 'bend'} is free as well")
+            continue
+        ranges = limb.swivel_ranges(target_of(problem, task.point, task.turn, 1)[0], base=pose)
         count = f"{len(ranges) or 'no'} {'range' if len(ranges) == 1 else 'ranges'}"
-        lines.append(f"{name}: swivel {limb.swivel(pose, about=about):.4f} rad, {count} inside the limits")
+        lines.append(f"{angle}, {count} inside the limits")
         lines += [f"  {swivel_range}" for swivel_range in ranges]
     return lines
 
@@ -185,9 +283,9 @@ class LimbSolver(Solver):
         tasks = [task for task in found if not isinstance(task, str)]
         if not tasks:
             raise SolverError(
-                "limb", expected="a Position or Pose goal on the last bone of a limb (ball joint, hinge, ball joint)",
-                got="; ".join(map(str, found)) or "no goal on a body",
+                "limb", expected=GOALS_HELP, got="; ".join(map(str, found)) or "no goal on a body"
             )  # fmt: skip
+        refuse_strength(problem, "limb")
         if self._needs_base(problem, tasks):
             self._base().check(problem)
 
@@ -196,10 +294,10 @@ class LimbSolver(Solver):
 
     def _needs_base(self, problem: Problem, tasks: list[Task]) -> bool:
         """Say whether anything but the limbs is to be solved: other goals, a posture, or joints above a limb."""
-        held = {k for _, point, turn in tasks for k in (point, turn) if k is not None}
+        held = {k for task in tasks for k in task.springs}
         if len(held) < int(np.sum(problem.constants[0, :, ROBUST] >= 0.0)) or problem.pull.any():
             return True
-        moving = {int(i) for limb, _, _ in tasks for i in limb.dofs_above()}
+        moving = {int(i) for task in tasks for i in task.limb.dofs_above()}
         return bool(moving - set(np.flatnonzero(problem.skeleton.frozen).tolist()))
 
     def run(self, problem: Problem, request: Request) -> Outcome:
@@ -221,18 +319,18 @@ class LimbSolver(Solver):
                 nothing = np.zeros((0, TRACE_WIDTH))
                 outcome.traces = [named_trace(nothing, np.zeros(0)) for _ in range(count)]
         scale = np.maximum(problem.tolerances, 1e-12)
-        for limb, point, turn in tasks:
-            box = (request.lower[limb.columns], request.upper[limb.columns])
-            limits = bool(np.isfinite(box).any())
+        for task in tasks:
+            columns = task.limb.columns
+            limits = bool(np.isfinite((request.lower[columns], request.upper[columns])).any())
             wish = near if self.swivel is None else self.swivel
-            solution = land(limb, problem, point, turn, outcome.poses, limits, wish)
-            errors = errors_batch(problem, solution.pose)
-            mine = [k for k in (point, turn) if k is not None]
+            poses, reached = land(task, problem, outcome.poses, limits, wish)
+            errors = errors_batch(problem, poses)
+            mine = task.springs
             before, after = outcome.errors / scale, errors / scale
             lost = np.delete(after > np.maximum(before, 1.0) + 1e-9, mine, axis=1).any(axis=1)
-            better = (after[:, mine].max(axis=1) <= before[:, mine].max(axis=1)) | solution.ok | (not near)
+            better = (after[:, mine].max(axis=1) <= before[:, mine].max(axis=1)) | reached | (not near)
             better &= ~lost | (not near)
-            outcome.poses[better] = solution.pose[better]
+            outcome.poses[better] = poses[better]
             outcome.errors[better] = errors[better]
         return outcome
 

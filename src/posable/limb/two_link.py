@@ -1,4 +1,4 @@
-"""The planar two-link arm in closed form (seed 002, 5.3.1)."""
+"""The planar two-link arm in closed form (Parent, Kinematic Linkages, 5.3.1)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ from typing import Any
 
 import numpy as np
 
+from posable.engine.layout import ABOVE, AXIS
 from posable.errors import GoalError
+from posable.model.kinematics import place_bodies
+from posable.model.skeleton import Skeleton
 
 
 def two_link(first: float, second: float, target: Any) -> tuple[np.ndarray, Any]:
-    """Return both solutions (..., 2, 2) [rad] of a planar arm of two links [m], and whether it reaches (...).
+    """Return both solutions of a planar arm of two links.
 
-    target (..., 2) [m] is the end's place, with the first joint at the origin; angles are relative: (theta1, theta2)
-    puts the end at first (cos, sin)(theta1) + second (cos, sin)(theta1 + theta2). Solution 0 bends left, 1 right;
-    they meet at full stretch. Out of reach, both stretch towards the target, or fold. At the origin, where any theta1
-    will do, it is as for a target on the x axis.
+    Angles are relative: (theta1, theta2) puts the end at first (cos, sin)(theta1) + second (cos, sin)(theta1 + theta2).
+    Out of reach, both solutions stretch towards the target, or fold. At the origin, where any theta1 will do, they are
+    as for a target on the x axis.
+
+    Args:
+        first: The first link's length [m].
+        second: The second link's length [m].
+        target: (..., 2) [m], the end's place, with the first joint at the origin.
+
+    Returns:
+        The solutions (..., 2, 2) [rad], of which 0 bends left and 1 right (they meet at full stretch), and whether the
+        arm reaches (...).
+
+    Raises:
+        GoalError: Where a length is not positive or the target is not finite.
     """
     p = np.asarray(target, dtype=float)
     if p.shape[-1:] != (2,) or not np.all(np.isfinite(p)):
@@ -35,3 +49,119 @@ def two_link(first: float, second: float, target: Any) -> tuple[np.ndarray, Any]
     slack = 1e-12 * far
     reached = (distance <= far + slack) & (distance >= near - slack)
     return np.stack([left, right], axis=-2), reached if p.ndim > 1 else bool(reached)
+
+
+# --- Two hinges of a figure ---
+
+
+class TwoLink:
+    """Two hinges with parallel axes and a point on the second bone, placed in closed form (Parent, 5.3.1).
+
+    The point moves in a plane across the axes; what a target is off that plane cannot be helped.
+    """
+
+    def __init__(self, skeleton: Skeleton, first: str, last: str, point: Any):
+        self.skeleton, self.first, self.last = skeleton, first, last
+        rows = [skeleton.names.index(name) for name in (first, last)]
+        self.bodies = [int(skeleton.frame_bodies[row]) for row in rows]
+        self.columns = np.array([skeleton.index(name).start for name in (first, last)])
+        self.point = np.asarray(point, dtype=float)  # (3,) [m], in the last body
+
+    def dofs_above(self) -> list[int]:
+        """Return the degrees of freedom of the figure that move the first joint."""
+        above, found = int(self.skeleton.figure.dof[self.columns[0], ABOVE]), []
+        while above >= 0:
+            found.append(above)
+            above = int(self.skeleton.figure.dof[above, ABOVE])
+        return found
+
+    def solve(self, targets: np.ndarray, poses: np.ndarray, *, limits: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return the poses (t, n) that bring the point to targets (t, 3) [m], nearest to poses, and if they reach (t,).
+
+        Out of reach, or where limits shut the target out, the point comes as near as it can.
+        """
+        figure = self.skeleton.figure
+        positions, turns, _ = place_bodies(self.skeleton, poses)
+        first, last = self.bodies
+        axis = figure.sign[self.columns[0]] * turns[:, first, :, figure.dof[self.columns[0], AXIS]]
+        other = figure.sign[self.columns[1]] * turns[:, last, :, figure.dof[self.columns[1], AXIS]]
+        sense = np.sign(np.sum(axis * other, axis=1))
+        tip = positions[:, last] + (turns[:, last] @ self.point[:, None])[..., 0]
+        x, y = across(axis)
+
+        def flat(vectors: np.ndarray) -> np.ndarray:
+            return np.stack([np.sum(vectors * x, axis=1), np.sum(vectors * y, axis=1)], axis=1)
+
+        upper, lower = flat(positions[:, last] - positions[:, first]), flat(tip - positions[:, last])
+        goal = flat(targets - positions[:, first])
+        here = poses[:, self.columns]
+        low, high = self.skeleton.lower[self.columns], self.skeleton.upper[self.columns]
+        if not limits:
+            low, high = np.full(2, -np.inf), np.full(2, np.inf)
+        out, best = here.copy(), np.full(len(poses), np.inf)
+        for bends in candidates(upper, lower, goal, here, sense, low, high):
+            numbers = into_box(bends, here, low, high)
+            miss = np.linalg.norm(tip_at(upper, lower, numbers - here, sense) - goal, axis=1)
+            moved = np.abs(numbers - here).max(axis=1)
+            score = np.round(miss, 12) + 1e-13 * moved  # the nearer one of two that reach
+            better = score < best
+            out[better], best[better] = numbers[better], score[better]
+        answer = poses.copy()
+        answer[:, self.columns] = out
+        size = np.linalg.norm(upper, axis=1) + np.linalg.norm(lower, axis=1)
+        return answer, best <= 1e-9 * size
+
+
+def across(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return two unit vectors (t, 3) across axes (t, 3), right-handed with them."""
+    helper = np.eye(3)[np.argmin(np.abs(axis), axis=1)]
+    x = helper - np.sum(helper * axis, axis=1, keepdims=True) * axis
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return x, np.cross(axis, x)
+
+
+def rotated(vectors: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Return plane vectors (t, 2) turned by angles (t,)."""
+    c, s = np.cos(angle), np.sin(angle)
+    return np.stack([c * vectors[:, 0] - s * vectors[:, 1], s * vectors[:, 0] + c * vectors[:, 1]], axis=1)
+
+
+def tip_at(upper: np.ndarray, lower: np.ndarray, turned: np.ndarray, sense: np.ndarray) -> np.ndarray:
+    """Return where the point is (t, 2) after both joints turned by (t, 2) [rad]."""
+    return rotated(upper, turned[:, 0]) + rotated(lower, turned[:, 0] + sense * turned[:, 1])
+
+
+def angle_of(vectors: np.ndarray) -> np.ndarray:
+    """Return the direction (t,) [rad] of plane vectors (t, 2)."""
+    return np.arctan2(vectors[:, 1], vectors[:, 0])
+
+
+def candidates(upper, lower, goal, here, sense, low, high):
+    """Yield the joints' numbers (t, 2) that may be nearest: both bends, and the best where one joint is at a bound."""
+    a, b = np.linalg.norm(upper, axis=1), np.linalg.norm(lower, axis=1)
+    solutions = np.stack([two_link(p, q, g)[0] for p, q, g in zip(a, b, goal, strict=True)])  # (t, 2, 2)
+    for side in range(2):
+        first = solutions[:, side, 0] - angle_of(upper)
+        second = solutions[:, side, 1] - angle_of(lower) + angle_of(upper)
+        yield here + np.stack([first, sense * second], axis=1)
+    for bound in (low[1], high[1]):  # the second joint at a bound: the first one turns the tip towards the goal
+        if np.isfinite(bound):
+            turned = np.stack([np.zeros(len(here)), bound - here[:, 1]], axis=1)
+            lead = angle_of(goal) - angle_of(tip_at(upper, lower, turned, sense))
+            yield np.stack([here[:, 0] + lead, np.full(len(here), bound)], axis=1)
+    for bound in (low[0], high[0]):  # the first joint at a bound: the second one turns towards the goal
+        if np.isfinite(bound):
+            elbow = rotated(upper, bound - here[:, 0])
+            lead = angle_of(goal - elbow) - angle_of(lower) - (bound - here[:, 0])
+            yield np.stack([np.full(len(here), bound), here[:, 1] + sense * lead], axis=1)
+
+
+def into_box(numbers: np.ndarray, here: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return angles (t, 2) turned by whole turns nearest to `here`, then into the limits, or clipped to them."""
+    turn = 2.0 * np.pi
+    out = numbers + turn * np.round((here - numbers) / turn)
+    with np.errstate(invalid="ignore"):
+        out = np.where(out < low, out + turn * np.ceil((low - out) / turn), out)
+        out = np.where(out > high, out - turn * np.ceil((out - high) / turn), out)
+    nearest = np.where(np.abs(out + turn - low) < np.abs(out - low), out + turn, out)
+    return np.clip(np.where(out < low, nearest, out), low, high)

@@ -297,7 +297,9 @@ class Joint:
     name: unique among the joints. motion: `Revolute("z")`, `Ball("zyx")`, ... parent: another joint's name.
     offset (3,) [m], rotation (SciPy Rotation or 3x3): the constant place in the parent's frame.
     limits: None, one (lower, upper) for all, or (k, 2) [rad, m]; infinities allowed. rest: a number or (k,), the
-    relaxed value. gain: a number or (k,), the joint's strength. frozen: True or (k,) of them: what keeps its value.
+    relaxed value. gain: a number or (k,), the joint's strength: a stronger joint moves more readily, in every solver
+    that has a metric (`dls`, `newton`, ...), by the square of it; 0 never moves. frozen: True or (k,) of them: what
+    keeps its value.
     mass [kg] sits at center (3,) [m] in the joint's frame; inertia (3, 3) [kg m^2] is about that centre, in the joint's
     axes, where a file states it. velocity, effort: a number or (k,), the largest speed [rad/s, m/s] and torque or force
     [N m, N] of each degree of freedom; infinite where none is stated.

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.bounds import EXHAUSTED, RUNNING, TRACE_WIDTH
-from posable.errors import unknown
+from posable.errors import SolverError, unknown
 from posable.problem import Problem
 from posable.registry import Registry
 
@@ -104,6 +104,23 @@ class Solver:
     def told(self, problem: Problem, request: Request, outcome: Outcome) -> str:
         """Return how a result names the method; what kept it from its goals belongs there."""
         return self.name
+
+
+def strength_of(problem: Problem) -> np.ndarray:
+    """Return the strength (n,) of each dof, `Joint.gain`: how readily it moves. Those that never move have 1."""
+    gain = problem.skeleton.gain
+    return np.where(gain > 0.0, gain, 1.0)
+
+
+def refuse_strength(problem: Problem, name: str) -> None:
+    """Raise SolverError where joints differ in strength and the method has no metric that could heed it."""
+    weak = np.flatnonzero(strength_of(problem) != 1.0)
+    if weak.size:
+        dof = problem.skeleton.dof_names[weak[0]]
+        raise SolverError(
+            name, expected="joints of strength 1: the method has no metric in which one joint could move more readily",
+            got=f"gain {problem.skeleton.gain[weak[0]]:g} of {dof!r}; use 'newton' or 'dls'",
+        )  # fmt: skip
 
 
 class CompiledSolver(Solver):

@@ -15,7 +15,7 @@ from posable.engine.joints import SLIDE, TURN
 from posable.engine.layout import DEPTH, KIND
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request, register
+from posable.solvers.base import CompiledSolver, Request, refuse_strength, register
 from posable.solvers.line_search import differentiate, write_trace
 from posable.solvers.loop import ENERGY, EVALUATIONS, OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_limits
 
@@ -162,6 +162,10 @@ class Ccd(CompiledSolver):
             raise SolverError("ccd: rest", expected="a whole number from 0", got=repr(self.rest))
         if not self.max_turn > 0.0:
             raise SolverError("ccd: max_turn", expected="a positive number", got=repr(self.max_turn))
+
+    def check(self, problem: Problem) -> None:
+        """Raise SolverError where joints differ in strength: each dof goes to its own best value, whatever it costs."""
+        refuse_strength(problem, "ccd")
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and two vectors."""

@@ -18,7 +18,7 @@ from posable.engine.springs import POINT_SPRING
 from posable.engine.wrenches import rotated
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request, register
+from posable.solvers.base import CompiledSolver, Request, refuse_strength, register
 from posable.solvers.ccd import best_turn
 from posable.solvers.line_search import write_trace
 from posable.solvers.loop import ENERGY, EVALUATIONS, OPTIONS, STATE_WIDTH, batch_of, common_limits
@@ -263,7 +263,8 @@ class Fabrik(CompiledSolver):
             raise SolverError("fabrik: fits", expected="a whole number from 1", got=repr(self.fits))
 
     def check(self, problem: Problem) -> None:
-        """Raise SolverError for goals that are no positions, and for sliders that are not at the root."""
+        """Raise SolverError for goals that are no positions, sliders off the root, joints of different strength."""
+        refuse_strength(problem, "fabrik")
         for k, owner in enumerate(problem.owners):
             goal = problem.goals[owner]
             measure = problem.constants[0, k, MEASURE : MEASURE + 6]

@@ -25,6 +25,7 @@ from posable.solvers.line_search import (
     first_derivatives,
     four_vectors,
     line_search,
+    strength,
     write_trace,
 )
 from posable.solvers.loop import ENERGY, EVALUATIONS, ITERATIONS, SOFT, STATIONARY_GAIN, batch_of, started_elsewhere
@@ -52,7 +53,8 @@ def first_length(theta, ws, vectors, state, limits):
         return state[TAU] / limits[BETA]
     ss, sy, yy = 0.0, 0.0, 0.0
     for i in range(theta.shape[0]):
-        s, y = theta[i] - vectors[2, i], ws.gradient[i] - vectors[3, i]
+        g = strength(limits, theta.shape[0], i)
+        s, y = (theta[i] - vectors[2, i]) / g, (ws.gradient[i] - vectors[3, i]) * g
         ss += s * s
         sy += s * y
         yy += y * y
@@ -94,8 +96,9 @@ def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vec
     largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
     square = 0.0
     for i in range(n):
-        direction[i] = -ws.gradient[i]
-        square += 0.0 if fixed[i] != 0.0 else direction[i] * direction[i]
+        s = strength(limits, n, i)
+        direction[i] = -ws.gradient[i] * (s * s)
+        square += 0.0 if fixed[i] != 0.0 else -ws.gradient[i] * direction[i]
     if started_elsewhere(state):
         state[TAU], state[KICKED], state[SEEN_ENERGY] = 0.0, 0.0, np.inf
     if not square > STATIONARY_GAIN * before:
@@ -151,29 +154,31 @@ class ProjectedGradient(DescentSolver):
 
 
 @kernel
-def conjugate(fixed, gradient, direction, old, keep):
+def conjugate(fixed, gradient, direction, old, keep, limits):
     """Write the new direction from the old one; return gradient . direction and the free gradient's square.
 
-    Polak and Ribiere, never negative; plain descent where the direction would not go down or nothing is kept.
+    Polak and Ribiere, never negative; plain descent where the direction would not go down or nothing is kept. Squares
+    are in the metric of the joints' strengths.
     """
     n = fixed.shape[0]
     top, bottom, square = 0.0, 0.0, 0.0
     for i in range(n):
-        g = 0.0 if fixed[i] != 0.0 else gradient[i]
-        top += g * (g - old[i])
-        bottom += old[i] * old[i]
-        square += g * g
+        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(limits, n, i)
+        top += g * (g - old[i]) * (s * s)
+        bottom += old[i] * old[i] * (s * s)
+        square += g * g * (s * s)
     factor = max(0.0, top / bottom) if keep and bottom > 0.0 else 0.0
     slope = 0.0
     for i in range(n):
-        g = 0.0 if fixed[i] != 0.0 else gradient[i]
+        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(limits, n, i)
         kept = factor * direction[i] if factor > 0.0 else 0.0  # before the first step there is nothing to keep
-        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g
+        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g * (s * s)
         slope += g * direction[i]
     if slope > -1e-8 * square:
         slope = -square
         for i in range(n):
-            direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i]
+            s = strength(limits, n, i)
+            direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i] * (s * s)
     for i in range(n):
         old[i] = 0.0 if fixed[i] != 0.0 else gradient[i]
     return slope, square
@@ -187,7 +192,7 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     before = state[ENERGY]
     largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
     keep = not started_elsewhere(state) and 0.0 < state[TAU] < n
-    slope, square = conjugate(fixed, ws.gradient, direction, old, keep)
+    slope, square = conjugate(fixed, ws.gradient, direction, old, keep, limits)
     if not square > STATIONARY_GAIN * before:
         write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
         return False
@@ -200,7 +205,8 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     state[TAU] = state[TAU] + 1.0 if keep else 1.0
     if tau == 0.0 and keep:  # the memory has led astray: try plain descent before giving up
         for i in range(n):
-            direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
+            s = strength(limits, n, i)
+            direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] * (s * s)
         forward(figure, theta, ws)
         tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits)
         state[TAU] = 1.0

@@ -28,8 +28,34 @@ from posable.solvers.loop import DAMPING
 
 
 @kernel
+def deviation(lin):
+    """Return |(I - JJ+) e|: how far the goal's displacement is from what the linear model can do."""
+    m, n = lin.active.shape
+    a, beta = lin.first, lin.vectors[2]
+    for k in range(m):
+        for j in range(m):
+            total = 0.0
+            for i in range(n):
+                total += lin.active[k, i] * lin.active[j, i]
+            a[k, j] = total
+            lin.second[k, j] = total
+    rank = lu_factor(a, m, lin.vectors[0], lin.vectors[1], 1e-12)
+    lu_solve(a, m, rank, lin.vectors[0], lin.vectors[1], lin.right, beta, lin.vectors[3])
+    square = 0.0
+    for k in range(m):
+        left = lin.right[k]
+        for j in range(m):
+            left -= lin.second[k, j] * beta[j]
+        square += left * left
+    return math.sqrt(square)
+
+
+@kernel
 def solve_transpose(springs, lin, state, limits):
-    """Write lin.step = tau J' V; tau is `length`, or, where that is zero, Buss's best one for a linear world (28)."""
+    """Write lin.step = tau J' V; tau is `length`, or, where that is zero, Buss's best one for a linear world (28).
+
+    Where it is negative, Buss's is shortened until the deviation from the linear model is at most epsilon (29).
+    """
     length = limits[FIRST_OPTION]
     m, n = lin.active.shape
     for i in range(n):
@@ -37,7 +63,11 @@ def solve_transpose(springs, lin, state, limits):
         for k in range(m):
             total += lin.active[k, i] * lin.right[k]
         lin.step[i] = total
-    if length == 0.0:
+    most = math.inf
+    if length < 0.0:
+        off = deviation(lin)
+        most = limits[SECOND_OPTION] / off if off > 0.0 else math.inf
+    if length <= 0.0:
         top, bottom = 0.0, 0.0
         for k in range(m):
             z = 0.0
@@ -45,7 +75,7 @@ def solve_transpose(springs, lin, state, limits):
                 z += lin.active[k, i] * lin.step[i]
             top += lin.right[k] * z
             bottom += z * z
-        length = top / bottom if bottom > 0.0 else 0.0
+        length = min(top / bottom if bottom > 0.0 else 0.0, most)
     for i in range(n):
         lin.step[i] *= length
 
@@ -53,14 +83,16 @@ def solve_transpose(springs, lin, state, limits):
 @register("transpose")
 @dataclass(frozen=True, kw_only=True)
 class Transpose(LinearSolver):
-    """The Jacobian's transpose: step = tau J' K e; seed 000 (27), seed 002 section 5.3.3, seed 003 section 2.2 item 6.
+    """The Jacobian's transpose: step = tau J' K e (Engell-Nørregård & Erleben 2011, (27); Parent, Kinematic Linkages).
 
-    step: tau, a number (fixed, as seed 000's comparison and seed 002's scale term have it: in radians per square
-    length), or "buss" for tau = e.z / z.z with z = JJ'e, seed 000 (28). There is no null space to control: `gains` is
-    refused.
+    step: tau, a number (fixed, as in the comparison of Engell-Nørregård & Erleben and as Parent's scale term: in
+    radians per square length); "buss" for tau = e.z / z.z with z = JJ'e, their (28); "deviation" for the largest tau up
+    to that one with |(I - JJ+) tau e| <= epsilon, their (29), whose printed bracket is misplaced. epsilon [m, rad]: of
+    "deviation". There is no null space to control: `gains` is refused.
     """
 
     step: float | str = "buss"
+    epsilon: float = 1e-2
 
     name: ClassVar[str] = "transpose"
     summary: ClassVar[str] = "Jacobian transpose, with a fixed step or Buss's"
@@ -69,8 +101,11 @@ class Transpose(LinearSolver):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.step != "buss" and not (isinstance(self.step, (int, float)) and self.step > 0.0):
-            raise SolverError("transpose: step", expected="a positive number or 'buss'", got=repr(self.step))
+        if self.step not in STEP_LENGTHS and not (isinstance(self.step, (int, float)) and self.step > 0.0):
+            expected = "a positive number, 'buss' or 'deviation'"
+            raise SolverError("transpose: step", expected=expected, got=repr(self.step))
+        if not self.epsilon > 0.0:
+            raise SolverError("transpose: epsilon", expected="a positive number", got=repr(self.epsilon))
 
     def check(self, problem) -> None:
         """Raise SolverError for gains as well: J' has no null-space projector."""
@@ -79,8 +114,11 @@ class Transpose(LinearSolver):
             raise SolverError("transpose: gains", expected="none: it has no null space", got=repr(self.gains))
 
     def options(self) -> tuple[float, ...]:
-        """Return the step length, zero for Buss's."""
-        return (0.0 if self.step == "buss" else float(self.step),)
+        """Return the step length, zero or less where a formula gives it, and epsilon."""
+        return (STEP_LENGTHS[self.step] if isinstance(self.step, str) else float(self.step), self.epsilon)
+
+
+STEP_LENGTHS = {"buss": 0.0, "deviation": -1.0}
 
 
 # --- The pseudo-inverse of the Jacobian ---

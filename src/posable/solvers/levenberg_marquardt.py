@@ -14,13 +14,14 @@ from posable.errors import SolverError
 from posable.solvers.base import register
 from posable.solvers.line_search import (
     ALPHA,
-    LARGEST_STEP,
+    MAX_STEP,
     OWN_OPTIONS,
     OWN_STATE,
     DescentSolver,
     accept,
     differentiate,
     four_vectors,
+    strength,
     trial_step,
     write_trace,
 )
@@ -31,8 +32,11 @@ GROWTH = OWN_STATE  # how fast the damping grows at the next refusal
 
 
 @kernel
-def damping_metric(order, hessian, scale, marquardt):
-    """Write what the damping multiplies (n,): the diagonal of the Hessian (Marquardt), or its mean (Levenberg)."""
+def damping_metric(order, hessian, scale, marquardt, limits):
+    """Write what the damping multiplies (n,): the diagonal of the Hessian (Marquardt), or its mean (Levenberg).
+
+    A joint of strength s is damped by 1 / s^2 of it.
+    """
     n = scale.shape[0]
     mean = 0.0
     for i in range(n):
@@ -40,6 +44,8 @@ def damping_metric(order, hessian, scale, marquardt):
         mean += scale[i] / n
     for i in range(n):
         scale[i] = max(scale[i], 1e-6 * mean, 1e-300) if marquardt else max(mean, 1e-300)
+        s = strength(limits, n, i)
+        scale[i] /= s * s
 
 
 @kernel
@@ -55,7 +61,7 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
     if started_elsewhere(state):
         state[DAMPING], state[GROWTH] = limits[OWN_OPTIONS], 2.0
     largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
-    damping_metric(order, ws.hessian, scale, limits[OWN_OPTIONS + 1] != 0.0)
+    damping_metric(order, ws.hessian, scale, limits[OWN_OPTIONS + 1] != 0.0, limits)
     slope, length = 0.0, 0.0
     moved = False
     for _ in range(40):
@@ -64,7 +70,7 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
             for i in range(n):
                 direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
             substitute(order, ws.factor, direction, ws.path)
-            slope, length = trial_step(lower, upper, theta, direction, shortening(direction, LARGEST_STEP), ws)
+            slope, length = trial_step(lower, upper, theta, direction, shortening(direction, limits[MAX_STEP]), ws)
             for i in range(n):
                 step[i] = ws.trial[i] - theta[i]
             multiply(order, ws.hessian, step, product, ws.path)

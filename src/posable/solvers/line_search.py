@@ -13,16 +13,15 @@ from posable.engine.forward import forward
 from posable.engine.jit import kernel
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request
+from posable.solvers.base import CompiledSolver, Request, strength_of
 from posable.solvers.loop import COUPLED, ENERGY, EVALUATIONS, ITERATIONS, OPTIONS, OWN, STATE_WIDTH, common_limits
 
 # Columns of the limits, after those of looping.py; a method's own follow
-ALPHA, BETA, OWN_OPTIONS = OPTIONS, OPTIONS + 1, OPTIONS + 2
+ALPHA, BETA, MAX_STEP, OWN_OPTIONS = range(OPTIONS, OPTIONS + 4)
 # Columns of the state, after those of looping.py; a method's own follow
 TAU, OWN_STATE = OWN, OWN + 1
 
 SEARCHES = 60  # step lengths tried for one step
-LARGEST_STEP = 1.0  # [rad, m] of any one degree of freedom: beyond it a model of rotations says nothing
 RESOLUTION = 1e-16  # of the energy: a predicted gain below it cannot be seen
 
 
@@ -51,6 +50,12 @@ def first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, li
 
 
 @kernel
+def strength(limits, n, i):
+    """Return the strength of dof i: the last n numbers that a descent method is told."""
+    return limits[limits.shape[0] - n + i]
+
+
+@kernel
 def trial_step(lower, upper, theta, direction, tau, ws):
     """Write P(theta + tau d) into ws.trial; return gradient . (trial - theta), of (39), and the largest change."""
     slope, length = 0.0, 0.0
@@ -72,8 +77,8 @@ def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state,
     largest = 0.0
     for i in range(theta.shape[0]):
         largest = max(largest, abs(direction[i]))
-    if tau * largest > LARGEST_STEP:
-        tau = LARGEST_STEP / largest
+    if tau * largest > limits[MAX_STEP]:
+        tau = limits[MAX_STEP] / largest
     for _ in range(SEARCHES):
         slope, length = trial_step(lower, upper, theta, direction, tau, ws)
         if not length > 0.0:
@@ -114,10 +119,13 @@ class DescentSolver(CompiledSolver):
     """The options of the projected line search, seed 000 section 4.3.
 
     alpha: how much of the predicted decrease a step must give (39). beta: what a refused step is shortened by (34).
+    max_step [rad, m]: the largest change of any one dof in a step, beyond which a model of rotations says nothing; inf
+    switches it off, as the paper prints it.
     """
 
     alpha: float = 1e-4
     beta: float = 0.5
+    max_step: float = 1.0
 
     iterations: ClassVar[int] = 1000
     state_width: ClassVar[int] = STATE_WIDTH
@@ -128,6 +136,8 @@ class DescentSolver(CompiledSolver):
             raise SolverError(f"{self.name}: alpha", expected="a number between 0 and 1", got=repr(self.alpha))
         if not self.alpha <= self.beta < 1.0:
             raise SolverError(f"{self.name}: beta", expected="a number from alpha up to 1", got=repr(self.beta))
+        if not self.max_step > 0.0:
+            raise SolverError(f"{self.name}: max_step", expected="a positive number or inf", got=repr(self.max_step))
 
     def options(self) -> tuple[float, ...]:
         """Return the method's own numbers."""
@@ -139,4 +149,5 @@ class DescentSolver(CompiledSolver):
 
     def limits(self, problem: Problem, request: Request) -> np.ndarray:
         """Return what the loops read, column by column."""
-        return common_limits(problem, request, self.iterations, (self.alpha, self.beta, *self.options()))
+        options = (self.alpha, self.beta, self.max_step, *self.options(), *strength_of(problem))
+        return common_limits(problem, request, self.iterations, options)

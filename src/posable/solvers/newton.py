@@ -15,7 +15,7 @@ import numpy as np
 
 from posable.engine.newton import ALWAYS, NEVER, STATE_WIDTH, WHERE_IT_PAYS, newton_batch
 from posable.errors import SolverError
-from posable.solvers.base import CompiledSolver, Request, register
+from posable.solvers.base import CompiledSolver, Request, register, strength_of
 
 
 @register("newton")
@@ -49,7 +49,7 @@ class Newton(CompiledSolver):
         most = request.max_iterations
         if most is None:
             most = self.iterations * (1 + request.restarts)
-        return np.array(
+        params = np.array(
             (
                 most + 2.0,
                 most,
@@ -61,6 +61,8 @@ class Newton(CompiledSolver):
                 EXACT_NAMES[self.exact],
             )
         )
+        strength = strength_of(problem)
+        return params if (strength == 1.0).all() else np.concatenate([params, strength**-2.0])
 
 
 EXACT_NAMES = {"never": NEVER, "auto": WHERE_IT_PAYS, "always": ALWAYS}

@@ -16,6 +16,7 @@ from posable.solvers.line_search import (
     accept,
     first_derivatives,
     line_search,
+    strength,
     write_trace,
 )
 from posable.solvers.loop import ENERGY, STATIONARY_GAIN, batch_of, started_elsewhere
@@ -24,11 +25,13 @@ from posable.solvers.loop import ENERGY, STATIONARY_GAIN, batch_of, started_else
 
 
 @kernel
-def forget(model, size):
-    """Make the model of the Hessian (n, n) a multiple of the identity."""
-    for i in range(model.shape[0]):
-        for j in range(model.shape[0]):
-            model[i, j] = size if i == j else 0.0
+def forget(model, size, limits):
+    """Make the model of the Hessian (n, n) a multiple of the metric: the identity, where joints are equally strong."""
+    n = model.shape[0]
+    for i in range(n):
+        s = strength(limits, n, i)
+        for j in range(n):
+            model[i, j] = size / (s * s) if i == j else 0.0
 
 
 @kernel
@@ -59,15 +62,16 @@ def quasi_newton_direction(model, factor, fixed, gradient, direction, spare):
 
 
 @kernel
-def update(model, step, change, spare, first):
+def update(model, step, change, spare, first, limits):
     """Take in that `step` changed the gradient by `change`: BFGS, with Powell's damping so that B stays definite."""
     n = step.shape[0]
     sy, yy, sbs = 0.0, 0.0, 0.0
     for i in range(n):
         sy += step[i] * change[i]
-        yy += change[i] * change[i]
+        s = strength(limits, n, i)
+        yy += change[i] * change[i] * (s * s)
     if first and sy > 1e-12 * yy:
-        forget(model, yy / sy)
+        forget(model, yy / sy, limits)
     for i in range(n):
         spare[i] = 0.0
         for j in range(n):
@@ -107,10 +111,10 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, li
         for i in range(n):
             direction[i] = theta[i] - old_pose[i]
             change[i] = ws.gradient[i] - old_gradient[i]
-        update(model, direction, change, ws.spare, state[TAU] == 0.0)
+        update(model, direction, change, ws.spare, state[TAU] == 0.0, limits)
         state[TAU] += 1.0
     else:
-        forget(model, max(largest, 1e-300))
+        forget(model, max(largest, 1e-300), limits)
         state[TAU] = 0.0
     square = 0.0
     for i in range(n):
@@ -124,9 +128,10 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, li
                 figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
             )
         if tau == 0.0:  # the model is of no use here: go down the gradient and learn anew
-            forget(model, max(largest, 1e-300))
+            forget(model, max(largest, 1e-300), limits)
             for i in range(n):
-                direction[i] = -ws.gradient[i] / max(largest, 1e-300)
+                s = strength(limits, n, i)
+                direction[i] = -ws.gradient[i] / max(largest, 1e-300) * (s * s)
             tau, slope, length, after = line_search(
                 figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
             )
@@ -161,7 +166,7 @@ class Bfgs(DescentSolver):
 
 
 @kernel
-def two_loops(fixed, gradient, pairs, count, most, direction, factors):
+def two_loops(fixed, gradient, pairs, count, most, direction, factors, limits):
     """Write d = -H g on the free dofs from the last `count` pairs (step, change), newest first used: Nocedal."""
     n = gradient.shape[0]
     for i in range(n):
@@ -176,7 +181,8 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors):
             if fixed[i] == 0.0:
                 sy += s[i] * y[i]
                 sd += s[i] * direction[i]
-                yy += y[i] * y[i]
+                strong = strength(limits, n, i)
+                yy += y[i] * y[i] * (strong * strong)
         factors[k] = 0.0
         if sy > 1e-10 * yy * 1e-3 and sy > 0.0:
             factors[k] = sd / sy
@@ -185,8 +191,10 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors):
             for i in range(n):
                 if fixed[i] == 0.0:
                     direction[i] -= factors[k] * y[i]
-    if scale > 0.0:
-        for i in range(n):
+    for i in range(n):
+        strong = strength(limits, n, i)
+        direction[i] *= strong * strong
+        if scale > 0.0:
             direction[i] *= scale
     for back in range(held - 1, -1, -1):
         k = (count - 1 - back) % most
@@ -237,14 +245,15 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, l
         old_gradient[i] = ws.gradient[i]
     tau, slope, length, after = 0.0, 0.0, 0.0, before
     if square > STATIONARY_GAIN * before:
-        learnt = two_loops(fixed, ws.gradient, pairs, int(state[TAU]), most, direction, memory[2 * most + 4])
+        learnt = two_loops(fixed, ws.gradient, pairs, int(state[TAU]), most, direction, memory[2 * most + 4], limits)
         first = 1.0 if learnt > 0.0 else min(1.0, 1.0 / max(largest, 1e-300))
         tau, slope, length, after = line_search(
             figure, springs, lower, upper, theta, direction, first, ws, state, limits
         )
         if tau == 0.0 and learnt > 0.0:  # the memory is of no use here: go down the gradient and learn anew
             for i in range(n):
-                direction[i] = -ws.gradient[i] / max(largest, 1e-300)
+                s = strength(limits, n, i)
+                direction[i] = -ws.gradient[i] / max(largest, 1e-300) * (s * s)
             tau, slope, length, after = line_search(
                 figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
             )

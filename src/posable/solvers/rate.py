@@ -11,7 +11,7 @@ import numpy as np
 from posable.engine.bounds import CONVERGED, EXHAUSTED, STATIONARY
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import Outcome, Request, Solver, register
+from posable.solvers.base import Outcome, Request, Solver, register, strength_of
 from posable.solvers.linear import check_rows
 from posable.solvers.scipy_driver import Evaluator, drive
 
@@ -21,12 +21,12 @@ METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 @register("rate")
 @dataclass(frozen=True, kw_only=True)
 class Rate(Solver):
-    """Resolved motion rate: q' = J* (x_d' + K e), integrated; seed 003 section 2.2 items 3 to 5, equation (1).
+    """Resolved motion rate: q' = J* (x_d' + K e), integrated (Tolani, Goswami & Badler 2000, 2.2, items 3 to 5, (1)).
 
     The residuals are led to zero on a straight line in unit time (x_d' is constant), then held there; K draws drift
-    back. J* = J' (JJ' + damping^2)^-1. A dof at its limit does not move outward. method: SciPy's integrator. gain: K.
-    settle: how long the figure is held after the line's end [units of the line's time]. rtol, atol: the integrator's
-    tolerances. One iteration is one step of the integrator.
+    back. J* = J' (JJ' + damping^2)^-1; damping 0 takes the pseudo-inverse, as printed. A dof at its limit does not move
+    outward. method: SciPy's integrator. gain: K. settle: how long the figure is held after the line's end [units of the
+    line's time]. rtol, atol: the integrator's tolerances. One iteration is one step of the integrator.
     """
 
     method: str = "RK45"
@@ -43,7 +43,9 @@ class Rate(Solver):
     def __post_init__(self):
         if self.method not in METHODS:
             raise SolverError("rate: method", expected=" or ".join(map(repr, METHODS)), got=repr(self.method))
-        for what in ("gain", "damping", "settle", "rtol", "atol"):
+        if not self.damping >= 0.0:
+            raise SolverError("rate: damping", expected="a positive number, or 0 for none", got=repr(self.damping))
+        for what in ("gain", "settle", "rtol", "atol"):
             if not getattr(self, what) > 0.0:
                 raise SolverError(f"rate: {what}", expected="a positive number", got=repr(getattr(self, what)))
 
@@ -62,6 +64,7 @@ class Rate(Solver):
         lower, upper = evaluator.lower, evaluator.upper
         first = evaluator.residuals(start)[0]
         end = 1.0 + self.settle
+        strength = strength_of(evaluator.problem)
 
         def velocity(t: float, q: np.ndarray) -> np.ndarray:
             pose = np.clip(q, lower, upper)
@@ -71,9 +74,12 @@ class Rate(Solver):
             free, speed = np.asarray(lower < upper), np.zeros_like(q)
             outward = np.zeros_like(free)
             for _ in range(2):  # dofs that would leave the box stand still, and the rest answers to that
-                active = jacobian * free
-                small = self.damping**2 * np.eye(len(residual))
-                speed = active.T @ np.linalg.solve(active @ active.T + small, wanted)
+                active = jacobian * (strength * free)
+                if self.damping == 0.0:
+                    speed = strength * (np.linalg.pinv(active) @ wanted)
+                else:
+                    small = self.damping**2 * np.eye(len(residual))
+                    speed = strength * (active.T @ np.linalg.solve(active @ active.T + small, wanted))
                 outward = ((q <= lower) & (speed < 0.0)) | ((q >= upper) & (speed > 0.0))
                 if not (outward & free).any():
                     break

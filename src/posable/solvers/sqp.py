@@ -11,7 +11,7 @@ import numpy as np
 from posable.engine.bounds import CONVERGED, EXHAUSTED, STATIONARY
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import Outcome, Request, Solver, register
+from posable.solvers.base import Outcome, Request, Solver, register, strength_of
 from posable.solvers.scipy_driver import Evaluator, drive
 
 
@@ -51,15 +51,16 @@ class Sqp(Solver):
         pose = start.copy()
         if not free.any():
             return STATIONARY
+        strength = strength_of(evaluator.problem)[free]  # SLSQP moves the dofs in units of it
         scale = max(evaluator.last_energy, 1e-12)  # SLSQP's tolerances are absolute
 
         def whole(x: np.ndarray) -> np.ndarray:
-            pose[free] = np.clip(x, lower[free], upper[free])
+            pose[free] = np.clip(strength * x, lower[free], upper[free])
             return pose
 
         def energy(x: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient = evaluator.evaluate(whole(x))
-            return value / scale, gradient[free] / scale
+            return value / scale, gradient[free] * strength / scale
 
         count = 0
 
@@ -73,8 +74,8 @@ class Sqp(Solver):
         try:
             with np.errstate(all="ignore"):
                 found = minimize(
-                    energy, start[free], method="SLSQP", jac=True, callback=after,
-                    bounds=list(zip(lower[free], upper[free], strict=True)),
+                    energy, start[free] / strength, method="SLSQP", jac=True, callback=after,
+                    bounds=list(zip(lower[free] / strength, upper[free] / strength, strict=True)),
                     options={"maxiter": most, "ftol": self.tolerance},
                 )  # fmt: skip
         except _Stop:

@@ -17,7 +17,7 @@ from posable.engine.layout import DEPTH, UP
 from posable.engine.linalg import cholesky, cholesky_solve, eigen_symmetric
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request, register
+from posable.solvers.base import CompiledSolver, Request, refuse_strength, register
 from posable.solvers.line_search import accept, differentiate, write_trace
 from posable.solvers.loop import (
     ENERGY,
@@ -405,6 +405,10 @@ class TrustRegion(CompiledSolver):
         for what, fine in good.items():
             if not fine:
                 raise SolverError(f"trust-region: {what}", expected=EXPECTED[what], got=repr(getattr(self, what)))
+
+    def check(self, problem: Problem) -> None:
+        """Raise SolverError where joints differ in strength: the exact model decides, and not the region's metric."""
+        refuse_strength(problem, "trust-region")
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and of the dense model."""
