@@ -21,6 +21,8 @@ VERBS: tuple[str, ...] = (
     "studio",
     "solve",
     "explain",
+    "follow",
+    "keyframes",
     "reach",
     "calibrate",
     "track",

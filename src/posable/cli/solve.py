@@ -1,6 +1,7 @@
 """`posable solve FIGURE --reach hand.R=0.4,1.2,0.3 ...`: a pose for goals given on the command line or in files."""
 
 import argparse
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     work.add_argument("--seed", type=int, default=0, help="of the random starts")
     work.add_argument("--swivel", type=float, metavar="RAD", help="swivel angle of the limbs [rad], by the limb solver")
     work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
+    add_method(work)
     out = parser.add_argument_group("what becomes of it")
     out.add_argument("--plot", metavar="FILE", help="draw the pose: png, svg or pdf")
     out.add_argument(
@@ -45,6 +47,25 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     )
     batch.add(parser)
     return parser
+
+
+def add_method(group: Any) -> None:
+    """Add the flags that say how a solve goes: options of the solver, start, iterations, weights, joints."""
+    group.add_argument(
+        "--option", metavar="NAME=VALUE", action="append", default=[],
+        help="an option of the solver: damping=0.1, order=ranked, step=0.01, gains=0.5, toward=rest, alpha=1e-4, ...",
+    )  # fmt: skip
+    group.add_argument(
+        "--start", metavar="FILE[:FRAME]", help="start from a pose of a motion file, or of --json's output"
+    )
+    group.add_argument("--max-iterations", type=int, metavar="N", help="of the solver")
+    group.add_argument(
+        "--weight", metavar="GOAL=FACTOR", action="append", default=[], help="make a goal, by its label, count more"
+    )
+    group.add_argument("--freeze", metavar="JOINT,JOINT,...", default="", help="joints that keep their values")
+    group.add_argument(
+        "--strength", metavar="JOINT=S", action="append", default=[], help="how readily a joint moves; 1 by default"
+    )
 
 
 def add_goals(parser: argparse.ArgumentParser) -> None:
@@ -77,15 +98,99 @@ def solved(args: argparse.Namespace, skeleton: ps.Skeleton, goals: list[ps.goals
     """Solve for goals."""
     if not goals:
         raise ps.errors.GoalError("solve", expected="a goal, such as --reach hand.R=0.4,1.2,0.3", got="none")
-    solver = args.solver
-    if args.swivel is not None:
-        solver = ps.solvers.get("limb")(swivel=args.swivel)
-    return ps.solve(skeleton, goals, solver=solver, restarts=args.restarts, seed=args.seed, limits=not args.no_limits)
+    solver = solver_of("limb" if args.swivel is not None else args.solver, args.option, swivel=args.swivel)
+    return ps.solve(
+        skeleton, weighted(goals, args.weight), solver=solver, restarts=args.restarts, seed=args.seed,
+        limits=not args.no_limits, start=start_of(args.start, skeleton), max_iterations=args.max_iterations,
+    )  # fmt: skip
+
+
+def solver_of(name: str, words: list[str], **given: Any) -> Any:
+    """Return a solver by name with options NAME=VALUE, and others given where they are not None."""
+    method = ps.solvers.get(name)
+    known = {field.name: field for field in dataclasses.fields(method)}
+    options = {key: value for key, value in given.items() if value is not None}
+    for word in words:
+        try:
+            key, text = split(word)
+        except ValueError:
+            raise ps.PosableError(f"--option: expected NAME=VALUE, got {word!r}") from None
+        if key not in known:
+            raise ps.errors.unknown(f"option of {name!r}", key, known)
+        options[key] = value_of(text)
+    return method(**options)
+
+
+def value_of(text: str) -> Any:
+    """Return a number, several of them, true, false, none or a word."""
+    names = {"true": True, "false": False, "none": None}
+    if text.lower() in names:
+        return names[text.lower()]
+    parts = text.split(",")
+    try:
+        numbers = [int(part) if part.strip().lstrip("+-").isdigit() else float(part) for part in parts]
+    except ValueError:
+        return text
+    return numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+
+def start_of(text: str | None, skeleton: ps.Skeleton) -> np.ndarray | None:
+    """Return the pose of FILE or FILE:FRAME (from 0, -1 for the last): a motion, or what `solve --json` printed."""
+    if text is None:
+        return None
+    name, _, frame = text.rpartition(":") if text.rpartition(":")[2].lstrip("-").isdigit() else (text, "", "0")
+    if Path(name).suffix == ".json":
+        pose = json.loads(Path(name).read_text(encoding="utf-8")).get("pose", {})
+        missing = [dof for dof in skeleton.dof_names if dof not in pose]
+        if missing:
+            raise ps.PosableError(f"--start: expected a pose of this figure in {name}, found no {missing[0]!r}")
+        return np.array([float(pose[dof]) for dof in skeleton.dof_names])
+    motion = ps.load(name).motion
+    if motion is None or not -len(motion) <= int(frame) < len(motion):
+        raise ps.PosableError(f"--start: expected a motion with frame {frame}, got {name}")
+    if motion.skeleton.dof_names != skeleton.dof_names:
+        raise ps.PosableError(f"--start: expected a motion of this figure, {name} has other joints")
+    return motion.poses[int(frame)]
+
+
+def weighted(goals: list[ps.goals.Goal], words: list[str]) -> list[ps.goals.Goal]:
+    """Multiply the weights of goals by label, GOAL=FACTOR."""
+    for word in words:
+        try:
+            label, text = split(word)
+            factor = float(text)
+        except ValueError:
+            raise ps.PosableError(f"--weight: expected GOAL=FACTOR, got {word!r}") from None
+        chosen = [goal for goal in goals if goal.label == label]
+        if not chosen or factor < 0.0:
+            raise ps.errors.unknown("goal", label, [goal.label for goal in goals if goal.label])
+        for goal in chosen:
+            for name in ("weight", "rotation_weight"):
+                if getattr(goal, name, None) is not None:
+                    setattr(goal, name, factor * np.asarray(getattr(goal, name)))
+    return goals
+
+
+def prepared(args: argparse.Namespace) -> ps.Skeleton:
+    """Return the figure of a command line, with its frozen joints and their strengths."""
+    skeleton = figure_of(args.figure)
+    strengths = {}
+    for word in args.strength:
+        try:
+            joint, text = split(word)
+            strengths[joint] = float(text)
+        except ValueError:
+            raise ps.PosableError(f"--strength: expected JOINT=S, got {word!r}") from None
+        skeleton.joint(joint)  # a wrong name is said here
+    if strengths:
+        joints = [dataclasses.replace(j, gain=strengths.get(j.name, j.gain)) for j in skeleton.joints]
+        skeleton = skeleton.replace(joints=joints)
+    return skeleton.freeze([name for name in args.freeze.split(",") if name]) if args.freeze else skeleton
 
 
 def work(args: argparse.Namespace) -> batch.Told:
     """Solve for the goals of one of many files."""
-    skeleton = figure_of(args.figure)
+    skeleton = prepared(args)
     result = solved(args, skeleton, goals_of(args, skeleton))
     ps.save(args.out, ps.Motion(skeleton, result.pose[None], 30.0))
     Path(args.report).write_text(json.dumps(summary(skeleton, result), indent=2) + "\n", encoding="utf-8")
@@ -95,7 +200,7 @@ def work(args: argparse.Namespace) -> batch.Told:
 
 def alone(args: argparse.Namespace) -> int:
     """Solve for the goals of the command line, say what became of it, draw and save."""
-    skeleton = figure_of(args.figure)
+    skeleton = prepared(args)
     goals = goals_of(args, skeleton)
     if args.write_goals and goals:
         ps.goals.save(args.write_goals, goals)

@@ -1,0 +1,61 @@
+"""`posable keyframes FIGURE 0=rest 1=reach.toml 2=rest -o OUT`: a motion through poses and goals at given times."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import posable as ps
+from posable.cli.solve import figure_of, split, start_of
+
+EXAMPLE = "posable keyframes human 0=rest 1=reach.toml 2=rest --fps 30 -o reach.bvh"
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "keyframes",
+        help="a motion through poses and goals at given times",
+        description="Make a motion through keys. A key is a time in seconds and what happens then: rest, a TOML file "
+        "with goals, or a pose of a motion file. Frames between keys hold the joint limits and the goals that both "
+        "neighbouring keys share.",
+    )
+    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    parser.add_argument("keys", metavar="SECONDS=KEY", nargs="+", help="rest, GOALS.toml or FILE[:FRAME]")
+    parser.add_argument("--fps", type=float, default=30.0, help="frames per second (30)")
+    parser.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
+    parser.add_argument("--seed", type=int, default=0, help="of random starts where a key is hard to reach")
+    parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the motion and say what was changed between its keys."""
+    skeleton = figure_of(args.figure)
+    keys = dict(key_of(word, skeleton) for word in args.keys)
+    if len(keys) < len(args.keys):
+        raise ps.PosableError(f"keys: expected each time once, got {' '.join(args.keys)}")
+    motion = ps.keyframes(skeleton, keys, fps=args.fps, limits=not args.no_limits, seed=args.seed)
+    if args.out:
+        ps.save(args.out, motion)
+    if args.json:
+        print(json.dumps({"frames": len(motion), "seconds": motion.duration, "notes": list(motion.notes)}))
+    else:
+        print(f"{len(motion)} frames, {motion.duration:g} s")
+        print("\n".join(motion.notes) or "nothing was changed between the keys")
+        print(f"wrote {args.out}" if args.out else "nothing written: give -o FILE to keep the motion")
+    return 0
+
+
+def key_of(word: str, skeleton: ps.Skeleton) -> tuple[float, Any]:
+    """Return the time [s] and the pose or goals of SECONDS=KEY."""
+    try:
+        text, key = split(word)
+        seconds = float(text)
+    except ValueError:
+        raise ps.PosableError(f"keys: expected SECONDS=KEY, got {word!r}") from None
+    if key == "rest":
+        return seconds, skeleton.rest
+    if Path(key).suffix == ".toml":
+        return seconds, ps.goals.load(key)
+    return seconds, start_of(key, skeleton)
