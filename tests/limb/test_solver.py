@@ -67,7 +67,7 @@ def test_newton_lands_limbs_exactly_if_asked_to():
         g.Pose("foot.L", at.matrix("foot.L")),
         g.Position("head", at.position("head") + np.array([0.0, 0.0, 0.05])),
     ]
-    plain = ps.solve(skeleton, goals)
+    plain = ps.solve(skeleton, goals, natural=False)
     exact = ps.solve(skeleton, goals, solver=ps.solvers.get("newton")(limbs=True))
     assert (exact.ok, exact.solver) == (True, "newton")
     assert plain.errors["hand.R"] > 1e-12
