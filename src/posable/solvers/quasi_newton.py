@@ -21,17 +21,47 @@ from posable.solvers.line_search import (
 )
 from posable.solvers.loop import ENERGY, STATIONARY_GAIN, batch_of, started_elsewhere
 
+# --- The metric of joints that differ in strength; where none does, nothing is computed with it ---
+
+
+@kernel
+def differ(limits, n):
+    """Return whether some dof has another strength than 1."""
+    for i in range(n):
+        if strength(limits, n, i) != 1.0:
+            return True
+    return False
+
+
+@kernel
+def squared(x, limits, n):
+    """Return the square of a gradient x (n,) in the metric."""
+    total = 0.0
+    for i in range(n):
+        total += (x[i] * strength(limits, n, i)) ** 2
+    return total
+
+
+@kernel
+def stretch(direction, limits):
+    """Turn a direction (n,) down the gradient into the steepest one of the metric."""
+    n = direction.shape[0]
+    for i in range(n):
+        direction[i] *= strength(limits, n, i) ** 2
+
+
 # --- BFGS in a box ---
 
 
 @kernel
 def forget(model, size, limits):
     """Make the model of the Hessian (n, n) a multiple of the metric: the identity, where joints are equally strong."""
-    n = model.shape[0]
-    for i in range(n):
-        s = strength(limits, n, i)
-        for j in range(n):
-            model[i, j] = size / (s * s) if i == j else 0.0
+    for i in range(model.shape[0]):
+        for j in range(model.shape[0]):
+            model[i, j] = size if i == j else 0.0
+    if differ(limits, model.shape[0]):
+        for i in range(model.shape[0]):
+            model[i, i] /= strength(limits, model.shape[0], i) ** 2
 
 
 @kernel
@@ -68,8 +98,9 @@ def update(model, step, change, spare, first, limits):
     sy, yy, sbs = 0.0, 0.0, 0.0
     for i in range(n):
         sy += step[i] * change[i]
-        s = strength(limits, n, i)
-        yy += change[i] * change[i] * (s * s)
+        yy += change[i] * change[i]
+    if first and differ(limits, n):
+        yy = squared(change, limits, n)
     if first and sy > 1e-12 * yy:
         forget(model, yy / sy, limits)
     for i in range(n):
@@ -130,8 +161,9 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, li
         if tau == 0.0:  # the model is of no use here: go down the gradient and learn anew
             forget(model, max(largest, 1e-300), limits)
             for i in range(n):
-                s = strength(limits, n, i)
-                direction[i] = -ws.gradient[i] / max(largest, 1e-300) * (s * s)
+                direction[i] = -ws.gradient[i] / max(largest, 1e-300)
+            if differ(limits, n):
+                stretch(direction, limits)
             tau, slope, length, after = line_search(
                 figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
             )
@@ -181,21 +213,20 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors, limits):
             if fixed[i] == 0.0:
                 sy += s[i] * y[i]
                 sd += s[i] * direction[i]
-                strong = strength(limits, n, i)
-                yy += y[i] * y[i] * (strong * strong)
+                yy += y[i] * y[i]
         factors[k] = 0.0
         if sy > 1e-10 * yy * 1e-3 and sy > 0.0:
             factors[k] = sd / sy
             if scale == 0.0:
-                scale = sy / yy
+                scale = sy / (squared(y, limits, n) if differ(limits, n) else yy)
             for i in range(n):
                 if fixed[i] == 0.0:
                     direction[i] -= factors[k] * y[i]
-    for i in range(n):
-        strong = strength(limits, n, i)
-        direction[i] *= strong * strong
-        if scale > 0.0:
+    if scale > 0.0:
+        for i in range(n):
             direction[i] *= scale
+    if differ(limits, n):
+        stretch(direction, limits)
     for back in range(held - 1, -1, -1):
         k = (count - 1 - back) % most
         s, y = pairs[2 * k], pairs[2 * k + 1]
@@ -252,8 +283,9 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, l
         )
         if tau == 0.0 and learnt > 0.0:  # the memory is of no use here: go down the gradient and learn anew
             for i in range(n):
-                s = strength(limits, n, i)
-                direction[i] = -ws.gradient[i] / max(largest, 1e-300) * (s * s)
+                direction[i] = -ws.gradient[i] / max(largest, 1e-300)
+            if differ(limits, n):
+                stretch(direction, limits)
             tau, slope, length, after = line_search(
                 figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
             )
