@@ -108,12 +108,7 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
         "gain": frozen_array(np.array(gain, dtype=float).reshape(n)),
         "velocity": frozen_array(np.array(velocity, dtype=float).reshape(n)),
         "effort": frozen_array(np.array(effort, dtype=float).reshape(n)),
-        "_frozen": frozen_array(np.array(frozen, dtype=bool).reshape(n)),
-        "rest": _frozen_array(np.clip(np.array(rest_pose, dtype=float).reshape(n), lower, upper)),
-        "gain": _frozen_array(np.array(gain, dtype=float).reshape(n)),
-        "velocity": _frozen_array(np.array(velocity, dtype=float).reshape(n)),
-        "effort": _frozen_array(np.array(effort, dtype=float).reshape(n)),
-        "_frozen": _frozen_array(
+        "_frozen": frozen_array(
             np.array(frozen, dtype=bool).reshape(n) | (np.array(gain, dtype=float).reshape(n) == 0.0)
         ),
         "figure": figure,
