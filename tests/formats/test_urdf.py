@@ -111,6 +111,14 @@ def test_meshes_of_a_robot_are_opened(fixtures):
     np.testing.assert_allclose(np.ptp(hull.points, axis=0), np.ptp(vertices, axis=0), atol=1e-6)
 
 
+def test_small_slips_of_real_files(urdf):
+    assert load(urdf("\n  " + ROBOT)).skeleton == load(urdf(ROBOT)).skeleton
+    four = load(urdf(ROBOT.replace('filename="package://x/y.stl"', 'filename="package://x/y.stl" scale="1 1 1 1"')))
+    assert any("mesh scale '1 1 1 1': expected three numbers" in note for note in four.notes)
+    with pytest.raises(FormatError, match=r'3 numbers in scale="..."'):
+        load(urdf(ROBOT.replace('filename="package://x/y.stl"', 'filename="package://x/y.stl" scale="1 x 1"')))
+
+
 def test_what_is_repaired(urdf):
     with pytest.warns(PosableWarning, match="joint 'turn' has its limits swapped: 5 and 1.5 were exchanged"):
         skeleton = load(urdf(ROBOT.replace('lower="0.5"', 'lower="5"'))).skeleton

@@ -34,6 +34,12 @@ class _Refused(Exception):
 
 def parse(source: Source) -> Element:
     """Return the root element of an XML file."""
+    lead = len(source.data) - len(source.data.lstrip(b" \t\r\n"))
+    data = source.data
+    if lead and data[lead : lead + 5] == b"<?xml":  # a blank line in front of it: other parsers do not mind
+        end = data.find(b"?>", lead) + 2
+        data = b" " * end + data[end:] if end > 1 else data
+        source.note("blanks before the XML declaration were skipped")
     parser = expat.ParserCreate()
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
     parser.buffer_text = True
@@ -55,7 +61,7 @@ def parse(source: Source) -> Element:
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = parser.UnparsedEntityDeclHandler = refuse
     try:
-        parser.Parse(source.data, True)
+        parser.Parse(data, True)
     except _Refused:
         place = max(parser.CurrentByteIndex, 0)
         raise source.error(

@@ -324,7 +324,7 @@ def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -
     opened: dict[tuple[str, tuple[float, ...]], tuple[np.ndarray, np.ndarray] | None] = {}
 
     def open_mesh(element: Element) -> tuple[np.ndarray, np.ndarray] | None:
-        name, scale = text(source, element, "filename"), numbers(source, element, "scale", [1.0, 1.0, 1.0])
+        name, scale = text(source, element, "filename"), _scale(source, element)
         key = (name, tuple(scale.tolist()))
         if key not in opened:
             path = find_mesh(source, name)
@@ -351,6 +351,15 @@ def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -
     if missing:
         source.note(f"{len(missing)} of {len(opened)} meshes were not opened, the first one: {missing[0]}")
     return shapes, meshes
+
+
+def _scale(source: Source, element: Element) -> np.ndarray:
+    """Return the scale (3,) of a mesh: one number counts for all axes, and what follows three is left out."""
+    given = element.attributes.get("scale", "1 1 1").split()
+    if len(given) != 3:
+        source.note(f"mesh scale {shown(' '.join(given))}: expected three numbers")
+        given = given * 3 if len(given) == 1 else given[:3]
+    return numbers(source, Element("mesh", {"scale": " ".join(given)}, element.place), "scale", [1.0, 1.0, 1.0])
 
 
 def _shape(source: Source, element: Element, joint: str, name: str, open_mesh: Any) -> Shape | None:
