@@ -5,6 +5,7 @@ from benchmarks.subject import Subject
 SUBJECTS = (
     Subject("kinematics", "Kinematics and derivatives", "benchmarks.kinematics"),
     Subject("robots", "Robots and a human to random reachable poses", "benchmarks.robots"),
+    Subject("front_door", "Session and solve: what a call costs, now and before", "benchmarks.front_door"),
     Subject("goals", "Mixed goals on every figure", "benchmarks.goals"),
     Subject(
         "engell_norregard_2011",

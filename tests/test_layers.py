@@ -32,6 +32,7 @@ ORDER = (
     "_reach",
     "formats",
     "mocap",
+    "_warm_up",
     "plots",
     FRONT,
     "cli",

@@ -21,7 +21,10 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable._solutions import solutions as solutions
     from posable._solve import Session as Session
     from posable._solve import solve as solve
+    from posable._warm_up import warm_up as warm_up
     from posable.control import Controller as Controller
+    from posable.engine.jit import CompilingForbidden as CompilingForbidden
+    from posable.engine.jit import forbid_compiling as forbid_compiling
     from posable.errors import PosableError as PosableError
     from posable.errors import PosableWarning as PosableWarning
     from posable.formats import Scene as Scene
@@ -95,6 +98,9 @@ _HOME = {
     "Session": "posable._solve",
     "Status": "posable.solvers.result",
     "explain": "posable._explain",
+    "warm_up": "posable._warm_up",
+    "CompilingForbidden": "posable.engine.jit",
+    "forbid_compiling": "posable.engine.jit",
     "solve": "posable._solve",
     "Solutions": "posable._solutions",
     "solutions": "posable._solutions",

@@ -1,20 +1,22 @@
-"""The front door: `solve` for one answer or a batch, `Session` for many answers to a moving question."""
+"""`solve` for one answer or a batch, and `Session` for many answers to goals that move."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, unknown
-from posable.goals.base import Goal
+from posable.goals.base import Goal, magnitude
 from posable.goals.device_array import checked_remote
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SOLVERS, Outcome, Request, Solver
-from posable.solvers.continuous import Continuous
+from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
 from posable.solvers.hierarchy import answer, stand_in
 from posable.solvers.natural import prior_weight, settle, settle_held, wants_natural
 from posable.solvers.result import Result
@@ -43,15 +45,30 @@ def solve(
 ) -> Result:
     """Return the pose that does what the goals ask, or comes nearest; `result.ok` says which.
 
-    start: a pose (..., n), projected into the limits; the skeleton's rest by default. solver: a name from
-    `posable.solvers.names()` or an object with options. limits: whether joint limits hold. restarts: fresh random
-    starts, drawn from `seed`, where it is stuck. time_limit [s]. record: keep a trace of every iteration.
-    natural: of the poses that reach the goals, return the one nearest to the start, in a comfort metric; goals never
-    pay for it. None: for figures with a person's body plan, solved by newton on the CPU, without a `Posture`.
-    nearest: look for all solutions (`posable.solutions`) and return the one nearest to the start; for one pose.
-    Targets or starts with leading axes are a batch, solved on every core (or `threads` of them). device: "cpu"; "cuda",
-    an NVIDIA GPU, which also takes targets and starts that are there already; "auto": whichever is quicker for a batch
-    of this size. precision: "single" or "double", of the steps on a GPU; answers are judged in double either way.
+    Args:
+        skeleton: The figure.
+        goals: One goal or several. Targets with leading axes are a batch, solved on every core.
+        start: A pose (..., n) [rad, m], projected into the limits; the skeleton's rest by default.
+        solver: A name from `posable.solvers.names()`, or an object with options.
+        limits: Whether joint limits hold.
+        max_iterations: Of each problem; each solver has its own default.
+        restarts: Random starts, drawn from `seed`, where a problem is stuck.
+        seed: Of the random starts.
+        time_limit: [s], for the whole batch.
+        record: Keep a trace of every iteration.
+        natural: Of the poses that reach the goals, return the one nearest to the start in a comfort metric; goals never
+            pay for it. None: for figures with a person's body plan, solved by newton on the CPU, without a `Posture`.
+        nearest: Look for all solutions (`posable.solutions`) and return the one nearest to the start; for one pose.
+        device: "cpu"; "cuda", an NVIDIA GPU, which also takes targets and starts that are there already; "auto":
+            whichever is quicker for a batch of this size.
+        precision: "single" or "double", of the steps on a GPU; answers are judged in double precision either way.
+        threads: How many to use for a batch on the CPU; every core by default.
+
+    Returns:
+        The result; arrays with the batch's axes where there is a batch.
+
+    Raises:
+        PosableError: for a wrong call. A goal that cannot be reached is a result.
     """
     if device not in DEVICES:
         raise SolverError("device", expected=" or ".join(map(repr, DEVICES)), got=repr(device))
@@ -69,39 +86,44 @@ def solve(
     if 0 not in problem.batch_shape:
         method.check(problem if problem.plain else stand_in(problem))
     start_there = None if device == "cpu" else checked_remote(start, (skeleton.size,), "start")
-    starts, shape = starts_of(problem, None if start_there is not None else start)
+    starts, shape = starts_of(problem, None if start_there is not None else start, spread=device == "cpu")
     lower, upper = box_of(skeleton, starts, limits)
-    request = Request(
-        np.minimum(np.maximum(starts, lower), upper), lower, upper,
-        count(max_iterations, "max_iterations"), count(restarts, "restarts") or 0, whole(seed, "seed"),
-        seconds(time_limit), bool(record), threads,
+    time_limit = nonneg_seconds(time_limit)
+    options = SolveOptions(
+        projected(skeleton, starts, lower, upper), lower, upper, nonneg_int(max_iterations, "max_iterations"),
+        nonneg_int(restarts, "restarts") or 0, as_int(seed, "seed"), time_limit, bool(record),
+        positive_int(threads, "threads"), None if time_limit is None else begin + time_limit,
     )  # fmt: skip
-    if not len(starts):  # a batch of nothing: no solver need know of it
-        outcome = Outcome(starts, np.zeros(0, np.int64), np.zeros((0, len(problem.springs))), np.zeros(0), np.zeros(0))
-        return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)
+    if 0 in shape:  # a batch of nothing: no solver need know of it
+        raw = RawResult(
+            starts[:0], np.zeros(0, np.int64), np.zeros((0, len(problem.springs))), np.zeros(0), np.zeros(0)
+        )
+        return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
     if device != "cpu":
         if natural or prior_weight(problem):
             raise SolverError("natural", expected="device='cpu'", got=repr(device))
         from posable.gpu.batch import solve_on
 
-        there = solve_on(problem, method, request, shape, device, precision, start_there)
+        there = solve_on(problem, method, options, shape, device, precision, start_there)
         if there is not None:
-            return Result(*there[:2], request, method.name, time.perf_counter() - begin, there[2])
-    near = request.starts if device == "cpu" and wants_natural(natural, problem, method) else None
+            return Result(*there[:2], options, method.name, time.perf_counter() - begin, there[2])
+        if len(starts) == 1:
+            options = options._replace(starts=options.starts.repeat(math.prod(shape), axis=0))
+    near = options.starts if device == "cpu" and wants_natural(natural, problem, method) else None
     if problem.plain:
-        outcome = method.run(problem, request) if near is None else settle(problem, method, request, near)
-        return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape)
-    problem, outcome, chosen = answer(problem, method, request)
+        raw = method.run(problem, options) if near is None else settle(problem, method, options, near)
+        return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
+    problem, raw, chosen = answer(problem, method, options)
     if near is not None:
-        settle_held(problem, outcome, request, near)
+        settle_held(problem, raw, options, near)
     chosen = {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
-    return Result(problem, outcome, request, method.name, time.perf_counter() - begin, shape, chosen)
+    return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape, chosen)
 
 
 def as_solver(solver: str | Solver) -> Solver:
     """Return a solver given by name, as a class or as an object; one with limbs lands them in closed form."""
     if isinstance(solver, str):
-        return SOLVERS.get(solver)()
+        return _by_name(solver)
     if isinstance(solver, type) and issubclass(solver, Solver):
         return solver()
     if isinstance(solver, Solver):
@@ -113,8 +135,17 @@ def as_solver(solver: str | Solver) -> Solver:
     raise SolverError("solver", expected=f"a name ({', '.join(SOLVERS.names())}) or a solver object", got=repr(solver))
 
 
-def starts_of(problem: Problem, start: Any) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the starts (t, n) of a batch, and its shape; the problem's data is broadcast to it."""
+@lru_cache(maxsize=64)
+def _by_name(name: str) -> Solver:
+    """Return a solver with its default options; solvers are frozen, so one serves all."""
+    return SOLVERS.get(name)()
+
+
+def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Return the starts (t, n) of a batch, and its shape; the problem's targets are broadcast to it.
+
+    spread: False leaves one start for all as (1, n).
+    """
     n = problem.skeleton.size
     if start is None:
         given = problem.skeleton.rest
@@ -125,12 +156,12 @@ def starts_of(problem: Problem, start: Any) -> tuple[np.ndarray, tuple[int, ...]
             raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
         if given.shape[-1:] != (n,):
             raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")
-        if not np.isfinite(given).all():
+        if not magnitude(given) < np.inf:
             where = np.argwhere(~np.isfinite(given))[0][-1]
             name = problem.skeleton.dof_names[where]
             raise SolverError("start", expected="finite numbers", got=f"{given[..., where].ravel()[0]} at {name!r}")
-    if given.ndim == 1 and not problem.batch_shape:
-        return given.reshape(1, n).copy(), ()
+    if given.ndim == 1 and not (problem.batch_shape and spread):
+        return given.reshape(1, n), problem.batch_shape
     try:
         shape = np.broadcast_shapes(problem.batch_shape, given.shape[:-1])
     except ValueError:
@@ -138,7 +169,7 @@ def starts_of(problem: Problem, start: Any) -> tuple[np.ndarray, tuple[int, ...]
             "start", expected=f"leading axes that fit the targets' {problem.batch_shape}", got=f"{given.shape[:-1]}"
         ) from None
     problem.broadcast(shape)
-    return np.broadcast_to(given, (*shape, n)).reshape(int(np.prod(shape)), n).copy(), shape
+    return np.broadcast_to(given, (*shape, n)).reshape(int(np.prod(shape)), n), shape
 
 
 def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -157,28 +188,46 @@ def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.nda
     return lower, upper
 
 
-def count(value: Any, what: str) -> int | None:
-    """Return a whole number that is not negative, or None."""
+def projected(skeleton: Skeleton, starts: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return starts (t, n) inside the box; raises SolverError for magnitudes at which energies would overflow."""
+    out = np.minimum(np.maximum(starts, lower), upper)
+    if magnitude(out) > LARGEST:
+        where = int(np.abs(out).max(axis=0).argmax())
+        got = f"{out[np.abs(out[:, where]).argmax(), where]:g} at {skeleton.dof_names[where]!r}"
+        raise SolverError("start, inside the limits", expected=f"magnitudes up to {LARGEST:g}", got=got)
+    return out
+
+
+def nonneg_int(value: Any, what: str) -> int | None:
+    """Return a non-negative integer, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise SolverError(what, expected="a whole number that is not negative", got=repr(value))
+        raise SolverError(what, expected="a non-negative integer", got=repr(value))
     return int(value)
 
 
-def whole(value: Any, what: str) -> int:
-    """Return a whole number."""
+def positive_int(value: Any, what: str) -> int | None:
+    """Return a positive integer, or None."""
+    out = nonneg_int(value, what)
+    if out == 0:
+        raise SolverError(what, expected="a positive integer", got="0")
+    return out
+
+
+def as_int(value: Any, what: str) -> int:
+    """Return an integer."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise SolverError(what, expected="a whole number", got=repr(value))
+        raise SolverError(what, expected="an integer", got=repr(value))
     return int(value)
 
 
-def seconds(value: Any) -> float | None:
-    """Return a time limit [s] that is not negative, or None."""
+def nonneg_seconds(value: Any) -> float | None:
+    """Return a time limit [s], non-negative, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value >= 0.0:
-        raise SolverError("time_limit", expected="seconds, not negative", got=repr(value))
+        raise SolverError("time_limit", expected="a non-negative number of seconds", got=repr(value))
     return float(value)
 
 
@@ -188,19 +237,33 @@ def on_one_branch(solver: str | Solver, restarts: int, max_step: Any) -> Solver:
         raise SolverError(
             "continuous=True", expected="the solver 'newton' and no restarts", got=f"{solver!r}, {restarts}"
         )
+    from posable.solvers.continuous import Continuous
+
     return Continuous(np.inf if max_step is None else max_step)
 
 
 class Session:
     """Many solves of one figure with goals that move: packed once, each solve starts from the last pose.
 
-    session.move("hand.R", target) moves a goal by its label, session.enable("hand.R", False) switches it off;
-    session.solve() answers. natural: as in `solve`, but nearest to the session's own start, so that a target that
-    comes back brings the pose back.
+    Args:
+        skeleton: The figure.
+        goals: One goal or several, for one pose.
+        solver: A name or an object with options.
+        start: The first pose (n,); the skeleton's rest by default.
+        limits: Whether joint limits hold.
+        max_iterations: Of each solve.
+        restarts: Random starts of each solve, where it is stuck.
+        seed: Of the random starts.
+        natural: As in `solve`, but nearest to the session's own start: a target that comes back brings the pose back.
+        continuous: Each answer stays on the branch of the last one: no restarts, no perturbations, and polished, so
+            that a slow target does not move the pose in stairs. For hardware, see `Controller`.
+        max_step: [rad, m], with `continuous`: how far a degree of freedom may move in one solve, a number or (n,); an
+            answer that it holds back is not ok and says so.
 
-    continuous: each answer stays on the branch of the last one: no restarts, no perturbations, and polished, so that a
-    slow target does not move the pose in stairs. max_step [rad, m]: how far a degree of freedom may then move in one
-    solve, a number or (n,); an answer that it holds back is not ok and says so. For hardware, see `Controller`.
+    Example::
+
+        session = ps.Session(human, [g.Position("hand.R", place), g.Aim("head", "z", at=place)])
+        result = session.solve({"hand.R": other_place, "head": other_place})
     """
 
     def __init__(
@@ -231,17 +294,15 @@ class Session:
         self.solver.check(self.problem if self.problem.plain else stand_in(self.problem))
         starts, _ = starts_of(self.problem, start)
         lower, upper = box_of(skeleton, starts, limits)
-        self.pose = np.clip(starts[0], lower, upper)
+        starts = projected(skeleton, starts, lower, upper)
+        self.pose = starts[0]
         self._natural = wants_natural(natural, self.problem, self.solver)
-        self._reference = self.pose.reshape(1, -1).copy()  # what least change is measured from: drags do not drift
+        self._reference = starts.copy()  # what least change is measured from: drags do not drift
         self._answered = False  # whether a result holds the problem as it is
         self._options = (
-            lower,
-            upper,
-            count(max_iterations, "max_iterations"),
-            count(restarts, "restarts") or 0,
-            whole(seed, "seed"),
-        )
+            lower, upper, nonneg_int(max_iterations, "max_iterations"), nonneg_int(restarts, "restarts") or 0,
+            as_int(seed, "seed"),
+        )  # fmt: skip
 
     @property
     def skeleton(self) -> Skeleton:
@@ -256,51 +317,74 @@ class Session:
     def move(self, label: str, target: Any) -> None:
         """Give the goal of that label another target."""
         k = self._goal(label)
-        moved = self.problem.goals[k].moved(target)
         self._leave_answers()
-        self.problem.move(k, moved)
+        self.problem.move_to(k, target)
 
     def enable(self, label: str, on: bool = True) -> None:
-        """Switch the goal of that label on or off: off, it pulls at nothing and decides nothing."""
+        """Switch the goal of that label on or off: off, it neither pulls nor decides `ok`."""
         k = self._goal(label)
         self._leave_answers()
         self.problem.enable(k, on)
 
     def _leave_answers(self) -> None:
-        """Go on with a copy of the problem where a result holds it: an answer is about the question as it was."""
+        """Go on with another problem where a result holds this one: an answer is about the question as it was."""
         if self._answered:
-            self.problem = self.problem.copy()
+            self.problem = self.problem.with_own_targets()
             self._answered = False
 
     def _goal(self, label: str) -> int:
-        try:
-            return self.problem.labels.index(label)
-        except ValueError:
-            raise unknown("goal", label, self.problem.labels) from None
+        k = self.problem.label_index.get(label)
+        if k is None:
+            raise unknown("goal", label, self.problem.labels)
+        return k
 
-    def solve(self, *, start: Any = None) -> Result:
-        """Solve from the last pose, or from `start`, and remember the answer as the next start."""
+    def solve(self, targets: Mapping[str, Any] | None = None, *, start: Any = None) -> Result:
+        """Solve from the last pose, or from `start`, and remember the answer as the next start.
+
+        Args:
+            targets: New targets by the labels of their goals: `move` for each, then solve. If one of them is wrong,
+                none is moved.
+            start: A pose (n,) [rad, m], projected into the limits.
+
+        Returns:
+            The result.
+        """
         begin = time.perf_counter()
-        lower, upper, iterations, restarts, seed = self._options
+        if targets is not None:
+            self._move_all(targets)
+        lower, upper, *rest = self._options
         if start is None:
             first = self.pose.reshape(1, -1)
         else:
-            first = np.minimum(np.maximum(starts_of(self.problem, start)[0], lower), upper)
-        request = Request(first, lower, upper, iterations, restarts, seed)
+            first = projected(self.problem.skeleton, starts_of(self.problem, start)[0], lower, upper)
+        options = SolveOptions(first, lower, upper, *rest)
         self._answered = True
         near = self._reference if self._natural else None
         if self.problem.plain:
-            outcome: Outcome
+            raw: RawResult
             if near is None:
-                outcome = self.solver.run(self.problem, request)
+                raw = self.solver.run(self.problem, options)
             else:
-                outcome = settle(self.problem, self.solver, request, near)
-            self.pose = outcome.poses[0].copy()
-            name = self.solver.told(self.problem, request, outcome)
-            return Result(self.problem, outcome, request, name, time.perf_counter() - begin)
-        problem, outcome, chosen = answer(self.problem, self.solver, request)
+                raw = settle(self.problem, self.solver, options, near)
+            self.pose = raw.poses[0].copy()
+            name = self.solver.told(self.problem, options, raw)
+            return Result(self.problem, raw, options, name, time.perf_counter() - begin)
+        problem, raw, chosen = answer(self.problem, self.solver, options)
         if near is not None:
-            settle_held(problem, outcome, request, near)
-        self.pose = outcome.poses[0].copy()
+            settle_held(problem, raw, options, near)
+        self.pose = raw.poses[0].copy()
         chosen = {name: members[0] for name, members in chosen.items()}
-        return Result(problem, outcome, request, self.solver.name, time.perf_counter() - begin, (), chosen)
+        return Result(problem, raw, options, self.solver.name, time.perf_counter() - begin, (), chosen)
+
+    def _move_all(self, targets: Mapping[str, Any]) -> None:
+        """Move several goals, or none where one of the targets is wrong."""
+        moves = [(self._goal(label), target) for label, target in targets.items()]
+        before, answered = self.problem, self._answered
+        self.problem = before.with_own_targets()
+        try:
+            for k, target in moves:
+                self.problem.move_to(k, target)
+        except BaseException:
+            self.problem, self._answered = before, answered
+            raise
+        self._answered = False

@@ -13,10 +13,10 @@ from posable.engine import control as tick
 from posable.engine.joints import SLIDE
 from posable.engine.layout import ALONG, AT, KIND, ROBUST
 from posable.errors import GoalError, SolverError, unknown
-from posable.goals.base import Goal
+from posable.goals.base import Goal, checked_targets
 from posable.goals.energy import convex_model, fill_model, place_vectors
 from posable.goals.joint import Posture
-from posable.goals.orientation import Pose, checked_rotations
+from posable.goals.orientation import Pose
 from posable.goals.point import Position
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem, joined_pulls, measured_rows, path_of
@@ -280,7 +280,7 @@ class Controller:
         if type(goal) is Pose and isinstance(target, np.ndarray) and target.shape == (4, 4):
             if not _is_near(target):
                 return False
-            rotation = checked_rotations(target[:3, :3], f"{goal}: target")
+            rotation = checked_targets(target[:3, :3], (3, 3), f"{goal}: target")
             targets[first, AT : AT + 3] = target[:3, 3]
             targets[first + 1, ALONG : ALONG + 9] = rotation.ravel()
             return True

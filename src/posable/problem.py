@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posable.engine.assemble import FOLLOWER, LEADER, evaluate
+from posable.engine.batches import take_targets
 from posable.engine.joints import SLIDE
 from posable.engine.layout import (
     CONSTANTS,
@@ -27,8 +29,7 @@ from posable.engine.layout import (
     Springs,
     work_size,
 )
-from posable.engine.reference import MOST_ROWS, direct_hessian
-from posable.engine.residuals import residual_rows, residuals_and_jacobian, weight_roots
+from posable.engine.parallel import in_pieces
 from posable.engine.springs import (
     ANGLE_SPRINGS,
     CENTRE_SIDE_SPRING,
@@ -39,15 +40,15 @@ from posable.engine.springs import (
     MODEL_SPRING,
 )
 from posable.errors import GoalError, SkeletonError, UnknownName
-from posable.goals.base import Goal, Spring, UnknownInGoal
-from posable.goals.compose import AnyOf
-from posable.goals.energy import Rows, VectorEnergy, fill_model, place_vectors
-from posable.goals.joint import Coupling, Posture
-from posable.goals.relative import Relative
+from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
 from posable.model.collision import SolidTables
 from posable.model.flatten import elimination_order
 from posable.model.kinematics import as_poses, one_pose, scratch
 from posable.model.skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from posable.goals.compose import AnyOf
+    from posable.goals.energy import Rows, VectorEnergy
 
 # --- Derivatives against differences ---
 
@@ -119,6 +120,9 @@ def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:
     They are springs with a high weight and not eliminated, so that any solver serves them and a limit on a follower
     still counts; where everything is reached they hold to their tolerance.
     """
+    from posable.goals.joint import Coupling
+    from posable.goals.relative import Relative
+
     couplings = [
         Coupling(follower, leader, ratio=ratio, offset=offset, weight=MIMIC_WEIGHT)
         for follower, leader, ratio, offset in skeleton.couplings
@@ -167,6 +171,31 @@ def coupled_order(skeleton: Skeleton, groups: tuple[tuple[int, ...], ...]) -> Or
     return elimination_order(skeleton.figure.dof, groups)
 
 
+# --- Constants that problems share ---
+
+MOST_TEMPLATES = 64
+_TEMPLATES: dict[Any, dict[str, Any]] = {}  # all of a problem but its goals and targets, by its goals' keys
+_NO_TARGET = np.zeros(0)
+
+
+def constants_key(skeleton: Skeleton, goals: tuple[Any, ...]) -> Any:
+    """Return what the constants of a problem depend on, None where one of its goals does not say."""
+    if skeleton.couplings or skeleton.loops or not goals:
+        return None
+    keys = []
+    for goal in goals:
+        key = goal.constants_key() if isinstance(goal, Goal) else None
+        if key is None:
+            return None
+        keys.append(key)
+    return (id(skeleton), *keys)  # the template holds the skeleton: no other takes its id
+
+
+def on_a_gpu(goal: Goal) -> GoalError:
+    """Return the error for a goal whose target is on a GPU where the solve is not."""
+    return GoalError(f"{goal}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
+
+
 # --- A figure and what is wanted of it ---
 
 EXTRA = 8  # vectors of n numbers beyond the workspace, for the solver loops
@@ -187,9 +216,25 @@ class Problem:
         if isinstance(goals, str) or not isinstance(goals, (Goal, Iterable)):
             raise GoalError("goals", expected="a goal, or several", got=repr(goals))
         self.skeleton = skeleton
-        self.goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
+        self._goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
+        self._targets: np.ndarray | None = None
+        self._moved: dict[int, np.ndarray] = {}  # targets that were written, of goals that are not yet made anew
+        key = constants_key(skeleton, self._goals)
+        template = _TEMPLATES.get(key) if key is not None else None
+        if key is not None and template is None and any(goal.target_batch for goal in self._goals):
+            template = self._template_of_first(key, on_gpu)
+        if template is not None:
+            self.__dict__.update(template)
+            self._pack_targets(on_gpu)
+            return
         if skeleton.couplings or skeleton.loops:
-            self.goals += mimic_goals(skeleton)
+            self._goals += mimic_goals(skeleton)
+        self._collect(skeleton, on_gpu)
+        if key is not None:
+            self._keep_template(key)
+
+    def _collect(self, skeleton: Skeleton, on_gpu: bool) -> None:
+        """Make springs of the goals and pack them."""
         self.springs: list[Spring] = []
         self.owners: list[int] = []  # the goal of each spring
         self.choices: list[tuple[AnyOf, list[slice]]] = []  # each AnyOf, and the springs of its members
@@ -199,28 +244,137 @@ class Problem:
         self.soft = False  # something is to be minimised beyond the goals' tolerances
         self.off: frozenset[int] = frozenset()  # the goals that are switched off
         plain = True
-        for k, goal in enumerate(self.goals):
+        for k, goal in enumerate(self._goals):
             if not isinstance(goal, Goal):
                 raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
             if goal.remote is not None and not on_gpu:
-                raise GoalError(
-                    f"{goal}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory"
-                )
+                raise on_a_gpu(goal)
             try:
                 members = self._take(goal)
             except UnknownName as error:
                 raise UnknownInGoal(goal, error) from None
-            plain = plain and (goal.plain or isinstance(goal, Posture)) and goal.priority == self.goals[0].priority
+            plain = plain and (goal.plain or goal.is_posture) and goal.priority == self._goals[0].priority
             self.springs += members
             self.owners += [k] * len(members)
         self.plain = plain and not self.customs  # one level, no energy in Python, no choice: the solver alone answers
         self._pack(skeleton)
 
+    def _template_of_first(self, key: Any, on_gpu: bool) -> dict[str, Any] | None:
+        """Return the template of a batch, made of its first problem; None where the batch is empty."""
+        if any(0 in goal.target_batch for goal in self._goals):
+            return None
+        first = [
+            goal.moved(goal.target[(0,) * len(goal.target_batch)]) if goal.target_batch else goal
+            for goal in self._goals
+        ]
+        Problem(self.skeleton, first, on_gpu=on_gpu)
+        return _TEMPLATES.get(key)
+
+    def first_alone(self) -> Problem:
+        """Return a single problem that has everything of this batch but its targets."""
+        out = object.__new__(Problem)
+        out.__dict__.update(self.__dict__)
+        out.batch_shape = ()
+        out._targets = self._still.copy() if self.streams_targets else self.targets[:1].copy()
+        return out
+
+    def _keep_template(self, key: Any) -> None:
+        """Keep all but the targets, for the next problem whose goals differ in nothing else."""
+        _ = self.first_rows, self.work_size, self.labels  # now, and not for each problem anew
+        if len(_TEMPLATES) >= MOST_TEMPLATES:
+            _TEMPLATES.clear()
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("_goals", "_moved", "batch_shape")}
+        kept["springs"] = [spring._replace(targets=_NO_TARGET) for spring in self.springs]
+        kept["_targets"] = self.targets[:1].copy()
+        _TEMPLATES[key] = kept
+
+    def _pack_targets(self, on_gpu: bool) -> None:
+        """Pack the targets of the goals, which are nothing but numbers, into those of a template."""
+        goals = self._goals
+        shapes = []
+        for goal in goals:
+            if goal.remote is not None and not on_gpu:
+                raise on_a_gpu(goal)
+            if goal.target_batch:
+                shapes.append(goal.target_batch)
+        try:
+            shape = self.batch_shape = np.broadcast_shapes(*shapes) if shapes else ()
+        except ValueError:
+            raise GoalError("targets", expected="leading axes that agree", got=f"shapes {shapes}") from None
+        self.constants = self.constants.copy()  # whoever has the problem may write into them
+        if not shape:
+            self.targets = targets = self.targets.copy()
+            for row, goal in zip(self.first_rows, goals, strict=True):
+                take_targets(goal.target.reshape(1, -1), targets, row)
+            return
+        self._still, self._targets = self.targets, None
+
+    def target_values(self) -> list[np.ndarray]:
+        """Return the targets (t, k) of each goal of a batch of goals that are nothing but numbers."""
+        shape, size = self.batch_shape, math.prod(self.batch_shape)
+        values = []
+        for goal in self._goals:
+            value = goal.target
+            if goal.target_batch != shape:
+                value = np.broadcast_to(value, (*shape, *goal.target_shape))
+            values.append(value.reshape(size, math.prod(goal.target_shape)))
+        return values
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The springs' targets (t, g, TARGETS), or (1, g, TARGETS) where no goal has leading axes.
+
+        Those of a batch are packed when somebody looks at them: a GPU is sent the goals' own numbers.
+        """
+        if self._targets is None:
+            self._targets = self._packed_targets()
+        return self._targets
+
+    @targets.setter
+    def targets(self, targets: np.ndarray) -> None:
+        self._targets = targets
+
+    @property
+    def streams_targets(self) -> bool:
+        """Whether the targets are still the goals' own arrays, not packed."""
+        return self._targets is None
+
+    def _packed_targets(self) -> np.ndarray:
+        """Pack the goals' targets on every core."""
+        still, size, rows, values = self._still, math.prod(self.batch_shape), self.first_rows, self.target_values()
+        targets = np.empty((size, *still.shape[1:]))
+
+        def work(piece: slice) -> None:
+            targets[piece] = still
+            for row, value in zip(rows, values, strict=True):
+                take_targets(value[piece], targets[piece], row)
+
+        in_pieces(work, size, PIECE)
+        return targets
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """The goals as they are now."""
+        if self._moved:
+            goals = list(self._goals)
+            for k, target in self._moved.items():
+                goals[k] = goals[k].moved(target)
+            self._goals, self._moved = tuple(goals), {}
+        return self._goals
+
+    @cached_property
+    def first_rows(self) -> tuple[int, ...]:
+        """The first spring of each goal; -1 where it has none."""
+        rows = [-1] * len(self._goals)
+        for k in reversed(range(len(self.owners))):
+            rows[self.owners[k]] = k
+        return tuple(rows)
+
     def _take(self, goal: Goal) -> list[Spring]:
         """Return the springs of a goal, and take note of what it has beyond them."""
-        if isinstance(goal, AnyOf):
+        if goal.is_choice:
             return self._take_choice(goal)
-        if isinstance(goal, Posture):
+        if goal.is_posture:
             self._take_pulls(goal)
         return self._carried(goal, len(self.springs))
 
@@ -233,13 +387,13 @@ class Problem:
         self.customs.append((energy, slice(first + len(energy.measured), first + len(out))))
         return out
 
-    def _take_pulls(self, goal: Posture) -> None:
+    def _take_pulls(self, goal: Any) -> None:
         """Add the springs of a posture on the degrees of freedom to those that are there."""
         pull, home = goal.pulls(self.skeleton)
         self.pull, self.home = joined_pulls(self.pull, self.home, pull, home)
         self.soft = True
 
-    def _take_choice(self, goal: AnyOf) -> list[Spring]:
+    def _take_choice(self, goal: Any) -> list[Spring]:
         """Return the springs of all members, and note which are whose."""
         out: list[Spring] = []
         parts = []
@@ -253,7 +407,6 @@ class Problem:
         return out
 
     def _pack(self, skeleton: Skeleton) -> None:
-        self._name_errors()
         g = len(self.springs)
         self.kind = np.empty((g, 4), dtype=np.int64)
         self.tolerances = np.empty(g)
@@ -311,24 +464,36 @@ class Problem:
         targets = self.targets[member if self.targets.shape[0] > 1 else 0]
         return Springs(self.kind, constants, targets, self.pull, self.home)
 
-    def _name_errors(self) -> None:
-        """Name each spring's error: the goal's label, numbered where labels repeat, and the spring's own name."""
-        unique: list[str] = []
-        labels: dict[str, int] = {}
-        for goal in self.goals:
-            labels[goal.label] = labels.get(goal.label, 0) + 1
-            unique.append(goal.label if labels[goal.label] == 1 else f"{goal.label}#{labels[goal.label]}")
-        self.labels = tuple(unique)
-        self.error_names = tuple(
-            [
-                unique[owner] + ("." + spring.name if spring.name else "")
-                for spring, owner in zip(self.springs, self.owners, strict=True)
-            ]
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The goals' labels, numbered where they repeat."""
+        seen: dict[str, int] = {}
+        out = []
+        for goal in self._goals:
+            seen[goal.label] = seen.get(goal.label, 0) + 1
+            out.append(goal.label if seen[goal.label] == 1 else f"{goal.label}#{seen[goal.label]}")
+        return tuple(out)
+
+    @cached_property
+    def label_index(self) -> dict[str, int]:
+        """The number of each goal, by its label."""
+        return {label: k for k, label in enumerate(self.labels)}
+
+    @cached_property
+    def error_names(self) -> tuple[str, ...]:
+        """The name of each spring's error: its goal's label, and the spring's own name."""
+        return tuple(
+            self.labels[owner] + ("." + spring.name if spring.name else "")
+            for spring, owner in zip(self.springs, self.owners, strict=True)
         )
+
+    @cached_property
+    def error_groups(self) -> dict[str, list[int]]:
+        """The springs of each name: the largest of their errors is the one that is reported."""
         groups: dict[str, list[int]] = {}
         for k, name in enumerate(self.error_names):
             groups.setdefault(name, []).append(k)
-        self.error_groups = groups  # the springs whose largest error is the one of that name
+        return groups
 
     def _groups(self) -> tuple[tuple[int, ...], ...]:
         """Return the degrees of freedom that goals couple across branches."""
@@ -386,19 +551,40 @@ class Problem:
 
     def copy(self) -> Problem:
         """Return a problem of its own with the same figure and goals, as they are now."""
-        out = object.__new__(Problem)
-        out.__dict__.update(self.__dict__)
-        out.constants, out.targets = self.constants.copy(), self.targets.copy()
+        out = self.with_own_targets()
+        out.constants = self.constants.copy()
         out.pull, out.home = self.pull.copy(), self.home.copy()
         return out
+
+    def with_own_targets(self) -> Problem:
+        """Return the same problem, whose targets can be moved without moving this one's."""
+        out = object.__new__(Problem)
+        out.__dict__.update(self.__dict__)
+        out._targets, out._moved = self.targets.copy(), self._moved.copy()
+        return out
+
+    def move_to(self, goal: int, target: Any) -> None:
+        """Give a goal of one pose another target; it stays switched on or off. Targets of numbers are only written."""
+        shape = self._goals[goal].target_shape
+        value = target.as_matrix() if hasattr(target, "as_matrix") else target
+        if shape and len(self.targets) == 1 and isinstance(value, (np.ndarray, tuple, list)):
+            try:
+                value = np.array(value, dtype=float)
+            except (TypeError, ValueError):
+                value = _NO_TARGET  # `moved` finds the words
+            if value.shape == shape and take_targets(value.reshape(1, -1), self.targets, self.first_rows[goal]) < 0:
+                self._moved[goal] = value
+                return
+        self.move(goal, self.goals[goal].moved(target))
 
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
         if moved.remote is not None:
-            raise GoalError(f"{moved}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
+            raise on_a_gpu(moved)
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
-        if rows and len(self.targets) == 1 and moved.write_target(self.targets[0, rows[0] : rows[-1] + 1]):
-            self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
+        if moved.target_shape and not moved.target_batch and len(self.targets) == 1:
+            take_targets(moved.target.reshape(1, -1), self.targets, rows[0])
+            self._goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
             return
         energy = moved.in_python(self.skeleton)
         springs = moved.springs(self.skeleton) if energy is None else energy.springs()
@@ -407,26 +593,28 @@ class Problem:
         for spring in springs:
             if spring.batch and not self.batch_shape:
                 raise GoalError(f"{moved}", expected="a target for one pose", got=f"a batch {spring.batch}")
+        self.constants = self.constants.copy()  # others may share them
         for k, spring in zip(rows, springs, strict=True):
             off = self.constants[:, k, ROBUST] < 0.0
             self.constants[:, k], self.targets[:, k] = spring.constants, spring.targets
             self.constants[off, k, ROBUST] = OFF
-        self.goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
-        if isinstance(moved, Posture):
+        self._goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
+        if moved.is_posture:
             self._pull_anew()
 
     def _pull_anew(self) -> None:
         """Add up the postures that are switched on."""
         self.pull, self.home = np.zeros(self.skeleton.size), np.zeros(self.skeleton.size)
         for k, goal in enumerate(self.goals):
-            if isinstance(goal, Posture) and k not in self.off:
+            if goal.is_posture and k not in self.off:
                 self._take_pulls(goal)
 
     def enable(self, goal: int, on: bool = True) -> None:
         """Switch a goal on or off: off, it has no energy, no force and no error."""
         self.off = self.off - {goal} if on else self.off | {goal}
-        if isinstance(self.goals[goal], Posture):
+        if self._goals[goal].is_posture:
             self._pull_anew()
+        self.constants = self.constants.copy()  # others may share them
         for k, owner in enumerate(self.owners):
             if owner == goal:
                 self.constants[:, k, ROBUST] = self.springs[k].constants[..., ROBUST].max() if on else OFF
@@ -465,6 +653,8 @@ class Problem:
         values: list[tuple[int, float]] = []  # of each energy in Python: its model leaves out the constant
         true_errors = []
         if self.customs:
+            from posable.goals.energy import fill_model, place_vectors
+
             vectors = place_vectors(self.skeleton, theta, [energy for energy, _ in self.customs])
             for (energy, part), at in zip(self.customs, vectors, strict=True):
                 if constants[part.start, ROBUST] >= 0.0:
@@ -542,6 +732,8 @@ class Problem:
     def _direct(self, pose: np.ndarray, exact: bool, member: int) -> np.ndarray:
         n, g = self.skeleton.size, len(self.springs)
         springs = self.packed(member)
+        from posable.engine.reference import MOST_ROWS, direct_hessian
+
         gradient, hessian = np.empty(n), np.empty((n, n))
         failed = -1
         if self.coupled or self.customs or self.choices:
@@ -569,6 +761,8 @@ class Problem:
             )
         if self.batch_shape:
             raise GoalError("residuals", expected="targets for one pose", got=f"a batch of shape {self.batch_shape}")
+        from posable.engine.residuals import residual_rows, residuals_and_jacobian
+
         theta = np.ascontiguousarray(one_pose(self.skeleton, pose))
         springs = self.packed()
         rows = int(residual_rows(springs, int(vectors)))
@@ -588,6 +782,8 @@ class Problem:
 
     def roots(self, vectors: bool) -> np.ndarray:
         """Return (g, 9): C by rows with C'C the weight of each spring, as kernels/residuals.py wants it."""
+        from posable.engine.residuals import weight_roots
+
         if (self.kind[:, SPRING] == COLLISION_SPRING).any():
             raise GoalError("NoCollision", expected="a solver of energies, such as 'newton'", got="one of residuals")
         return weight_roots(self.kind, self.constants[0], vectors)

@@ -58,7 +58,6 @@ class Gpu:
         return out
 
     def module(self, name, source, folder):
-        assert folder.is_dir()
         if name not in self.modules:
             text = source()
             self.sources.append(text)

@@ -3,7 +3,7 @@
 A verb is a module of this package, named in `VERBS`, with
 
 - `EXAMPLE`, a command line that works, shown by `posable --help`;
-- `add(subparsers)`, which adds its parser (named like the module) and returns it;
+- `add(subparsers)`, which adds its parser (named like the module, with hyphens) and returns it;
 - `run(args)`, which does the work and returns `REACHED` or `NOT_REACHED`.
 """
 
@@ -32,6 +32,7 @@ VERBS: tuple[str, ...] = (
     "render",
     "info",
     "bench",
+    "warm-up",
 )
 
 REACHED, NOT_REACHED, WRONG_CALL = 0, 1, 2
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as `head` does: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails, too
         return NOT_REACHED
-    except (ps.PosableError, OSError) as error:
+    except (ps.PosableError, ps.CompilingForbidden, OSError) as error:
         print(f"posable: {_one_line(error)}", file=sys.stderr)
         return WRONG_CALL
 
@@ -82,7 +83,7 @@ def _parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     examples = []
     for verb in verbs:
-        module = import_module(f"posable.cli.{verb}")
+        module = import_module(f"posable.cli.{verb.replace('-', '_')}")
         verb_parser = module.add(subparsers)
         verb_parser.add_argument("--json", action="store_true", help="print the outcome as JSON, for machines")
         verb_parser.set_defaults(run=module.run)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+LARGEST = 1e30  # magnitude of any number that a problem may hold: products of several stay finite
+
 # Columns of Figure.body
 PARENT, FIRST, LAST, TURNED = 0, 1, 2, 3
 # Columns of Figure.dof

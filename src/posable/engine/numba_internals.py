@@ -39,13 +39,15 @@ for _owner, _names in {
     for _name in _names:
         getattr(_owner, _name)
 
+njit: Any = numba.njit  # its stubs know the public options alone
+
 # Only entries are called from Python: the code to unpack the arguments would be most of what a kernel compiles to.
 UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "no_rewrites": True}
 
 
 def entry_dispatcher(function: Callable[..., Any], options: dict[str, Any], folder: Path) -> Any:
     """Return the compiled form of a function that Python calls, kept in a cache folder."""
-    out = numba.njit(pipeline_class=EntryCompiler, _nrt=False, **options)(function)
+    out = njit(pipeline_class=EntryCompiler, _nrt=False, **options)(function)
     out._cache = DiskCache(function, folder)
     return _once_per_type(out)
 
@@ -53,7 +55,7 @@ def entry_dispatcher(function: Callable[..., Any], options: dict[str, Any], fold
 def kernel_dispatcher(function: Callable[..., Any], options: dict[str, Any], inlined: bool) -> Any:
     """Return the compiled form of a kernel that compiled code calls."""
     return _once_per_type(
-        numba.njit(pipeline_class=KernelCompiler, _nrt=False, forceinline=inlined, **options, **UNWRAPPED)(function)
+        njit(pipeline_class=KernelCompiler, _nrt=False, forceinline=inlined, **options, **UNWRAPPED)(function)
     )
 
 
@@ -182,7 +184,7 @@ class DiskCache(NullCache):
         self._function, self._folder = function, folder
 
     @property
-    def cache_path(self) -> str:
+    def cache_path(self) -> str:  # type: ignore[override]
         """The folder."""
         return str(self._folder)
 
@@ -210,6 +212,6 @@ class DiskCache(NullCache):
             say(f"a file of the compile cache cannot be used ({path}: {error}): compiling it again")
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: Any, cres: Any) -> None:
         """Keep a compiled function."""
-        write_cached(self._path(sig, data.codegen), dumps(data._reduce()))
+        write_cached(self._path(sig, cres.codegen), dumps(cres._reduce()))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, CONSTANTS, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
+from posable.engine.layout import ALONG, AT, CONSTANTS, LARGEST, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
+from posable.engine.parallel import in_pieces
 from posable.errors import GoalError, UnknownName
 from posable.model.joints import unit_axis
 from posable.model.skeleton import Skeleton
@@ -57,6 +59,10 @@ class Goal:
 
     remote: Any = None  # a target on a GPU (remote.py); what the goal holds then only stands for it
     plain: ClassVar[bool] = True  # springs on bodies and nothing else: what the front door serves without detours
+    is_choice: ClassVar[bool] = False  # AnyOf
+    is_posture: ClassVar[bool] = False  # Posture
+    target_shape: ClassVar[tuple[int, ...]] = ()  # of one target, where it is nothing but numbers that springs hold
+    target: Any
     rows: int = 0  # of its residual (rows.py); 0: it has none that could share a weight matrix with others
     weight: Any
 
@@ -66,8 +72,11 @@ class Goal:
         if not isinstance(priority, (int, np.integer)):
             raise GoalError(f"{self}: priority", expected="a whole number", got=repr(priority))
         self.priority = int(priority)
-        if robust is not None and not (isinstance(robust, (int, float, np.number)) and 0.0 < float(robust) < np.inf):
-            raise GoalError(f"{self}: robust", expected="None or a positive number", got=repr(robust))
+        if robust is not None:
+            if not (isinstance(robust, (int, float, np.number)) and 0.0 < float(robust) < np.inf):
+                raise GoalError(f"{self}: robust", expected="None or a positive number", got=repr(robust))
+            if not 1.0 / LARGEST <= robust <= LARGEST:
+                raise GoalError(f"{self}: robust", expected=f"{1 / LARGEST:g} to {LARGEST:g}", got=repr(robust))
         self.robust = None if robust is None else float(robust)
 
     def default_label(self) -> str:
@@ -78,9 +87,27 @@ class Goal:
         """Return the goal primitives that it is made of, on this skeleton."""
         raise NotImplementedError
 
-    def write_target(self, rows: np.ndarray) -> bool:
-        """Write the target into the goal's own rows (g, TARGETS) of a problem, if that is all it takes to move it."""
-        return False
+    def constants_key(self) -> Any:
+        """Return what the goal's constants depend on beside the figure, hashable; None where nobody knows.
+
+        Problems whose goals have equal keys share their constants: only targets are packed anew.
+        """
+        return None
+
+    def _key(self, *more: Any) -> Any:
+        """Return the key of a goal with a body and a weight, and more that its constants depend on."""
+        key = self.__dict__.get("_constants_key")
+        if key is None:
+            weights = self.weight if isinstance(self.weight, tuple) else (self.weight,)
+            numbers = tuple(None if one is None else one.tobytes() for one in (*weights, *more))
+            key = (type(self), self.body, self.label, self.priority, self.robust, self.tolerance, numbers)  # type: ignore[attr-defined]
+            self.__dict__["_constants_key"] = key
+        return key
+
+    @property
+    def target_batch(self) -> tuple[int, ...]:
+        """The leading axes of its target, where it is nothing but numbers."""
+        return self.target.shape[: self.target.ndim - len(self.target_shape)]
 
     def in_python(self, skeleton: Skeleton) -> Any:
         """Return the VectorEnergy (energy.py) of what its springs cannot carry; None where they carry all of it."""
@@ -90,6 +117,7 @@ class Goal:
         """Return the same goal with its weight multiplied, and another tolerance and robust scale where given."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
+        out.__dict__.pop("_constants_key", None)
         out.weight = tuple(factor * w for w in self.weight) if isinstance(self.weight, tuple) else factor * self.weight
         if tolerance is not None:
             out.tolerance = (tolerance,) * len(self.tolerance) if isinstance(self.tolerance, tuple) else tolerance
@@ -122,9 +150,84 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
         ) from None
     if out.shape[out.ndim - len(shape) :] != shape or out.ndim < len(shape):
         raise GoalError(what, expected=f"shape (..., {', '.join(map(str, shape))})", got=f"shape {out.shape}")
-    if not np.isfinite(out).all():
-        raise GoalError(what, expected="finite numbers", got=f"{out[~np.isfinite(out)][0]} among them")
+    refuse_large(out, what)
     return out
+
+
+def refuse_large(values: np.ndarray, what: str) -> None:
+    """Raise GoalError where a number is not finite, or so large that products of such numbers would overflow."""
+    if magnitude(values) <= LARGEST:  # NaN is not
+        return
+    flat = values.reshape(-1)
+    if not np.isfinite(flat).all():
+        raise GoalError(what, expected="finite numbers", got=f"{flat[~np.isfinite(flat)][0]} among them")
+    raise GoalError(what, expected=f"magnitudes up to {LARGEST:g}", got=f"{flat[np.abs(flat).argmax()]:g}")
+
+
+def magnitude(values: np.ndarray) -> float:
+    """Return the largest magnitude of an array's numbers, NaN where one of them is."""
+    return np.maximum.reduce(np.abs(values), axis=None, initial=0.0)
+
+
+PIECE = 4096  # targets that a thread checks or packs at a time
+
+
+def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Return targets (..., *shape) as an array of its own: points (3,), rotations (3, 3) or transforms (4, 4), checked.
+
+    Raises:
+        GoalError: for a wrong shape, a number that is not finite or too large, or a matrix that is no rotation.
+    """
+    try:
+        out = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        out = numbers(value, shape, what)  # it finds the words
+    if out.shape == shape:
+        refuse_large(out, what)
+        if shape == (3,) or _is_rotation(*out[:3, :3].ravel().tolist()):
+            return out
+    elif (
+        out.ndim > len(shape)
+        and out.shape[out.ndim - len(shape) :] == shape
+        and (first_bad(out.reshape(-1, math.prod(shape))) < 0)
+    ):
+        return out
+    numbers(out, shape, what)
+    if shape != (3,):
+        turn = out[..., :3, :3]
+        gap = np.abs(np.swapaxes(turn, -1, -2) @ turn - np.eye(3)).max(initial=0.0)
+        raise GoalError(what, expected="a rotation (orthonormal, right-handed)", got=f"a matrix off by {gap:.2g}")
+    return out
+
+
+def first_bad(values: np.ndarray) -> int:
+    """Return what `take_targets` says of targets (t, k), on every core."""
+    from posable.engine.batches import take_targets
+
+    found: list[int] = []
+
+    def work(piece: slice) -> None:
+        code = take_targets(values[piece], _NO_TARGETS, 0)
+        if code >= 0:
+            found.append(code + 2 * piece.start)
+
+    in_pieces(work, len(values), PIECE)
+    return min(found, default=-1)
+
+
+_NO_TARGETS = np.zeros((0, 1, TARGETS))
+
+
+def _is_rotation(a, b, c, d, e, f, g, h, i) -> bool:
+    small = 1e-6
+    return (
+        abs(a * a + b * b + c * c - 1.0) < small
+        and abs(d * d + e * e + f * f - 1.0) < small
+        and abs(a * d + b * e + c * f) < small
+        and abs(b * f - c * e - g) < small
+        and abs(c * d - a * f - h) < small
+        and abs(a * e - b * d - i) < small
+    )
 
 
 def positive(value: Any, what: str) -> float:
@@ -135,6 +238,8 @@ def positive(value: Any, what: str) -> float:
         raise GoalError(what, expected="a number that is not negative", got=repr(value)) from None
     if not out >= 0.0 or (out == np.inf and not what.endswith("tolerance")):
         raise GoalError(what, expected="a finite number that is not negative", got=repr(value))
+    if out > LARGEST and not what.endswith("tolerance"):
+        raise GoalError(what, expected=f"at most {LARGEST:g}", got=repr(value))
     return out
 
 

@@ -30,6 +30,7 @@ class AnyOf(Goal):
     """
 
     plain: ClassVar[bool] = False
+    is_choice: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -120,6 +120,7 @@ class Posture(Goal):
     """
 
     plain: ClassVar[bool] = False
+    is_posture: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, AXES, CONSTANTS
+from posable.engine.layout import AXES, CONSTANTS
 from posable.engine.springs import ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import GoalError
 from posable.goals.base import (
@@ -14,6 +14,7 @@ from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
     Spring,
+    checked_targets,
     numbers,
     point_row,
     positive,
@@ -32,29 +33,7 @@ def rotations(value: Any, what: str) -> np.ndarray:
     """Return rotations given by SciPy (one or a stack) or as matrices (..., 3, 3), checked."""
     if hasattr(value, "as_matrix"):
         value = value.as_matrix()
-    return checked_rotations(numbers(value, (3, 3), what), what)
-
-
-def checked_rotations(out: np.ndarray, what: str) -> np.ndarray:
-    """Return finite matrices (..., 3, 3) where they are rotations; raises GoalError."""
-    if out.ndim == 2 and _is_rotation(*out.ravel().tolist()):  # the common case, without array machinery
-        return out
-    gap = np.abs(np.swapaxes(out, -1, -2) @ out - np.eye(3)).max(initial=0.0)
-    if gap > 1e-6 or (np.linalg.det(out) < 0.0).any():
-        raise GoalError(what, expected="a rotation (orthonormal, right-handed)", got=f"a matrix off by {gap:.2g}")
-    return out
-
-
-def _is_rotation(a, b, c, d, e, f, g, h, i) -> bool:
-    small = 1e-6
-    return (
-        abs(a * a + b * b + c * c - 1.0) < small
-        and abs(d * d + e * e + f * f - 1.0) < small
-        and abs(a * d + b * e + c * f) < small
-        and abs(b * f - c * e - g) < small
-        and abs(c * d - a * f - h) < small
-        and abs(a * e - b * d - i) < small
-    )
+    return checked_targets(value, (3, 3), what)
 
 
 def turning_matrix(weight: np.ndarray) -> np.ndarray:
@@ -71,6 +50,7 @@ class Orientation(Goal):
     """
 
     rows = 3
+    target_shape = (3, 3)
 
     def __init__(
         self,
@@ -99,12 +79,9 @@ class Orientation(Goal):
         out._take(target)
         return out
 
-    def write_target(self, rows: np.ndarray) -> bool:
-        """Write the target."""
-        if self.target.ndim > 2:
-            return False
-        rows[0, ALONG : ALONG + 9] = self.target.ravel()
-        return True
+    def constants_key(self) -> Any:
+        """What its constants depend on."""
+        return self._key()
 
     def _take(self, rotation: Any) -> None:
         what = f"Orientation({self.body!r}): rotation"
@@ -178,6 +155,7 @@ class Pose(Goal):
     """
 
     rows = 6
+    target_shape = (4, 4)
 
     def __init__(
         self,
@@ -217,27 +195,40 @@ class Pose(Goal):
         out = object.__new__(Pose)
         out.__dict__.update(self.__dict__)
         if self.remote is None and isinstance(target, (tuple, list, np.ndarray)) and np.shape(target)[-1:] == (3,):
-            out.position = numbers(target, (3,), f"Pose({self.body!r}): target")
+            position = checked_targets(target, (3,), f"Pose({self.body!r}): target")
+            try:
+                batch = np.broadcast_shapes(position.shape[:-1], self.target_batch)
+            except ValueError:
+                expected = f"leading axes that fit {self.target_batch}"
+                raise GoalError(f"Pose({self.body!r}): target", expected=expected, got=f"{position.shape}") from None
+            out.target = np.broadcast_to(self.target, (*batch, 4, 4)).copy()
+            out.target[..., :3, 3] = position
         else:
             out._take(target)
         return out
 
-    def write_target(self, rows: np.ndarray) -> bool:
-        """Write position and rotation."""
-        if self.position.ndim > 1 or self.rotation.ndim > 2:
-            return False
-        rows[0, AT : AT + 3] = self.position
-        rows[1, ALONG : ALONG + 9] = self.rotation.ravel()
-        return True
+    def constants_key(self) -> Any:
+        """What its constants depend on."""
+        return self._key(self.point)
+
+    @property
+    def position(self) -> np.ndarray:
+        """The place (..., 3) [m]."""
+        return self.target[..., :3, 3]
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """The rotation (..., 3, 3)."""
+        return self.target[..., :3, :3]
 
     def _take(self, target: Any) -> None:
         what = f"Pose({self.body!r}): target"
         self.remote, target = remote_target(target, (4, 4), what)
-        self.position, self.rotation = split(target, what)
+        self.target = as_transforms(target, what)
 
 
-def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the position (..., 3) and rotation (..., 3, 3) of transforms, checked.
+def as_transforms(target: Any, what: str) -> np.ndarray:
+    """Return transforms (..., 4, 4), checked.
 
     A transform is (..., 4, 4), a SciPy RigidTransform, a pinocchio.SE3, or a pair of a position (..., 3) and a
     quaternion wxyz (..., 4), as MuJoCo's data has them.
@@ -247,9 +238,20 @@ def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     elif hasattr(target, "homogeneous"):
         target = target.homogeneous
     elif isinstance(target, (tuple, list)) and len(target) == 2 and np.shape(target[1])[-1:] == (4,):
-        return numbers(target[0], (3,), what), from_wxyz(numbers(target[1], (4,), what), what)
-    matrices = numbers(target, (4, 4), what)
-    return matrices[..., :3, 3], checked_rotations(matrices[..., :3, :3], what)
+        position, rotation = numbers(target[0], (3,), what), from_wxyz(numbers(target[1], (4,), what), what)
+        try:
+            batch = np.broadcast_shapes(position.shape[:-1], rotation.shape[:-2])
+        except ValueError:
+            raise GoalError(what, expected="leading axes that agree", got=f"{position.shape[:-1]}") from None
+        target = np.zeros((*batch, 4, 4))
+        target[..., :3, :3], target[..., :3, 3], target[..., 3, 3] = rotation, position, 1.0
+    return checked_targets(target, (4, 4), what)
+
+
+def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the position (..., 3) and rotation (..., 3, 3) of transforms, checked."""
+    matrices = as_transforms(target, what)
+    return matrices[..., :3, 3], matrices[..., :3, :3]
 
 
 def from_wxyz(quaternions: np.ndarray, what: str) -> np.ndarray:

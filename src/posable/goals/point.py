@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import AT, MEASURE, SIZE
+from posable.engine.layout import MEASURE, SIZE
 from posable.engine.springs import POINT_SPRING, SIDE_SPRING
 from posable.goals.base import (
     POSITION_TOLERANCE,
@@ -14,6 +14,7 @@ from posable.goals.base import (
     Spring,
     across,
     batch_of,
+    checked_targets,
     is_number,
     numbers,
     point_row,
@@ -26,7 +27,6 @@ from posable.goals.base import (
     weight_matrix,
 )
 from posable.goals.device_array import remote_target
-from posable.goals.energy import full
 from posable.model.skeleton import Skeleton
 
 # --- A point of a body at a place ---
@@ -40,6 +40,7 @@ class Position(Goal):
     """
 
     rows = 3
+    target_shape = (3,)
 
     def __init__(
         self,
@@ -72,17 +73,14 @@ class Position(Goal):
         out._take(target)
         return out
 
-    def write_target(self, rows: np.ndarray) -> bool:
-        """Write the target."""
-        if self.target.ndim > 1:
-            return False
-        rows[0, AT : AT + 3] = self.target
-        return True
+    def constants_key(self) -> Any:
+        """What its constants depend on."""
+        return self._key(self.point)
 
     def _take(self, target: Any) -> None:
         what = f"Position({self.body!r}): target"
         self.remote, target = remote_target(target, (3,), what)
-        self.target = numbers(target, (3,), what)
+        self.target = checked_targets(target, (3,), what)
 
 
 # --- Goals that leave a point some freedom ---
@@ -202,5 +200,7 @@ def sandwich(p: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return P W P (..., 6) of symmetric matrices given as six numbers, P (..., 6)."""
     x, y, z, xy, xz, yz = np.moveaxis(p, -1, 0)
     outer = np.stack([np.stack(row, -1) for row in ((x, xy, xz), (xy, y, yz), (xz, yz, z))], -2)
+    from posable.goals.energy import full
+
     m = outer @ full(weight) @ outer
     return np.stack([m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], m[..., 0, 1], m[..., 0, 2], m[..., 1, 2]], axis=-1)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posable.engine import jit as compiler
+from posable.engine.batches import pick_columns
 from posable.engine.bounds import EXHAUSTED
 from posable.engine.layout import ALONG, AT, TARGETS
 from posable.errors import PosableWarning, SolverError
@@ -204,9 +205,9 @@ class Work:
 
 # --- The way of a batch to the GPU and back ---
 
-PIECE = 1 << 19  # problems that are sent at a time
+PIECE = 1 << 17  # problems that are sent at a time: enough to fill a GPU, few enough that work and copies overlap
 LARGEST = 1 << 24  # problems in one go where nothing is sent
-STREAMS = 2  # pieces on the GPU at a time: one is computed while another is copied
+STREAMS = 4  # pieces at a time: one is packed, one copied, one computed, one unpacked
 SHARE = 0.8  # of the free memory that a batch may take
 CROSSING = 1000  # problems from which on "auto" takes the GPU: it overtakes 16 cores at about 100 (docs/scaling.md)
 
@@ -222,6 +223,12 @@ ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
         ),
     ),
 }
+
+
+class SentResult(Outcome):
+    """The outcome of a batch that was sent to the GPU: its errors were evaluated there, in double precision."""
+
+    __slots__ = ()
 
 
 class GpuOutcome(Outcome):
@@ -264,7 +271,7 @@ class RemoteProblem(Problem):
 
     def __init__(self, problem: Problem, shape: tuple[int, ...]):
         self.__dict__.update(problem.__dict__)
-        self._still = self.__dict__.pop("targets")
+        self._still = problem.targets
         self.batch_shape = shape
 
     @cached_property
@@ -300,11 +307,29 @@ def serves(problem: Problem, solver: Solver, request: Request) -> str | None:
     return None
 
 
+def moving_of(problem: Problem) -> tuple[int, ...]:
+    """Return the elements that differ between the problems; of targets that are not packed, all that goals write."""
+    if not problem.streams_targets:
+        return moving_elements(problem)
+    return tuple(sorted(place for goal in goal_columns(problem) for place in goal[1]))
+
+
+def goal_columns(problem: Problem) -> list[tuple[list[int], list[int]]]:
+    """Return, of each goal: elements of its target, and the elements of the targets (g, TARGETS) that they go to."""
+    out = []
+    for goal, row in zip(problem.goals, problem.first_rows, strict=True):
+        _, springs = ELEMENTS[type(goal)]
+        pairs = [(element, (row + k) * TARGETS + column) for k, each in enumerate(springs) for column, element in each]
+        out.append(([element for element, _ in pairs], [place for _, place in pairs]))
+    return out
+
+
 def lanes_for(on: Gpu, problem: Problem, request: Request, precision: str) -> Lanes:
     """Return a problem compiled for the GPU, or raise SolverError where it cannot be."""
-    plan = Plan(moving_elements(problem), precision == "single", False, request.restarts == 0)
+    plan = Plan(moving_of(problem), precision == "single", False, request.restarts == 0)
+    one = problem.first_alone() if problem.streams_targets else problem
     try:
-        return Lanes(on, problem, (request.lower, request.upper), plan)
+        return Lanes(on, one, (request.lower, request.upper), plan)
     except Refused as error:
         raise SolverError("device 'cuda'", expected="goals that a GPU serves", got=str(error)) from None
 
@@ -368,19 +393,21 @@ def piece_size(on: Gpu, problem: Problem, lanes: Lanes, at_a_time: int, most: in
 
 
 def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: Request, total: int) -> Outcome:
-    """Send a batch piece by piece, on two streams, so that copies and work overlap."""
+    """Send a batch piece by piece, on several streams, so that packing, copies and work overlap."""
     n, g = problem.skeleton.size, len(problem.springs)
-    out = Outcome(
+    out = SentResult(
         np.empty((total, n)), np.empty(total, dtype=np.int64), np.empty((total, g)), np.empty(total), np.empty(total)
     )
     size = piece_size(on, problem, lanes, STREAMS, PIECE)
     pieces = [(first, min(first + size, total)) for first in range(0, total, size)]
     own = threading.local()
+    senders: list[Sender] = []
 
     def one(piece: tuple[int, int]) -> None:
         on.enter()
         if not hasattr(own, "sender"):
             own.sender = Sender(on, lanes, problem, request)
+            senders.append(own.sender)
         own.sender.solve(out, *piece)
 
     if len(pieces) == 1:
@@ -388,7 +415,8 @@ def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: Request, t
     else:
         with ThreadPoolExecutor(STREAMS) as pool:
             list(pool.map(one, pieces))
-    np.clip(out.poses, request.lower, request.upper, out=out.poses)
+    for sender in senders:
+        sender.close()
     return out
 
 
@@ -397,7 +425,32 @@ class Sender:
 
     def __init__(self, on: Gpu, lanes: Lanes, problem: Problem, request: Request):
         self.stream, self.lanes, self.problem, self.request = Stream(on), lanes, problem, request
-        self.pinned = [Pinned(on) for _ in range(6)]
+        self.idle: list[list[Pinned]] = vars(on).setdefault("idle_pinned", [])  # pinning memory is slow: it is kept
+        self.pinned = self.idle.pop() if self.idle else [Pinned(on) for _ in range(6)]
+        self.columns = []
+        if problem.streams_targets:
+            at = {place: k for k, place in enumerate(lanes.plan.moving)}
+            self.columns = [
+                (np.array(picked), np.array([at[place] for place in places]))
+                for picked, places in goal_columns(problem)
+            ]
+            self.values = problem.target_values()
+
+    def close(self) -> None:
+        """Give the pinned memory back, for the next batch."""
+        self.idle.append(self.pinned)
+        self.pinned = []
+
+    def _send_targets(self, first: int, last: int) -> Given:
+        """Send the targets of some problems: the goals' own numbers where they are not packed."""
+        if not self.columns:
+            return self._send(0, elements(self.problem, self.lanes.plan.moving, first, last))
+        width = len(self.lanes.plan.moving)
+        here = self.pinned[0].array((last - first, width), np.float64)
+        for values, (columns, places) in zip(self.values, self.columns, strict=True):
+            pick_columns(values[first:last], columns, here, places)
+        there = Buffer(self.stream, here.shape, np.float64).take(here)
+        return Given(there.pointer, 0 if len(here) == 1 else width, np.arange(width), True, there)
 
     def _send(self, place: int, values: np.ndarray) -> Given:
         """Copy rows (t, m) to the GPU, in double precision: answers are judged by them."""
@@ -411,7 +464,7 @@ class Sender:
         """Solve one piece and write its answers into `out`."""
         problem, request, stream = self.problem, self.request, self.stream
         n, moving = problem.skeleton.size, self.lanes.plan.moving
-        targets = self._send(0, elements(problem, moving, first, last))
+        targets = self._send_targets(first, last)
         starts = request.starts if len(request.starts) == 1 else request.starts[first:last]
         if len(starts) > 1 and (starts == starts[0]).all():
             starts = starts[:1]
@@ -427,7 +480,8 @@ class Sender:
         ]
         stream.wait()
         piece = slice(first, last)
-        out.poses[piece], out.errors[piece], out.codes[piece], out.iterations[piece] = here
+        np.clip(here[0], request.lower, request.upper, out=out.poses[piece])
+        _, out.errors[piece], out.codes[piece], out.iterations[piece] = here
         out.evaluations[piece] = here[3]
 
 

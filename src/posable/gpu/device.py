@@ -7,7 +7,6 @@ a GPU is first asked for. Compiled code is kept beside that of the CPU, under a 
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from posable.engine.compile_cache import read_cached, write_cached
 
 POINTER = ctypes.c_void_p
 
@@ -107,13 +108,10 @@ class Gpu:
         with self._lock:
             if name not in self._modules:
                 path = folder / f"{name}.{self.architecture}.cubin"
-                try:
-                    image = path.read_bytes()
-                except OSError:
+                image = read_cached(path)
+                if image is None:
                     image = compiled(source(), self.architecture)
-                    scratch = path.with_suffix(f".{os.getpid()}.part")
-                    scratch.write_bytes(image)
-                    scratch.replace(path)
+                    write_cached(path, image)
                 self._modules[name] = Module(self, image)
             return self._modules[name]
 

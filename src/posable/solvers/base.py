@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, wraps
 from typing import Any, ClassVar, NamedTuple
@@ -13,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.bounds import EXHAUSTED, RUNNING, TRACE_WIDTH
+from posable.engine.parallel import in_pieces, thread_count
 from posable.errors import SolverError, unknown
 from posable.problem import Problem
 from posable.registry import Registry
@@ -21,7 +20,9 @@ SOLVERS = Registry("solver")
 
 CHUNK = 64  # problems a thread takes at a time
 SMALL = 16  # problems that are not worth a second thread
-OUT_OF_TIME = -1  # an outcome that the machinery gives, beside those of kernels/stepping.py
+INTERRUPTIBLE = 20_000  # iterations of one problem from which on Control-C is served while it runs
+SLICE = 0.005  # [s] between two looks at the clock
+OUT_OF_TIME = -1  # a code beside those of engine/bounds.py
 
 
 def register(name: str) -> Callable[[Any], Any]:
@@ -50,11 +51,16 @@ def _check_options(solver: type, name: str) -> None:
     solver.__init__ = __init__
 
 
-class Outcome:
-    """What a solver leaves behind, before anybody judges it: one row per problem of the batch.
+class RawResult:
+    """What a solver leaves behind, before it is judged: one row per problem of the batch.
 
-    poses (t, n); codes (t,) of kernels/stepping.py, or OUT_OF_TIME; errors (t, g) of each spring [m, rad];
-    iterations and evaluations (t,); traces, one per problem where they were asked for.
+    Attributes:
+        poses: (t, n) [rad, m].
+        codes: (t,) of engine/bounds.py, or OUT_OF_TIME.
+        errors: (t, g) of each spring [m, rad].
+        iterations: (t,).
+        evaluations: (t,) of the energy.
+        traces: One per problem where they were asked for.
     """
 
     __slots__ = ("codes", "errors", "evaluations", "iterations", "poses", "traces")
@@ -73,18 +79,23 @@ class Outcome:
         self.traces: list[dict[str, np.ndarray]] = traces or []
 
 
-class Request(NamedTuple):
-    """What the front door asks of a solver, checked: the box, the starts, the limits of the work."""
+class SolveOptions(NamedTuple):
+    """What `solve` asks of a solver, checked: the box, the starts, the limits of the work."""
 
     starts: np.ndarray  # (t, n), inside the box
-    lower: np.ndarray  # (n,), frozen, as the loops were compiled for
-    upper: np.ndarray  # (n,), frozen
+    lower: np.ndarray  # (n,), not writeable, as the loops were compiled for
+    upper: np.ndarray  # (n,), not writeable
     max_iterations: int | None = None
     restarts: int = 0
     seed: int = 0
-    time_limit: float | None = None
+    time_limit: float | None = None  # [s]
     record: bool = False
     threads: int | None = None
+    deadline: float | None = None  # [s], of time.perf_counter: where the time limit ends
+
+
+Outcome = RawResult  # names that some modules still use
+Request = SolveOptions
 
 
 class Solver:
@@ -97,7 +108,7 @@ class Solver:
     def check(self, problem: Problem) -> None:
         """Raise SolverError where the method cannot serve the problem."""
 
-    def run(self, problem: Problem, request: Request) -> Outcome:
+    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
         """Solve every problem of the batch."""
         raise NotImplementedError
 
@@ -134,7 +145,7 @@ class CompiledSolver(Solver):
     evaluation_column: ClassVar[int] = 5
     best_column: ClassVar[int] = 8
 
-    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+    def limits(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return the numbers that the loop reads; the first is how many iterations it may make before it returns."""
         raise NotImplementedError
 
@@ -142,25 +153,38 @@ class CompiledSolver(Solver):
         """Return how many numbers of scratch memory the loop needs for one problem."""
         return problem.work_size
 
-    def run(self, problem: Problem, request: Request) -> Outcome:
-        """Solve every problem: in one entry, on several threads, or in small pieces where time or a trace is wanted."""
+    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
+        """Solve every problem: in one entry, or piece by piece where there are many, or where time or a trace count."""
         t = request.starts.shape[0]
-        states = self._fresh(request.seed).repeat(t, axis=0)
-        outcome = Outcome(
+        states = self._fresh(request.seed)
+        states = states.copy() if t == 1 else states.repeat(t, axis=0)
+        errors = np.empty((t, len(problem.springs)))
+        errors.fill(np.nan)  # until the loop writes them: never what the memory held
+        raw = RawResult(
             request.starts.copy(),
             np.zeros(t, dtype=np.int64),
-            np.empty((t, len(problem.springs))),
+            errors,
             states[:, self.iteration_column],
             states[:, self.evaluation_column],
         )
-        limits = self.limits(problem, request)
-        if request.record or request.time_limit is not None:
-            self._run_in_pieces(problem, request, outcome, states, limits)
-        elif t <= SMALL or (request.threads or os.cpu_count() or 1) == 1:
-            self._enter(problem, request, outcome, states, limits, None, _EMPTY_TRACE, None)
+        params = self.limits(problem, request)
+        deadline = request.deadline
+        if deadline is None and request.time_limit is not None:
+            deadline = time.perf_counter() + request.time_limit
+        if request.record:
+            self._record(problem, request, raw, states, params, deadline)
+        elif t <= SMALL and deadline is None and params[1] <= INTERRUPTIBLE:
+            self._enter(problem, request, raw, states, params, None, _EMPTY_TRACE, None)
         else:
-            self._run_on_threads(problem, request, outcome, states, limits)
-        return outcome
+            size = 1 if t <= SMALL else min(CHUNK, -(-t // thread_count(request.threads)))
+
+            stopped: list[bool] = []  # not empty after Control-C
+
+            def work(piece: slice) -> None:
+                self._advance(problem, request, raw, states, params, piece, deadline, stopped)
+
+            in_pieces(work, t, size, 1 if t <= SMALL else request.threads, stopped)
+        return raw
 
     @classmethod
     @lru_cache(maxsize=64)
@@ -171,25 +195,67 @@ class CompiledSolver(Solver):
         state[0, cls.best_column] = np.inf
         return state
 
-    def _run_on_threads(self, problem, request, outcome, states, limits) -> None:
-        """Solve pieces of a batch side by side; each problem is solved as it would be alone: the bits are the same."""
-        t = request.starts.shape[0]
-        threads = request.threads or os.cpu_count() or 1
-        step = min(CHUNK, -(-t // threads))
-        with ThreadPoolExecutor(threads) as pool:
-            pieces = [slice(i, min(i + step, t)) for i in range(0, t, step)]
-            done = [
-                pool.submit(self._enter, problem, request, outcome, states, limits, piece, _EMPTY_TRACE, None)
-                for piece in pieces
-            ]
-            for future in done:
-                future.result()
+    def _advance(self, problem, request, raw, states, params, piece, deadline, stopped) -> None:
+        """Solve some problems of a batch, each as it would be alone: the bits are the same for any number of threads.
 
-    def _enter(self, problem, request, outcome, states, limits, piece, trace, work) -> None:
+        With a deadline, or where iterations may be many, a problem runs in slices of a few milliseconds.
+        """
+        if deadline is None and params[1] <= INTERRUPTIBLE:
+            self._enter(problem, request, raw, states, params, piece, _EMPTY_TRACE, None)
+            return
+        for k in range(piece.start, piece.stop):
+            if deadline is not None and time.perf_counter() >= deadline:
+                break
+            self._run_in_slices(problem, request, raw, states, params, slice(k, k + 1), deadline, stopped)
+        self._give_up(problem, request, raw, states, params, piece, None)
+
+    def _run_in_slices(self, problem, request, raw, states, params, one, deadline, stopped) -> None:
+        """Solve one problem, watching the clock."""
+        codes, work, now = raw.codes[one], np.empty(self.memory(problem)), params.copy()
+        now[0] = 16.0 if problem.skeleton.size < 50 else 1.0
+        while codes[0] == RUNNING and not stopped:
+            begin = time.perf_counter()
+            if deadline is not None and begin >= deadline:
+                self._give_up(problem, request, raw, states, params, one, work)
+                return
+            self._enter(problem, request, raw, states, now, one, _EMPTY_TRACE, work)
+            if time.perf_counter() - begin < SLICE:
+                now[0] *= 2.0
+
+    def _give_up(self, problem, request, raw, states, params, piece, work) -> None:
+        """End what still runs: with no iterations left, the loop puts back the best pose of each problem."""
+        codes = raw.codes[piece]
+        running = codes == RUNNING
+        if running.any():
+            now = params.copy()
+            now[1] = 0.0
+            self._enter(problem, request, raw, states, now, piece, _EMPTY_TRACE, work)
+            codes[running & (codes == EXHAUSTED)] = OUT_OF_TIME
+
+    def _record(self, problem, request, raw, states, params, deadline) -> None:
+        """Advance problem by problem, one iteration at a time, and keep a trace of each."""
+        begin = time.perf_counter()
+        for k in range(request.starts.shape[0]):
+            piece, now, clock = slice(k, k + 1), params.copy(), []
+            now[0] = 1.0
+            trace = np.zeros((int(params[1]), TRACE_WIDTH))
+            work = np.empty(self.memory(problem))
+            while raw.codes[k] == RUNNING:
+                late = deadline is not None and time.perf_counter() >= deadline
+                if late:
+                    now[1] = 0.0
+                self._enter(problem, request, raw, states, now, piece, trace, work)
+                clock.append(time.perf_counter() - begin)
+                if late and raw.codes[k] == EXHAUSTED:
+                    raw.codes[k] = OUT_OF_TIME
+            rows = int(states[k, self.iteration_column])
+            raw.traces.append(named_trace(trace[:rows], np.array(clock[:rows])))
+
+    def _enter(self, problem, request, raw, states, params, piece, trace, work) -> None:
         if work is None:
             work = np.empty(self.memory(problem))
         constants, targets = problem.constants, problem.targets
-        poses, starts, errors, codes = outcome.poses, request.starts, outcome.errors, outcome.codes
+        poses, starts, errors, codes = raw.poses, request.starts, raw.errors, raw.codes
         if piece is not None:
             poses, starts, errors, codes, states = (
                 poses[piece],
@@ -202,32 +268,9 @@ class CompiledSolver(Solver):
             targets = targets if targets.shape[0] == 1 else targets[piece]
         type(self).loop(
             problem.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
-            problem.tolerances, request.lower, request.upper, poses, starts, work, problem.depth, states, limits,
+            problem.tolerances, request.lower, request.upper, poses, starts, work, problem.depth, states, params,
             errors, codes, trace,
         )  # fmt: skip
-
-    def _run_in_pieces(self, problem, request, outcome, states, limits) -> None:
-        """Advance problem by problem, a few iterations at a time, watching the clock; one at a time for a trace."""
-        begin = time.perf_counter()
-        limits = limits.copy()
-        limits[0] = 1 if request.record else 8
-        for k in range(request.starts.shape[0]):
-            piece = slice(k, k + 1)
-            trace = np.zeros((int(limits[1]), TRACE_WIDTH)) if request.record else _EMPTY_TRACE
-            work = np.empty(self.memory(problem))
-            clock: list[float] = []
-            while outcome.codes[k] == RUNNING:
-                late = request.time_limit is not None and time.perf_counter() - begin >= request.time_limit
-                now = limits.copy()
-                if late:
-                    now[1] = states[k, self.iteration_column]  # no more of them: the loop puts back its best pose
-                self._enter(problem, request, outcome, states, now, piece, trace, work)
-                clock.append(time.perf_counter() - begin)
-                if late and outcome.codes[k] == EXHAUSTED:
-                    outcome.codes[k] = OUT_OF_TIME
-            if request.record:
-                rows = int(states[k, self.iteration_column])
-                outcome.traces.append(named_trace(trace[:rows], np.array(clock[:rows])))
 
 
 _EMPTY_TRACE = np.zeros((0, TRACE_WIDTH))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from posable.engine.batches import LIMIT_TOLERANCE, judge_batch
 from posable.engine.bounds import EXHAUSTED
 from posable.engine.joints import SLIDE
 from posable.engine.layout import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, ROBUST, SPRING
+from posable.engine.parallel import in_pieces
 from posable.engine.springs import POINT_SPRING
 from posable.problem import Problem
-from posable.solvers.base import OUT_OF_TIME, Outcome, Request
+from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions
 
 # --- Proof that a point is out of reach ---
 
@@ -32,11 +36,9 @@ def reach_bound(
     centre = np.zeros(3)
     while body >= 0:
         parent = int(figure.body[body, PARENT])
-        slides = 0.0
-        for i in range(int(figure.body[body, FIRST]), int(figure.body[body, LAST])):
-            if figure.dof[i, KIND] == SLIDE:
-                slides += max(abs(float(lower[i])), abs(float(upper[i]))) ** 2
-        radius += np.sqrt(slides)
+        dofs = range(int(figure.body[body, FIRST]), int(figure.body[body, LAST]))
+        slides = [max(abs(float(lower[i])), abs(float(upper[i]))) for i in dofs if figure.dof[i, KIND] == SLIDE]
+        radius += math.hypot(*slides)  # infinite where limits are too large to be squared
         if parent < 0:
             centre = figure.rest[body, :3]
         else:
@@ -45,24 +47,45 @@ def reach_bound(
     return centre, radius
 
 
-def proof_of_distance(problem: Problem, request: Request, member: int) -> str | None:
-    """Return a sentence that proves a goal out of reach, or None where there is no such proof."""
+def proof_of_distance(problem: Problem, options: SolveOptions, member: int) -> str | None:
+    """Return a sentence that proves a goal out of reach, or None where there is no such proof.
+
+    Of an AnyOf every member must be out of reach: the one that was taken proves nothing about the others.
+    """
     packed = problem.packed(member)
+    on = packed.constants[:, ROBUST] >= 0.0
+    chosen: set[int] = set()
+    for _, parts in problem.choices:
+        every = [range(part.start, part.stop) for part in parts]
+        chosen.update(*every)
+        if not any(on[k] for part in every for k in part):
+            continue  # the whole goal is switched off
+        proofs = [next(filter(None, (too_far(problem, options, member, k) for k in part)), None) for part in every]
+        if all(proofs):
+            return "; ".join(dict.fromkeys(proof for proof in proofs if proof))
     for k in range(len(problem.springs)):
-        if problem.kind[k, SPRING] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
-            continue
-        if problem.kind[k, OTHER] >= 0 or packed.constants[k, ROBUST] < 0.0:  # a moving target, or switched off
-            continue
-        if not np.array_equal(packed.constants[k, MEASURE : MEASURE + 6], WHOLE):
-            continue
-        centre, radius = reach_bound(problem, k, request.lower, request.upper, member)
-        distance = float(np.linalg.norm(packed.targets[k, AT : AT + 3] - centre))
-        if distance > radius * (1.0 + 1e-9) + problem.tolerances[k]:
-            return (
-                f"{problem.error_names[k]}: the target is {distance:.4g} m from where the chain begins, "
-                f"the chain is {radius:.4g} m long"
-            )
+        if k not in chosen and on[k]:
+            proof = too_far(problem, options, member, k)
+            if proof is not None:
+                return proof
     return None
+
+
+def too_far(problem: Problem, options: SolveOptions, member: int, k: int) -> str | None:
+    """Return a sentence that proves the target of spring k out of reach, or None where there is no such proof."""
+    if problem.kind[k, SPRING] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
+        return None
+    packed = problem.packed(member)
+    if problem.kind[k, OTHER] >= 0 or not np.array_equal(packed.constants[k, MEASURE : MEASURE + 6], WHOLE):
+        return None  # a target that moves, or one of which only a part counts
+    centre, radius = reach_bound(problem, k, options.lower, options.upper, member)
+    distance = float(np.linalg.norm(packed.targets[k, AT : AT + 3] - centre))
+    if not distance > radius * (1.0 + 1e-9) + problem.tolerances[k]:
+        return None
+    return (
+        f"{problem.error_names[k]}: the target is {distance:.4g} m from where the chain begins, "
+        f"the chain is {radius:.4g} m long"
+    )
 
 
 # --- Which limits stand in the way of which goals ---
@@ -134,8 +157,6 @@ def blocking_limits(
 
 # --- The answer ---
 
-LIMIT_TOLERANCE = 1e-9  # [rad, m]: how far past a limit a pose may be and still hold it
-
 
 class Status(StrEnum):
     """What became of a solve."""
@@ -166,8 +187,8 @@ class Result:
     def __init__(
         self,
         problem: Problem,
-        outcome: Outcome,
-        request: Request,
+        outcome: RawResult,
+        request: SolveOptions,
         solver: str,
         seconds: float,
         shape: tuple[int, ...] = (),
@@ -191,10 +212,12 @@ class Result:
     @cached_property
     def _good(self) -> np.ndarray:
         """(t,) bool, the independent verdict on each problem."""
+        if self.problem.plain and type(self.outcome) is RawResult and len(self.outcome.poses):
+            return judge_anew(self.problem, self.outcome.poses, self.request)
         return judge(self.problem, self.outcome, self.request)
 
     @cached_property
-    def ok(self) -> Any:
+    def ok(self) -> bool | NDArray[np.bool_]:
         """Whether the goals are reached and the limits held: a bool, or an array of them for a batch."""
         return self._good.reshape(self.shape) if self.shape else bool(self._good[0])
 
@@ -277,9 +300,17 @@ class Result:
         missed = list(dict.fromkeys(missed))
         proof = proof_of_distance(self.problem, self.request, k)
         detail = f"; {proof}" if proof else ""
+        if status is Status.STUCK:
+            detail += f"; {self._other_starts()}"
         return (
             f"{str(status).lower().replace('_', ' ')}: {MEANINGS[status]}; missed {', '.join(missed) or 'none'}{detail}"
         )
+
+    def _other_starts(self) -> str:
+        """Say what other starts may do for a pose that is stuck."""
+        if self.request.restarts:
+            return f"so were {self.request.restarts} random starts"
+        return "another start may reach it: solve(..., restarts=30) tries random ones"
 
     def __str__(self) -> str:
         if self.shape:
@@ -301,6 +332,8 @@ class Result:
         proof = proof_of_distance(self.problem, self.request, 0) if not self.ok else None
         if proof:
             lines.append(f"  {proof}")
+        if self.status is Status.STUCK:
+            lines.append(f"  {self._other_starts()}")
         if self.blocking:
             lines.append("In the way:")
             lines += [f"  {block}" for block in self.blocking[:6]]
@@ -329,13 +362,37 @@ def nested(every: list[Any], shape: tuple[int, ...]) -> Any:
     return every
 
 
-def judge(problem: Problem, outcome: Outcome, request: Request) -> np.ndarray:
-    """Return (t,) bool: every limit held and every error within its tolerance, whatever the solver thought."""
+def judge(problem: Problem, outcome: RawResult, request: SolveOptions) -> np.ndarray:
+    """Return (t,) bool: every limit held and every error within its tolerance, by the errors that the solver left."""
     poses, errors = outcome.poses, outcome.errors
     past = np.maximum(request.lower - poses, poses - request.upper)
-    # NaN compares false, so a pose or an error that is no number is never good
+    # NaN compares false, so a pose or an error that is not a number is never good
     good = (past <= LIMIT_TOLERANCE).all(axis=1) & (errors <= problem.tolerances).all(axis=1)
     return np.asarray(good)
+
+
+def judge_anew(problem: Problem, poses: np.ndarray, options: SolveOptions) -> np.ndarray:
+    """Return (t,) bool: every limit held and every goal within its tolerance at poses (t, n), evaluated anew."""
+    t = len(poses)
+    good, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
+    constants, targets = problem.constants, problem.targets
+
+    def work(piece: slice) -> None:
+        judge_batch(
+            problem.figure, problem.kind, constants if len(constants) == 1 else constants[piece],
+            targets if len(targets) == 1 else targets[piece], problem.pull, problem.home, problem.tolerances,
+            options.lower, options.upper, poses[piece], np.empty(problem.work_size), problem.depth, errors[piece],
+            good[piece],
+        )  # fmt: skip
+
+    if t <= SMALL:
+        work(slice(0, t))
+    else:
+        in_pieces(work, t, PIECE, options.threads)
+    return good == 1
+
+
+PIECE = 1024  # problems that a thread judges at a time
 
 
 def amount(value: float, problem: Problem, spring: int) -> str:

@@ -25,7 +25,9 @@ class Evaluator:
         self.work = np.empty(problem.work_size)
         self.gradient, self.hessian, self.errors = np.empty(n), np.empty((n, n)), np.empty(g)
         self.evaluations, self.iterations = 0, 0
-        self.begin, self.time_limit = begin, request.time_limit
+        self.begin, self.deadline = begin, request.deadline
+        if self.deadline is None and request.time_limit is not None:
+            self.deadline = begin + request.time_limit
         self.pose, self.energy = np.empty(n), np.inf
         self.last, self.last_energy, self.last_gradient = np.empty(n), np.inf, np.empty(n)
         self.good = False
@@ -97,7 +99,7 @@ class Evaluator:
 
     def late(self, now: float) -> bool:
         """Return whether the time is up."""
-        return self.time_limit is not None and now - self.begin > self.time_limit
+        return self.deadline is not None and now > self.deadline
 
 
 def drive(solver: Any, problem: Problem, request: Request) -> Outcome:

@@ -1,0 +1,50 @@
+"""`posable warm-up [FIGURE] [--reach ...]`: compile ahead of time what a program will need."""
+
+import argparse
+import json
+from typing import Any
+
+import posable as ps
+from posable.cli.solve import add_goals, figure_of, goals_of
+
+EXAMPLE = "posable warm-up panda --solver newton --part control"
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "warm-up",
+        help="compile ahead of time what a program will need",
+        description="Compile the engine and keep it in the cache, so that no later call waits for the compiler. "
+        "Without a figure, a solver or a part, compile everything (some minutes). With POSABLE_COMPILE=never a program "
+        "then raises an error instead of compiling.",
+    )
+    parser.add_argument("figure", metavar="FIGURE", nargs="?", help="the figure to solve for, by name or file")
+    add_goals(parser)
+    parser.add_argument("--solver", action="append", metavar="NAME", help="a solver to compile; newton by default")
+    parser.add_argument("--part", action="append", metavar="NAME", choices=PARTS, help=f"also {', '.join(PARTS)}")
+    return parser
+
+
+PARTS = ("kinematics", "reach", "limb", "control", "motion", "markers")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile."""
+    everything = not (args.figure or args.solver or args.part)
+    skeleton = figure_of(args.figure) if args.figure else None
+    wanted = goals_of(args, skeleton) if skeleton is not None else []
+    solvers = ps.solvers.names() if everything else args.solver or ["newton"]
+    if everything:
+        solvers = [name for name in solvers if name != "limb"]  # its kernels are those of the part
+
+    def progress(name: str, seconds: float) -> None:
+        if not args.json:
+            print(f"{name}: {seconds:.1f} s", flush=True)
+
+    taken = ps.warm_up(
+        skeleton, wanted or None, solvers=solvers, parts=PARTS if everything else args.part or (), progress=progress
+    )
+    if args.json:
+        print(json.dumps({"seconds": taken}, indent=2))
+    return 0
