@@ -12,7 +12,7 @@ viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[stud
 
 from posable.studio.appearance import look_of, skinned  # noqa: E402
 from posable.studio.figure_nodes import draw  # noqa: E402
-from posable.studio.handles import default_handles  # noqa: E402
+from posable.studio.handles import default_handles, opening_pose  # noqa: E402
 from posable.studio.limit_highlight import LimitHighlight, mixed  # noqa: E402
 from posable.studio.meshes import sphere  # noqa: E402
 from posable.studio.overlays import AMBER, RED  # noqa: E402
@@ -55,9 +55,10 @@ def test_a_character_is_drawn_as_its_skin(scene, data_dir):
     source = ps.load(data_dir / "gltf" / "khronos_CesiumMan.glb")
     drawn = draw(scene, "/man", look_of(source.skeleton, source))
     drawn.show(ps.forward(source.skeleton, source.motion.poses[0]))
-    (mesh, bones, _), *_ = drawn.skins
-    assert set(bones) <= set(source.skeleton.names)
-    assert len(mesh.vertices) == len(source.meshes[0].vertices)
+    assert len(drawn.skins) > 1  # its texture has several colours
+    assert len({tuple(mesh.color) for mesh, *_ in drawn.skins}) == len(drawn.skins)
+    assert all(set(bones) <= set(source.skeleton.names) for _, bones, _ in drawn.skins)
+    assert sum(len(mesh.faces) for mesh, *_ in drawn.skins) == len(source.meshes[0].faces)
 
 
 def test_places_are_sent_as_viser_itself_would(scene, monkeypatch):
@@ -157,7 +158,7 @@ def test_a_skin_follows_its_bones():
 def test_the_meshes_of_a_urdf_are_drawn(scene, fixtures):
     path = fixtures / "arm" / "arm.urdf"
     source = ps.load(path)
-    look = look_of(source.skeleton, source, path=str(path))
+    look = look_of(source.skeleton, source)
     assert len(look.rigid) == len(list((fixtures / "arm").glob("*.stl")))
     assert {part.body for part in look.rigid} <= {*source.skeleton.names, *source.skeleton.site_names}
     drawn = draw(scene, "/urdf", look)
@@ -165,6 +166,32 @@ def test_the_meshes_of_a_urdf_are_drawn(scene, fixtures):
     drawn.show(frames)
     for node, body in drawn.rigid:
         assert node.position == pytest.approx(frames.position(body), abs=1e-4)
+
+
+def test_a_robot_of_many_triangles_is_thinned(data_dir):
+    pytest.importorskip("mujoco")
+    source = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml")
+    before = sum(len(mesh.faces) for mesh in source.meshes)
+    look = look_of(source.skeleton, source)
+    after = sum(len(part.faces) for part in look.rigid)
+    assert len(look.rigid) == len(source.meshes)
+    assert before > 300_000
+    assert after < 0.5 * before
+    for mesh, part in zip(source.meshes, look.rigid, strict=True):
+        assert np.abs(part.vertices.max(axis=0) - mesh.vertices.max(axis=0)).max() < 0.006
+
+
+def test_a_floating_robot_stands_on_the_floor(data_dir):
+    pytest.importorskip("mujoco")
+    source = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml")
+    pose = opening_pose(source.skeleton, source)
+    frames = ps.forward(source.skeleton, pose)
+    lowest = min(
+        (m.vertices @ frames.rotation_matrix(m.joint).T + frames.position(m.joint))[:, 2].min() for m in source.meshes
+    )
+    assert abs(lowest) < 0.02
+    assert np.all(pose >= source.skeleton.lower)
+    assert np.all(pose <= source.skeleton.upper)
 
 
 def test_figures_come_and_go_without_a_trace(scene):

@@ -1,7 +1,10 @@
 """The real page in a real browser. Set POSABLE_SHOTS to a folder to keep the pictures."""
 
 import base64
+import json
 import os
+import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -401,6 +404,43 @@ def test_a_dropped_connection_comes_back_with_everything(bench):
     assert not bench.faults
     bench.grab("hand.R", 30, -40)
     wait_for(lambda: len(bench.session.history) and bench.session.active is None, "a drag after it")
+
+
+def test_a_restarted_studio_shows_the_open_page_everything_again(bench, tmp_path):
+    """Kill the studio as a crash does and start it again: the page that was open comes back with the unsaved pose."""
+    env = {**os.environ, "POSABLE_STATE": str(tmp_path)}
+    command = [sys.executable, "-m", "posable.cli.main", "studio", "--no-browser", "--json", "--port", "8480"]
+    first = subprocess.Popen([*command, "--detail", "0.3"], stdout=subprocess.PIPE, text=True, env=env)
+    second = None
+    try:
+        page = bench.open_page(json.loads(first.stdout.readline())["url"])
+        faults = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.wait_for_timeout(4000)
+        page.get_by_role("tab", name="Joints").click()
+        box = page.locator('xpath=//label[normalize-space()="All [rad, m]"]/ancestor::div[.//input][1]//input').first
+        human = ps.figures.human()
+        wanted = human.pose({"shoulder.R": (-1.2, 0.2, 0.3), "elbow.R": 1.0})
+        wait_for(lambda: len(box.input_value().split(",")) == human.size, "the values")
+        box.fill(", ".join(f"{x:.5f}" for x in wanted))
+        box.press("Enter")
+        wait_for(lambda: list((tmp_path / "studio").glob("*.posable")), "the copy of unsaved work")
+        page.wait_for_timeout(1000)
+        before = pixels(page)
+        first.kill()
+        first.wait(20)
+        page.wait_for_timeout(1000)
+        second = subprocess.Popen([*command, "--detail", "0.3"], stdout=subprocess.PIPE, text=True, env=env)
+        second.stdout.readline()
+        wait_for(lambda: page.get_by_text("Unsaved work was recovered").count(), "the page to be told")
+        wait_for(lambda: np.mean(np.abs(pixels(page) - before) > 25) < 0.02, "the same picture")
+        page.screenshot(path=bench.folder / "restarted.png", timeout=120_000)
+        assert not faults
+        page.close()
+    finally:
+        for process in (first, second):
+            if process is not None:
+                process.kill()
 
 
 def test_a_name_with_markup_runs_nothing(bench):

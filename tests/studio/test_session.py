@@ -638,6 +638,31 @@ def test_amc_comes_with_its_asf_and_can_be_read_back(session, tmp_path):
     assert min(away) < 1e-3  # [m] one of its bones begins where the wrist was
 
 
+def test_a_character_is_exported_with_its_skin_and_textures(session, data_dir, tmp_path):
+    session.open_path(data_dir / "gltf" / "khronos_CesiumMan.glb")
+    came = ps.load(data_dir / "gltf" / "khronos_CesiumMan.glb")
+    session.seek(10)
+    hand = session.handles[0].body
+    drag(session, hand, session.frames.position(hand) + np.array([0.0, 0.08, 0.0]))
+    name, data = session.export("glb")
+    (tmp_path / name).write_bytes(data)
+    back = ps.load(tmp_path / name)
+    assert [len(mesh.vertices) for mesh in back.meshes] == [len(mesh.vertices) for mesh in came.meshes]
+    assert b"baseColorTexture" in data
+    assert b"image/jpeg" in data or b"image/png" in data
+    there = ps.forward(back.skeleton, back.motion.at(10 / back.motion.fps)).position(hand)
+    assert there == pytest.approx(session.frames.position(hand), abs=2e-3)
+
+
+def test_the_human_is_exported_with_its_body(session, tmp_path):
+    drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.4, 0.2]))
+    name, data = session.export("glb")
+    (tmp_path / name).write_bytes(data)
+    back = ps.load(tmp_path / name)
+    assert {mesh.name for mesh in back.meshes} >= {"shirt", "trousers", "hand.L", "head"}
+    assert sum(len(mesh.vertices) for mesh in back.meshes) > 10_000
+
+
 @pytest.mark.parametrize("suffix", ["bvh", "glb", "csv", "npz"])
 def test_what_is_exported_can_be_opened(session, suffix):
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.5, 0.2]))

@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
         appearance = import_module("posable.studio.appearance")
     except ModuleNotFoundError as error:
         raise ps.PosableError(f"render needs {error.name}: pip install 'posable[studio]'") from error
-    motion, scene, path = _motion(args)
-    look = appearance.look_of(motion.skeleton, scene, path=path)
+    motion, scene = _motion(args)
+    look = appearance.look_of(motion.skeleton, scene)
     eye = film.eye_for(motion.skeleton, motion.poses, look, aspect=size[0] / size[1])
     if kind == "png":
         frame = args.frame or 0
@@ -78,22 +78,22 @@ def _size(text: str) -> tuple[int, int]:
     return int(width), int(height)
 
 
-def _motion(args: argparse.Namespace) -> tuple[ps.Motion, ps.Scene, str | None]:
-    """Return the motion to show, or one pose of a figure, with its scene and the path of its file."""
+def _motion(args: argparse.Namespace) -> tuple[ps.Motion, ps.Scene]:
+    """Return the motion to show, or one pose of a figure, with its scene."""
     if args.file in ps.figures.names():
         figure = ps.figures.get(args.file)
-        return ps.Motion(figure, figure.rest[None], 30.0), ps.Scene(skeleton=figure, name=args.file), None
+        return ps.Motion(figure, figure.rest[None], 30.0), ps.Scene(skeleton=figure, name=args.file)
     if Path(args.file).suffix.lower() == ".posable":
         session = import_module("posable.studio.session").Session()
         try:
             session.open_path(args.file)
-            return session.timeline.motion(session.pose), session.scene, session.origin.path
+            return session.timeline.motion(session.pose), session.scene
         finally:
             session.close()
     scene = ps.load(args.file, skeleton=args.skeleton) if args.skeleton else ps.load(args.file)
     if scene.motion is not None and len(scene.motion):
-        return scene.motion, scene, args.file
+        return scene.motion, scene
     if scene.skeleton is None:
         raise ps.PosableError(f"{args.file}: expected a figure or a motion, got markers alone")
     opening = import_module("posable.studio.handles").opening_pose(scene.skeleton, scene)
-    return ps.Motion(scene.skeleton, opening[None], 30.0), scene, args.file
+    return ps.Motion(scene.skeleton, opening[None], 30.0), scene

@@ -9,10 +9,12 @@ import numpy as np
 import posable as ps
 from posable.studio.body import CLOTHES, COARSE, asset, has_body, scale_of
 from posable.studio.meshes import Shape, bone, sphere, towards
-from posable.studio.urdf_visuals import visuals
+from posable.studio.textures import clusters, face_colors
 
 Color = tuple[int, int, int]
-BONE, ROBOT, SKIN = (206, 212, 222), (196, 201, 209), (196, 190, 184)
+MANY = 150_000  # triangles from which on a figure is thinned
+CELL = 0.0035  # of the figure's size: within which vertices are merged then
+BONE, ROBOT, SKIN = (206, 212, 222), (148, 155, 166), (196, 190, 184)
 
 
 class Skin(NamedTuple):
@@ -48,44 +50,83 @@ class Look(NamedTuple):
     rigid: list[Rigid]
 
 
-def look_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, path: str | None = None, detail: float = 1.0) -> Look:
-    """Return what a figure looks like.
+def look_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, detail: float = 1.0) -> Look:
+    """Return what a figure looks like: its skin and meshes, or the solids that it collides with, or its bones.
 
     Args:
         skeleton: The figure.
         scene: What its file has, for its meshes.
-        path: Of its file, where a URDF's meshes are found.
         detail: Of the human's body.
     """
     if has_body(skeleton):
         return Look(_dressed(skeleton, detail), [])
     meshes = scene.meshes if scene is not None else ()
+    colors = face_colors(skeleton, meshes)
+    cell = CELL * extent(skeleton) if sum(len(mesh.faces) for mesh in meshes) > MANY else 0.0
     bodies = {*skeleton.names, *skeleton.site_names}
-    skins = [_character(f"skin{k}", mesh, skeleton) for k, mesh in enumerate(meshes) if mesh.joints]
-    rigid = [
-        Rigid(f"mesh{k}", mesh.vertices, mesh.faces, mesh.joint, _color_of(mesh, ROBOT))
-        for k, mesh in enumerate(meshes)
-        if mesh.joint is not None and mesh.joint in bodies and len(mesh.faces)
-    ]
-    if not rigid and not skins and path is not None and path.lower().endswith(".urdf"):
-        rigid = [
-            Rigid(f"visual{k}", vertices, faces, link, color or ROBOT)
-            for k, (link, vertices, faces, color) in enumerate(visuals(path))
-            if link in bodies
-        ]
-    skins = [skin for skin in skins if skin is not None]
+    skins: list[Skin] = []
+    rigid: list[Rigid] = []
+    for k, mesh in enumerate(meshes):
+        if mesh.joints:
+            skin = _character(f"skin{k}", mesh, skeleton)
+            skins += _painted(skin, colors[k]) if skin is not None else []
+        elif mesh.joint is not None and mesh.joint in bodies and len(mesh.faces):
+            r, g, b = (255.0 * colors[k].mean(axis=0)).astype(int).tolist() if colors[k] is not None else ROBOT
+            rigid.append(Rigid(f"mesh{k}", *thinned(mesh.vertices, mesh.faces, cell), mesh.joint, (r, g, b)))
     if skins or rigid:
-        return Look(skins, rigid)  # type: ignore[arg-type]
+        return Look(skins, rigid)
+    shapes = [shape for shape in getattr(skeleton, "shapes", ()) if shape.joint in bodies and shape.normal is None]
+    if shapes:
+        return Look([], [Rigid(f"shape{k}", *_solid(shape), shape.joint, ROBOT) for k, shape in enumerate(shapes)])
     return Look([], _bones(skeleton))
 
 
-def _color_of(mesh: Any, otherwise: Color) -> Color:
-    """Return a mesh's own colour where its file gives one."""
-    color = getattr(mesh, "color", None)
-    if color is None:
-        return otherwise
-    r, g, b = np.clip(np.asarray(color, dtype=float)[:3] * 255.0, 0, 255).astype(int).tolist()
-    return r, g, b
+def _painted(skin: Skin, colors: np.ndarray | None) -> list[Skin]:
+    """Return a skin in the colours of its faces (F, 3), as one surface for each."""
+    if colors is None:
+        return [skin]
+    out = []
+    for k, (color, faces) in enumerate(clusters(colors)):
+        used, where = np.unique(skin.faces[faces], return_inverse=True)
+        out.append(
+            skin._replace(
+                name=f"{skin.name}.{k}", color=color, vertices=skin.vertices[used], weights=skin.weights[used],
+                faces=where.reshape(-1, 3),
+            )
+        )  # fmt: skip
+    return out
+
+
+def thinned(vertices: np.ndarray, faces: np.ndarray, cell: float) -> Shape:
+    """Return a surface with its vertices merged within cells of a grid [m]; as it is where `cell` is 0."""
+    if cell <= 0.0 or not len(faces):
+        return vertices, faces
+    _, first, label = np.unique(np.round(vertices / cell).astype(int), axis=0, return_index=True, return_inverse=True)
+    fewer = label.reshape(-1)[faces]
+    whole = (fewer[:, 0] != fewer[:, 1]) & (fewer[:, 1] != fewer[:, 2]) & (fewer[:, 2] != fewer[:, 0])
+    kept = fewer[whole]
+    return (vertices[first], np.unique(kept, axis=0)) if len(kept) >= 4 else (vertices, faces)
+
+
+def _solid(shape: Any) -> Shape:
+    """Return the surface of a rounded convex hull."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    points = np.asarray(shape.points, dtype=float)
+    if shape.radius > 0.0:
+        points = (points[:, None] + sphere(shape.radius, around=16)[0]).reshape(-1, 3)
+    try:
+        hull = ConvexHull(points)
+    except QhullError:  # flat
+        return sphere(0.005)
+    faces = hull.simplices.copy()
+    corners = points[faces]
+    outward = np.einsum(
+        "fk,fk->f", np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), hull.equations[:, :3]
+    )
+    faces[outward < 0] = faces[outward < 0][:, ::-1]
+    used, where = np.unique(faces, return_inverse=True)
+    return points[used], where.reshape(-1, 3)
 
 
 def _dressed(skeleton: ps.Skeleton, detail: float) -> list[Skin]:
@@ -113,7 +154,7 @@ def _character(name: str, mesh: Any, skeleton: ps.Skeleton) -> Skin | None:
     turns = bind[:, :3, :3] / sizes[:, None, None]
     return Skin(
         name, mesh.vertices / scale, mesh.faces, tuple(mesh.joints), weights, bind[:, :3, 3] / scale, turns,
-        _color_of(mesh, SKIN), double=True,
+        SKIN, double=True,
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Folder:
         place.write_bytes(data)
         return load_quietly(place, skeleton)
 
-    def export(self, motion: ps.Motion, suffix: str, name: str = "posable") -> tuple[str, bytes]:
+    def export(self, motion: ps.Motion | ps.Scene, suffix: str, name: str = "posable") -> tuple[str, bytes]:
         """Return the name and bytes of a motion in a format; what needs two files (AMC with its ASF) comes as a ZIP."""
         if suffix not in EXPORTS:
             raise ps.errors.unknown("export", suffix, EXPORTS)

@@ -134,7 +134,7 @@ def at_rate(motion: ps.Motion, kind: str, fps: float | None = None) -> ps.Motion
 
 
 def _look(session: Any) -> Look:
-    return look_of(session.skeleton, session.scene, path=session.origin.path, detail=1.0)
+    return look_of(session.skeleton, session.scene, detail=1.0)
 
 
 def picture_of(session: Any, camera: Any, size: tuple[int, int], transparent: bool) -> bytes:

@@ -15,7 +15,7 @@ OWN = 0.5  # of a vertex's weight: what a bone needs to count it as its own
 FELT = 0.02  # of a vertex's weight: bones with less are left out of a shell
 LIFT = 0.0015  # of the figure's size: how far over the skin the shell lies
 MOST = 6  # limbs over which shells are laid at once
-TINT = 0.45  # how much of the colour a limb takes
+TINT = 0.34  # how much of the colour a limb takes
 Color = tuple[int, int, int]
 
 

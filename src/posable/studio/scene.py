@@ -13,7 +13,7 @@ from posable.studio.figure_nodes import Drawn, draw
 from posable.studio.handle_nodes import HandleNodes
 from posable.studio.limit_highlight import LimitHighlight
 from posable.studio.meshes import disc
-from posable.studio.overlays import Overlays, levels_of
+from posable.studio.overlays import Overlays, levels_of, marker_places
 from posable.studio.scene_sync import Mover
 from posable.studio.session import Session
 from posable.studio.state import View
@@ -102,9 +102,9 @@ class Stage:
             )  # fmt: skip
         self.overlays = Overlays(scene, self.size)
         self._draw(view)
-        skinned = bool(self.drawn.covers) and not self.dressed
+        solid = (bool(self.drawn.covers) or self.look.rigid[0].flat) and not self.dressed
         self.handles = HandleNodes(
-            scene, self.session, size=self.size, up=self.up, dressed=self.dressed, thick=1.8 if skinned else 1.0
+            scene, self.session, size=self.size, up=self.up, dressed=self.dressed, thick=1.8 if solid else 1.0
         )
         self._aim_camera(view)
 
@@ -120,10 +120,10 @@ class Stage:
         self.server.forget_removed()
 
     def _look(self, view: View, detail: float) -> Any:
-        return look_of(view.skeleton, self.session.scene, path=self.session.origin.path, detail=detail)
+        return look_of(view.skeleton, self.session.scene, detail=detail)
 
     def _aim_camera(self, view: View) -> None:
-        bodies = view.frames.many(view.skeleton.names)[0]
+        bodies = np.concatenate([view.frames.many(view.skeleton.names)[0], *seen_markers(view)])
         middle = (np.min(bodies, axis=0) + np.max(bodies, axis=0)) / 2.0
         size = max(float(np.linalg.norm(np.ptp(bodies, axis=0))), 0.5 * self.size)
         across = np.array([0.42, 0.0, 1.0]) if self.up[1] else np.array([1.0, 0.42, 0.0])
@@ -170,6 +170,13 @@ class Stage:
         names = view.skeleton.names
         away = np.linalg.norm(frames.many(names)[0] - view.frames.many(names)[0], axis=1)
         return bool(away.max() > 0.01 * self.size)
+
+
+def seen_markers(view: View) -> list[np.ndarray]:
+    """Return where the markers (M, 3) [m] are that are seen at this frame, if there are any."""
+    places = marker_places(view)
+    seen = places[np.isfinite(places).all(axis=1)] if len(places) else places
+    return [seen] if len(seen) else []
 
 
 def sky(rows: int = 64) -> np.ndarray:

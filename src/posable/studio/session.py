@@ -18,6 +18,7 @@ import numpy as np
 
 import posable as ps
 from posable.studio import project
+from posable.studio.body import asset, has_body
 from posable.studio.contacts import locked
 from posable.studio.drag_solver import Answer, Engine, Settings, are_settings
 from posable.studio.files import Folder, Origin, load_quietly, origin_of, without_paths
@@ -207,9 +208,10 @@ class Session:
         with self._lock:
             name = Path(self.origin.name or self.skeleton.name or "posable").stem
             motion = self.timeline.motion(self.pose, name)
-            origin = self.origin
-        if suffix == "glb" and origin.data is not None and origin.name.lower().endswith((".glb", ".gltf")):
-            return self.folder.export(_with_character(motion, self.scene), suffix, name=name)
+        if suffix == "glb":  # with the character: the one that came in, or the body that is shown
+            meshes = asset(False) if has_body(self.skeleton) else self.scene.meshes
+            scene = ps.Scene(skeleton=motion.skeleton, motion=motion, meshes=meshes, name=name)
+            return self.folder.export(scene, suffix, name=name)
         return self.folder.export(motion, suffix, name=name)
 
     # --------------------------------------------------------------------------------------------------- projects
@@ -997,8 +999,3 @@ def upright(markers: ps.Markers | None, skeleton: ps.Skeleton) -> ps.Markers | N
     x, y, z = np.moveaxis(markers.positions, -1, 0)
     turned = (x, z, -y) if skeleton.up == "y" else (x, -z, y)
     return replace(markers, positions=np.stack(turned, axis=-1), up=skeleton.up)
-
-
-def _with_character(motion: ps.Motion, scene: ps.Scene) -> Any:
-    """Return what `ps.save` takes to write a motion with the character that came in."""
-    return ps.Scene(skeleton=motion.skeleton, motion=motion, meshes=scene.meshes, name=scene.name)
