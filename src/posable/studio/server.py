@@ -176,8 +176,11 @@ class Studio:
     # ------------------------------------------------------------------------------------------------- the pages
 
     def greet(self, text: str) -> None:
-        """Say something to the first page that connects."""
-        self._greeting = text
+        """Say something to the pages that are there already, or to the first one that connects."""
+        pages = self.server.get_clients().values()
+        for client in pages:
+            self._notify(client, text, "good", 20.0)
+        self._greeting = "" if pages else text
 
     def _welcome(self, client: viser.ClientHandle) -> None:
         """Look from where the last page looked, and see how fast this one draws."""
