@@ -71,7 +71,8 @@ def look_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, detail: float = 1.
             skin = _character(f"skin{k}", mesh, skeleton)
             skins += _painted(skin, colors[k]) if skin is not None else []
         elif mesh.joint is not None and mesh.joint in bodies and len(mesh.faces):
-            r, g, b = (255.0 * colors[k].mean(axis=0)).astype(int).tolist() if colors[k] is not None else ROBOT
+            own = colors[k]
+            r, g, b = ROBOT if own is None else (255.0 * own.mean(axis=0)).astype(int).tolist()
             rigid.append(Rigid(f"mesh{k}", *thinned(mesh.vertices, mesh.faces, cell), mesh.joint, (r, g, b)))
     if skins or rigid:
         return Look(skins, rigid)

@@ -190,7 +190,6 @@ class Overlays:
 
     def __init__(self, scene: viser.SceneApi, size: float):
         self.scene, self.size = scene, size
-        self.balance = True
         self.lines = scene.add_line_segments(
             "/overlays/lines", np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), thickness=0.004 * size, visible=False
         )
@@ -201,7 +200,7 @@ class Overlays:
         self.fans: list[Any] = []
         self.labels: dict[str, Any] = {}
 
-    def show(self, view: View) -> None:
+    def show(self, view: View, *, balance: bool = True) -> None:
         """Bring everything to a view."""
         ranges = ranges_of(view, self.size) if not view.timeline.playing else []
         misses = misses_of(view)
@@ -211,7 +210,7 @@ class Overlays:
                 circle_of(view),
                 miss_lines(misses),
                 markers_of(view),
-                balance_lines(balance_of(view.skeleton, view.frames, self.size), self.size) if self.balance else NONE,
+                balance_lines(balance_of(view.skeleton, view.frames, self.size), self.size) if balance else NONE,
             ]
         )
         self._show_fans(ranges)

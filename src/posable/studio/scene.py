@@ -36,6 +36,7 @@ class Stage:
         self.parts: tuple[Any, ...] = ()
         self.under = Mover()
         self.follow = False  # pages look at the figure wherever it goes
+        self.balance = True  # what it stands on is shown
         self.last_root: np.ndarray | None = None
         server.scene.set_background_image(sky())
 
@@ -48,7 +49,7 @@ class Stage:
             self._show_blob(view)
             self.handles.show(view)
             self.highlight.show(view.frames, levels_of(view, self.size))
-            self.overlays.show(view)
+            self.overlays.show(view, balance=self.balance)
             self._show_ghosts(view)
         self._follow(view)
         self.server.flush()

@@ -16,6 +16,7 @@ from posable.studio.access import Guard, free_port
 from posable.studio.camera import View as CameraView
 from posable.studio.camera import aim
 from posable.studio.commands import do, keyboard
+from posable.studio.panels.display import display
 from posable.studio.panels.files import files
 from posable.studio.panels.joints import joints
 from posable.studio.panels.library import library
@@ -32,7 +33,7 @@ from posable.studio.state import View
 from posable.studio.viser_adapter import Server
 
 PANELS = {  # a new panel is a file in panels/ and a line here
-    "Pose": (pose, library),
+    "Pose": (pose, library, display),
     "Limb": (limb,),
     "Joints": (joints, strength),
     "Time": (player,),

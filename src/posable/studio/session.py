@@ -766,10 +766,17 @@ class Session:
             return self._take(f"swivel {name}", solution.pose)
 
     def branch(self, name: str, number: int) -> bool:
-        """Take one of the branches of a limb: the other bend of the elbow, the other numbers of the same rotations."""
+        """Take one of the branches of a limb that hold every limit; where none does, one that says what it breaks."""
         with self._lock:
             poses = branch_poses(self.limbs[name], self.pose) if name in self.limbs else []
-            return bool(poses) and self._take(f"branch {name}", poses[number % len(poses)])
+            low, high = self.skeleton.lower - 1e-9, self.skeleton.upper + 1e-9
+            inside = [pose for pose in poses if np.all((pose >= low) & (pose <= high))]
+            if not poses or not self._take(f"branch {name}", (inside or poses)[number % len(inside or poses)]):
+                return False
+            if not inside:
+                broken = np.flatnonzero((self.pose < low) | (self.pose > high))
+                self.say(f"No branch holds every limit: {', '.join(self.skeleton.dof_names[k] for k in broken)}", "bad")
+            return True
 
     def aim(self, name: str, point: Any, axis: str = "z") -> bool:
         """Aim an axis of a limb's end at a point (3,) [m]."""
