@@ -32,8 +32,7 @@ def frames_agree(skeleton: ps.Skeleton, model, data, pin) -> float:
             elif name in values and joint.nq == 2:
                 q[joint.idx_q : joint.idx_q + 2] = np.cos(values[name]), np.sin(values[name])
         pin.framesForwardKinematics(model, data, q)
-        zero = np.where([name in values for name in skeleton.dof_names], 0.0, 0.0)
-        ours = ps.forward(skeleton, skeleton.pose({**dict(zip(skeleton.dof_names, zero, strict=True)), **values}))
+        ours = ps.forward(skeleton, skeleton.pose({**dict.fromkeys(skeleton.dof_names, 0.0), **values}))
         for frame, place in zip(model.frames, data.oMf, strict=True):
             if frame.type == pin.FrameType.BODY and frame.name in skeleton._frames:
                 worst = max(worst, float(np.abs(ours.matrix(frame.name) - place.homogeneous).max()))
@@ -45,7 +44,7 @@ def main() -> None:
     """Load every file with both and print the table."""
     import pinocchio as pin
 
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0])
+    parser = argparse.ArgumentParser(description="URDF files of PyPI packages, here and in Pinocchio")
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--most", type=int, default=400)
     args = parser.parse_args()

@@ -251,7 +251,7 @@ def test_planar_joints_move_in_their_plane(urdf):
         (('<link name="c"/>', '<link name="c"/><link name="c"/>'), "a link of a new name"),
         (('<link name="c"/>', '<link name="c"/><link name="free"/>'), "one root link"),
         (('joint="turn"', 'joint="slide"'), "mimic joints without a cycle"),
-        (('value="2"', 'value="-2"'), "a mass that is not negative"),
+        (('value="2"', 'value="-2"'), "a non-negative mass"),
         (('radius="0.1"', 'radius="x"'), "a number in radius"),
         (("<robot ", "<robots "), "well-formed XML"),
         (("</robot>", ""), "well-formed XML"),

@@ -128,3 +128,24 @@ def test_g1_does_not_collide_by_mujocos_own_measure(data_dir):
         for contact in data.contact:
             joints = frozenset(home_of[names[model.geom_bodyid[g]]] for g in contact.geom)
             assert not ok or joints not in checked or contact.dist > -1e-3
+
+
+def test_balance_finds_where_a_robot_stands(data_dir):
+    pytest.importorskip("mujoco")
+    skeleton = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml").skeleton
+    corners = ps.goals.Balance().corners(skeleton)
+    assert len(corners) == 8  # four spheres under each foot
+    feet = ps.forward(skeleton, skeleton.rest)
+    for side in ("left", "right"):
+        near = np.linalg.norm((corners - feet.position(f"{side}_ankle_roll_link"))[:, :2], axis=1) < 0.15
+        assert near.sum() == 4
+    stand = [
+        ps.goals.Pose(f"{side}_ankle_roll_link", feet.matrix(f"{side}_ankle_roll_link")) for side in ("left", "right")
+    ]
+    result = ps.solve(skeleton, [*stand, ps.goals.Balance(), ps.goals.Position("left_wrist_yaw_link", (0.3, 0.3, 1.0))])
+    assert result.ok, result
+
+
+def test_balance_without_feet_says_how_to_name_them():
+    with pytest.raises(GoalError, match="names such as Balance"):
+        ps.goals.Balance().corners(ps.figures.panda())

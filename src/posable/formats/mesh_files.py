@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -48,7 +48,7 @@ def load_mesh(path: Path, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | 
     if path.stat().st_size > _LARGEST:
         return f"{path.name}: larger than {_LARGEST // 1_000_000} MB"
     try:
-        mesh = trimesh.load(path, force="mesh", process=False, skip_materials=True)
+        mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
         vertices, faces = np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int32)
     except Exception as problem:  # whatever a parser of somebody else's file format raises
         return f"{path.name}: {type(problem).__name__}: {problem}"

@@ -8,6 +8,7 @@ quaternions, which are rotation vectors; `skeleton.to_qpos` and `from_qpos` conv
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def read(source: Source, options: Options) -> Scene:
 def compile_model(source: Source) -> Any:
     """Return MuJoCo's compiled model of a file; geoms whose mesh is missing are left out, and a note says so."""
     try:
-        import mujoco
+        mujoco: Any = import_module("mujoco")  # its compiled names are unknown to type checkers
     except ImportError:
         raise source.error("MJCF is read through MuJoCo: pip install 'posable[mujoco]'") from None
     try:
@@ -207,7 +208,7 @@ class _Tree:
             motion = Prismatic(tuple(axis.tolist()))
             offset = offset - rotation @ axis * zero
         limits = tuple(model.jnt_range[k].tolist()) if limited else self.actuated.get(k, (-np.inf, np.inf))
-        rest = float(np.clip(zero, *limits))
+        rest = min(max(zero, limits[0]), limits[1])
         return Joint(
             name, motion, parent, offset=offset, rotation=rotation, limits=limits, rest=rest,
             effort=self.effort.get(k, np.inf),

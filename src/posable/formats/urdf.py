@@ -96,7 +96,8 @@ def _expand_xacro(source: Source) -> None:
     if not source.on_disk:
         raise source.error("expand xacro first: what it includes cannot be found from a text alone")
     try:
-        source.data = xacro.process_file(str(source.path)).toxml(encoding="utf-8")
+        document: Any = xacro.process_file(str(source.path))
+        source.data = document.toxml(encoding="utf-8")
     except Exception as problem:  # xacro raises its own, Python's and the XML parser's errors
         raise source.error(f"xacro cannot expand it: {' '.join(str(problem).split())}") from None
 
@@ -202,7 +203,7 @@ def _inertia(source: Source, link: Element) -> dict:
     inertial = link.first("inertial")
     mass = number(source, inertial.first("mass") if inertial else None, "value", 0.0)
     if mass < 0:
-        raise source.error(offset=link.place, expected="a mass that is not negative", found=mass)
+        raise source.error(offset=link.place, expected="a non-negative mass", found=mass)
     center, rotation = _origin(source, inertial)
     tensor = inertial.first("inertia") if inertial else None
     if tensor is None:

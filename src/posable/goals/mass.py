@@ -21,7 +21,8 @@ from posable.goals.base import (
     weight_along,
     weight_matrix,
 )
-from posable.model.kinematics import forward
+from posable.model.kinematics import Frames, forward
+from posable.model.shapes import WORLD
 from posable.model.skeleton import Skeleton
 
 UP = {"x": 0, "y": 1, "z": 2}
@@ -77,7 +78,8 @@ class Balance(Goal):
     """Keep the centre of mass over a support polygon: energy w/2 max(0, depth outside)^2 for each of its edges.
 
     polygon: points (k, 3) [m], k >= 3, of which the convex hull counts; or names of sites, taken where they are at
-    `pose` (the rest pose by default); None: the sites of the feet. margin [m]: how far inside the edges to stay.
+    `pose` (the rest pose by default); None: the sites of the feet, or where
+    the shapes of a robot stand on the ground. margin [m]: how far inside the edges to stay.
     up: "y", "z" or "x"; the skeleton's own by default. tolerance [m]; the error is how far outside it is. weight: a
     number, three numbers or a symmetric 3x3 matrix W, in world axes: an edge with normal n has n'W n.
     The polygon stands still: hold the feet with goals of their own.
@@ -117,14 +119,18 @@ class Balance(Goal):
         """Return the points (k, 3) [m] of the polygon."""
         if isinstance(self.polygon, np.ndarray):
             return self.polygon
+        frames = forward(skeleton, skeleton.rest if self.pose is None else self.pose)
         names = self.polygon
         if names is None:
             names = [name for name in skeleton.site_names if name.lower().startswith(FEET)]
-            if len(names) < 3:
+        if self.polygon is None and len(names) < 3:
+            soles = ground_points(skeleton, frames, UP.get(self.up or skeleton.up or "", 2))
+            if len(soles) < 3:
                 raise GoalError(
-                    "Balance: polygon", expected="points or names of sites", got=f"{len(names)} sites of feet"
-                )
-        frames = forward(skeleton, skeleton.rest if self.pose is None else self.pose)
+                    "Balance: polygon", expected="points (k, 3), or names such as Balance(['left_foot', 'right_foot'])",
+                    got=f"{len(names)} sites of feet, and no shapes that stand on the ground",
+                )  # fmt: skip
+            return soles
         return np.array([frames.position(name) for name in names])
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
@@ -172,3 +178,15 @@ def convex_hull(points: np.ndarray) -> np.ndarray:
             "Balance: polygon", expected="points that span an area, seen from above", got="points on a line"
         )
     return np.array(hull)
+
+
+def ground_points(skeleton: Skeleton, frames: Frames, up: int) -> np.ndarray:
+    """Return where a robot's shapes stand on the ground: their points (k, 3) [m] within 1 cm of the lowest."""
+    points, heights = [np.zeros((0, 3))], [np.zeros(0)]
+    for shape in skeleton.shapes:
+        if shape.joint != WORLD and shape.kind != "plane":
+            place = frames.convert(shape.points, from_=shape.joint)
+            points.append(place)
+            heights.append(place[:, up] - shape.radius)
+    every, low = np.concatenate(points), np.concatenate(heights)
+    return every[low < low.min(initial=np.inf) + 0.01]

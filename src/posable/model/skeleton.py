@@ -161,7 +161,7 @@ def check_joint(joint: Joint) -> list[str]:
         out.append(f"frozen: expected True, False or {k} of them, got {joint.frozen!r}")
     mass = numbers_of(joint.mass, 1)
     if mass is None or mass[0] < 0.0:
-        out.append(f"mass: expected a number [kg] that is not negative, got {joint.mass!r}")
+        out.append(f"mass: expected a non-negative number [kg], got {joint.mass!r}")
     for what, unit in (("velocity", "rad/s, m/s"), ("effort", "N m, N")):
         if bounds_of(getattr(joint, what), k) is None:
             out.append(f"{what}: expected a positive number or {k} of them [{unit}], got {getattr(joint, what)!r}")
