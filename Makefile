@@ -40,7 +40,7 @@ docs: $(READY)  ## build the pages into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
 
 pictures: $(READY)  ## run the examples and the pages' code, draw their pictures (minutes)
-	cd docs/pictures && for script in tutorial goals solvers examples; do ../../$(BIN)/python $$script.py || exit 1; done
+	cd docs/pictures && for script in tutorial goals natural solvers examples; do ../../$(BIN)/python $$script.py || exit 1; done
 
 clean:  ## remove the environment and every cache
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist docs/_build

@@ -7,6 +7,7 @@ SUBJECTS = (
     Subject("robots", "Robots and a human to random reachable poses", "benchmarks.robots"),
     Subject("front_door", "Session and solve: what a call costs, now and before", "benchmarks.front_door"),
     Subject("goals", "Mixed goals on every figure", "benchmarks.goals"),
+    Subject("natural", "Natural poses: least change and a prior of poses", "benchmarks.natural", ("data",)),
     Subject(
         "engell_norregard_2011",
         "Engell-Nørregård & Erleben 2011: a projected line search at interactive rates",

@@ -52,7 +52,7 @@ class Solve(Posable):
     """`ps.solve`, packing the problem anew each time."""
 
     def solve(self, targets, start):
-        found = ps.solve(self.skeleton, self.goals(targets), start=start, restarts=self.restarts)
+        found = ps.solve(self.skeleton, self.goals(targets), start=start, restarts=self.restarts, natural=False)
         return found.pose, True  # it has restarted by itself
 
 
@@ -89,7 +89,8 @@ class Batch(Posable):
 
     def solve_all(self, targets):
         start = self.begin(self.task.start, self.task.root)
-        return ps.solve(self.skeleton, self.goals(np.moveaxis(targets, 1, 0)), start=start, restarts=self.restarts).pose
+        goals = self.goals(np.moveaxis(targets, 1, 0))
+        return ps.solve(self.skeleton, goals, start=start, restarts=self.restarts, natural=False).pose
 
 
 class Track(Posable):

@@ -59,6 +59,7 @@ MOST, COUPLED, FIRST, LEAST, MERIT, ENOUGH, EXACT, FALL = range(8)
 
 TRIES = 10  # dampings tried for one step
 SHORT = 0.3  # [rad, m] of any dof: a longer step is not the last
+NEAR_GOALS, WARM = 1e-3, 0.02  # a start with so little energy was settled before: more exactly, lest a drag trembles
 RESTORATIONS = 8  # steps that bring the goals back at the end
 LAST_DAMPING = 1e-9  # of those steps, relative to the stiffness of the goals
 TIGHT = 0.05  # of a goal's tolerance: how near it must be at the end
@@ -250,7 +251,7 @@ def mixture_force(prior, limb, room, shares, inner, force, matrix):
             matrix[a, b] = 0.0
     for c in range(prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]):
         w = shares[c] * prior.inverse[c]
-        if shares[c] < 1e-4:
+        if shares[c] < 1e-9:
             continue
         for q in range(r):
             inner[q] = 0.0
@@ -336,6 +337,7 @@ def natural_loop(
         unit = 1.0  # no goals
     least = params[LEAST] * unit
     epsilon = max(least, min(params[FIRST] * unit, energy))
+    enough = params[ENOUGH] * (WARM if energy < NEAR_GOALS * unit else 1.0)
     damping = 0.0
     own = ws.best  # (n,): gradient of epsilon L
     for turn in range(int(params[MOST])):
@@ -378,7 +380,7 @@ def natural_loop(
                 slope += ws.gradient[i] * move
                 own_slope += own[i] * move
                 length = max(length, abs(move))
-            settled = abs(own_slope) <= params[ENOUGH] * epsilon * max(abs(change), 1e-4) and length < SHORT
+            settled = abs(own_slope) <= enough * epsilon * max(abs(change), 1e-4) and length < SHORT
             after = energy_at(figure, springs, ws.trial, ws)
             changed = natural_energy(comfort, prior, ws.trial, reference, ws, room)
             merit = max(epsilon, params[MERIT] * unit)

@@ -8,7 +8,7 @@ likelihood of the limb. Left and right share one model, by mirror images.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,13 +19,14 @@ from posable.engine.natural import Prior, prior_energies, room_size
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, positive
 from posable.model.body_plan import SIDES, BodyPlan
-from posable.model.comfort import person_plan
+from posable.model.comfort import per_figure, person_plan
 from posable.model.kinematics import as_poses, in_rows, place_bodies
 from posable.model.skeleton import Skeleton
 
 MODEL = "pose_prior.npz"
 STRENGTH = 0.02  # of the negative logarithm of a likelihood, against the comfort of least change
-CHANGE = 0.1  # of least change, where the prior speaks too: what it leaves open
+TEMPERATURE = 30.0  # of the prior in a solve
+CHANGE = 0.2  # of least change, where the prior speaks too: what it leaves open
 
 
 class Feature(NamedTuple):
@@ -134,7 +135,7 @@ def features_of(skeleton: Skeleton, limb: Limb, poses: np.ndarray) -> np.ndarray
     out = []
     for (a, b), row in zip(limb.bodies, limb.axes, strict=True):
         world = np.broadcast_to(row[9:], (len(poses), 3)) if b < 0 else turned[:, b] @ row[9:]
-        out.append(np.einsum("ij,tkj,tk->ti", row[:9].reshape(3, 3), turned[:, a].swapaxes(1, 2), world))
+        out.append(np.einsum("ij,tkj,tk->ti", row[:9].reshape(3, 3), turned[:, a], world))
     return np.concatenate(out, axis=1)
 
 
@@ -145,9 +146,15 @@ def model() -> dict[str, np.ndarray]:
         return dict(np.load(file))
 
 
-@lru_cache(maxsize=64)
-def prior_of(skeleton: Skeleton, weight: float) -> Prior:
+@per_figure
+def prior_of(skeleton: Skeleton, weight: float, temperature: float) -> Prior:
     """Return the prior of poses on a figure, ready for the kernels.
+
+    Args:
+        skeleton: The figure.
+        weight: Against the comfort of least change.
+        temperature: 1 gives the likelihood itself; more blends its Gaussians, so that a pose moves from one to the
+            next without a jump.
 
     Raises:
         GoalError: where the figure has no person's body plan.
@@ -174,8 +181,9 @@ def prior_of(skeleton: Skeleton, weight: float) -> Prior:
         for values, more in zip((level, mean, inverse, factor), components, strict=True):
             values += list(more)
     return Prior(
-        np.array(rows, dtype=np.int64), np.full(len(rows), STRENGTH * weight), np.array(feature, dtype=np.int64),
-        np.array(axes), np.array(level), np.array(mean), np.array(inverse), np.array(factor),
+        np.array(rows, dtype=np.int64), np.full(len(rows), STRENGTH * weight * temperature),
+        np.array(feature, dtype=np.int64), np.array(axes), np.array(level) / temperature, np.array(mean),
+        np.array(inverse) / temperature, np.array(factor),
     )  # fmt: skip
 
 
@@ -249,14 +257,14 @@ class Natural(Goal):
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """None: it is minimised below them (solvers/natural.py)."""
-        prior_of(skeleton, self.weight)
+        prior_of(skeleton, self.weight, TEMPERATURE)
         return []
 
     def energy(self, skeleton: Skeleton, pose: Any) -> Any:
         """Return the negative log likelihood [nat] of a pose (n,), or of many (..., n): lower is more natural."""
         poses = as_poses(skeleton, pose)
         rows = np.ascontiguousarray(in_rows(poses))
-        prior = prior_of(skeleton, 1.0 / STRENGTH)
+        prior = prior_of(skeleton, 1.0 / STRENGTH, 1.0)
         depth = int(skeleton.order.rows[:, 1].max()) + 1
         work = np.empty(work_size(skeleton.size, skeleton.figure.body.shape[0], 0, depth))
         out = np.empty(len(rows))

@@ -6,9 +6,11 @@ comfort, whatever its joints are called and however many vertebrae it has. Other
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import wraps
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +34,33 @@ LIMBS = {
     "fingers": (2.0, 2.0, 2.0), "hip": (0.5, 1.2, 1.2), "knee": (0.4, 0.4, 0.4), "ankle": (0.8, 1.5, 1.5),
     "toes": (2.5, 2.5, 2.5),
 }  # fmt: skip
+BONE = 10.0  # of joints that a person does not have
 SHARE = 1.0  # of a chain's joint stiffness: how firmly its neighbours keep to the same part of their ranges
 MARGIN = 0.25  # of a range, at either end: where a joint is uncomfortable
+FIGURES = 64  # whose comfort is kept
 END = 4.0  # stiffness there, against the joint's own
 
 
-@lru_cache(maxsize=64)
+def per_figure(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep what a function returns for the figures seen last. A figure is known by itself: comparing two is slow."""
+    kept: OrderedDict[tuple[Any, ...], tuple[Skeleton, Any]] = OrderedDict()
+
+    @wraps(function)
+    def known(skeleton: Skeleton, *rest: Any) -> Any:
+        key = (id(skeleton), *rest)
+        found = kept.get(key)
+        if found is not None:  # the figure is kept with it, so no other has its id
+            return found[1]
+        value = function(skeleton, *rest)
+        kept[key] = (skeleton, value)
+        if len(kept) > FIGURES:
+            kept.popitem(last=False)
+        return value
+
+    return known
+
+
+@per_figure
 def person_plan(skeleton: Skeleton) -> BodyPlan | None:
     """Return the body plan of a figure that is a person, None for other figures.
 
@@ -58,7 +81,7 @@ def person_plan(skeleton: Skeleton) -> BodyPlan | None:
     return plan
 
 
-@lru_cache(maxsize=64)
+@per_figure
 def comfort_of(skeleton: Skeleton) -> Comfort:
     """Return how readily each degree of freedom of a figure moves."""
     slides = skeleton.figure.dof[:, KIND] == SLIDE
@@ -68,9 +91,10 @@ def comfort_of(skeleton: Skeleton) -> Comfort:
     if plan is not None:
         axes = place_bodies(skeleton, skeleton.rest[None], twists=True)[2][0, :, :3]  # (n, 3), in the world
         shares = (axes @ np.stack([plan.left, plan.forward, plan.up], axis=1)) ** 2  # bend, side, twist
-        for joint, part in _parts(plan).items():
+        parts = _parts(plan)
+        for joint in skeleton.names:  # what has no role is no joint of a person: a hip bone, a jaw
             where = skeleton.index(joint)
-            stiffness[where] = shares[where] @ LIMBS[part]
+            stiffness[where] = shares[where] @ LIMBS[parts[joint]] if joint in parts else BONE
         for chain, total in ((_between(plan, "pelvis", "chest"), SPINE), (_between(plan, "chest", "head"), NECK)):
             for joint in chain:
                 where = skeleton.index(joint)

@@ -16,8 +16,8 @@ import numpy as np
 from posable.engine.bounds import CONVERGED, STATIONARY
 from posable.engine.natural import TIGHT, Comfort, Prior, natural_batch, room_size
 from posable.errors import SolverError
-from posable.goals.natural import CHANGE, Natural, prior_of
-from posable.model.comfort import comfort_of, person_plan
+from posable.goals.natural import CHANGE, TEMPERATURE, Natural, prior_of
+from posable.model.comfort import comfort_of, per_figure, person_plan
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import CHUNK, SMALL, Outcome, Request, Solver
@@ -86,8 +86,8 @@ def settle(problem: Problem, method: Solver, request: Request, references: np.nd
         return outcome
     t = request.starts.shape[0]
     outcome, _ = lowest.run(request.starts.copy(), np.arange(t), FIRST, LEAST)
-    missed = np.flatnonzero(outcome.codes != CONVERGED)
-    if missed.size:
+    if (outcome.codes != CONVERGED).any():
+        missed = np.flatnonzero(outcome.codes != CONVERGED)
         some = rows_of(problem, missed)
         answer = method.run(some, request._replace(starts=request.starts[missed]))
         Lowest(some, request, references if len(references) == 1 else references[missed]).refine(answer)
@@ -148,8 +148,8 @@ class Lowest:
         params = np.array((most, self.problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL))
         codes, turns = np.zeros(t, dtype=np.int64), np.zeros(t, dtype=np.int64)
         errors, values = np.empty((t, g)), np.empty((t, 2))
-        threads = self.request.threads or os.cpu_count() or 1
-        step = max(1, t if t <= SMALL or threads == 1 else min(CHUNK, -(-t // threads)))
+        threads = 1 if t <= SMALL else self.request.threads or os.cpu_count() or 1
+        step = max(1, t if threads == 1 else min(CHUNK, -(-t // threads)))
         parts = [slice(i, min(i + step, t)) for i in range(0, t, step)]
 
         def enter(part: slice) -> None:
@@ -192,7 +192,7 @@ class Lowest:
                     outcome.poses[k], outcome.errors[k] = found.poses[i], found.errors[i]
 
 
-@lru_cache(maxsize=64)
+@per_figure
 def lowest_priority(skeleton: Skeleton, weight: float) -> tuple[Comfort, Prior]:
     """Return what is minimised below the goals of a figure: least change, and a prior of that weight."""
     comfort = comfort_of(skeleton)
@@ -200,4 +200,4 @@ def lowest_priority(skeleton: Skeleton, weight: float) -> tuple[Comfort, Prior]:
         return comfort, no_prior()
     scaled = comfort.pair_data * [CHANGE, 1.0]
     less = comfort._replace(stiffness=CHANGE * comfort.stiffness, end=CHANGE * comfort.end, pair_data=scaled)
-    return less, prior_of(skeleton, weight)
+    return less, prior_of(skeleton, weight, TEMPERATURE)

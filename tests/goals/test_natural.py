@@ -1,0 +1,167 @@
+"""The prior of poses: its energy and derivatives against NumPy, what it prefers, and whom it fits."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.engine.forward import forward, workspace
+from posable.engine.jit import entry
+from posable.engine.layout import work_size
+from posable.engine.natural import add_prior, prior_energy, room_size
+from posable.errors import GoalError
+from posable.goals.natural import LIMBS, STRENGTH, features_of, limbs_of, model, prior_of
+from posable.model.comfort import person_plan
+
+
+@pytest.fixture(scope="module")
+def human():
+    return ps.figures.human()
+
+
+@entry
+def evaluate_prior(figure, order, prior, theta, work, room, d, gradient, hessian):
+    """Return the prior's energy, and write its gradient (n,) and Hessian (n, d) by depth."""
+    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, d)
+    forward(figure, theta, ws)
+    for i in range(theta.shape[0]):
+        ws.gradient[i] = 0.0
+        for k in range(d):
+            ws.hessian[i, k] = 0.0
+    add_prior(figure, order, prior, ws, room, 1.0)
+    for i in range(theta.shape[0]):
+        gradient[i] = ws.gradient[i]
+        for k in range(d):
+            hessian[i, k] = ws.hessian[i, k]
+    return prior_energy(prior, ws, room)
+
+
+def evaluated(skeleton, pose, temperature=1.0):
+    prior = prior_of(skeleton, 1.0 / STRENGTH, temperature)
+    d = int(skeleton.order.rows[:, 1].max()) + 1
+    n, b = skeleton.size, skeleton.figure.body.shape[0]
+    gradient, hessian = np.empty(n), np.empty((n, d))
+    room = np.empty(room_size(prior, d))
+    value = evaluate_prior(
+        skeleton.figure, skeleton.order, prior, pose, np.empty(work_size(n, b, 0, d)), room, d, gradient, hessian
+    )
+    return value, gradient, hessian
+
+
+def by_hand(skeleton, pose):
+    """Return the energy as the sum over limbs of the mixture's negative log density, with dense covariances."""
+    total = 0.0
+    for limb in limbs_of(person_plan(skeleton)):
+        f = features_of(skeleton, limb, pose[None])[0]
+        parts = [model()[f"{limb.model}.{part}"].astype(float) for part in ("weight", "mean", "noise", "factor")]
+        rows = np.concatenate([np.arange(3 * k, 3 * k + 3) for k in limb.has])
+        logs = []
+        for weight, mean, noise, factor in zip(*parts, strict=True):
+            covariance = (factor @ factor.T + noise * np.eye(len(mean)))[np.ix_(rows, rows)]
+            gap = f - mean[rows]
+            logs.append(
+                np.log(weight) - 0.5 * np.linalg.slogdet(covariance)[1] - 0.5 * gap @ np.linalg.solve(covariance, gap)
+            )
+        total -= np.logaddexp.reduce(logs)
+    return total
+
+
+def some_poses(skeleton, count):
+    rng = np.random.default_rng(4)
+    wide = np.minimum(0.6, 0.4 * np.minimum(skeleton.upper - skeleton.lower, 2.0))
+    return np.clip(skeleton.rest + rng.uniform(-1, 1, (count, skeleton.size)) * wide, skeleton.lower, skeleton.upper)
+
+
+def test_its_energy_is_that_of_the_mixture(human):
+    poses = some_poses(human, 5)
+    energies = ps.goals.Natural().energy(human, poses)
+    assert energies == pytest.approx([by_hand(human, pose) for pose in poses], rel=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 30.0])
+def test_its_gradient_is_the_slope_of_its_energy(human, temperature):
+    for pose in some_poses(human, 3):
+        _, gradient, _ = evaluated(human, pose, temperature)
+        for i in range(human.size):
+            step = np.zeros(human.size)
+            step[i] = 1e-6
+            slope = (
+                evaluated(human, pose + step, temperature)[0] - evaluated(human, pose - step, temperature)[0]
+            ) / 2e-6
+            assert gradient[i] == pytest.approx(slope, abs=2e-4 * max(1.0, np.abs(gradient).max()))
+
+
+def test_its_stiffness_is_positive_and_on_one_chain(human):
+    _, _, hessian = evaluated(human, some_poses(human, 1)[0])
+    dense = np.zeros((human.size, human.size))
+    for i in range(human.size):
+        j = i
+        while j >= 0:
+            dense[i, j] = dense[j, i] = hessian[i, human.order.rows[j, 1]]
+            j = human.order.rows[j, 0]
+    assert np.linalg.eigvalsh(dense)[0] > -1e-9 * np.abs(dense).max()
+    assert np.abs(dense).max() > 1.0
+
+
+def test_a_mirrored_pose_is_as_likely(human):
+    pose = some_poses(human, 1)[0]
+    mirrored = pose.copy()
+    for joint in human.joints:
+        other = joint.name[:-2] + {".L": ".R", ".R": ".L"}.get(joint.name[-2:], joint.name[-2:])
+        signs = np.array(
+            [1.0 if len(joint.motion.dofs) == 1 else (1.0 if dof.axis == 0 else -1.0) for dof in joint.motion.dofs]
+        )
+        if joint.parent is None:
+            signs[:3] = (-1.0, 1.0, 1.0)
+        mirrored[human.index(joint.name)] = signs * pose[human.index(other)]
+    natural = ps.goals.Natural()
+    # the trunk is learnt with its mirror images by chance in a mixture, exactly for a single Gaussian
+    assert natural.energy(human, mirrored) == pytest.approx(natural.energy(human, pose), abs=0.5)
+
+
+def test_it_never_costs_a_goal(human):
+    frames = ps.forward(human, human.rest)
+    goals = [ps.goals.Pose(body, frames.matrix(body)) for body in ("foot.L", "foot.R")]
+    goals.append(ps.goals.Position("hand.R", (-0.25, 0.1, 0.4)))
+    result = ps.solve(human, [*goals, ps.goals.Natural(100.0)])
+    assert result.ok
+    assert max(result.errors.values()) < 1e-5
+    natural = ps.goals.Natural()
+    assert natural.energy(human, result.pose) < natural.energy(human, ps.solve(human, goals, natural=False).pose)
+
+
+def test_it_bends_the_knees_to_reach_the_floor(human):
+    frames = ps.forward(human, human.rest)
+    goals = [ps.goals.Pose(body, frames.matrix(body)) for body in ("foot.L", "foot.R")]
+    goals.append(ps.goals.Position("hand.R", (-0.25, 0.1, 0.4)))
+    pose = ps.solve(human, [*goals, ps.goals.Natural()]).pose
+    assert np.degrees(pose[human.dof("knee.L")]) > 45.0
+
+
+def test_only_people_take_it():
+    panda = ps.figures.panda()
+    with pytest.raises(GoalError, match="Natural: expected a figure with a person's body plan"):
+        ps.solve(panda, ps.goals.Natural())
+
+
+def test_the_model_is_small():
+    assert set(model()) == {f"{limb}.{part}" for limb in LIMBS for part in ("weight", "mean", "noise", "factor")}
+    assert sum(values.nbytes for values in model().values()) < 1e6
+
+
+def test_recorded_people_are_found_again(data_dir):
+    motion = ps.load(data_dir / "cmu" / "02_01.bvh", unit=0.0254 / 0.45).motion  # a subject that it was not learnt from
+    skeleton, plan = motion.skeleton, person_plan(motion.skeleton)
+    rest = ("chest", "shoulder.L", "shoulder.R", "elbow.L", "elbow.R", "knee.L", "knee.R")
+    errors = {False: [], True: []}
+    for pose in motion.poses[20::60]:
+        truth = ps.forward(skeleton, pose)
+        ends = ("wrist.L", "wrist.R", "ankle.L", "ankle.R", "head", "pelvis")
+        goals = [ps.goals.Pose(plan[role], truth.matrix(plan[role])) for role in ends]
+        start = skeleton.rest.copy()
+        start[:6] = pose[:6]
+        for natural in (False, True):
+            extra = [ps.goals.Natural()] if natural else []
+            found = ps.forward(skeleton, ps.solve(skeleton, [*goals, *extra], start=start, natural=False).pose)
+            errors[natural].append([np.linalg.norm(found.position(plan[r]) - truth.position(plan[r])) for r in rest])
+    assert np.mean(errors[True]) < 0.6 * np.mean(errors[False])
+    assert np.mean(np.array(errors[True])[:, 3:]) < 0.06  # elbows and knees
