@@ -33,17 +33,14 @@ def split(paths: list[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def examples(paths: list[Path]) -> dict[str, np.ndarray]:
-    """Return the features (t, m) of each kind of limb in all recordings; the trunk also as its mirror image."""
+    """Return the features (t, m) of each kind of limb in all recordings; right limbs are mirror images of left ones."""
     out: dict[str, list[np.ndarray]] = {name: [] for name in LIMBS}
     for path in paths:
         motion = ps.load(path).motion
         plan = person_plan(motion.skeleton)
         for limb in limbs_of(plan):
             if len(limb.has) == len(LIMBS[limb.model]):
-                rows = features_of(motion.skeleton, limb, motion.poses)
-                out[limb.model].append(rows)
-                if not limb.side:
-                    out[limb.model].append(rows * np.tile([-1.0, 1.0, 1.0], rows.shape[1] // 3))
+                out[limb.model].append(features_of(motion.skeleton, limb, motion.poses))
     return {name: np.concatenate(rows) for name, rows in out.items()}
 
 
@@ -99,6 +96,8 @@ def main() -> None:
     out = {}
     for name, rows in examples(learn).items():
         some = rows[rng.permutation(len(rows))[: args.most]]
+        if name == "trunk":  # it has no other side: with its mirror images it leans neither way
+            some = np.concatenate([some, some * np.tile([-1.0, 1.0, 1.0], some.shape[1] // 3)])
         fitted = mixture(some, COMPONENTS[name], RANK, rng)
         out |= {f"{name}.{part}": values.astype(np.float32) for part, values in fitted.items()}
         spread = [u @ u.T + s * np.eye(len(u)) for u, s in zip(fitted["factor"], fitted["noise"], strict=True)]
