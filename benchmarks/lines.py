@@ -111,7 +111,7 @@ def measure(count: int, seed: int = 5) -> list[dict[str, object]]:
     """Return, for each arm, how many lines are followed from their start and from anywhere, and how many can be."""
     rows = []
     for name, skeleton, tool in arms():
-        tally = dict.fromkeys(("start", "lies", "feasible", "any", "missed", "jumps"), 0)
+        tally = dict.fromkeys(("start", "lies", "feasible", "any", "missed"), 0)
         for k, (pose, path) in enumerate(lines(skeleton, tool, count, seed)):
             goal = ps.goals.Pose(tool, path)
             one = ps.follow(skeleton, goal, fps=30, start=pose)

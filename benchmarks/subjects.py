@@ -29,6 +29,7 @@ SUBJECTS = (
     Subject("gpu", "Batches on a GPU", "benchmarks.gpu", ("gpu",)),
     Subject("interaction", "Interaction: the studio's latency", "benchmarks.interaction", ("viser",)),
     Subject("hostile", "Hostile problems", "benchmarks.hostile"),
+    Subject("control", "Control: limits, singularities and straight lines", "benchmarks.control", ("data",)),
     Subject("formats", "Files: speed and agreement of the readers", "benchmarks.formats", ("data",), "readers"),
     Subject("fuzz_formats", "Files: readers under mutated input", "benchmarks.fuzz_formats"),
     Subject("blender_formats", "Files: what Blender makes of them", "benchmarks.blender_formats", ("data",)),

@@ -26,6 +26,8 @@ TURN_SPEED, SLIDE_SPEED = np.pi, 1.0  # [rad/s], [m/s]: where neither the caller
 RAMP = 0.1  # [s] to full speed: sets the acceleration limit where the caller states none
 LEVEL = 1e-6  # weight of a priority level against the stricter one before it
 FARTHEST = 1e6  # [m] a target beyond is as good as infinite
+# [s] resistance to changes of speed near singularities; beyond this part of the velocity limit; none along the course
+CALM = 3e-5, 0.9, 0.0
 SWITCH = 0.5  # part of the energy of a chosen member below which another one takes its place
 MOST = 4  # Newton steps in a tick
 REASONS = {
@@ -177,6 +179,7 @@ class Controller:
         self._params = np.zeros(tick.PARAMS)
         self._params[tick.DT], self._params[tick.COUPLED] = self.dt, self.problem.coupled
         self._params[tick.MOST] = self._most = float(max_iterations)
+        self._params[tick.CALM], self._params[tick.CALM_BEYOND], self._params[tick.CALM_KEEP] = CALM
         self._cost = 0.0  # [s] of a Newton step, as measured
         self._errors = np.zeros(len(self.problem.springs))
         self._work = np.zeros(self.problem.work_size)

@@ -46,13 +46,14 @@ from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvat
     PULL,  # stiffness of the springs on the dofs in this tick, and where they pull to: postures, and the calm of a tick
     HOME,
     INSIDE,  # 1 where the wanted value of the last tick was inside its box, not held by it
-) = range(21)
-ROWS = 21
+    OFFSET,  # [rad, m] what is added to the wanted value in this tick to make up for dofs that lag behind theirs
+) = range(22)
+ROWS = 22
 FREE, AT_POSITION, AT_VELOCITY, AT_ACCELERATION, AT_JERK = range(5)  # values of ACTIVE
 
 # What a tick is told and tells: entries of its params
-DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT = range(7)
-PARAMS = 7
+DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT, CALM, CALM_BEYOND, CALM_KEEP = range(10)
+PARAMS = 10
 
 BRAKE = 1.0 - 1e-6  # part of the acceleration that braking plans with: room for rounding
 SLACK = 1.0 - 1e-9  # part of the acceleration and jerk that a tick uses
@@ -64,8 +65,8 @@ TRIES = 5  # dampings tried for one step
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 3e-6, 3e-6, 1e3
 EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
 SATURATED_DAMPING = 1e-2  # where dofs are held back: the others do not race to make up for them
-CALM = 1e-4  # [s] resistance to speed, see `calm_down`; relative to the mean diagonal of the Hessian
-CALM_BEYOND = 0.25  # part of the velocity limit up to which there is none
+COMPENSATION_DAMPING = 1e-4
+MOST_COMPENSATION = 0.2  # [rad, m]
 LARGEST_STEP = 0.5  # [rad, m] of any dof in one Newton step
 ESCAPE = 0.05  # [rad, m] the largest step off a straight arm
 BISECTIONS = 40
@@ -271,32 +272,37 @@ def unbounded_step(order, ws, fixed, scale):
 
 
 @kernel
-def calm_down(order, springs, state, ws, scale, dt):
-    """Resist the speed of this tick where the goals ask for much of it: near singularities, and when a target jumps.
+def calm_down(order, springs, state, ws, scale, params):
+    """Resist changes of speed where the goals ask for much of it: near singularities, and when a target jumps.
 
-    A spring on each dof holds it where the last tick wanted it, and grows with the largest speed that ws.step would
-    take, as a part of the velocity limit. At moderate speeds there is none, and the goals are met exactly; at any speed
-    it is weak against a goal that the dofs can serve well, and strong where a small gain would cost a large motion. Its
-    strength over time does not depend on the tick: the spring is CALM / dt. Adds it to the Hessian; returns whether.
+    A spring on each dof draws it to where its course leads, and grows with the largest speed that ws.step would take,
+    as a part of the velocity limit: none up to params[CALM_BEYOND]. It is weak against a goal that the dofs can serve
+    well, and strong where a small gain would cost a large motion. Its strength over time does not depend on the tick:
+    the spring is params[CALM] / dt, relative to the mean diagonal of the Hessian. Adds it to gradient and Hessian;
+    returns whether there is one.
     """
+    dt, beyond = params[DT], params[CALM_BEYOND]
     fastest = 0.0
     for i in range(scale.shape[0]):
         if state[SPEED, i] < math.inf:
             fastest = max(fastest, abs(ws.step[i]) / (dt * state[SPEED, i]))
-    part = min(max((fastest - CALM_BEYOND) / (1.0 - CALM_BEYOND), 0.0), 1.0)
+    part = min(max((fastest - beyond) / (1.0 - beyond), 0.0), 1.0)
     if part == 0.0:
         return False
     for i in range(scale.shape[0]):
-        more = part * part * CALM / dt * scale[i]
+        more = part * part * params[CALM] / dt * scale[i]
+        there = ws.best[i] + params[CALM_KEEP] * dt * state[COURSE, i]
         pull = springs.pull[i] + more
-        springs.home[i] = (springs.pull[i] * springs.home[i] + more * ws.best[i]) / pull
+        if pull > 0.0:
+            springs.home[i] = (springs.pull[i] * springs.home[i] + more * there) / pull
         springs.pull[i] = pull
+        ws.gradient[i] += more * (ws.best[i] - there)
         ws.hessian[i, order.rows[i, DEPTH]] += more
     return True
 
 
 @kernel
-def first_step(figure, order, springs, state, ws, coupled, exact, dt):
+def first_step(figure, order, springs, state, ws, coupled, exact, params):
     """Set the wanted pose to one Newton step from ws.best (n,), that of the last tick, projected into the box.
 
     The step itself knows only the joint limits: the box of a moving figure does not hold the last wanted pose, and
@@ -310,7 +316,7 @@ def first_step(figure, order, springs, state, ws, coupled, exact, dt):
         failed = True
         fresh(figure, order, springs, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, 0.0)
         good = unbounded_step(order, ws, fixed, scale)
-    if good and calm_down(order, springs, state, ws, scale, dt):
+    if good and calm_down(order, springs, state, ws, scale, params):
         good = unbounded_step(order, ws, fixed, scale)
     for i in range(scale.shape[0]):
         x = ws.best[i] + ws.step[i] if good else ws.best[i]
@@ -365,7 +371,7 @@ def seek(figure, order, springs, state, ws, params):
     if not first < math.inf:
         params[ENERGY] = first
         return
-    failed = first_step(figure, order, springs, state, ws, coupled, params[EXACT], params[DT])
+    failed = first_step(figure, order, springs, state, ws, coupled, params[EXACT], params)
     exact = 0.0 if failed else params[EXACT]
     before = 0.0  # [rad, m] the length of the step before
     for i in range(n):
@@ -435,11 +441,51 @@ def seek(figure, order, springs, state, ws, params):
     params[ENERGY] = energy
 
 
+@small
+def tick_velocity(state, i, dt):
+    """Return the velocity of dof i in this tick: towards its wanted value, from which it can stop there."""
+    accel, course = planned_accel(state, i), state[COURSE, i]
+    wanted = min(max(state[WANTED, i] + state[OFFSET, i], state[LOWER, i]), state[UPPER, i])
+    gap = wanted + travel(course, accel, dt) - dt * course - state[POSE, i]
+    return min(max(stopping_speed(gap, accel, dt), state[SLOWEST, i]), state[FASTEST, i])
+
+
+@kernel
+def compensate(order, state, ws, dt):
+    """Write OFFSET: how the dofs that are free make up, in this tick, for those that a limit holds back.
+
+    The wanted pose is where the figure could come to rest; a dof at a limit is not there yet, and the goals would be
+    off by as much. With the Hessian of the wanted pose the free dofs answer to that displacement.
+    """
+    n = state.shape[1]
+    held = False
+    for i in range(n):
+        state[OFFSET, i] = 0.0
+        ws.spare[i] = 0.0
+        state[FIXED, i] = 1.0 if state[ACTIVE, i] != 0.0 or state[SPEED, i] == 0.0 else 0.0
+        if state[FIXED, i] != 0.0:
+            ws.spare[i] = state[POSE, i] + dt * tick_velocity(state, i, dt) - state[WANTED, i]
+            held = held or abs(ws.spare[i]) > 1e-12
+        elif ws.hessian[i, order.rows[i, DEPTH]] == 0.0:
+            state[FIXED, i] = 1.0
+    if not held:
+        return
+    multiply(order, ws.hessian, ws.spare, ws.step, ws.path)
+    damped_copy(order, ws.hessian, state[FIXED], COMPENSATION_DAMPING, state[SCALE], ws.factor, ws.path)
+    if factorise(order, ws.factor, state[FIXED], 0.0) >= 0:
+        return
+    for i in range(n):
+        ws.step[i] = 0.0 if state[FIXED, i] != 0.0 else -ws.step[i]
+    substitute(order, ws.factor, ws.step, ws.path)
+    for i in range(n):
+        if state[FIXED, i] == 0.0:
+            state[OFFSET, i] = min(max(ws.step[i], -MOST_COMPENSATION), MOST_COMPENSATION)
+
+
 @kernel
 def advance(state, dt, ws, numeric):
     """Move the command towards the wanted pose, which the last tick had at ws.best (n,), and update the memory."""
     for i in range(state.shape[1]):
-        accel = planned_accel(state, i)
         limit = SLACK * state[ACCEL, i] * dt
         low, high, wanted = state[BOX_LOW, i], state[BOX_HIGH, i], state[WANTED, i]
         course = state[COURSE, i]
@@ -447,11 +493,8 @@ def advance(state, dt, ws, numeric):
         seen = (wanted - ws.best[i]) / dt if inside and state[INSIDE, i] != 0.0 else 0.0
         state[INSIDE, i] = 1.0 if inside else 0.0
         course = min(max(seen, course - limit), course + limit)
-        course = min(max(course, -state[SPEED, i]), state[SPEED, i])
-        state[COURSE, i] = course
-        gap = wanted + travel(course, accel, dt) - dt * course - state[POSE, i]
-        v = stopping_speed(gap, accel, dt) if numeric else 0.0
-        v = min(max(v, state[SLOWEST, i]), state[FASTEST, i])
+        state[COURSE, i] = min(max(course, -state[SPEED, i]), state[SPEED, i])
+        v = tick_velocity(state, i, dt) if numeric else min(max(0.0, state[SLOWEST, i]), state[FASTEST, i])
         q = min(max(state[POSE, i] + dt * v, state[LOWER, i]), state[UPPER, i])
         v = (q - state[POSE, i]) / dt  # of the rounded poses: nothing adds up
         state[ACCELERATION, i] = (v - state[VELOCITY, i]) / dt
@@ -580,6 +623,8 @@ def control_tick(figure, order, springs, state, params, work, d, errors):
         name_limits(state, i, dt, ws.gradient[i])
         if not numeric:
             state[WANTED, i] = state[POSE, i]
+    if numeric:
+        compensate(order, state, ws, dt)
     advance(state, dt, ws, numeric)
     energy_at(figure, springs, state[POSE], ws)
     for k in range(g):
