@@ -243,7 +243,7 @@ def test_a_wrist_singularity_is_passed_with_a_small_error():
     velocity, acceleration = rates(np.array(poses), dt)
     assert np.abs(velocity).max() <= 3.0 + 1e-9
     assert np.abs(acceleration).max() <= 30.0 + 1e-9
-    assert max(errors) < 2.0 * off  # a figure that turns its first axis around at once would need 50 rad/s
+    assert max(errors) < 5.0 * off  # turning the first axis around in time would need 50 rad/s
     assert errors[-1] < 1e-6
 
 
