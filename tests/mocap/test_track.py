@@ -291,3 +291,13 @@ def test_a_gap_is_crossed_no_worse_than_by_a_straight_line(human, dance, markers
     assert np.linalg.norm(found[rows] - true[rows], axis=-1).mean() < np.linalg.norm(line - true[rows], axis=-1).mean()
     speed = np.linalg.norm(np.diff(take.motion.poses[:, :3], axis=0), axis=1).max() * 120.0
     assert speed < 1.5 * np.linalg.norm(np.diff(dance.poses[:, :3], axis=0), axis=1).max() * 120.0
+
+
+def test_a_marker_is_not_filled_for_a_moment_in_which_its_joint_is_loose(human, dance, markers):
+    """The elbow's marker is gone for long, the rest of the arm for one frame: only that frame is guessed."""
+    hidden = np.zeros(markers.positions.shape[:2], dtype=bool)
+    hidden[80:140, markers.index("RELB")] = True
+    hidden[110, [markers.index(name) for name in ("RUPA", "RFRM", "RWRA", "RWRB", "RFIN")]] = True
+    take = ps.track(human, holed(markers, hidden))
+    found, true = (ps.forward(human, poses).position("RELB")[80:140] for poses in (take.motion.poses, dance.poses))
+    assert np.linalg.norm(found - true, axis=-1).max() < 0.01

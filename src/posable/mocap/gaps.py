@@ -14,6 +14,7 @@ LONG = 8  # frames: shorter gaps need no bridge
 CATCH_UP = 12  # frames after a gap in which a walk finds back to the marker
 CHUNK = 1 << 15  # frames
 CARRY = 0.25  # [s]: for how long a motion goes on as it was when nothing holds it any more
+MOSTLY = 0.5  # part of a marker's gap in which a joint above it must be loose for the gap to be filled
 SLOPE = 3  # frames from which its speed is taken
 MAD = 1.4826  # standard deviations per median absolute deviation
 
@@ -102,7 +103,7 @@ class Unheld:
                 self.joints[joint.name] = runs(missing)
                 loose[:, below[joint.name]] |= missing[:, None]
         for k in np.flatnonzero((loose & ~seen).any(axis=0)):
-            self.holes += [(int(k), a, b) for a, b in runs(~seen[:, k]) if loose[a:b, k].any()]
+            self.holes += [(int(k), a, b) for a, b in runs(~seen[:, k]) if loose[a:b, k].mean() > MOSTLY]
 
     def fill(self, places: np.ndarray, start: int, source) -> np.ndarray:
         """Fill holes in places (t, M, 3), whose first frame is `start`, by straight lines; return where (t, M) bool.
