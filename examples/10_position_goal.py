@@ -1,4 +1,4 @@
-"""Bring a hand to a point: seed 003's first goal kind."""
+"""Bring a hand to a point: Tolani et al.'s first goal kind."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Turn a hand, wherever it is: seed 003's second goal kind."""
+"""Turn a hand, wherever it is: Tolani et al.'s second goal kind."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bring a hand to a place and turn it, as to a door handle: seed 003's third goal kind."""
+"""Bring a hand to a place and turn it, as to a door handle: Tolani et al.'s third goal kind."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Look at a point: seed 003's fourth goal kind. The line from between the eyes passes through it."""
+"""Look at a point: Tolani et al.'s fourth goal kind. The line from between the eyes passes through it."""
 
 import sys
 from pathlib import Path

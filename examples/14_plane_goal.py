@@ -1,4 +1,4 @@
-"""Put both palms on a wall, anywhere on it: seed 003's fifth goal kind."""
+"""Put both palms on a wall, anywhere on it: Tolani et al.'s fifth goal kind."""
 
 import sys
 from pathlib import Path

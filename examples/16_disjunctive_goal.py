@@ -1,4 +1,4 @@
-"""One hand or the other, whichever does it: seed 003's disjunctive goals."""
+"""One hand or the other, whichever does it: Tolani et al.'s disjunctive goals."""
 
 import sys
 from pathlib import Path

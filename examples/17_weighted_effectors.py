@@ -1,4 +1,4 @@
-"""Many effectors under one full weight matrix: seed 000 (17).
+"""Many effectors under one full weight matrix: Engell-Nørregård & Erleben 2011 (17).
 
 The hands should meet a point that is out of reach. The blocks off the diagonal weigh the sum of their misses against
 the difference: cheap sums let both miss alike, so the hands stay together.

@@ -1,4 +1,4 @@
-"""Seed 002's worked example as a picture: an arm of three links follows a line to its goal, by every method.
+"""Parent's worked example as a picture: an arm of three links follows a line to its goal, by every method.
 
     python examples/parent_linkages_figures.py [PICTURE.png]
 

@@ -1,4 +1,5 @@
-"""A real skeleton, 58 degrees of freedom and 41 markers, against numbers from the published code of seed 004.
+"""A real skeleton, 58 degrees of freedom and 41 markers, against numbers from the published code of Erleben & Andrews
+2018.
 
 `f`, `J` and `H` were computed with that code for frame 100 of an HDM05 motion. This file reads the ASF by itself.
 """

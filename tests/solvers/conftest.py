@@ -1,4 +1,4 @@
-"""What the solvers' tests share: seed 002's arm, one raw step of a method, reachable problems, an independent judge."""
+"""What the solvers' tests share: Parent's arm, one raw step of a method, reachable problems, an independent judge."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Seed 000 (38)-(40): every accepted step of every projected solver gives enough, inside the box; 1,000 problems."""
+"""Every step that a projected solver accepts gives enough, inside the box (Engell-Nørregård & Erleben 2011, (39))."""
 
 import numpy as np
 import pytest

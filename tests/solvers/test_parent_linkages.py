@@ -1,4 +1,4 @@
-"""Seed 002, figures 5.20 to 5.25: links 15, 10, 5, start (pi/8, pi/4, pi/4), 21 frames, one step a frame.
+"""Parent, figures 5.20 to 5.25: links 15, 10, 5, start (pi/8, pi/4, pi/4), 21 frames, one step a frame.
 
 The goal of each frame lies on the straight line from where the arm starts to the goal of the figure. The numbers below
 are ours: the seed prints pictures.

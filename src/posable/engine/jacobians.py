@@ -1,4 +1,4 @@
-"""The time derivative of a frame's Jacobian (seed 001 (14), (15)), on the walk of the adjoint blocks."""
+"""The time derivative of a frame's Jacobian (Rabbani 2017 (14), (15)), on the walk of the adjoint blocks."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def cross_jacobian(figure, theta, ws, body, place, rotation, out):
 
 @kernel
 def inverse_adjoint(rotation, position, block):
-    """Write the adjoint (6, 6) by rows of the inverse of a transform (seed 001 (5)): twists from it to its source."""
+    """Write the adjoint (6, 6) by rows of a transform's inverse (Rabbani 2017, (5)): twists from it to its source."""
     r, p = rotation, position
     x = -(r[0] * p[0] + r[3] * p[1] + r[6] * p[2])
     y = -(r[1] * p[0] + r[4] * p[1] + r[7] * p[2])
@@ -191,7 +191,7 @@ def put_blocks(figure, first, theta, block, out):
 
 @kernel
 def adjoint_jacobian(figure, theta, body, place, rotation, scratch, out):
-    """Write the Jacobian (6, n) in the frame's own axes (seed 001 procedure 2), and its world rotation (9,)."""
+    """Write the Jacobian (6, n) in the frame's own axes (Rabbani 2017 procedure 2), and its world rotation (9,)."""
     position, motion, spare, block = scratch[0:3], scratch[3:12], scratch[12:21], scratch[21:57]
     start_at(place, rotation, position)
     while body >= 0:
@@ -207,7 +207,7 @@ def adjoint_jacobian(figure, theta, body, place, rotation, scratch, out):
 
 @kernel
 def adjusted_jacobian(figure, theta, body, place, rotation, scratch, out):
-    """Write the Jacobian (6, n) in the frame's own axes (seed 001 procedure 3), and its world rotation (9,).
+    """Write the Jacobian (6, n) in the frame's own axes (Rabbani 2017 procedure 3), and its world rotation (9,).
 
     One adjoint for each joint, from after its whole motion; the columns of the contribution R' (30) are the axes of
     its dofs before the joint's motion, and R* = R^T R' (31) adjusts the adjoint for their order.
@@ -335,7 +335,7 @@ def frame_jacobians(figure, poses, work, body, place, method, axes, scratch, rot
 
 @kernel
 def put_rates(figure, first, theta, speed, block, twist, jacobian, out):
-    """Set the time derivative of one elementary motion's columns (seed 001 (14), (15)).
+    """Set the time derivative of one elementary motion's columns (Rabbani 2017 (14), (15)).
 
     twist (6,) is the frame's velocity relative to before the motion, in its own axes: d(Ad) = -ad(twist) Ad. An
     exponential map also changes its own axes with time.

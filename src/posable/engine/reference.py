@@ -1,11 +1,11 @@
-"""The Jacobian, the K tensor and the exact Hessian as seed 004 gives them: explicitly, goal by goal.
+"""The Jacobian, the K tensor and the exact Hessian as Erleben & Andrews 2018 gives them: explicitly, goal by goal.
 
 The readable reference, and the opponent in the benchmark: `gather` finds the same Hessian without any of these.
 
 Table 1   J_i = a_i x (e - o_i) for a rotation, a_i for a translation; in twists, J_i = v_i + w_i x e
 Table 2   K_ij = dJ_i/dtheta_j = w_j x J_i for j above i, which is zero where j translates
 4.2       within an exponential map, K_ij = (dw_i/dtheta_j) x (e - o) + w_i x (w_j x (e - o))
-(14)      H = J'WJ + K : F, with F = W (e - goal): the seed's r is goal - e
+(14)      H = J'WJ + K : F, with F = W (e - goal): the paper's r is goal - e
 
 A direction d of a body obeys the same tables with e - o = d, and translations do not move it.
 """
@@ -247,7 +247,8 @@ def plain_energy(kind, spring, target, r, e, w):
 
 @entry
 def direct_hessian(figure, springs, theta, work, d, exact, scratch, jacobian, gradient, hessian):
-    """Write gradient (n,) and dense symmetric Hessian (n, n) at theta (n,), goal by goal (seed 004 algorithms 3, 4).
+    """Write gradient (n,) and dense symmetric Hessian (n, n) at theta (n,), goal by goal (Erleben & Andrews 2018
+    algorithms 3, 4).
 
     jacobian (m, n) receives J of every goal, m = MOST_ROWS for each spring; scratch (16,). exact is 1, or 0 for
     Gauss-Newton. Return -1, or the index of the first spring that is not of a kind with a place in the tables.

@@ -1,4 +1,4 @@
-"""The limb in closed form (seed 003): position, orientation, partial orientation, aiming, and every swivel angle."""
+"""Limbs in closed form (Tolani et al. 2000): position, orientation, partial orientation, aiming, every swivel angle."""
 
 from posable.limb.limb import Limb
 from posable.limb.solution import Branch, ElbowCircle, LimbSolution, SwivelRange

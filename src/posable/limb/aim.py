@@ -1,4 +1,4 @@
-"""Aiming: an axis of the site points at a point, the last joint held (seed 003, 3.4)."""
+"""Aiming: an axis of the site points at a point, the last joint held (Tolani et al. 2000, 3.4)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
     """Aim with a raw bend in closed form and leave the numbers in BEST; return the outcome.
 
     The line meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
-    ahead of the site (seed 003, figure 10, by one square root).
+    ahead of the site (Tolani et al. 2000, figure 10, by one square root).
     """
     for m in range(3):
         w[BEST + 4 + m] = held[m]

@@ -1,4 +1,4 @@
-"""The limb: its place in the figure, and the solve for a place or a pose (seed 003, 3.2)."""
+"""The limb: its place in the figure, and the solve for a place or a pose (Tolani et al. 2000, 3.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The elbow: how far it must bend, and the circle on which it is then free to swivel (seed 003, 3.2.1 to 3.2.3).
+"""The elbow: how far it must bend, and the circle on which it is then free to swivel (Tolani et al. 2000, 3.2.1 to
+3.2.3).
 
 Everything is in the first joint's rest frame, with that joint at the origin. The same kernels serve every task: what
 differs is only the tip, the point of the middle body that has to come to the goal's place: the last joint, the site

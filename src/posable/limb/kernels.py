@@ -60,7 +60,7 @@ REPORT = 7
 
 @kernel
 def hold_last(limb, shape, task, w):
-    """Write TIP: the last joint, or the site with the last joint held at BEST + 4 (seed 003, end of 3.2.3)."""
+    """Write TIP: the last joint, or the site with the last joint held at BEST + 4 (Tolani et al. 2000, 3.2.3)."""
     for m in range(3):
         w[TIP + m] = limb[LOWER + m]
     if task == POSITION:
@@ -125,7 +125,7 @@ def open_circle(limb, shape, root, reference, task, limited, w):
 
 @kernel
 def angle_towards(root, elbow, w):
-    """Return the swivel angle, with its sign, that brings the elbow nearest to a point (seed 003, figure 3)."""
+    """Return the swivel angle, with its sign, of the elbow nearest to a point (Tolani et al. 2000, figure 3)."""
     x, y, z = elbow[0] - root[0], elbow[1] - root[1], elbow[2] - root[2]
     a, b = 0.0, 0.0
     for m in range(3):

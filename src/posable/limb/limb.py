@@ -1,4 +1,4 @@
-"""The limb in closed form: seed 003, all of it, behind one class."""
+"""The limb in closed form: Tolani et al. 2000, all of it, behind one class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Limb(LimbCore):
     direction in the world where the swivel angle is zero; by default straight down.
 
     The swivel angle turns the middle joint about the line from the first joint to the goal: to the last joint for a
-    pose target, to the site for a position. Every angle is found in closed form (seed 003, section 3).
+    pose target, to the site for a position. Every angle is found in closed form (Tolani et al. 2000, section 3).
     """
 
     def solve(

@@ -1,4 +1,5 @@
-"""When the goal cannot be met: the pose inside the limits that comes nearest (seed 003, 3.2.4, unsolvable problems).
+"""When the goal cannot be met: the pose inside the limits that comes nearest (Tolani et al. 2000, 3.2.4, unsolvable
+problems).
 
 First the place, over all seven numbers; then, with the place kept, the orientation over the four that are left: the
 swivel angle and the last joint's three numbers. Both are least-squares problems with three residuals and a box,

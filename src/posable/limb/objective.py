@@ -1,4 +1,5 @@
-"""The swivel angle that makes a user's own objective least (seed 003, 3.2.4, selecting a suitable value of phi).
+"""The swivel angle that makes a user's own objective least (Tolani et al. 2000, 3.2.4, selecting a suitable value of
+phi).
 
 The search has one unknown, inside the ranges that hold every limit; every pose that it tries meets the goal. Where the
 objective gives its gradient too, the analytic rates of the joint angles turn it into the slope along the swivel.
@@ -26,7 +27,7 @@ def swivel_rates(limb: LimbCore, pose: np.ndarray, *, held: bool = False) -> np.
     """Return (n,) the derivatives of the pose by the swivel angle, the goal being kept.
 
     The first body turns about the circle's normal n at unit speed and the last one not at all: both ball joints' rates
-    solve A rates = +-n, with A the joint's axes. It is seed 003's derivative of both families at once, with the
+    solve A rates = +-n, with A the joint's axes. It is Tolani et al.'s derivative of both families at once, with the
     denominator that its second form lacks, and holds for rotation vectors and swings too. held: about the site, the
     last joint at rest.
     """

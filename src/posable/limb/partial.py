@@ -1,4 +1,4 @@
-"""Partial orientation: one axis of the site along a direction, the spin about it left free (seed 003, 3.3)."""
+"""Partial orientation: one axis of the site along a direction, the spin about it free (Tolani et al. 2000, 3.3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The circle of the spin: one axis of the site along a direction, the spin about it left free (seed 003, 3.3).
+"""The circle of the spin: one axis of the site along a direction, the spin about it left free (Tolani et al. 2000,
+3.3).
 
 The spin psi moves the last joint on a circle round the direction. Its distance from the first joint, its height and
-its distance from any point are then all a cos(psi) + b sin(psi) + c: seed 003's quartic for the nearest wrist has no
+its distance from any point are then all a cos(psi) + b sin(psi) + c: Tolani et al.'s quartic for the nearest wrist has
+no
 squared terms on a circle, and its root is one inverse tangent.
 """
 
@@ -132,7 +134,7 @@ def spin_near(count, wanted, w):
 
 @kernel
 def wanted_spin(kind, wrist, w):
-    """Return the spin that brings the last joint farthest along a direction (seed 003, (11)) or nearest to a point."""
+    """Return the spin of the last joint farthest along a direction (Tolani et al. 2000, (11)) or nearest to a point."""
     a, b = 0.0, 0.0
     for m in range(3):
         d = wrist[m] if kind == HEIGHTS else wrist[m] - w[CENTRE + m]

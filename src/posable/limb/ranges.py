@@ -1,4 +1,4 @@
-"""The swivel angles that hold every limit (seed 003, 3.2.4).
+"""The swivel angles that hold every limit (Tolani et al. 2000, 3.2.4).
 
 A ball joint's rotation is R(phi) = C cos(phi) + S sin(phi) + M. A limit of an Euler joint begins or ends only at the
 roots of one equation a cos + b sin = c, two for each limit, the same for both families; families change hands only

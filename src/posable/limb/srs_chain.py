@@ -1,6 +1,7 @@
 """What makes three joints a limb, and the limb as the kernels see it: flat arrays.
 
-A limb is a ball joint, a hinge and a ball joint, each on the bone of the one before (seed 003, 3.1): the T1, A, Ty,
+A limb is a ball joint, a hinge and a ball joint, each on the bone of the one before (Tolani et al. 2000, 3.1): the T1,
+A, Ty,
 B, T2 of equation (3), and the constant E of its section 3.3 from the last joint to the site.
 """
 
@@ -94,7 +95,7 @@ def euler_layout(i: int, j: int, k: int) -> tuple[list[int], list[float]]:
 
     different  R_ik = e sin b, R_jk = -e sin a cos b, R_kk = cos a cos b, R_ij = -e cos b sin c, R_ii = cos b cos c
     repeated   R_ii = cos b, R_ji = sin a sin b, R_li = -e cos a sin b, R_ij = sin b sin c, R_il = e sin b cos c
-    where e is 1 for a cyclic order of the axes and -1 otherwise: the first two forms of seed 003, 3.2.4.
+    where e is 1 for a cyclic order of the axes and -1 otherwise: the first two forms of Tolani et al. 2000, 3.2.4.
     """
     third = 3 - j - k
     last = -1.0 if j == (k + 1) % 3 else 1.0

@@ -1,4 +1,4 @@
-"""Skeletons from Denavit-Hartenberg tables (seed 002 section 5.1), standard and modified."""
+"""Skeletons from Denavit-Hartenberg tables (Parent section 5.1), standard and modified."""
 
 from __future__ import annotations
 

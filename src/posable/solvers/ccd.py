@@ -137,7 +137,7 @@ def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, li
 @register("ccd")
 @dataclass(frozen=True, kw_only=True)
 class Ccd(CompiledSolver):
-    """Cyclic coordinate descent: from the tip inward, each dof to the value that serves all goals best; seed 002 5.3.3.
+    """Cyclic coordinate descent: from the tip inward, each dof to the value that serves all goals best; Parent 5.3.3.
 
     For points and frames that value is exact, x = atan2(-E', E''), limits included; other goals get a safeguarded
     Newton step. One iteration is a sweep over all dofs. order: "tip" goes from the outermost inward, "ranked" is seed

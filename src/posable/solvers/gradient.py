@@ -30,7 +30,7 @@ from posable.solvers.line_search import (
 )
 from posable.solvers.loop import ENERGY, EVALUATIONS, ITERATIONS, SOFT, STATIONARY_GAIN, batch_of, started_elsewhere
 
-# --- Projected gradient with the projected Armijo search of seed 000 ---
+# --- Projected gradient with the projected Armijo search of Engell-Nørregård & Erleben 2011 ---
 
 # A column of the limits and two of the state, after those of descent.py
 KICKS = OWN_OPTIONS + 1
@@ -121,12 +121,14 @@ def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vec
 @register("projected-gradient")
 @dataclass(frozen=True, kw_only=True)
 class ProjectedGradient(DescentSolver):
-    """The projected gradient: theta <- P(theta - tau grad E), tau by projected back-tracking; seed 000 (27), (34)-(40).
+    """The projected gradient: theta <- P(theta - tau grad E), tau by projected back-tracking; Engell-Nørregård &
+    Erleben 2011 (27), (34)-(40).
 
     first_step: where the search for tau starts: "spectral", from the curvature along the last step (Barzilai and
-    Borwein), much the fastest; "previous", from the last tau; "one", as seed 000 prints it. kicks: how often a figure
+    Borwein), much the fastest; "previous", from the last tau; "one", as Engell-Nørregård & Erleben 2011 prints it.
+    kicks: how often a figure
     that is caught on its limits (a straight knee) is bent away from them, where goals are all there is to do; the best
-    pose is kept. 0: as in seed 000.
+    pose is kept. 0: as in Engell-Nørregård & Erleben 2011.
     """
 
     first_step: str = "spectral"
@@ -219,7 +221,8 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
 @register("projected-cg")
 @dataclass(frozen=True, kw_only=True)
 class ProjectedCg(DescentSolver):
-    """Projected conjugate gradients (Polak and Ribiere) on the dofs that no bound holds, with seed 000's search (39).
+    """Projected conjugate gradients (Polak and Ribiere) on the dofs that no bound holds, with Engell-Nørregård &
+    Erleben's search (39).
 
     curvature: start the search at the minimum of the Gauss-Newton model along the direction, which costs one product
     with the gathered stiffness; False starts it at one.

@@ -126,7 +126,7 @@ STEP_LENGTHS = {"buss": 0.0, "deviation": -1.0}
 
 @kernel
 def solve_pseudoinverse(springs, lin, state, limits):
-    """Write lin.step = J' beta with (JJ') beta = right, by LU: seed 002 (5.21)-(5.23).
+    """Write lin.step = J' beta with (JJ') beta = right, by LU: Parent (5.21)-(5.23).
 
     Where rows depend on one another JJ' has no inverse; the dependent ones are let go, pivot by pivot.
     """
@@ -151,9 +151,9 @@ def solve_pseudoinverse(springs, lin, state, limits):
 @register("pseudoinverse")
 @dataclass(frozen=True, kw_only=True)
 class Pseudoinverse(LinearSolver):
-    """The pseudo-inverse: step = J' (JJ')^-1 V, solved by LU without forming an inverse; seed 002 (5.21)-(5.23).
+    """The pseudo-inverse: step = J' (JJ')^-1 V, solved by LU without forming an inverse; Parent (5.21)-(5.23).
 
-    Near a singular pose its steps grow without bound; `max_step` is the clamp that seed 002 asks for. relative: pivots
+    Near a singular pose its steps grow without bound; `max_step` is the clamp that Parent asks for. relative: pivots
     of JJ' below this part of the largest count as zero.
     """
 
@@ -196,7 +196,7 @@ def solve_qr(springs, lin, state, limits):
 @register("qr")
 @dataclass(frozen=True, kw_only=True)
 class Qr(LinearSolver):
-    """QR factorisation: J = QR, y = Q'V, R step = y; seed 001 figure 8.
+    """QR factorisation: J = QR, y = Q'V, R step = y; Rabbani 2017 figure 8.
 
     The Jacobian is seldom square: with fewer rows than degrees of freedom J' is factored and the step is the shortest
     one. Columns are pivoted; those shorter than `relative` times the first are let go.
@@ -223,7 +223,7 @@ class Qr(LinearSolver):
 
 @kernel
 def solve_svd(springs, lin, state, limits):
-    """Write lin.step = sum of v_i (u_i . right) / sigma_i over the larger singular values: seed 001 figure 8."""
+    """Write lin.step = sum of v_i (u_i . right) / sigma_i over the larger singular values: Rabbani 2017 figure 8."""
     threshold = limits[FIRST_OPTION]
     m, n = lin.active.shape
     u, squares = lin.first, lin.vectors[0]
@@ -248,10 +248,12 @@ def solve_svd(springs, lin, state, limits):
 @register("svd")
 @dataclass(frozen=True, kw_only=True)
 class Svd(LinearSolver):
-    """The pseudo-inverse by singular values, J = U S V', step = V S+ U' V; seed 001 figure 8, seed 000 section 2.
+    """The pseudo-inverse by singular values, J = U S V', step = V S+ U' V; Rabbani 2017 figure 8, Engell-Nørregård &
+    Erleben 2011 section 2.
 
     threshold: singular values below this part of the largest count as zero. The limits count only at the end, by
-    projection of the final pose, as seed 000 describes Blender's solver; bounds="inside" or "clamp" does better.
+    projection of the final pose, as Engell-Nørregård & Erleben 2011 describes Blender's solver; bounds="inside" or
+    "clamp" does better.
     """
 
     threshold: float = 1e-3
@@ -276,7 +278,7 @@ class Svd(LinearSolver):
 
 @kernel
 def solve_rows(lin, square):
-    """Write lin.step = J' (JJ' + square)^-1 right, by LU: seed 002 (5.24), seed 001 (35)."""
+    """Write lin.step = J' (JJ' + square)^-1 right, by LU: Parent (5.24), Rabbani 2017 (35)."""
     m, n = lin.active.shape
     a, beta = lin.first, lin.vectors[2]
     for k in range(m):
@@ -296,7 +298,10 @@ def solve_rows(lin, square):
 
 @kernel
 def solve_columns(lin, square):
-    """Write lin.step = (J'J + square)^-1 J' right, by Cholesky: seed 000 (15). The same step, for many goals."""
+    """Write lin.step = (J'J + square)^-1 J' right, by Cholesky: the same step, for many goals.
+
+    (Engell-Nørregård & Erleben 2011, (15).)
+    """
     m, n = lin.active.shape
     a = lin.first
     for i in range(n):
@@ -330,9 +335,11 @@ def solve_dls(springs, lin, state, limits):
 @register("dls")
 @dataclass(frozen=True, kw_only=True)
 class Dls(LinearSolver):
-    """Damped least squares: step = J' (JJ' + damping^2 1)^-1 V; seed 002 (5.24), seed 000 (15), seed 001 (35).
+    """Damped least squares: step = J' (JJ' + damping^2 1)^-1 V; Parent (5.24), Engell-Nørregård & Erleben 2011 (15),
+    Rabbani 2017 (35).
 
-    damping: lambda, in the units of the weighted residuals per radian; large damping is safe and slow. (Seed 001 writes
+    damping: lambda, in the units of the weighted residuals per radian; large damping is safe and slow. (Rabbani 2017
+    writes
     lambda for its square.) form: "rows" solves (5.24) by LU, "columns" solves (15) by Cholesky: the same step, cheaper
     where there are more goals than degrees of freedom; "auto" takes the smaller matrix.
     """
@@ -447,7 +454,7 @@ def solve_sdls(springs, lin, state, limits):
 @register("sdls")
 @dataclass(frozen=True, kw_only=True)
 class Sdls(LinearSolver):
-    """Selectively damped least squares: Buss and Kim, Journal of Graphics Tools 10(3), 2005; reference [2] of seed 002.
+    """Selectively damped least squares: Buss and Kim, Journal of Graphics Tools 10(3), 2005; reference [2] of Parent.
 
     With J = sum of sigma_i u_i v_i', alpha_i = u_i.V, N_i the lengths of u_i's blocks and M_i = sum_j |v_ji| sum_l
     |ds_l/dtheta_j| / sigma_i, the step is the sum of alpha_i v_i / sigma_i, each clamped to max_angle min(1, N_i/M_i).

@@ -104,10 +104,12 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
 @register("levenberg-marquardt")
 @dataclass(frozen=True, kw_only=True)
 class LevenbergMarquardt(DescentSolver):
-    """Levenberg-Marquardt: (J'WJ + damping D) step = -grad E with the gathered stiffness; seed 000 (15).
+    """Levenberg-Marquardt: (J'WJ + damping D) step = -grad E with the gathered stiffness; Engell-Nørregård & Erleben
+    2011 (15).
 
-    The matrix is seed 004's (14) without its second term. Bounds at which the gradient pushes outward are held, the
-    step is projected, and seed 000's test (39) accepts it.
+    The matrix is Erleben & Andrews' (14) without its second term. Bounds at which the gradient pushes outward are
+    held, the
+    step is projected, and Engell-Nørregård & Erleben's test (39) accepts it.
     damping: of the first step, relative to D. scale: "marquardt", D is the stiffness's diagonal; "levenberg", its mean.
     """
 

@@ -1,4 +1,7 @@
-"""What the projected descent methods share: options, the line search of seed 000 section 4.3, the accepted step."""
+"""What the projected descent methods share: options, line search, the accepted step.
+
+The search is that of Engell-Nørregård & Erleben 2011, section 4.3.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def trial_step(lower, upper, theta, direction, tau, ws):
 
 @kernel
 def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits):
-    """Shorten tau by beta until the projected step gives enough: seed 000 (34), (39), (40).
+    """Shorten tau by beta until the projected step gives enough: Engell-Nørregård & Erleben 2011 (34), (39), (40).
 
     Returns (tau, slope, length, energy there); tau is zero where no step does. ws.trial holds the pose, placed.
     """
@@ -116,7 +119,7 @@ def write_trace(trace, state, largest, length, damping, fixed, slope, before):
 
 @dataclass(frozen=True, kw_only=True)
 class DescentSolver(CompiledSolver):
-    """The options of the projected line search, seed 000 section 4.3.
+    """The options of the projected line search, Engell-Nørregård & Erleben 2011 section 4.3.
 
     alpha: how much of the predicted decrease a step must give (39). beta: what a refused step is shortened by (34).
     max_step [rad, m]: the largest change of any one dof in a step, beyond which a model of rotations says nothing; inf

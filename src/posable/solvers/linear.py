@@ -1,7 +1,8 @@
 """What the linear family shares: residuals and Jacobian stacked over all goals, the control term, bounds, the step.
 
-Every one of these methods asks for a small step that changes the residuals r by V = -K r (seed 003 section 2.2, item 5)
-and answers with step = J# (V + J z) - z, where J# is its own idea of an inverse and z the control term of seed 002
+Every one of these methods asks for a small step that changes the residuals r by V = -K r (Tolani et al. 2000 section
+2.2, item 5)
+and answers with step = J# (V + J z) - z, where J# is its own idea of an inverse and z the control term of Parent
 (5.28)-(5.31): z_i = gain_i (theta_i - toward_i), linear where (5.27) prints a square and so loses its sign.
 """
 
@@ -156,7 +157,7 @@ def want_less(springs, limits, lin):
 
 @kernel
 def pull_goals(figure, springs, ws, lin):
-    """Put the goal in the effector's place in the columns of plain position goals: seed 002's alternative Jacobian."""
+    """Put the goal in the effector's place in the columns of plain position goals: Parent's alternative Jacobian."""
     row = 0
     for k in range(springs.kind.shape[0]):
         kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
@@ -176,7 +177,8 @@ def pull_goals(figure, springs, ws, lin):
 def prepare(lin):
     """Write the equations of the free dofs into lin.active and lin.right.
 
-    A dof stopped at its bound is a constraint row of seed 001 section 3.3 (the error that is left to the bound), of a
+    A dof stopped at its bound is a constraint row of Rabbani 2017 section 3.3 (the error that is left to the bound),
+    of a
     weight beyond all others: its step is known, and its column goes to the right-hand side.
     """
     m, n = lin.jacobian.shape
@@ -301,11 +303,12 @@ def per_dof(value: Any, problem: Problem, what: str) -> np.ndarray:
 class LinearSolver(CompiledSolver):
     """The options of the linear family.
 
-    gains: a number or n numbers, of the control term that draws the null space towards a pose, seed 002 (5.28); toward:
+    gains: a number or n numbers, of the control term that draws the null space towards a pose, Parent (5.28); toward:
     that pose, "middle" of the limits (rest where there are none) or "rest". bounds: "inside" solves again with every
-    dof that meets its limit stopped there (seed 001 section 3.3), "clamp" clamps each step, "final" clamps only the
-    last pose. feedback: K of seed 003 section 2.2 item 5, a number or a pair (positions, rotations). clamp: the
-    farthest that a goal may ask for at once. pull_goal: seed 002's alternative Jacobian. max_step [rad, m]: the largest
+    dof that meets its limit stopped there (Rabbani 2017 section 3.3), "clamp" clamps each step, "final" clamps only the
+    last pose. feedback: K of Tolani et al. 2000 section 2.2 item 5, a number or a pair (positions, rotations). clamp:
+    the
+    farthest that a goal may ask for at once. pull_goal: Parent's alternative Jacobian. max_step [rad, m]: the largest
     change of any one dof in a step. best: return the best pose seen and not the last.
     """
 

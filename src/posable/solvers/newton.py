@@ -1,6 +1,7 @@
 """Projected Newton with the exact gathered Hessian: the default solver.
 
-It joins seed 000 (projection and the Armijo test (39)) with seed 004 (exact second derivatives): bounds at which the
+It joins Engell-Nørregård & Erleben 2011 (projection and the Armijo test (39)) with Erleben & Andrews 2018 (exact
+second derivatives): bounds at which the
 gradient pushes outward are held, the damped Newton step is taken on the rest (two-metric projection, Bertsekas), the
 Gauss-Newton stiffness steps in where the exact one is indefinite or would gain nothing, and at a saddle the figure
 moves off along a direction of negative curvature. One compiled loop from start to end, restarts included.
@@ -23,7 +24,8 @@ from posable.solvers.base import CompiledSolver, Request, register, strength_of
 class Newton(CompiledSolver):
     """Projected Newton with the exact Hessian (mathematics.md): the default.
 
-    alpha: how much of the predicted decrease a step must give, seed 000 (39). damping: of the first step, relative to
+    alpha: how much of the predicted decrease a step must give, Engell-Nørregård & Erleben 2011 (39). damping: of the
+    first step, relative to
     the mean diagonal of the Hessian. exact: "auto" takes the exact Hessian where Gauss-Newton steps gain too little,
     "always" takes it wherever it is positive definite, "never" is damped Gauss-Newton. limbs: hands and feet then land
     exactly, their limbs solved in closed form once Newton has placed their base.

@@ -177,9 +177,11 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, li
 @register("bfgs")
 @dataclass(frozen=True, kw_only=True)
 class Bfgs(DescentSolver):
-    """BFGS in a box: B d = -g on the dofs that no bound holds, B learnt from the steps; seed 000 section 3, seed 004.
+    """BFGS in a box: B d = -g on the dofs that no bound holds, B learnt from the steps; Engell-Nørregård & Erleben
+    2011 section 3, Erleben & Andrews 2018.
 
-    Seed 000 found that projecting a quasi-Newton direction need not go down; leaving out the bounds at which the
+    Engell-Nørregård & Erleben 2011 found that projecting a quasi-Newton direction need not go down; leaving out the
+    bounds at which the
     gradient pushes outward mends that (Bertsekas), and the search (39) guarantees it.
     """
 
@@ -301,7 +303,8 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, l
 class Lbfgs(DescentSolver):
     """Limited-memory BFGS in a box: the two-loop recursion over the last pairs, on the dofs that no bound holds.
 
-    memory_size: how many pairs of steps and gradient changes are kept (Nocedal 1980). Search as in seed 000 (39).
+    memory_size: how many pairs of steps and gradient changes are kept (Nocedal 1980). Search as in Engell-Nørregård &
+    Erleben 2011 (39).
     """
 
     memory_size: int = 10

@@ -1,4 +1,4 @@
-"""Sequential quadratic programming by SciPy: the stand-in for the optimiser of seed 003's tables."""
+"""Sequential quadratic programming by SciPy: the stand-in for the optimiser of Tolani et al.'s tables."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ class _Stop(Exception):
 @register("sqp")
 @dataclass(frozen=True, kw_only=True)
 class Sqp(Solver):
-    """Sequential quadratic programming: minimise the energy within the limits with SciPy's SLSQP; seed 003 section 3.5.
+    """Sequential quadratic programming: minimise the energy within the limits with SciPy's SLSQP; Tolani et al. 2000
+    section 3.5.
 
-    Seed 003 compares its closed form with CFSQP on the potential (2) of its section 2.2, the squared distance to the
+    Tolani et al. 2000 compares its closed form with CFSQP on the potential (2) of its section 2.2, the squared
+    distance to the
     goal; this is the same problem with the solver that everybody has. tolerance: SLSQP's own, on the energy.
     """
 

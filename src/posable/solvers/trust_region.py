@@ -1,6 +1,7 @@
 """Trust-region Newton with the exact Hessian inside the box: interior reflection, conjugate gradients, a banded aid.
 
-The method of seed 004 section 6 (Coleman and Li's, as its authors' toolbox has it), with the options of section 6.7.
+The method of Erleben & Andrews 2018 section 6 (Coleman and Li's, as its authors' toolbox has it), with the options of
+section 6.7.
 """
 
 from __future__ import annotations
@@ -372,7 +373,7 @@ def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, st
 @register("trust-region")
 @dataclass(frozen=True, kw_only=True)
 class TrustRegion(CompiledSolver):
-    """Trust-region Newton with the exact Hessian and interior reflection: seed 004 sections 6.2 to 6.7.
+    """Trust-region Newton with the exact Hessian and interior reflection: Erleben & Andrews 2018 sections 6.2 to 6.7.
 
     The variables are scaled by the root of the distance to the bound that the gradient points to; the quadratic model
     is minimised within the radius by conjugate gradients; a step that meets a bound is cut there or reflected, and
