@@ -21,11 +21,13 @@ from posable.solvers.line_search import (
     TAU,
     DescentSolver,
     accept,
+    differ,
     differentiate,
     first_derivatives,
     four_vectors,
     line_search,
     strength,
+    stretch,
     write_trace,
 )
 from posable.solvers.loop import ENERGY, EVALUATIONS, ITERATIONS, SOFT, STATIONARY_GAIN, batch_of, started_elsewhere
@@ -187,6 +189,33 @@ def conjugate(fixed, gradient, direction, old, keep, limits):
 
 
 @kernel
+def weighted_conjugate(fixed, gradient, direction, old, keep, limits):
+    """Do as `conjugate`, in the metric of joints that differ in strength."""
+    n = fixed.shape[0]
+    top, bottom, square = 0.0, 0.0, 0.0
+    for i in range(n):
+        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(limits, n, i)
+        top += g * (g - old[i]) * (s * s)
+        bottom += old[i] * old[i] * (s * s)
+        square += g * g * (s * s)
+    factor = max(0.0, top / bottom) if keep and bottom > 0.0 else 0.0
+    slope = 0.0
+    for i in range(n):
+        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(limits, n, i)
+        kept = factor * direction[i] if factor > 0.0 else 0.0  # before the first step there is nothing to keep
+        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g * (s * s)
+        slope += g * direction[i]
+    if slope > -1e-8 * square:
+        slope = -square
+        for i in range(n):
+            s = strength(limits, n, i)
+            direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i] * (s * s)
+    for i in range(n):
+        old[i] = 0.0 if fixed[i] != 0.0 else gradient[i]
+    return slope, square
+
+
+@kernel
 def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
     """Make one conjugate step, in place; return whether there was one to make. state[TAU]: steps since a fresh one."""
     n = theta.shape[0]
@@ -194,7 +223,10 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     before = state[ENERGY]
     largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
     keep = not started_elsewhere(state) and 0.0 < state[TAU] < n
-    slope, square = conjugate(fixed, ws.gradient, direction, old, keep, limits)
+    if differ(limits, n):
+        slope, square = weighted_conjugate(fixed, ws.gradient, direction, old, keep, limits)
+    else:
+        slope, square = conjugate(fixed, ws.gradient, direction, old, keep)
     if not square > STATIONARY_GAIN * before:
         write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
         return False
@@ -207,8 +239,9 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     state[TAU] = state[TAU] + 1.0 if keep else 1.0
     if tau == 0.0 and keep:  # the memory has led astray: try plain descent before giving up
         for i in range(n):
-            s = strength(limits, n, i)
-            direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] * (s * s)
+            direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
+        if differ(limits, n):
+            stretch(direction, limits)
         forward(figure, theta, ws)
         tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits)
         state[TAU] = 1.0

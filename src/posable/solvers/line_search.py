@@ -59,6 +59,32 @@ def strength(limits, n, i):
 
 
 @kernel
+def differ(limits, n):
+    """Return whether some dof has another strength than 1."""
+    for i in range(n):
+        if strength(limits, n, i) != 1.0:
+            return True
+    return False
+
+
+@kernel
+def squared(x, limits, n):
+    """Return the square of a gradient x (n,) in the metric."""
+    total = 0.0
+    for i in range(n):
+        total += (x[i] * strength(limits, n, i)) ** 2
+    return total
+
+
+@kernel
+def stretch(direction, limits):
+    """Turn a direction (n,) down the gradient into the steepest one of the metric."""
+    n = direction.shape[0]
+    for i in range(n):
+        direction[i] *= strength(limits, n, i) ** 2
+
+
+@kernel
 def trial_step(lower, upper, theta, direction, tau, ws):
     """Write P(theta + tau d) into ws.trial; return gradient . (trial - theta), of (39), and the largest change."""
     slope, length = 0.0, 0.0

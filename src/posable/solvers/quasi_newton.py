@@ -14,41 +14,15 @@ from posable.solvers.line_search import (
     TAU,
     DescentSolver,
     accept,
+    differ,
     first_derivatives,
     line_search,
+    squared,
     strength,
+    stretch,
     write_trace,
 )
 from posable.solvers.loop import ENERGY, STATIONARY_GAIN, batch_of, started_elsewhere
-
-# --- The metric of joints that differ in strength; where none does, nothing is computed with it ---
-
-
-@kernel
-def differ(limits, n):
-    """Return whether some dof has another strength than 1."""
-    for i in range(n):
-        if strength(limits, n, i) != 1.0:
-            return True
-    return False
-
-
-@kernel
-def squared(x, limits, n):
-    """Return the square of a gradient x (n,) in the metric."""
-    total = 0.0
-    for i in range(n):
-        total += (x[i] * strength(limits, n, i)) ** 2
-    return total
-
-
-@kernel
-def stretch(direction, limits):
-    """Turn a direction (n,) down the gradient into the steepest one of the metric."""
-    n = direction.shape[0]
-    for i in range(n):
-        direction[i] *= strength(limits, n, i) ** 2
-
 
 # --- BFGS in a box ---
 
