@@ -158,31 +158,29 @@ class ProjectedGradient(DescentSolver):
 
 
 @kernel
-def conjugate(fixed, gradient, direction, old, keep, limits):
+def conjugate(fixed, gradient, direction, old, keep):
     """Write the new direction from the old one; return gradient . direction and the free gradient's square.
 
-    Polak and Ribiere, never negative; plain descent where the direction would not go down or nothing is kept. Squares
-    are in the metric of the joints' strengths.
+    Polak and Ribiere, never negative; plain descent where the direction would not go down or nothing is kept.
     """
     n = fixed.shape[0]
     top, bottom, square = 0.0, 0.0, 0.0
     for i in range(n):
-        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(limits, n, i)
-        top += g * (g - old[i]) * (s * s)
-        bottom += old[i] * old[i] * (s * s)
-        square += g * g * (s * s)
+        g = 0.0 if fixed[i] != 0.0 else gradient[i]
+        top += g * (g - old[i])
+        bottom += old[i] * old[i]
+        square += g * g
     factor = max(0.0, top / bottom) if keep and bottom > 0.0 else 0.0
     slope = 0.0
     for i in range(n):
-        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(limits, n, i)
+        g = 0.0 if fixed[i] != 0.0 else gradient[i]
         kept = factor * direction[i] if factor > 0.0 else 0.0  # before the first step there is nothing to keep
-        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g * (s * s)
+        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g
         slope += g * direction[i]
     if slope > -1e-8 * square:
         slope = -square
         for i in range(n):
-            s = strength(limits, n, i)
-            direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i] * (s * s)
+            direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i]
     for i in range(n):
         old[i] = 0.0 if fixed[i] != 0.0 else gradient[i]
     return slope, square
