@@ -267,7 +267,7 @@ class Verbs(Generated):
         for verb in self.names:
             section = nodes.section(ids=[f"posable-{verb}"])
             section += nodes.title("", "", nodes.literal("", f"posable {verb}"))
-            example = f"$ {import_module(f'posable.cli.{verb}').EXAMPLE}"
+            example = f"$ {import_module('posable.cli.' + verb.replace('-', '_')).EXAMPLE}"
             for text, language in ((example, "console"), (help_of(verb).partition("\n\nexample:")[0], "text")):
                 block = nodes.literal_block(text, text)
                 block["language"] = language
