@@ -11,7 +11,7 @@ FLAGS = [
     "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-first-run",
     "--ignore-gpu-blocklist", "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-PATIENCE = 60.0  # [s]: software rendering on a busy machine is slow
+PATIENCE = 90.0  # [s]: software rendering on a busy machine is slow
 
 
 def chromium() -> str:
