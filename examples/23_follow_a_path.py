@@ -18,7 +18,7 @@ motion = ps.follow(
     [ps.goals.Position("hand", circle), ps.goals.Direction("hand", axis="z", along=(0, 0, -1)), ps.goals.Posture()],
     fps=60,
 )
-print(motion)
+print(f"{motion.ok.sum()} of {len(motion)} frames reached")
 drawn = ps.forward(panda, motion.poses).position("hand")
 print(f"off the circle by {1e3 * np.linalg.norm(drawn - circle, axis=1).max():.4f} mm at most")
 print(f"fastest joint: {np.degrees(np.abs(np.diff(motion.poses, axis=0)).max() * motion.fps):.0f} degrees a second")
