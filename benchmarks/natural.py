@@ -65,7 +65,7 @@ def slsqp(human: ps.Skeleton, goals: list[g.Goal], start: np.ndarray) -> float:
     found = minimize(
         lambda pose: comfort_cost(human, pose, human.rest), start, jac=True, method="SLSQP",
         bounds=list(zip(human.lower, human.upper, strict=True)),
-        constraints={"type": "eq", "fun": gaps, "jac": slopes}, options={"maxiter": 120, "ftol": 1e-7},
+        constraints={"type": "eq", "fun": gaps, "jac": slopes}, options={"maxiter": 60, "ftol": 1e-7},
     )  # fmt: skip
     return float(found.fun) if np.abs(gaps(found.x)).max() < 1e-4 else np.inf
 
@@ -208,17 +208,17 @@ def evidence(page: Any) -> None:
         "reach the goals, the one nearest to the start in a comfort metric, as the lowest priority; it is on for "
         "figures with a person's body plan. *The prior* (`goals.Natural`) prefers poses that were recorded."
     )
-    found = optimality(page.pick(200, 4), page.pick(3, 2))
+    found = optimality(page.pick(200, 16), 2)
     page.table(
         "Is it the least? The comfort of our answers against the best of SciPy's SLSQP from several starts",
         ["problems", "within 5% of the best", "median above", "95% above", "largest error of a goal [mm]"],
-        [[page.pick(200, 4), percent(found["within_5_percent"]), percent(max(found["median"], 0.0)),
+        [[page.pick(200, 16), percent(found["within_5_percent"]), percent(max(found["median"], 0.0)),
           percent(max(found["p95"], 0.0)), 1e3 * found["largest_error_m"]]],
-        note="Three to six positions on the human, as a random pose meets them, from rest. SLSQP starts at our answer, "
-        "at the bare solve's and at rest; its best counts. Every goal is well inside its tolerance of 0.1 mm.",
+        note="Three to six positions on the human, as a random pose meets them, from rest. SLSQP starts at our answer "
+        "and at the bare solve's; its best counts. Every goal is well inside its tolerance of 0.1 mm.",
     )  # fmt: skip
     page.value("optimality", found)
-    took = times(page.pick(200, 20), page.pick(5, 2))
+    took = times(page.pick(200, 40), page.pick(4, 3))
     page.value("times_ms", took)
     page.table(
         "What it costs: human, six positions, from rest, through a Session",
@@ -227,7 +227,7 @@ def evidence(page: Any) -> None:
         note="Processor time, the best of some passes.",
     )
     rows = []
-    for told, motions in recordings(DATA, page.pick(40, 4)):
+    for told, motions in recordings(DATA, page.pick(24, 10)):
         for oriented in (True, False):
             parts = [reconstruct(motion, frames, oriented) for motion, frames in motions]
             errors = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -247,7 +247,7 @@ def evidence(page: Any) -> None:
         "and heading. Limits are the figure's own, widened where the recording leaves them.",
     )
     smooth = {
-        name: drag(extra, natural, page.pick(2500, 150))
+        name: drag(extra, natural, page.pick(2500, 1000))
         for name, extra, natural in (("bare", [], False), ("least change", [], True), ("prior", [g.Natural()], True))
     }
     page.value("drags", smooth)
