@@ -91,6 +91,16 @@ class LimbSolution:
     clearance: Any = np.inf
     spin: Any = field(default=None)
 
+    @property
+    def quaternion_error(self) -> Any:
+        """One minus the product of the quaternions, as (Tolani et al. 2000, 3.5) measures a whole rotation."""
+        return 1.0 - np.cos(0.5 * np.asarray(self.rotation_error))[()]
+
+    @property
+    def axis_error(self) -> Any:
+        """The square of one minus the cosine, as (Tolani et al. 2000, 3.5) measures partial orientations and aims."""
+        return np.square(1.0 - np.cos(np.asarray(self.rotation_error)))[()]
+
     def __str__(self) -> str:
         if np.ndim(self.ok):
             good = int(np.sum(self.ok))
