@@ -55,7 +55,7 @@ class Bench:
         self.work = np.zeros(fields.work_size(n, b, g, self.d))
         self.fixed, self.scale = np.zeros(n), np.ones(n)
         self.jacobian, self.gradient, self.hessian = np.zeros((9 * g, n)), np.zeros(n), np.zeros((n, n))
-        self.scratch = np.zeros(16)
+        self.scratch = np.empty(117)
 
     def time(self, job, **options):
         """Return the microseconds of one of the jobs of `loops`."""

@@ -15,10 +15,13 @@ from posable.engine.assemble import FOLLOWER, LEADER, evaluate
 from posable.engine.batches import take_targets
 from posable.engine.joints import SLIDE
 from posable.engine.layout import (
+    CENTER,
     CONSTANTS,
     DEPTH,
     KIND,
     OFF,
+    ON,
+    OTHER,
     POINT,
     ROBUST,
     SPRING,
@@ -32,8 +35,6 @@ from posable.engine.layout import (
 from posable.engine.parallel import in_pieces
 from posable.engine.springs import (
     ANGLE_SPRINGS,
-    CENTRE_SIDE_SPRING,
-    CENTRE_SPRING,
     COLLISION_SPRING,
     COUPLING_SPRING,
     CROSS_SPRING,
@@ -420,7 +421,7 @@ class Problem:
                 spring.other,
             )
             self.tolerances[k] = spring.tolerance
-            coupled = coupled or spring.other >= 0 or spring.kind >= CROSS_SPRING
+            coupled = coupled or spring.other >= 0 or spring.kind < 0 or spring.body == CENTER
             if spring.batch:
                 shapes.append(spring.batch)
         try:
@@ -499,7 +500,7 @@ class Problem:
         """Return the degrees of freedom that goals couple across branches."""
         groups: list[tuple[int, ...]] = []
         for k, spring in enumerate(self.springs):
-            if spring.kind in (CENTRE_SPRING, CENTRE_SIDE_SPRING):
+            if spring.kind >= 0 and spring.body == CENTER:
                 return (tuple(range(self.skeleton.size)),)
             if spring.kind == COUPLING_SPRING:
                 groups.append((int(self.constants[0, k, FOLLOWER]), int(self.constants[0, k, LEADER])))
@@ -718,8 +719,8 @@ class Problem:
     def hessian(self, pose: Any, *, kind: str = "exact", method: str = "gathered") -> np.ndarray:
         """Return the Hessian (..., n, n) of the energy at poses (..., n).
 
-        kind: "exact" or "gauss-newton". method: "gathered" (mathematics.md), or "direct", seed 004's algorithm 4 goal
-        by goal, for positions, directions and orientations.
+        kind: "exact" or "gauss-newton". method: "gathered" (mathematics.md), or "direct", goal by goal
+        (Erleben & Andrews 2018, algorithm 4), for goals on one body each.
         """
         if kind not in ("exact", "gauss-newton"):
             raise GoalError("hessian: kind", expected="'exact' or 'gauss-newton'", got=repr(kind))
@@ -737,17 +738,17 @@ class Problem:
         gradient, hessian = np.empty(n), np.empty((n, n))
         failed = -1
         if self.coupled or self.customs or self.choices:
-            failed = int(np.argmax((self.kind[:, SPRING] >= CROSS_SPRING) | (self.kind[:, 3] >= 0)))
+            failed = int(
+                np.argmax((self.kind[:, SPRING] < 0) | (self.kind[:, ON] == CENTER) | (self.kind[:, OTHER] >= 0))
+            )
         else:
             failed = direct_hessian(
                 self.skeleton.figure, springs, np.ascontiguousarray(pose), scratch(self.work_size), self.depth,
-                float(exact), np.zeros(16), np.empty((MOST_ROWS * max(g, 1), n)), gradient, hessian,
+                float(exact), np.empty(117), np.empty((MOST_ROWS * max(g, 1), n)), gradient, hessian,
             )  # fmt: skip
         if failed >= 0:
             goal = self.goals[self.owners[failed]]
-            raise GoalError(
-                f"hessian: {goal}", expected="positions, directions and orientations for method='direct'", got=None
-            )
+            raise GoalError(f"hessian: {goal}", expected="goals on one body each for method='direct'", got=None)
         return hessian
 
     def residuals(self, pose: Any, *, jacobian: bool = False, vectors: bool = False) -> Any:

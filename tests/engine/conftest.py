@@ -112,7 +112,7 @@ def directly(skeleton, springs, pose, exact=1.0):
     gradient, hessian = np.empty(n), np.empty((n, n))
     status = direct_hessian(
         skeleton.figure, springs, np.ascontiguousarray(pose, dtype=float), np.zeros(work_size(n, b, g, 1)), 1, exact,
-        np.zeros(16), np.empty((MOST_ROWS * g, n)), gradient, hessian,
+        np.empty(117), np.empty((MOST_ROWS * g, n)), gradient, hessian,
     )  # fmt: skip
     return status, gradient, hessian
 

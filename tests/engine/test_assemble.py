@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posable.engine.layout import AT, MEASURE, POINT, WEIGHT
+from posable.engine.layout import AT, MEASURE, OTHER, POINT, WEIGHT
 from posable.model.joints import Joint, Revolute
 from posable.model.skeleton import Skeleton
 
@@ -15,7 +15,7 @@ MOTION_NAMES = [
     "ball-rotvec", "ball-swing-twist", "ball-swing-twist-skew", "free-zyx", "free-rotvec", "free-swing-twist",
 ]  # fmt: skip
 ONE_BODY = ("point", "orientation", "direction", "aim", "side")
-DIRECT = ("point", "orientation", "direction")
+DIRECT = ("point", "orientation", "direction", "aim", "side", "distance", "clear")
 
 
 def relative(a, b):
@@ -128,6 +128,7 @@ def test_gathered_and_direct_agree(lab, motion):
 def test_direct_says_which_spring_it_cannot_do(lab):
     skeleton = lab.figure_with(lab.motions["revolute"])
     springs = mixed_springs(lab, skeleton, 7, kinds=("point", "side"))
+    springs.kind[1, OTHER] = 0
     assert lab.directly(skeleton, springs, np.zeros(skeleton.size))[0] == 1
 
 

@@ -21,7 +21,7 @@ def roots_of(lab, springs, vectors):
         kind = springs.kind[k, 0]
         if kind == lab.kinds["orientation"] and vectors:
             weight = np.trace(weight) * np.eye(3) - weight
-        if kind in (lab.kinds["point"], lab.kinds["orientation"]):
+        if kind in [lab.kinds[name] for name in ("point", "orientation", "direction", "aim")]:
             out[k] = np.linalg.cholesky(weight).T.ravel()
         else:
             out[k, 0] = np.sqrt(weight[0, 0])

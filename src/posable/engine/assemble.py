@@ -7,10 +7,8 @@ Hessian_ij = S_j . h_i for j = i and every dof j above i, with h_i = B_i S_i plu
 
 from __future__ import annotations
 
-import math
-
 from posable.engine.collision import add_collision, collision_energy
-from posable.engine.forward import centre_of_mass, forward, last_dof, rest_rotation, workspace
+from posable.engine.forward import center_of_mass, forward, last_dof, rest_rotation, workspace
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import ROTVEC, SWING, joint_curvature, parameters_of
 from posable.engine.layout import (
@@ -20,6 +18,7 @@ from posable.engine.layout import (
     AXES,
     AXIS,
     BODY,
+    CENTER,
     CONSTANTS,
     CONTACT_WIDTH,
     CONTACTS,
@@ -42,110 +41,74 @@ from posable.engine.layout import (
     Springs,
 )
 from posable.engine.springs import (
-    CENTRE_SIDE_SPRING,
-    CENTRE_SPRING,
     COLLISION_SPRING,
     COUPLING_SPRING,
     CROSS_SPRING,
     ORIENTATION_SPRING,
-    POINT_SPRING,
+    ROWS,
+    hold,
+    residual,
+    rotated,
+)
+from posable.engine.wrenches import (
     add_any_spring,
+    add_direction,
+    add_point_force,
     add_spring,
-    add_vector,
     any_energy,
+    robust_factors,
     spring_energy,
 )
-from posable.engine.wrenches import add_point_force, quadratic, robust_factors, rotated
 
-# --- Springs on the centre of mass ---
+# --- Springs on the center of mass ---
 
 
 @kernel
-def has_centre(springs):
-    """Return whether some spring is on the centre of mass."""
+def has_center(springs):
+    """Return whether some spring is on the center of mass."""
     for k in range(springs.kind.shape[0]):
-        if springs.kind[k, SPRING] == CENTRE_SPRING or springs.kind[k, SPRING] == CENTRE_SIDE_SPRING:
+        if springs.kind[k, SPRING] >= 0 and springs.kind[k, ON] == CENTER:
             return True
     return False
 
 
 @kernel
-def centre_energy(kind, row, target, ws, index):
-    """Return the energy of a spring on the centre of mass ws.centre, and write its error."""
-    if row[ROBUST] < 0.0:
-        ws.error[index] = 0.0
-        return 0.0
-    c, o = ws.centre, ws.origin
-    x, y, z = o[0] + c[0] - target[AT], o[1] + c[1] - target[AT + 1], o[2] + c[2] - target[AT + 2]
-    if kind == CENTRE_SPRING:
-        ws.error[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
-        return robust_factors(0.5 * quadratic(row, WEIGHT, x, y, z), row[ROBUST])[0]
-    depth = max(0.0, row[SIZE] - (x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]))
-    ws.error[index] = max(0.0, depth - row[MEASURE])
-    return robust_factors(0.5 * row[WEIGHT] * depth * depth, row[ROBUST])[0]
+def center_load(springs, ws, exact):
+    """Write into ws.load the wrench and stiffness of all springs on the center of mass, as if it were a body.
 
-
-@kernel
-def centre_load(springs, ws, exact, out):
-    """Write the force (3) on the centre of mass and its second derivative (xx yy zz xy xz yz) of all its springs."""
-    for k in range(9):
-        out[k] = 0.0
-    c, o = ws.centre, ws.origin
+    Its force is ws.load[3:6], its second derivative by the center (xx yy zz xy xz yz) ws.load[12:18].
+    """
+    for i in range(27):
+        ws.load[i] = 0.0
     for k in range(springs.kind.shape[0]):
-        kind, row, target = springs.kind[k, SPRING], springs.constants[k], springs.targets[k]
-        if (kind != CENTRE_SPRING and kind != CENTRE_SIDE_SPRING) or row[ROBUST] < 0.0:
-            continue
-        x, y, z = o[0] + c[0] - target[AT], o[1] + c[1] - target[AT + 1], o[2] + c[2] - target[AT + 2]
-        xx, yy, zz, xy, xz, yz = (
-            row[WEIGHT],
-            row[WEIGHT + 1],
-            row[WEIGHT + 2],
-            row[WEIGHT + 3],
-            row[WEIGHT + 4],
-            row[WEIGHT + 5],
-        )
-        if kind == CENTRE_SIDE_SPRING:
-            nx, ny, nz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
-            depth = row[SIZE] - (x * nx + y * ny + z * nz)
-            if depth <= 0.0:
-                continue
-            w = row[WEIGHT]
-            xx, yy, zz, xy, xz, yz = w * nx * nx, w * ny * ny, w * nz * nz, w * nx * ny, w * nx * nz, w * ny * nz
-            x, y, z = -depth * nx, -depth * ny, -depth * nz
-        fx, fy, fz = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
-        _, slope, bend = robust_factors(0.5 * (fx * x + fy * y + fz * z), row[ROBUST])
-        bend *= exact
-        out[0] += slope * fx
-        out[1] += slope * fy
-        out[2] += slope * fz
-        out[3] += slope * xx + bend * fx * fx
-        out[4] += slope * yy + bend * fy * fy
-        out[5] += slope * zz + bend * fz * fz
-        out[6] += slope * xy + bend * fx * fy
-        out[7] += slope * xz + bend * fx * fz
-        out[8] += slope * yz + bend * fy * fz
+        kind = springs.kind[k, SPRING]
+        if kind >= 0 and springs.kind[k, ON] == CENTER:
+            add_any_spring(
+                kind, springs.constants[k], springs.targets[k], ws.origin, ws.center, ws.rotation[0], exact, ws.local,
+                ws.load[0:6], ws.load[6:27],
+            )  # fmt: skip
 
 
 @kernel
-def add_centre_forces(figure, springs, ws, exact):
-    """Put each body's share of the force on the centre of mass at its own centre, with its curvature."""
-    centre_of_mass(figure, ws, ws.centre)
-    load = ws.load
-    centre_load(springs, ws, exact, load)
+def add_center_forces(figure, springs, ws, exact):
+    """Put each body's share of the force on the center of mass at its own center, with its curvature."""
+    center_of_mass(figure, ws, ws.center)
+    center_load(springs, ws, exact)
+    f = ws.load
     for b in range(figure.body.shape[0]):
         share = figure.mass[b, 0]
         if share != 0.0:
             x, y, z = rotated(ws.rotation[b], figure.mass[b], 1)
             p = ws.position[b]
             add_point_force(
-                x + p[0], y + p[1], z + p[2], share * load[0], share * load[1], share * load[2],
+                x + p[0], y + p[1], z + p[2], share * f[3], share * f[4], share * f[5],
                 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, ws.wrench[b], ws.stiffness[b],
             )  # fmt: skip
 
 
 @kernel
-def centre_columns(figure, ws):
-    """Write ws.column (n, 3): how each dof moves the centre of mass, from the mass and the moment that it carries."""
+def center_columns(figure, ws):
+    """Write ws.column (n, 3): how each dof moves the center of mass, from the mass and the moment that it carries."""
     m = ws.mass
     for b in range(figure.body.shape[0]):
         share = figure.mass[b, 0]
@@ -167,21 +130,19 @@ def centre_columns(figure, ws):
 
 
 @kernel
-def add_centre_block(figure, order, springs, ws, exact):
-    """Add J'WJ of the centre of mass, over every pair of dofs."""
-    load = ws.load
-    centre_load(springs, ws, exact, load)
-    if load[3] + load[4] + load[5] == 0.0:
+def add_center_block(figure, order, springs, ws, exact):
+    """Add J'WJ of the center of mass, over every pair of dofs."""
+    center_load(springs, ws, exact)
+    w = ws.load[12:18]
+    if w[0] + w[1] + w[2] == 0.0:
         return
-    centre_columns(figure, ws)
+    center_columns(figure, ws)
     c = ws.column
     for i in range(c.shape[0]):
         x, y, z = c[i, 0], c[i, 1], c[i, 2]
-        u = load[3] * x + load[6] * y + load[7] * z
-        v = load[6] * x + load[4] * y + load[8] * z
-        w = load[7] * x + load[8] * y + load[5] * z
+        fx, fy, fz = w[0] * x + w[3] * y + w[4] * z, w[3] * x + w[1] * y + w[5] * z, w[4] * x + w[5] * y + w[2] * z
         for j in range(i + 1):
-            ws.hessian[i, order.rows[j, DEPTH]] += u * c[j, 0] + v * c[j, 1] + w * c[j, 2]
+            ws.hessian[i, order.rows[j, DEPTH]] += fx * c[j, 0] + fy * c[j, 1] + fz * c[j, 2]
 
 
 # --- Springs between two bodies and between degrees of freedom ---
@@ -213,7 +174,7 @@ def place_target(springs, k, ws):
                 )  # fmt: skip
         return
     out[ALONG], out[ALONG + 1], out[ALONG + 2] = rotated(r, target, ALONG)
-    if kind == POINT_SPRING:  # the weight is in the axes of the other body
+    if ROWS[kind] == 3:  # the weight is in the axes of the other body
         turn_symmetric(r, row, WEIGHT, ws.row)
         turn_symmetric(r, row, MEASURE, ws.row)
 
@@ -240,18 +201,9 @@ def load_relative(springs, k, ws, exact):
     for i in range(27):
         ws.load[i] = 0.0
     add_any_spring(
-        kind,
-        ws.row,
-        ws.target,
-        ws.origin,
-        ws.position[b],
-        ws.rotation[b],
-        exact,
-        ws.error,
-        k,
-        ws.load[0:6],
+        kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], exact, ws.local, ws.load[0:6],
         ws.load[6:27],
-    )
+    )  # fmt: skip
 
 
 @kernel
@@ -358,26 +310,27 @@ def cross_energy(springs, k, ws):
 @kernel
 def add_cross_forces(springs, k, ws, exact):
     """Put the forces M r_b and M' r_a of a CROSS spring on its bodies, with their curvature."""
-    row = springs.constants[k]
-    if row[ROBUST] < 0.0:
+    m = springs.constants[k]
+    if m[ROBUST] < 0.0:
         return
-    a, b = springs.kind[k, ON], springs.kind[k, OTHER]
-    c = row[WEIGHT]
-    _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
-    add_vector(
-        row[MEASURE], ws.position[a], ws.rotation[a], row, POINT,
-        c * (row[AXES] * u + row[AXES + 1] * v + row[AXES + 2] * w),
-        c * (row[AXES + 3] * u + row[AXES + 4] * v + row[AXES + 5] * w),
-        c * (row[AXES + 6] * u + row[AXES + 7] * v + row[AXES + 8] * w),
-        0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, ws.wrench[a], ws.stiffness[a],
-    )  # fmt: skip
-    add_vector(
-        row[MEASURE + 1], ws.position[b], ws.rotation[b], row, POINT2,
-        c * (row[AXES] * x + row[AXES + 3] * y + row[AXES + 6] * z),
-        c * (row[AXES + 1] * x + row[AXES + 4] * y + row[AXES + 7] * z),
-        c * (row[AXES + 2] * x + row[AXES + 5] * y + row[AXES + 8] * z),
-        0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, ws.wrench[b], ws.stiffness[b],
-    )  # fmt: skip
+    ax, ay, az, bx, by, bz, x, y, z, u, v, w = cross_vectors(springs, k, ws)
+    c, i = m[WEIGHT], AXES
+    x, y, z, u, v, w = c * x, c * y, c * z, c * u, c * v, c * w
+    fx, gx = m[i] * u + m[i + 1] * v + m[i + 2] * w, m[i] * x + m[i + 3] * y + m[i + 6] * z
+    fy, gy = m[i + 3] * u + m[i + 4] * v + m[i + 5] * w, m[i + 1] * x + m[i + 4] * y + m[i + 7] * z
+    fz, gz = m[i + 6] * u + m[i + 7] * v + m[i + 8] * w, m[i + 2] * x + m[i + 5] * y + m[i + 8] * z
+    add_force(m[MEASURE], ax, ay, az, fx, fy, fz, exact, ws, springs.kind[k, ON])
+    add_force(m[MEASURE + 1], bx, by, bz, gx, gy, gz, exact, ws, springs.kind[k, OTHER])
+
+
+@kernel
+def add_force(moves, x, y, z, fx, fy, fz, exact, ws, b):
+    """Put a force on a vector of a body, a point (moves = 1) or a direction, with its curvature."""
+    g, s = ws.wrench[b], ws.stiffness[b]
+    if moves != 0.0:
+        add_point_force(x, y, z, fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, g, s)
+    else:
+        add_direction(x, y, z, fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, g, s)
 
 
 @kernel
@@ -451,30 +404,27 @@ def add_coupling(order, row, target, theta, ws, exact):
 def total_energy(figure, springs, theta, ws):
     """Return the energy of all springs at a pose whose bodies are placed, and write the error of each.
 
-    Springs on the centre of mass read ws.centre.
+    Springs on the center of mass read ws.center.
     """
     total = 0.0
     for k in range(springs.kind.shape[0]):
-        b = springs.kind[k, ON]
-        kind = springs.kind[k, SPRING]
-        if kind < CROSS_SPRING:
-            other = springs.kind[k, OTHER]
-            if other < 0:
-                total += spring_energy(
-                    kind, springs.constants[k], springs.targets[k], ws.origin, ws.position[b], ws.rotation[b],
-                    ws.error, k,
-                )  # fmt: skip
-            else:
-                place_target(springs, k, ws)
-                total += any_energy(kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], ws.error, k)
-        elif kind == CROSS_SPRING:
+        kind, b, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
+        row, target = springs.constants[k], springs.targets[k]
+        if kind == CROSS_SPRING:
             total += cross_energy(springs, k, ws)
         elif kind == COUPLING_SPRING:
-            total += coupling_energy(springs.constants[k], springs.targets[k], theta, ws.error, k)
+            total += coupling_energy(row, target, theta, ws.error, k)
         elif kind == COLLISION_SPRING:
-            total += collision_energy(figure, springs.constants[k], ws, k)
+            total += collision_energy(figure, row, ws, k)
+        elif b == CENTER:
+            total += any_energy(kind, row, target, ws.origin, ws.center, ws.rotation[0], ws.local, ws.error, k)
+        elif other < 0:
+            total += spring_energy(kind, row, target, ws, b, k)
         else:
-            total += centre_energy(kind, springs.constants[k], springs.targets[k], ws, k)
+            place_target(springs, k, ws)
+            total += any_energy(
+                kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], ws.local, ws.error, k
+            )
     for i in range(theta.shape[0]):
         gap = theta[i] - springs.home[i]
         total += 0.5 * springs.pull[i] * gap * gap
@@ -489,26 +439,22 @@ def add_springs(figure, springs, ws, exact):
     """
     coupled, contacts = False, False
     for k in range(springs.kind.shape[0]):
-        b = springs.kind[k, ON]
-        kind = springs.kind[k, SPRING]
-        if kind < CROSS_SPRING and springs.kind[k, OTHER] < 0:
-            add_spring(
-                kind, springs.constants[k], springs.targets[k], ws.origin, ws.position[b], ws.rotation[b],
-                exact, ws.error, k, ws.wrench[b], ws.stiffness[b],
-            )  # fmt: skip
+        kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
+        if kind >= 0 and b != CENTER and springs.kind[k, OTHER] < 0:
+            add_spring(kind, springs.constants[k], springs.targets[k], ws, b, exact)
             continue
         coupled = True
-        if kind < CROSS_SPRING:
-            add_relative(springs, k, ws, exact)
-        elif kind == CROSS_SPRING:
+        if kind == CROSS_SPRING:
             add_cross_forces(springs, k, ws, exact)
         elif kind == COLLISION_SPRING:
             if not contacts:
                 ws.memory[CONTACTS] = 0.0
                 contacts = True
             add_collision(figure, springs.constants[k], ws, exact)
-    if coupled and has_centre(springs):
-        add_centre_forces(figure, springs, ws, exact)
+        elif kind >= 0 and b != CENTER:
+            add_relative(springs, k, ws, exact)
+    if coupled and has_center(springs):
+        add_center_forces(figure, springs, ws, exact)
     return coupled
 
 
@@ -518,20 +464,19 @@ def add_couplings(figure, order, springs, theta, ws, exact):
     contacts = False
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING]
-        if kind < CROSS_SPRING:
-            if springs.kind[k, OTHER] >= 0 and springs.constants[k, ROBUST] >= 0.0:
-                load_relative(springs, k, ws, exact)
-                add_relative_cross(figure, order, springs.kind[k, ON], springs.kind[k, OTHER], ws.load, ws, exact)
-        elif kind == CROSS_SPRING:
+        if kind == CROSS_SPRING:
             add_cross_block(figure, order, springs, k, ws)
         elif kind == COUPLING_SPRING:
             add_coupling(order, springs.constants[k], springs.targets[k], theta, ws, exact)
         elif kind == COLLISION_SPRING:
             contacts = True
+        elif springs.kind[k, OTHER] >= 0 and springs.constants[k, ROBUST] >= 0.0:
+            load_relative(springs, k, ws, exact)
+            add_relative_cross(figure, order, springs.kind[k, ON], springs.kind[k, OTHER], ws.load, ws, exact)
     if contacts:
         add_contacts(figure, order, ws, exact)
-    if has_centre(springs):
-        add_centre_block(figure, order, springs, ws, exact)
+    if has_center(springs):
+        add_center_block(figure, order, springs, ws, exact)
 
 
 # --- Wrenches and stiffnesses to the root ---
@@ -647,8 +592,8 @@ def springs_of(kind, constants, targets, t, pull, home):
 def energy_at(figure, springs, theta, ws):
     """Place the figure and return its energy."""
     forward(figure, theta, ws)
-    if has_centre(springs):
-        centre_of_mass(figure, ws, ws.centre)
+    if has_center(springs):
+        center_of_mass(figure, ws, ws.center)
     return total_energy(figure, springs, theta, ws)
 
 
@@ -701,3 +646,66 @@ def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, e
             hessian[j, i] = hessian[i, j]
             j = order.rows[j, 0]
     return total
+
+
+@entry
+def hold_springs(figure, kind, constants, targets, poses, work, d, chosen):
+    """Put the targets of the springs marked in chosen (t, g) where they are satisfied at poses (t, n), in place."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    for t in range(poses.shape[0]):
+        springs = Springs(kind, constants[t], targets[t], poses[t], poses[t])
+        forward(figure, poses[t], ws)
+        center_of_mass(figure, ws, ws.center)
+        for k in range(g):
+            if chosen[t, k] and springs.constants[k, ROBUST] >= 0.0:
+                hold_spring(springs, k, poses[t], ws)
+
+
+@kernel
+def hold_spring(springs, k, theta, ws):
+    """Put the target of one spring where it is satisfied, at a pose whose bodies are placed."""
+    kind, b, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
+    row, target = springs.constants[k], springs.targets[k]
+    if kind == COLLISION_SPRING:  # what collides goes on pushing
+        return
+    if kind == COUPLING_SPRING:
+        target[AT] += coupling_gap(row, target, theta)
+        return
+    if kind == CROSS_SPRING:
+        _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
+        target[AT], target[AT + 1], target[AT + 2] = target[AT] + x, target[AT + 1] + y, target[AT + 2] + z
+        target[ALONG], target[ALONG + 1], target[ALONG + 2] = (
+            target[ALONG] + u,
+            target[ALONG + 1] + v,
+            target[ALONG + 2] + w,
+        )
+        return
+    position = ws.center if b == CENTER else ws.position[b]
+    if other >= 0:
+        place_target(springs, k, ws)
+        row, target = ws.row, ws.target
+    r = ws.rotation[max(b, 0)]
+    if kind != ORIENTATION_SPRING:
+        residual(kind, row, target, ws.origin, position, r, ws.local)
+    hold(kind, row, target, ws.origin, r, ws.local)
+    if other >= 0:  # back into the axes of the other body
+        q, p, out = ws.rotation[other], ws.position[other], springs.targets[k]
+        springs.constants[k, SIZE] = row[SIZE]
+        x, y, z = (
+            target[AT] - ws.origin[0] - p[0],
+            target[AT + 1] - ws.origin[1] - p[1],
+            target[AT + 2] - ws.origin[2] - p[2],
+        )
+        for i in range(3):
+            out[AT + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z
+        if kind == ORIENTATION_SPRING:
+            for i in range(3):
+                for j in range(3):
+                    out[ALONG + 3 * i + j] = (
+                        q[i] * target[ALONG + j] + q[3 + i] * target[ALONG + 3 + j] + q[6 + i] * target[ALONG + 6 + j]
+                    )
+        else:
+            x, y, z = target[ALONG], target[ALONG + 1], target[ALONG + 2]
+            for i in range(3):
+                out[ALONG + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z

@@ -132,7 +132,7 @@ def shake(figure, springs, tolerances, lower, upper, start, ws, state, mark, the
                 continue
             miss = ws.error[k] / max(tolerances[k], 1e-12)
             if (miss > 1.0 and miss >= 0.25 * worst) == (bad == 0):
-                b = springs.kind[k, ON]
+                b = springs.kind[k, ON]  # CENTER is no body: those springs choose nobody
                 while b >= 0 and figure.body[b, FIRST] == figure.body[b, LAST]:
                     b = figure.body[b, PARENT]
                 i = figure.body[b, LAST] - 1 if b >= 0 else -1

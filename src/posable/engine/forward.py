@@ -6,7 +6,7 @@ import math
 
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import move, parameters_of
-from posable.engine.layout import AXIS, CONSTANTS, FIRST, KIND, LAST, MEMORY, PARENT, TARGETS, TURNED, Workspace
+from posable.engine.layout import AXIS, CONSTANTS, FIRST, KIND, LAST, LOCAL, MEMORY, PARENT, TARGETS, TURNED, Workspace
 from posable.engine.so3 import sines_cosines
 
 
@@ -58,7 +58,9 @@ def workspace(work, n, b, g, d):
     i += TARGETS
     load = work[i : i + 27]
     i += 27
-    centre = work[i : i + 3]
+    local = work[i : i + LOCAL]
+    i += LOCAL
+    center = work[i : i + 3]
     i += 3
     mass = work[i : i + 4 * b].reshape(b, 4)
     i += 4 * b
@@ -70,7 +72,7 @@ def workspace(work, n, b, g, d):
     return Workspace(
         sine, cosine, origin, position, rotation, twist, wrench, stiffness,
         gradient, hessian, factor, step, trial, best, spare, path, chain, frame, error, row, target,
-        load, centre, mass, column, ball, memory,
+        load, local, center, mass, column, ball, memory,
     )  # fmt: skip
 
 
@@ -138,7 +140,7 @@ def last_dof(figure, body):
 
 
 @kernel
-def centre_of_mass(figure, ws, out):
+def center_of_mass(figure, ws, out):
     """Write the centre of mass (3,) [m], relative to ws.origin, of a figure whose mass shares sum to one."""
     for k in range(3):
         out[k] = 0.0

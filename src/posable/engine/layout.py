@@ -45,7 +45,7 @@ class Figure(NamedTuple):
     # (n, 5) int64: KIND (joints.py), AXIS 0..2 of the body, ABOVE: dof above it or -1, BODY, LEVEL: how many are above
     dof: np.ndarray
     sign: np.ndarray  # (n,) float64: +1 or -1, the sense of the axis
-    mass: np.ndarray  # (b, 4) float64 [1, m]: share of the whole mass, centre of mass in the body
+    mass: np.ndarray  # (b, 4) float64 [1, m]: share of the whole mass, center of mass in the body
     # What must not collide; empty but in problems with a COLLISION spring
     solid: np.ndarray  # (s, SOLID_WIDTH) float64: rounded convex hulls on bodies, see the columns above
     corner: np.ndarray  # (c, 3) float64 [m]: the corners of the solids, in their bodies
@@ -81,13 +81,18 @@ AT = 0  # 3 [m]: the target point; the offset of a coupling [rad, m]
 ALONG = 3  # 9: the target frame, by rows; a direction in its first three
 TARGETS = 12  # numbers in a row
 
+LOCAL = 60  # numbers in which one spring is worked out: springs.py
+CENTER = -1  # in ON: the spring is on the center of mass
+
 OFF = -1.0  # in ROBUST: the spring is switched off; it has no energy, no force and no error
 
 
 class Springs(NamedTuple):
     """Goals as the kernels see them: springs on bodies, and springs on the degrees of freedom themselves."""
 
-    kind: np.ndarray  # (g, 4) int64: SPRING kind (springs.py), ON body, GOAL that it belongs to, OTHER body or -1
+    kind: (
+        np.ndarray
+    )  # (g, 4) int64: SPRING kind (springs.py), ON body or CENTER, GOAL that it belongs to, OTHER body or -1
     constants: np.ndarray  # (g, CONSTANTS) float64: see the slices above
     targets: np.ndarray  # (g, TARGETS) float64
     pull: np.ndarray  # (n,) float64 [1]: stiffness of a spring on each dof towards `home`
@@ -119,13 +124,15 @@ class Workspace(NamedTuple):
     row: np.ndarray  # (CONSTANTS,) the constants of one spring whose target is on another body, its weights turned
     target: np.ndarray  # (TARGETS,) its target, placed in the world
     load: np.ndarray  # (27,) wrench (6) and stiffness (21) of that spring
-    centre: np.ndarray  # (3,) [m]: centre of mass, relative to `origin`
+    local: np.ndarray  # (LOCAL,) one spring in its point and direction: springs.py
+    center: np.ndarray  # (3,) [m]: center of mass, relative to `origin`
     mass: np.ndarray  # (b, 4) [1, m]: share of the mass that each body carries, and its moment
-    column: np.ndarray  # (n, 3) [m]: how each dof moves the centre of mass
+    column: np.ndarray  # (n, 3) [m]: how each dof moves the center of mass
     ball: np.ndarray  # (b, 3) [m]: centres of the balls around the solids of each body, relative to `origin`
     memory: np.ndarray  # (MEMORY,) of collision.py: a simplex, a polytope, contacts
 
 
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return how many numbers `workspace` carves."""
-    return 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g + 3 * n + 4 * b + CONSTANTS + TARGETS + 30 + 3 * b + MEMORY
+    carved = 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g + 3 * n + 4 * b + CONSTANTS + TARGETS + LOCAL + 30
+    return carved + 3 * b + MEMORY

@@ -15,25 +15,25 @@ from __future__ import annotations
 from posable.engine.forward import forward, last_dof, rest_rotation, workspace
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import ROTVEC, SWING, column_of, parameters_of, rotation_vector
-from posable.engine.layout import (
-    ABOVE,
-    ALONG,
-    AT,
-    AXES,
-    AXIS,
-    BODY,
-    FIRST,
-    KIND,
-    ON,
-    OTHER,
-    POINT,
-    ROBUST,
-    SPRING,
-    WEIGHT,
-)
+from posable.engine.layout import ABOVE, ALONG, AXIS, BODY, CENTER, FIRST, KIND, ON, OTHER, ROBUST, SPRING
 from posable.engine.so3 import exponential_coefficients, left_jacobian_rate
-from posable.engine.springs import DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING, frame_axis
-from posable.engine.wrenches import robust_factors, rotated
+from posable.engine.springs import (
+    KDD,
+    KED,
+    KEE,
+    MODEL_SPRING,
+    ORIENTATION_SPRING,
+    RD,
+    RE,
+    E,
+    R,
+    axis_weight,
+    frame_axis,
+    is_idle,
+    residual,
+    rotated,
+)
+from posable.engine.wrenches import any_energy, robust_factors, second_derivatives, weighed
 
 MOST_ROWS = 9  # of the Jacobian of one spring: three axes of an orientation
 
@@ -151,107 +151,77 @@ def add_tensor(figure, theta, ws, body, x, y, z, moves, fx, fy, fz, jacobian, ro
         i = figure.dof[i, ABOVE]
 
 
-@small
-def add_point_hessian(figure, theta, ws, body, e, w, row, slope, exact, jacobian, gradient, hessian):
-    """Add one point or direction with the weight w (6,): e (7,) holds the vector, the residual, and 1 for a point."""
-    moves = e[6]
-    vector_columns(figure, ws, body, e[0], e[1], e[2], moves, jacobian, row)
-    xx, yy, zz, xy, xz, yz = slope * w[0], slope * w[1], slope * w[2], slope * w[3], slope * w[4], slope * w[5]
-    fx = xx * e[3] + xy * e[4] + xz * e[5]
-    fy = xy * e[3] + yy * e[4] + yz * e[5]
-    fz = xz * e[3] + yz * e[4] + zz * e[5]
-    i = last_dof(figure, body)
-    while i >= 0:
-        a, b, c = jacobian[row, i], jacobian[row + 1, i], jacobian[row + 2, i]
-        gradient[i] += a * fx + b * fy + c * fz
-        ux, uy, uz = xx * a + xy * b + xz * c, xy * a + yy * b + yz * c, xz * a + yz * b + zz * c
-        for j in range(i + 1):
-            hessian[i, j] += ux * jacobian[row, j] + uy * jacobian[row + 1, j] + uz * jacobian[row + 2, j]
-        i = figure.dof[i, ABOVE]
-    if exact != 0.0:
-        fx, fy, fz = exact * fx, exact * fy, exact * fz
-        add_tensor(figure, theta, ws, body, e[0], e[1], e[2], moves, fx, fy, fz, jacobian, row, hessian)
+@kernel
+def vector_terms(kind, row, target, ws, body, slope, exact, terms):
+    """Write the vectors of a spring, the forces on them, and the energy's second derivative by them.
 
-
-@small
-def add_orientation_hessian(figure, theta, ws, body, spring, target, row, slope, exact, jacobian, gradient, hessian):
-    """Add an ORIENTATION spring as three directions b_p: 1/2 sum A_pq (b_p - t_p).(b_q - t_q)."""
-    r = ws.rotation[body]
-    for p in range(3):
-        x, y, z = frame_axis(r, spring, p)
-        vector_columns(figure, ws, body, x, y, z, 0.0, jacobian, row + 3 * p)
-    for p in range(3):
-        fx, fy, fz = 0.0, 0.0, 0.0
-        for q in range(3):
-            a = slope * (spring[WEIGHT + p] if p == q else spring[WEIGHT + 2 + p + q])
-            x, y, z = frame_axis(r, spring, q)
-            fx += a * (x - target[ALONG + q])
-            fy += a * (y - target[ALONG + 3 + q])
-            fz += a * (z - target[ALONG + 6 + q])
-            if a == 0.0:
-                continue
-            i = last_dof(figure, body)
-            while i >= 0:
-                for k in range(3):
-                    u = a * jacobian[row + 3 * p + k, i]
-                    for j in range(i + 1):
-                        hessian[i, j] += u * jacobian[row + 3 * q + k, j]
-                i = figure.dof[i, ABOVE]
-        i = last_dof(figure, body)
-        while i >= 0:
-            for k in range(3):
-                f = fx if k == 0 else (fy if k == 1 else fz)
-                gradient[i] += f * jacobian[row + 3 * p + k, i]
-            i = figure.dof[i, ABOVE]
-        if exact != 0.0:
-            x, y, z = frame_axis(r, spring, p)
-            fx, fy, fz = exact * fx, exact * fy, exact * fz
-            add_tensor(figure, theta, ws, body, x, y, z, 0.0, fx, fy, fz, jacobian, row + 3 * p, hessian)
-
-
-@small
-def read_vector(kind, spring, target, ws, body, e):
-    """Write the vector, its residual, and whether translations move it, of a POINT or DIRECTION spring: e (7,)."""
-    r = ws.rotation[body]
-    if kind == POINT_SPRING:
-        x, y, z = rotated(r, spring, POINT)
-        for k in range(3):
-            e[k] = ws.position[body, k] + (x if k == 0 else (y if k == 1 else z))
-            e[3 + k] = ws.origin[k] + e[k] - target[AT + k]
-        e[6] = 1.0
-    else:
-        e[0], e[1], e[2] = rotated(r, spring, AXES)
-        for k in range(3):
-            e[3 + k] = e[k] - target[ALONG + k]
-        e[6] = 0.0
+    terms (117,): three vectors (9), their forces (9), whether translations move them (3, of 18), then the second
+    derivative (9, 9) by rows. ORIENTATION has its three axes, the other kinds e and d.
+    """
+    v, f, moves, k = terms[0:9], terms[9:18], terms[18:21], terms[36:117]
+    for i in range(117):
+        terms[i] = 0.0
+    if kind == ORIENTATION_SPRING:
+        for p in range(3):
+            v[3 * p], v[3 * p + 1], v[3 * p + 2] = frame_axis(ws.rotation[body], row, p)
+        for p in range(3):
+            for q in range(3):
+                a = slope * axis_weight(row, p, q)
+                for j in range(3):
+                    f[3 * p + j] += a * (v[3 * q + j] - target[ALONG + 3 * j + q])
+                    k[9 * (3 * p + j) + 3 * q + j] = a
+        return
+    local = ws.local
+    residual(kind, row, target, ws.origin, ws.position[body], ws.rotation[body], local)
+    fx, fy, fz, _, _, _, _, _, _ = weighed(row, slope, local[R], local[R + 1], local[R + 2])
+    moves[0] = 1.0
+    if is_idle(kind, local):
+        return
+    second_derivatives(kind, row, target, exact, slope, fx, fy, fz, local)
+    for i in range(6):
+        v[i] = local[E + i]
+    for i in range(3):
+        for block in range(2):
+            a = (RE if block == 0 else RD) + i
+            f[3 * block + i] = local[a] * fx + local[a + 3] * fy + local[a + 6] * fz
+        for j in range(3):
+            k[9 * i + j] = local[KEE + 3 * i + j]
+            k[9 * i + 3 + j] = k[9 * (3 + j) + i] = local[KED + 3 * i + j]
+            k[9 * (3 + i) + 3 + j] = local[KDD + 3 * i + j]
 
 
 @kernel
-def plain_energy(kind, spring, target, r, e, w):
-    """Return the energy of a spring before its robust scale."""
-    if kind == ORIENTATION_SPRING:
-        total = 0.0
+def add_direct(figure, theta, ws, body, terms, exact, jacobian, row, gradient, hessian):
+    """Add J'F to the gradient and J'KJ + K : F to the lower triangle of H, J (9, n) of the vectors in `terms`."""
+    for p in range(3):
+        x, y, z = terms[3 * p], terms[3 * p + 1], terms[3 * p + 2]
+        vector_columns(figure, ws, body, x, y, z, terms[18 + p], jacobian, row + 3 * p)
+    i = last_dof(figure, body)
+    while i >= 0:
+        for a in range(9):
+            gradient[i] += terms[9 + a] * jacobian[row + a, i]
+            u = 0.0
+            for b in range(9):
+                u += terms[36 + 9 * b + a] * jacobian[row + b, i]
+            if u != 0.0:
+                for j in range(i + 1):
+                    hessian[i, j] += u * jacobian[row + a, j]
+        i = figure.dof[i, ABOVE]
+    if exact != 0.0:
         for p in range(3):
-            px, py, pz = frame_axis(r, spring, p)
-            px, py, pz = px - target[ALONG + p], py - target[ALONG + 3 + p], pz - target[ALONG + 6 + p]
-            for q in range(3):
-                a = spring[WEIGHT + p] if p == q else spring[WEIGHT + 2 + p + q]
-                x, y, z = frame_axis(r, spring, q)
-                x, y, z = x - target[ALONG + q], y - target[ALONG + 3 + q], z - target[ALONG + 6 + q]
-                total += 0.5 * a * (px * x + py * y + pz * z)
-        return total
-    x, y, z = e[3], e[4], e[5]
-    square = w[0] * x * x + w[1] * y * y + w[2] * z * z
-    return 0.5 * square + w[3] * x * y + w[4] * x * z + w[5] * y * z
+            x, y, z = terms[3 * p], terms[3 * p + 1], terms[3 * p + 2]
+            fx, fy, fz = exact * terms[9 + 3 * p], exact * terms[10 + 3 * p], exact * terms[11 + 3 * p]
+            add_tensor(figure, theta, ws, body, x, y, z, terms[18 + p], fx, fy, fz, jacobian, row + 3 * p, hessian)
 
 
 @entry
-def direct_hessian(figure, springs, theta, work, d, exact, scratch, jacobian, gradient, hessian):
-    """Write gradient (n,) and dense symmetric Hessian (n, n) at theta (n,), goal by goal (Erleben & Andrews 2018
-    algorithms 3, 4).
+def direct_hessian(figure, springs, theta, work, d, exact, terms, jacobian, gradient, hessian):
+    """Write gradient (n,) and dense symmetric Hessian (n, n) at theta (n,), goal by goal.
 
-    jacobian (m, n) receives J of every goal, m = MOST_ROWS for each spring; scratch (16,). exact is 1, or 0 for
-    Gauss-Newton. Return -1, or the index of the first spring that is not of a kind with a place in the tables.
+    Algorithms 3 and 4 of Erleben & Andrews (2018).
+
+    jacobian (m, n) receives J of every goal, m = MOST_ROWS for each spring; terms (117,) is scratch. exact is 1, or 0
+    for Gauss-Newton. Return -1, or the index of the first spring that is not on one body alone.
     """
     n, g = theta.shape[0], springs.kind.shape[0]
     ws = workspace(work, n, figure.body.shape[0], g, d)
@@ -261,41 +231,33 @@ def direct_hessian(figure, springs, theta, work, d, exact, scratch, jacobian, gr
         for j in range(n):
             hessian[i, j] = 0.0
         hessian[i, i] = springs.pull[i]
-    e, w = scratch[0:7], scratch[7:13]
-    row = 0
     for k in range(g):
-        kind, body, spring = springs.kind[k, SPRING], springs.kind[k, ON], springs.constants[k]
-        target = springs.targets[k]
-        if kind not in (POINT_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING) or springs.kind[k, OTHER] >= 0:
+        kind, body, spring, target = (
+            springs.kind[k, SPRING],
+            springs.kind[k, ON],
+            springs.constants[k],
+            springs.targets[k],
+        )
+        if kind < 0 or kind == MODEL_SPRING or body == CENTER or springs.kind[k, OTHER] >= 0:
             return k
         if spring[ROBUST] < 0.0:  # switched off
             continue
-        rows = 9 if kind == ORIENTATION_SPRING else 3
-        for a in range(row, row + rows):
+        row = MOST_ROWS * k
+        for a in range(row, row + MOST_ROWS):
             for i in range(n):
                 jacobian[a, i] = 0.0
-        for a in range(6):
-            w[a] = spring[WEIGHT + a]
-        if kind == DIRECTION_SPRING:
-            w[1] = w[2] = w[0]
-            w[3] = w[4] = w[5] = 0.0
-        if kind != ORIENTATION_SPRING:
-            read_vector(kind, spring, target, ws, body, e)
         slope, bend = 1.0, 0.0
         if spring[ROBUST] > 0.0:
-            energy = plain_energy(kind, spring, target, ws.rotation[body], e, w)
+            p, r = ws.position[body], ws.rotation[body]
+            energy = any_energy(kind, spring, target, ws.origin, p, r, ws.local, ws.error, k)
+            energy += 0.5 * energy * energy / spring[ROBUST]  # before the robust loss
             _, slope, bend = robust_factors(energy, spring[ROBUST])
             for i in range(n):
                 ws.spare[i] = gradient[i]
-        if kind == ORIENTATION_SPRING:
-            add_orientation_hessian(
-                figure, theta, ws, body, spring, target, row, slope, exact, jacobian, gradient, hessian
-            )
-        else:
-            add_point_hessian(figure, theta, ws, body, e, w, row, slope, exact, jacobian, gradient, hessian)
+        vector_terms(kind, spring, target, ws, body, slope, exact, terms)
+        add_direct(figure, theta, ws, body, terms, exact, jacobian, row, gradient, hessian)
         if bend != 0.0 and exact != 0.0:  # rho'' g g', with g the spring's own gradient before rho
             add_bend(figure, ws, body, exact * bend / (slope * slope), gradient, hessian)
-        row += rows
     for i in range(n):
         for j in range(i):
             hessian[j, i] = hessian[i, j]

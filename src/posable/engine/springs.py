@@ -1,166 +1,245 @@
-"""The goal primitives: each is a spring that gives its energy, its wrench and its stiffness on a body.
+"""The goal primitives, each written once: its residual, the residual's derivatives, and its error.
 
-POINT        1/2 r'W r, r = e - target: a point (W full), a plane (W = w n n'), a line (W = w (1 - u u'))
-ORIENTATION  tr A - tr(R A T'): smooth everywhere, its only minimum at R = T; for A = w/2 it is w (1 - cos angle)
-DIRECTION    w/2 |d - t|^2 = w (1 - cos angle) for unit vectors: one axis only
-AIM          w/2 |d - u|^2, u the unit vector from the point e to the target: the axis d of the body looks at it
-SIDE         1/2 w max(0, s)^2, s = size + n.(target - e): keep on one side of a plane
-DISTANCE     1/2 w (size - d)^2, d from a point or segment of the body to one of the target (clearance.py)
-CLEAR        1/2 w max(0, size - d)^2 with the same d: keep out of it
-MODEL        F.r + 1/2 r'W r, r = v - target, v a point or a direction: what stands for an energy in Python
+A spring is the energy 1/2 r'W r of a residual r in at most three rows. The residual depends on a point e and on a
+direction d of one body (or on the center of mass) and on a target in the world:
 
-The targets may be fixed on another body, and some springs belong to no one body: couplings.py.
+POINT        r = e - target: a point (W full), a plane (W = w n n'), a line (W = w (1 - u u'))
+DIRECTION    r = d - target; with W = w it is w (1 - cos angle)
+AIM          r = d - u, u the unit vector from e to the target: the axis d of the body looks at it
+SIDE         r = max(0, size - n.(e - target)): keep on one side of a plane
+DISTANCE     r = size - |gap|, the gap from a segment of the target to the body's segment from e along d
+CLEAR        r = max(0, size - |gap|): keep out of it
+MODEL        r = v - target, v the point or the direction; beside W it has a constant force: F.r + 1/2 r'W r
+ORIENTATION  three directions at once, r_k = d_k - t_k, with the energy 1/2 sum A_kl r_k.r_l = tr A - tr(R A T')
 
-All of them are squared residuals, not norms: smooth at the goal, so an exact Hessian exists there. The stiffness is
-B = X'WX + curvature (mathematics.md); `exact` scales the curvature: 1 for the exact Hessian, 0 for Gauss-Newton.
-A spring with a robust scale has the energy s (sqrt(1 + 2E/s) - 1): beyond it, it pulls no harder.
+`residual` gives r and the error, `derivative` gives dr/de and dr/dd, `curvature` the second derivative of f.r for a
+force f, `hold` the target at which r = 0. assemble.py derives energy, wrench, stiffness and robust loss from them,
+residuals.py the stacked rows, reference.py the goal-by-goal Hessian. A new kind is a number here, its rows in ROWS,
+and a branch in those four functions.
+
+Residuals are squared, not norms: smooth at the goal, so an exact Hessian exists there.
 """
 
 from __future__ import annotations
 
 import math
 
-from posable.engine.distance import add_sliding, clearance_terms, segment_distance, segment_gap
+from posable.engine.distance import nearest_parameters, sliding
 from posable.engine.jit import kernel, small
-from posable.engine.layout import ALONG, AT, AXES, MEASURE, POINT, ROBUST, SIZE, WEIGHT
-from posable.engine.wrenches import add_direction, add_point, add_point_force, quadratic, robust_factors, rotated
+from posable.engine.layout import ALONG, AT, AXES, MEASURE, POINT, SIZE, WEIGHT
 
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
 DISTANCE_SPRING, CLEAR_SPRING, MODEL_SPRING = 5, 6, 7
-# kinds that are on no one body: couplings.py
-CROSS_SPRING, CENTRE_SPRING, CENTRE_SIDE_SPRING, COUPLING_SPRING = 8, 9, 10, 11
-COLLISION_SPRING = 12  # all pairs of solids that must not touch: collision.py
+ROWS = (3, 9, 3, 3, 1, 1, 1, 3)  # of the residual of each of these kinds
+CROSS_SPRING, COUPLING_SPRING = -2, -1  # between two springs, between two dofs: assemble.py
+COLLISION_SPRING = -3  # all pairs of solids that must not touch: collision.py
 ANGLE_SPRINGS = (ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)  # whose error is an angle
+
+# Slices of Workspace.local, where a spring is worked out: all in world axes, points relative to Workspace.origin
+E, D = 0, 3  # 3 each: the point and the direction of the body
+R = 6  # 3: the residual
+UNIT = 9  # 3: a unit vector that the kind needs again
+KEPT = 12  # 3: numbers that the kind needs again
+RE, RD = 15, 24  # 9 each: dr/de and dr/dd by rows
+KEE, KED, KDD = 33, 42, 51  # 9 each: second derivative of the energy by e and d
+NEAR = 1e-9  # [m]: a distance that gives no direction
 
 
 @small
-def spring_energy(kind, row, target, origin, position, r, errors, index):
-    """Return the energy of one spring on a body, and write its error [m, rad]; no derivatives."""
-    if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the common one, without a call
-        ex, ey, ez = rotated(r, row, POINT)
-        x = origin[0] + position[0] + ex - target[AT]
-        y = origin[1] + position[1] + ey - target[AT + 1]
-        z = origin[2] + position[2] + ez - target[AT + 2]
-        errors[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
-        return 0.5 * quadratic(row, WEIGHT, x, y, z)
-    return any_energy(kind, row, target, origin, position, r, errors, index)
-
-
-@kernel
-def any_energy(kind, row, target, origin, position, rotation, errors, index):
-    """Return the energy of one spring of any kind, and write its error."""
-    if row[ROBUST] < 0.0:
-        errors[index] = 0.0
-        return 0.0
-    r = rotation
-    if kind == ORIENTATION_SPRING:
-        energy, angle = orientation_energy(row, target, r)
-        errors[index] = angle
-        return robust_factors(energy, row[ROBUST])[0]
-    if kind == DIRECTION_SPRING:
-        dx, dy, dz = rotated(r, row, AXES)
-        x, y, z = dx - target[ALONG], dy - target[ALONG + 1], dz - target[ALONG + 2]
-        half = 0.5 * math.sqrt(x * x + y * y + z * z)
-        errors[index] = 2.0 * math.asin(min(1.0, half))
-        return robust_factors(2.0 * row[WEIGHT] * half * half, row[ROBUST])[0]
-    ex, ey, ez = rotated(r, row, POINT)
-    x = origin[0] + position[0] + ex - target[AT]
-    y = origin[1] + position[1] + ey - target[AT + 1]
-    z = origin[2] + position[2] + ez - target[AT + 2]
-    if kind == POINT_SPRING:
-        errors[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
-        return robust_factors(0.5 * quadratic(row, WEIGHT, x, y, z), row[ROBUST])[0]
-    if kind == SIDE_SPRING:
-        depth = max(0.0, row[SIZE] - (x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]))
-        errors[index] = max(0.0, depth - row[MEASURE])
-        return robust_factors(0.5 * row[WEIGHT] * depth * depth, row[ROBUST])[0]
-    if kind != AIM_SPRING:
-        return other_energy(kind, row, target, origin, position, r, errors, index)
-    length = math.sqrt(x * x + y * y + z * z)
-    if length < 1e-9:
-        errors[index] = 0.0
-        return 0.0
-    dx, dy, dz = rotated(r, row, AXES)
-    x, y, z = dx + x / length, dy + y / length, dz + z / length
-    half = 0.5 * math.sqrt(x * x + y * y + z * z)
-    errors[index] = 2.0 * math.asin(min(1.0, half))
-    return robust_factors(2.0 * row[WEIGHT] * half * half, row[ROBUST])[0]
-
-
-@kernel
-def other_energy(kind, row, target, origin, position, r, errors, index):
-    """Return the energy of a DISTANCE, CLEAR or MODEL spring, and write its error."""
-    if kind == MODEL_SPRING:
-        x, y, z = model_residual(row, target, origin, position, r)
-        errors[index] = 0.0
-        return x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2] + 0.5 * quadratic(row, WEIGHT, x, y, z)
-    gap = row[SIZE] - segment_distance(row, target, origin, position, r)
-    if kind == CLEAR_SPRING:
-        gap = max(0.0, gap)
-        errors[index] = max(0.0, gap - row[MEASURE])
-    else:
-        errors[index] = abs(gap)
-    return robust_factors(0.5 * row[WEIGHT] * gap * gap, row[ROBUST])[0]
-
-
-@kernel
-def model_residual(row, target, origin, position, r):
-    """Return v - target of a MODEL spring: v is a point where row[MEASURE] is 1, a direction where it is 0."""
-    moves = row[MEASURE]
-    x, y, z = rotated(r, row, POINT)
+def quadratic(m, i, x, y, z):
+    """Return v' M v for the symmetric matrix at m[i:i+6]."""
     return (
-        x + moves * (origin[0] + position[0]) - target[AT],
-        y + moves * (origin[1] + position[1]) - target[AT + 1],
-        z + moves * (origin[2] + position[2]) - target[AT + 2],
+        m[i] * x * x
+        + m[i + 1] * y * y
+        + m[i + 2] * z * z
+        + 2.0 * (m[i + 3] * x * y + m[i + 4] * x * z + m[i + 5] * y * z)
     )
 
 
-@kernel
-def add_vector(moves, position, r, row, i, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
-    """Add an energy of the vector at row[i:i+3], a point or a direction, with force F and second derivative W."""
-    x, y, z = rotated(r, row, i)
-    if moves != 0.0:
-        add_point_force(
-            x + position[0], y + position[1], z + position[2], fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s
-        )
-    else:
-        add_direction(x, y, z, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+@small
+def rotated(r, row, i):
+    """Return the vector at row[i:i+3] of the body, in world axes."""
+    x, y, z = row[i], row[i + 1], row[i + 2]
+    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
 
 
 @kernel
-def add_model(row, target, origin, position, r, exact, g, s):
-    """Add a MODEL spring; it has no robust scale."""
-    x, y, z = model_residual(row, target, origin, position, r)
-    xx, yy, zz, xy, xz, yz = (
-        row[WEIGHT],
-        row[WEIGHT + 1],
-        row[WEIGHT + 2],
-        row[WEIGHT + 3],
-        row[WEIGHT + 4],
-        row[WEIGHT + 5],
-    )
-    fx = target[ALONG] + xx * x + xy * y + xz * z
-    fy = target[ALONG + 1] + xy * x + yy * y + yz * z
-    fz = target[ALONG + 2] + xz * x + yz * y + zz * z
-    add_vector(row[MEASURE], position, r, row, POINT, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
+def residual(kind, row, target, origin, position, r, local):
+    """Write e, d and the residual of a spring into local (LOCAL,); return its error [m, rad].
 
-
-@kernel
-def add_clearance(kind, row, target, origin, position, r, exact, slope, g, s):
-    """Add a DISTANCE or a CLEAR spring."""
-    f, k = clearance_terms(row, target, kind == CLEAR_SPRING, origin, position, r, slope)
-    if k == 0.0:
-        return
-    ex, ey, ez, x, y, z, ax, ay, az, at, along = segment_gap(row, target, origin, position, r)
-    k -= exact * f / (x * x + y * y + z * z)
-    one = exact * f
-    add_point_force(
-        ex, ey, ez, f * x, f * y, f * z,
-        k * x * x + one, k * y * y + one, k * z * z + one, k * x * y, k * x * z, k * y * z, exact, g, s,
-    )  # fmt: skip
-    if exact != 0.0:
+    Args:
+        kind: any kind but ORIENTATION.
+        row: (CONSTANTS,) its constants.
+        target: (TARGETS,) its target in the world.
+        origin: (3,) [m] that positions are relative to.
+        position: (3,) [m] of the body.
+        r: (9,) rotation of the body by rows.
+        local: (LOCAL,) written: E, D, R, and what `derivative` needs.
+    """
+    ex, ey, ez = rotated(r, row, POINT)
+    dx, dy, dz = rotated(r, row, AXES)
+    if kind == MODEL_SPRING and row[MEASURE] == 0.0:
+        dx, dy, dz = ex, ey, ez
+    ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
+    local[E], local[E + 1], local[E + 2] = ex, ey, ez
+    local[D], local[D + 1], local[D + 2] = dx, dy, dz
+    local[R + 1] = local[R + 2] = 0.0
+    x, y, z = origin[0] + ex - target[AT], origin[1] + ey - target[AT + 1], origin[2] + ez - target[AT + 2]
+    if kind == SIDE_SPRING:
+        height = x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]
+        local[R] = max(0.0, row[SIZE] - height)
+        return max(0.0, local[R] - row[MEASURE])
+    if kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
         cx, cy, cz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
-        add_sliding(exact * f, ex, ey, ez, x, y, z, ax, ay, az, cx, cy, cz, at, along, s)
+        s, t = nearest_parameters(x, y, z, dx, dy, dz, cx, cy, cz)
+        x, y, z = x + s * dx - t * cx, y + s * dy - t * cy, z + s * dz - t * cz
+        length = math.sqrt(x * x + y * y + z * z)
+        over = 1.0 / length if length > NEAR else 0.0
+        local[UNIT], local[UNIT + 1], local[UNIT + 2] = over * x, over * y, over * z
+        local[KEPT], local[KEPT + 1], local[KEPT + 2] = length, s, t
+        gap = row[SIZE] - length
+        if kind == DISTANCE_SPRING:
+            local[R] = gap
+            return abs(gap)
+        local[R] = max(0.0, gap)
+        return max(0.0, gap - row[MEASURE])
+    if kind == POINT_SPRING:
+        local[R], local[R + 1], local[R + 2] = x, y, z
+        return math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
+    if kind == MODEL_SPRING:
+        if row[MEASURE] == 0.0:
+            x, y, z = dx - target[AT], dy - target[AT + 1], dz - target[AT + 2]
+        local[R], local[R + 1], local[R + 2] = x, y, z
+        return 0.0
+    if kind == DIRECTION_SPRING:
+        x, y, z = dx - target[ALONG], dy - target[ALONG + 1], dz - target[ALONG + 2]
+    else:  # AIM
+        length = math.sqrt(x * x + y * y + z * z)
+        local[KEPT] = length
+        if length < NEAR:
+            local[R] = 0.0
+            return 0.0
+        ux, uy, uz = -x / length, -y / length, -z / length
+        local[UNIT], local[UNIT + 1], local[UNIT + 2] = ux, uy, uz
+        x, y, z = dx - ux, dy - uy, dz - uz
+    local[R], local[R + 1], local[R + 2] = x, y, z
+    return 2.0 * math.asin(min(1.0, 0.5 * math.sqrt(x * x + y * y + z * z)))
+
+
+@small
+def follows_point(kind, row):
+    """Return whether a residual is a point less its target: dr/de = 1 and nothing else."""
+    return kind == POINT_SPRING or (kind == MODEL_SPRING and row[MEASURE] != 0.0)
+
+
+@small
+def follows_direction(kind, row):
+    """Return whether a residual is a direction less its target: dr/dd = 1 and nothing else."""
+    return kind == DIRECTION_SPRING or (kind == MODEL_SPRING and row[MEASURE] == 0.0)
+
+
+@small
+def is_idle(kind, local):
+    """Return whether a one-sided spring is on its free side, where it has no derivatives."""
+    return (kind == SIDE_SPRING or kind == CLEAR_SPRING) and local[R] == 0.0
+
+
+@kernel
+def derivative(kind, row, target, local):
+    """Write dr/de and dr/dd, by rows, at what `residual` found."""
+    for k in range(18):
+        local[RE + k] = 0.0
+    if follows_point(kind, row):
+        local[RE] = local[RE + 4] = local[RE + 8] = 1.0
+    elif follows_direction(kind, row):
+        local[RD] = local[RD + 4] = local[RD + 8] = 1.0
+    elif kind == SIDE_SPRING:
+        for k in range(3):
+            local[RE + k] = -target[ALONG + k]
+    elif kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
+        for k in range(3):
+            local[RE + k] = -local[UNIT + k]
+            local[RD + k] = -local[KEPT + 1] * local[UNIT + k]
+    elif local[KEPT] >= NEAR:  # AIM
+        local[RD] = local[RD + 4] = local[RD + 8] = 1.0
+        for i in range(3):
+            for j in range(3):
+                one = 1.0 if i == j else 0.0
+                local[RE + 3 * i + j] = (one - local[UNIT + i] * local[UNIT + j]) / local[KEPT]
+
+
+@kernel
+def curvature(kind, row, target, fx, fy, fz, local):
+    """Add the second derivative of f.r by e and d, for a force f, to KEE, KED and KDD."""
+    u, length = UNIT, local[KEPT]
+    if kind == AIM_SPRING and length >= NEAR:
+        along = fx * local[u] + fy * local[u + 1] + fz * local[u + 2]
+        over = 1.0 / (length * length)
+        for i in range(3):
+            fi = fx if i == 0 else (fy if i == 1 else fz)
+            for j in range(3):
+                fj = fx if j == 0 else (fy if j == 1 else fz)
+                one = along if i == j else 0.0
+                bend = fi * local[u + j] + local[u + i] * fj + one - 3.0 * along * local[u + i] * local[u + j]
+                local[KEE + 3 * i + j] += over * bend
+    elif (kind == DISTANCE_SPRING or kind == CLEAR_SPRING) and length > NEAR:
+        # r'' = -(D'' - g g') / length, D = 1/2 |gap|^2, g = (u, s u); D'' = (1, s; s, s^2) less what the sliding takes
+        s, t = local[KEPT + 1], local[KEPT + 2]
+        ss, tt, st = sliding(
+            local[D], local[D + 1], local[D + 2], target[ALONG], target[ALONG + 1], target[ALONG + 2], s, t
+        )
+        over = -fx / length
+        for i in range(3):
+            ai, ci, bi = local[D + i], target[ALONG + i], length * local[u + i] + s * local[D + i]
+            for j in range(3):
+                aj, cj, bj = local[D + j], target[ALONG + j], length * local[u + j] + s * local[D + j]
+                one = (1.0 if i == j else 0.0) - local[u + i] * local[u + j]
+                local[KEE + 3 * i + j] += over * (one - ss * ai * aj - tt * ci * cj + st * (ai * cj + ci * aj))
+                local[KED + 3 * i + j] += over * (
+                    s * one - ss * ai * bj - tt * s * ci * cj + st * (s * ai * cj + ci * bj)
+                )
+                local[KDD + 3 * i + j] += over * (
+                    s * s * one - ss * bi * bj - tt * s * s * ci * cj + st * s * (bi * cj + ci * bj)
+                )
+
+
+@kernel
+def hold(kind, row, target, origin, r, local):
+    """Move the target (in the world), or change the size, so that the residual is zero where the spring is.
+
+    `residual` was called before, unless the kind is ORIENTATION. A one-sided spring on its free side stays as it is.
+    """
+    if kind == ORIENTATION_SPRING:
+        for i in range(3):
+            target[ALONG + i], target[ALONG + 3 + i], target[ALONG + 6 + i] = frame_axis(r, row, i)
+    elif ROWS[kind] == 1:
+        row[SIZE] -= local[R]
+    else:
+        for k in range(3):
+            if kind == DIRECTION_SPRING:
+                target[ALONG + k] = local[D + k]
+            elif kind == AIM_SPRING:
+                target[AT + k] = origin[k] + local[E + k] + local[KEPT] * local[D + k]
+            else:
+                target[AT + k] += local[R + k]
+            if kind == MODEL_SPRING:
+                target[ALONG + k] = 0.0
+
+
+# --- Three directions at once ---
+
+
+@small
+def frame_axis(r, row, i):
+    """Return axis i of the goal's frame on the body, in world axes."""
+    x, y, z = row[AXES + i], row[AXES + 3 + i], row[AXES + 6 + i]
+    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+
+
+@small
+def axis_weight(row, i, j):
+    """Return entry (i, j) of the weight A of an ORIENTATION spring."""
+    return row[WEIGHT + i] if i == j else row[WEIGHT + 2 + i + j]
 
 
 @kernel
@@ -181,23 +260,16 @@ def orientation_energy(row, target, r):
     return energy, 2.0 * math.asin(min(1.0, 0.5 * math.sqrt(gap)))
 
 
-@small
-def frame_axis(r, row, i):
-    """Return axis i of the goal's frame on the body, in world axes."""
-    x, y, z = row[AXES + i], row[AXES + 3 + i], row[AXES + 6 + i]
-    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
-
-
 @kernel
 def add_orientation(row, target, r, exact, slope, g, s):
-    """Add an ORIENTATION spring. With N = R A T': torque -2 vee(skew N), stiffness tr(N) - sym N exactly.
+    """Add an ORIENTATION spring to a wrench (6,) and a stiffness (21,).
 
-    Gauss-Newton's is tr(A) - R A R'. A is symmetric, in the axes of the goal's frame.
+    With N = R A T' the torque is -2 vee(skew N) and the exact stiffness tr(N) - sym N; Gauss-Newton's has R A R' for N.
     """
     for i in range(3):
         x, y, z = frame_axis(r, row, i)
         for j in range(3):
-            a = slope * (row[WEIGHT + i] if i == j else row[WEIGHT + 2 + i + j])
+            a = slope * axis_weight(row, i, j)
             if a == 0.0:
                 continue
             tx, ty, tz = target[ALONG + j], target[ALONG + 3 + j], target[ALONG + 6 + j]
@@ -213,161 +285,3 @@ def add_orientation(row, target, r, exact, slope, g, s):
             s[3] -= 0.5 * a * (x * ty + y * tx)
             s[4] -= 0.5 * a * (x * tz + z * tx)
             s[5] -= 0.5 * a * (y * tz + z * ty)
-
-
-@kernel
-def add_aim(row, target, origin, position, r, exact, slope, g, s):
-    """Add an AIM spring: an energy of a point e and a direction d together, w/2 |d - u(e)|^2."""
-    ex, ey, ez = rotated(r, row, POINT)
-    ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
-    x, y, z = target[AT] - origin[0] - ex, target[AT + 1] - origin[1] - ey, target[AT + 2] - origin[2] - ez
-    length = math.sqrt(x * x + y * y + z * z)
-    if length < 1e-9:
-        return
-    dx, dy, dz = rotated(r, row, AXES)
-    w = slope * row[WEIGHT]
-    ux, uy, uz = x / length, y / length, z / length
-    c = dx * ux + dy * uy + dz * uz
-    add_direction(dx, dy, dz, w * (dx - ux), w * (dy - uy), w * (dz - uz), w, w, w, 0.0, 0.0, 0.0, exact, g, s)
-    k = w / (length * length)
-    # second derivative by e: P at the goal (and for Gauss-Newton); in general c 1 - 3c uu' + du' + ud'
-    one = 1.0 + exact * (c - 1.0)
-    uu = -1.0 + exact * (1.0 - 3.0 * c)
-    add_point_force(
-        ex, ey, ez,
-        w * (dx - c * ux) / length, w * (dy - c * uy) / length, w * (dz - c * uz) / length,
-        k * (one + uu * ux * ux + exact * 2.0 * dx * ux),
-        k * (one + uu * uy * uy + exact * 2.0 * dy * uy),
-        k * (one + uu * uz * uz + exact * 2.0 * dz * uz),
-        k * (uu * ux * uy + exact * (dx * uy + dy * ux)),
-        k * (uu * ux * uz + exact * (dx * uz + dz * ux)),
-        k * (uu * uy * uz + exact * (dy * uz + dz * uy)),
-        exact, g, s,
-    )  # fmt: skip
-    # the mixed derivative M = w P / L couples d with e: rows of hat(d) M
-    m = w / length
-    for row_of in range(3):
-        if row_of == 0:
-            hx, hy, hz = 0.0, -dz, dy
-        elif row_of == 1:
-            hx, hy, hz = dz, 0.0, -dx
-        else:
-            hx, hy, hz = -dy, dx, 0.0
-        dot = hx * ux + hy * uy + hz * uz
-        cx, cy, cz = m * (hx - dot * ux), m * (hy - dot * uy), m * (hz - dot * uz)
-        s[12 + 3 * row_of] += cx
-        s[13 + 3 * row_of] += cy
-        s[14 + 3 * row_of] += cz
-        # the row of C hat(e)' = e x c; the block is symmetric: add it and its transpose
-        tx, ty, tz = ey * cz - ez * cy, ez * cx - ex * cz, ex * cy - ey * cx
-        if row_of == 0:
-            s[0] += 2.0 * tx
-            s[3] += ty
-            s[4] += tz
-        elif row_of == 1:
-            s[3] += tx
-            s[1] += 2.0 * ty
-            s[5] += tz
-        else:
-            s[4] += tx
-            s[5] += ty
-            s[2] += 2.0 * tz
-
-
-@small
-def add_plain_spring(kind, row, target, origin, position, r, exact, slope, g, s):
-    """Add slope times the wrench (6,) and the stiffness (21,) of one spring to those of its body."""
-    if kind == ORIENTATION_SPRING:
-        add_orientation(row, target, r, exact, slope, g, s)
-        return
-    if kind == AIM_SPRING:
-        add_aim(row, target, origin, position, r, exact, slope, g, s)
-        return
-    if kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
-        add_clearance(kind, row, target, origin, position, r, exact, slope, g, s)
-        return
-    if kind == MODEL_SPRING:
-        add_model(row, target, origin, position, r, exact, g, s)
-        return
-    w = slope * row[WEIGHT]
-    if kind == DIRECTION_SPRING:
-        dx, dy, dz = rotated(r, row, AXES)
-        fx, fy, fz = w * (dx - target[ALONG]), w * (dy - target[ALONG + 1]), w * (dz - target[ALONG + 2])
-        add_direction(dx, dy, dz, fx, fy, fz, w, w, w, 0.0, 0.0, 0.0, exact, g, s)
-        return
-    ex, ey, ez = rotated(r, row, POINT)
-    ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
-    x, y, z = origin[0] + ex - target[AT], origin[1] + ey - target[AT + 1], origin[2] + ez - target[AT + 2]
-    xx, yy, zz = w, slope * row[WEIGHT + 1], slope * row[WEIGHT + 2]
-    xy, xz, yz = slope * row[WEIGHT + 3], slope * row[WEIGHT + 4], slope * row[WEIGHT + 5]
-    if kind == SIDE_SPRING:
-        nx, ny, nz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
-        depth = row[SIZE] - (x * nx + y * ny + z * nz)
-        if depth <= 0.0:
-            return
-        xx, yy, zz, xy, xz, yz = w * nx * nx, w * ny * ny, w * nz * nz, w * nx * ny, w * nx * nz, w * ny * nz
-        x, y, z = -depth * nx, -depth * ny, -depth * nz
-    fx, fy, fz = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
-    add_point_force(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
-
-
-@small
-def add_spring(kind, row, target, origin, position, r, exact, errors, index, g, s):
-    """Add one spring to the wrench and stiffness of its body; `errors` is scratch."""
-    if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the common one, without a call
-        ex, ey, ez = rotated(r, row, POINT)
-        ex, ey, ez = ex + position[0], ey + position[1], ez + position[2]
-        x, y, z = origin[0] + ex - target[AT], origin[1] + ey - target[AT + 1], origin[2] + ez - target[AT + 2]
-        xx, yy, zz, xy, xz, yz = (
-            row[WEIGHT],
-            row[WEIGHT + 1],
-            row[WEIGHT + 2],
-            row[WEIGHT + 3],
-            row[WEIGHT + 4],
-            row[WEIGHT + 5],
-        )
-        fx, fy, fz = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
-        add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
-        return
-    add_any_spring(kind, row, target, origin, position, r, exact, errors, index, g, s)
-
-
-@kernel
-def add_any_spring(kind, row, target, origin, position, r, exact, errors, index, g, s):
-    """Add one spring of any kind, robust or not, to the wrench and stiffness of its body; `errors` is scratch."""
-    scale = row[ROBUST]
-    if scale < 0.0:  # switched off
-        return
-    slope, bend = 1.0, 0.0
-    # rho(E): wrench rho' g, stiffness rho' B + rho'' g g'; the spring's own g is what it adds
-    if scale > 0.0:
-        energy = any_energy(kind, row, target, origin, position, r, errors, index)
-        energy = energy + 0.5 * energy * energy / scale  # the energy before rho
-        _, slope, bend = robust_factors(energy, scale)
-    g0, g1, g2, g3, g4, g5 = g[0], g[1], g[2], g[3], g[4], g[5]
-    add_plain_spring(kind, row, target, origin, position, r, exact, slope, g, s)
-    if exact == 0.0 or bend == 0.0:  # rho'' < 0: Gauss-Newton keeps what is positive
-        return
-    bend = exact * bend / (slope * slope)
-    g0, g1, g2, g3, g4, g5 = g[0] - g0, g[1] - g1, g[2] - g2, g[3] - g3, g[4] - g4, g[5] - g5
-    s[0] += bend * g0 * g0
-    s[1] += bend * g1 * g1
-    s[2] += bend * g2 * g2
-    s[3] += bend * g0 * g1
-    s[4] += bend * g0 * g2
-    s[5] += bend * g1 * g2
-    s[6] += bend * g3 * g3
-    s[7] += bend * g4 * g4
-    s[8] += bend * g5 * g5
-    s[9] += bend * g3 * g4
-    s[10] += bend * g3 * g5
-    s[11] += bend * g4 * g5
-    s[12] += bend * g0 * g3
-    s[13] += bend * g0 * g4
-    s[14] += bend * g0 * g5
-    s[15] += bend * g1 * g3
-    s[16] += bend * g1 * g4
-    s[17] += bend * g1 * g5
-    s[18] += bend * g2 * g3
-    s[19] += bend * g2 * g4
-    s[20] += bend * g2 * g5

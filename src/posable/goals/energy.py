@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, AXES, CONSTANTS, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT
+from posable.engine.layout import ALONG, AT, AXES, CENTER, CONSTANTS, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT
 from posable.engine.springs import (
     AIM_SPRING,
-    CENTRE_SIDE_SPRING,
-    CENTRE_SPRING,
     CLEAR_SPRING,
     CROSS_SPRING,
     DIRECTION_SPRING,
@@ -132,7 +130,7 @@ def vectors_of(spring: Spring, skeleton: Skeleton, goal: Goal) -> Vectors:
     """
     row = spring.constants.reshape(-1, CONSTANTS)[0]
     point, axis = (spring.body, row[POINT : POINT + 3], 1.0), (spring.body, row[AXES : AXES + 3], 0.0)
-    if spring.kind in (CENTRE_SPRING, CENTRE_SIDE_SPRING):
+    if spring.body == CENTER:
         mass = skeleton.figure.mass
         return [(int(b), mass[b, 1:], 1.0) for b in np.flatnonzero(mass[:, 0])]
     if spring.kind in (POINT_SPRING, SIDE_SPRING):
@@ -154,7 +152,7 @@ def vectors_of(spring: Spring, skeleton: Skeleton, goal: Goal) -> Vectors:
 
 def is_linear(spring: Spring) -> bool:
     """Return whether a spring's residual is linear in its vectors."""
-    return spring.other < 0 and spring.kind in (POINT_SPRING, DIRECTION_SPRING, CENTRE_SPRING)
+    return spring.other < 0 and spring.kind in (POINT_SPRING, DIRECTION_SPRING)
 
 
 def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -185,8 +183,8 @@ def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> np.
             idle |= np.real(miss) >= 0.0
         out = np.where(idle, 0.0, miss * gap / np.where(idle, 1.0, length))
         return out if turn is None else _turned_back(turn, out)
-    place = (shares[:, None] * v).sum(axis=-2) if kind in (CENTRE_SPRING, CENTRE_SIDE_SPRING) else v[..., 0, :]
-    if kind in (SIDE_SPRING, CENTRE_SIDE_SPRING):
+    place = (shares[:, None] * v).sum(axis=-2) if spring.body == CENTER else v[..., 0, :]
+    if kind == SIDE_SPRING:
         height = ((place - at) * along).sum(axis=-1, keepdims=True) - constants[SIZE]
         return np.where(np.real(height) < 0.0, height, 0.0) * along
     miss = place - at if turn is None else _turned_back(turn, place - at)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import CONSTANTS, SIZE
-from posable.engine.springs import CENTRE_SIDE_SPRING, CENTRE_SPRING
+from posable.engine.layout import CENTER, CONSTANTS, SIZE
+from posable.engine.springs import POINT_SPRING, SIDE_SPRING
 from posable.errors import GoalError
 from posable.goals.base import (
     POSITION_TOLERANCE,
@@ -67,11 +67,11 @@ class CenterOfMass(Goal):
         self.target = numbers(target, (3,), "CenterOfMass: target")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One CENTRE spring."""
+        """One POINT spring on the center of mass."""
         check_mass(skeleton, self)
         data = np.zeros(CONSTANTS)
         set_weight(data, self.weight, self.robust, range_of(self.weight))
-        return [Spring(CENTRE_SPRING, 0, data, target_row(self.target), self.tolerance)]
+        return [Spring(POINT_SPRING, CENTER, data, target_row(self.target), self.tolerance)]
 
 
 class Balance(Goal):
@@ -134,7 +134,7 @@ class Balance(Goal):
         return np.array([frames.position(name) for name in names])
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One CENTRE_SIDE spring for each edge of the hull; they share one error."""
+        """One SIDE spring on the center of mass for each edge of the hull; they share one error."""
         check_mass(skeleton, self)
         up = UP.get(self.up or skeleton.up or "", -1)
         if up < 0:
@@ -153,7 +153,7 @@ class Balance(Goal):
             w = float(weight_along(self.weight, normal))
             set_weight(data, np.array([w, 0.0, 0.0, 0.0, 0.0, 0.0]), self.robust)
             data[SIZE] = self.margin
-            out.append(Spring(CENTRE_SIDE_SPRING, 0, data, target_row(a, normal), self.tolerance))
+            out.append(Spring(SIDE_SPRING, CENTER, data, target_row(a, normal), self.tolerance))
         return out
 
 

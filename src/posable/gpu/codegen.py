@@ -20,6 +20,7 @@ from posable.engine.layout import (
     DEPTH,
     FIRST,
     LAST,
+    LOCAL,
     MEMORY,
     ON,
     PARENT,
@@ -155,8 +156,8 @@ def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
     one, many = ("sine", "cosine", "gradient", "step", "trial", "best", "spare", "path"), {
         "origin": (3,), "position": (b, 3), "rotation": (b, 9), "twist": (n, 6), "wrench": (b, 6),
         "stiffness": (b, 21), "hessian": (n, d), "factor": (n, d), "chain": (6, d), "frame": (9,), "error": (g,),
-        "row": (CONSTANTS,), "target": (TARGETS,), "load": (27,), "centre": (3,), "mass": (b, 4), "column": (n, 3),
-        "ball": (b, 3), "memory": (MEMORY,),
+        "row": (CONSTANTS,), "target": (TARGETS,), "load": (27,), "local": (LOCAL,), "center": (3,),
+        "mass": (b, 4), "column": (n, 3), "ball": (b, 3), "memory": (MEMORY,),
     }  # fmt: skip
     return {name: (n,) if name in one else many[name] for name in Workspace._fields}
 

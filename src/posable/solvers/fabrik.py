@@ -14,8 +14,7 @@ from posable.engine.forward import forward
 from posable.engine.jit import kernel
 from posable.engine.joints import SLIDE
 from posable.engine.layout import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
-from posable.engine.springs import POINT_SPRING
-from posable.engine.wrenches import rotated
+from posable.engine.springs import POINT_SPRING, rotated
 from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, Request, refuse_strength, register
@@ -268,7 +267,7 @@ class Fabrik(CompiledSolver):
         for k, owner in enumerate(problem.owners):
             goal = problem.goals[owner]
             measure = problem.constants[0, k, MEASURE : MEASURE + 6]
-            point = problem.kind[k, SPRING] == POINT_SPRING and problem.kind[k, OTHER] < 0
+            point = problem.kind[k, SPRING] == POINT_SPRING and problem.kind[k, ON] >= 0 and problem.kind[k, OTHER] < 0
             point = point and (np.array_equal(measure, WHOLE) or not measure.any())
             if not point:
                 raise SolverError(f"fabrik: {goal!r}", expected="Position goals", got=f"a {type(goal).__name__} goal")

@@ -13,43 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.assemble import FOLLOWER, LEADER, RATIO
+from posable.engine.assemble import hold_springs
 from posable.engine.bounds import EXHAUSTED, STATIONARY
-from posable.engine.layout import (
-    ALONG,
-    AT,
-    AXES,
-    AXES2,
-    GOAL,
-    MEASURE,
-    OFF,
-    ON,
-    OTHER,
-    POINT,
-    POINT2,
-    ROBUST,
-    SIZE,
-    SPRING,
-    WEIGHT,
-)
-from posable.engine.springs import (
-    AIM_SPRING,
-    CENTRE_SIDE_SPRING,
-    CENTRE_SPRING,
-    CLEAR_SPRING,
-    COLLISION_SPRING,
-    COUPLING_SPRING,
-    CROSS_SPRING,
-    DIRECTION_SPRING,
-    DISTANCE_SPRING,
-    MODEL_SPRING,
-    ORIENTATION_SPRING,
-    POINT_SPRING,
-    SIDE_SPRING,
-)
+from posable.engine.layout import AXES, AXES2, GOAL, OFF, ROBUST, SIZE, SPRING, WEIGHT
+from posable.engine.springs import MODEL_SPRING, POINT_SPRING
 from posable.goals.energy import VectorEnergy, convex_model, convex_part, fill_model, place_vectors, upper_root
 from posable.goals.joint import Posture
-from posable.model.kinematics import place_bodies
 from posable.problem import Problem, joined_pulls, measured_rows
 from posable.solvers.base import Outcome, Request, Solver
 from posable.solvers.result import AT_BOUND, judge
@@ -67,75 +36,23 @@ def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
             data[:, k, AXES : AXES + 9] *= np.sqrt(factor)  # the root that it may bring along
 
 
-def hold_springs(
-    problem: Any, chosen: np.ndarray, poses: np.ndarray, errors: np.ndarray, tolerances: np.ndarray
+def hold_goals(
+    problem: Problem, chosen: np.ndarray, poses: np.ndarray, errors: np.ndarray, tolerances: np.ndarray
 ) -> None:
     """Put the targets of the goals that were missed where their bodies are at poses (t, n).
 
     chosen (g,) marks the springs of the level; errors (t, g) and tolerances (g,) say what was missed. A goal within its
     tolerance keeps its target: it can only gain by being held.
     """
-    positions, rotations, _ = place_bodies(problem.skeleton, poses)
     missed = (errors > tolerances) | np.isinf(tolerances)
+    held = np.zeros(missed.shape, dtype=bool)
     for goal in np.unique(problem.kind[chosen, GOAL]):
-        rows = np.flatnonzero(chosen & (problem.kind[:, GOAL] == goal))
-        for t in np.flatnonzero(missed[:, rows].any(axis=1)):
-            for k in rows:
-                row, target = problem.constants[t, k], problem.targets[t, k]
-                _hold(problem, row, target, problem.kind[k], poses[t], positions[t], rotations[t])
-
-
-def _hold(problem: Any, row, target, kind: np.ndarray, pose: np.ndarray, p: np.ndarray, r: np.ndarray) -> None:
-    """Put one spring's target where it is satisfied at a pose, in place: p (b, 3), r (b, 3, 3) of the bodies."""
-    spring, b, other = int(kind[SPRING]), int(kind[ON]), int(kind[OTHER])
-    if row[ROBUST] < 0.0 or spring == COLLISION_SPRING:  # what collides goes on pushing
-        return
-    if spring == COUPLING_SPRING:
-        target[AT] = pose[int(row[FOLLOWER])] - row[RATIO] * pose[int(row[LEADER])]
-        return
-    if spring in (CENTRE_SPRING, CENTRE_SIDE_SPRING):
-        mass = problem.skeleton.figure.mass
-        centre = np.einsum("b,bi->i", mass[:, 0], p + np.einsum("bij,bj->bi", r, mass[:, 1:]))
-        if spring == CENTRE_SPRING:
-            target[AT : AT + 3] = centre
-        else:
-            row[SIZE] = min(row[SIZE], float((centre - target[AT : AT + 3]) @ target[ALONG : ALONG + 3]))
-        return
-    moves = row[MEASURE] if spring in (MODEL_SPRING, CROSS_SPRING) else 1.0
-    e = moves * p[b] + r[b] @ row[POINT : POINT + 3]
-    if spring == CROSS_SPRING:
-        target[AT : AT + 3] = e
-        target[ALONG : ALONG + 3] = row[MEASURE + 1] * p[other] + r[other] @ row[POINT2 : POINT2 + 3]
-        return
-    base_p, base_r = (np.zeros(3), np.eye(3)) if other < 0 else (p[other], r[other])
-    if spring in (POINT_SPRING, MODEL_SPRING):
-        target[AT : AT + 3] = base_r.T @ (e - base_p)
-        if spring == MODEL_SPRING:
-            target[ALONG : ALONG + 3] = 0.0
-    elif spring == ORIENTATION_SPRING:
-        target[ALONG : ALONG + 9] = (base_r.T @ r[b] @ row[AXES : AXES + 9].reshape(3, 3)).ravel()
-    elif spring == DIRECTION_SPRING:
-        target[ALONG : ALONG + 3] = base_r.T @ r[b] @ row[AXES : AXES + 3]
-    elif spring == AIM_SPRING:
-        there = base_p + base_r @ target[AT : AT + 3]
-        ahead = e + float(np.linalg.norm(there - e)) * (r[b] @ row[AXES : AXES + 3])
-        target[AT : AT + 3] = base_r.T @ (ahead - base_p)
-    elif spring == SIDE_SPRING:
-        normal, point = base_r @ target[ALONG : ALONG + 3], base_p + base_r @ target[AT : AT + 3]
-        row[SIZE] = min(row[SIZE], float((e - point) @ normal))
-    elif spring in (DISTANCE_SPRING, CLEAR_SPRING):
-        d = _segment_distance(
-            e, r[b] @ row[AXES : AXES + 3], base_p + base_r @ target[AT : AT + 3], base_r @ target[ALONG : ALONG + 3]
-        )
-        row[SIZE] = d if spring == DISTANCE_SPRING else min(row[SIZE], d)
-
-
-def _segment_distance(p: np.ndarray, a: np.ndarray, q: np.ndarray, c: np.ndarray) -> float:
-    """Return the distance [m] between the segments p + s a and q + t c."""
-    from posable.engine.distance import nearest_parameters
-
-    s, t = nearest_parameters(*(p - q), *a, *c)
-    return float(np.linalg.norm(p + s * a - q - t * c))
+        rows = chosen & (problem.kind[:, GOAL] == goal)
+        held[np.ix_(missed[:, rows].any(axis=1), rows)] = True
+    hold_springs(
+        problem.figure, problem.kind, problem.constants, problem.targets, np.ascontiguousarray(poses),
+        np.empty(problem.work_size), problem.depth, held,
+    )  # fmt: skip
 
 
 # --- Problems that one run of a solver does not answer ---
@@ -238,7 +155,7 @@ def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
         reached = now.copy()
         reached.constants, reached.targets = held.constants.copy(), held.targets.copy()
         errors = np.array([now.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
-        hold_springs(reached, level_of == priority, outcome.poses, errors, tolerances)
+        hold_goals(reached, level_of == priority, outcome.poses, errors, tolerances)
         hold_energies(reached, outcome.poses)
         served = level_of == priority
         held.constants[:, served], held.targets[:, served] = reached.constants[:, served], reached.targets[:, served]

@@ -19,7 +19,7 @@ from posable.engine.bounds import recentre_all, record
 from posable.engine.jit import kernel, with_names
 from posable.engine.layout import AT, AXES, ON, OTHER, ROBUST, SPRING
 from posable.engine.reference import vector_columns
-from posable.engine.residuals import combine, point_rows, residual_rows, rows_of, stack_residuals
+from posable.engine.residuals import combine, residual_rows, rows_of, stack_residuals
 from posable.engine.springs import ANGLE_SPRINGS, POINT_SPRING
 from posable.errors import SolverError
 from posable.problem import Problem
@@ -162,14 +162,13 @@ def pull_goals(figure, springs, ws, lin):
     for k in range(springs.kind.shape[0]):
         kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
         spring, at = springs.constants[k], springs.targets[k]
-        plain = spring[ROBUST] == 0.0 and springs.kind[k, OTHER] < 0 and spring[AXES] == 0.0
+        plain = body >= 0 and spring[ROBUST] == 0.0 and springs.kind[k, OTHER] < 0 and spring[AXES] == 0.0
         if kind == POINT_SPRING and plain:
-            point_rows(figure, ws, body, spring, at, row, lin.residual, lin.jacobian)
             vector_columns(
                 figure, ws, body, at[AT] - ws.origin[0], at[AT + 1] - ws.origin[1], at[AT + 2] - ws.origin[2],
                 1.0, lin.jacobian, row,
             )  # fmt: skip
-            combine(figure, body, lin.roots[k], row, lin.residual, lin.jacobian)
+            combine(figure, body, lin.roots[k], row, lin.jacobian)
         row += rows_of(kind, 1)
 
 

@@ -75,6 +75,8 @@ def too_far(problem: Problem, options: SolveOptions, member: int, k: int) -> str
     """Return a sentence that proves the target of spring k out of reach, or None where there is no such proof."""
     if problem.kind[k, SPRING] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
         return None
+    if problem.kind[k, ON] < 0:
+        return None  # on the center of mass
     packed = problem.packed(member)
     if problem.kind[k, OTHER] >= 0 or not np.array_equal(packed.constants[k, MEASURE : MEASURE + 6], WHOLE):
         return None  # a target that moves, or one of which only a part counts
