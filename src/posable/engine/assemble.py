@@ -46,7 +46,10 @@ from posable.engine.springs import (
     CROSS_SPRING,
     ORIENTATION_SPRING,
     ROWS,
+    STICKY,
+    R,
     hold,
+    one_sided,
     residual,
     rotated,
 )
@@ -407,6 +410,7 @@ def total_energy(figure, springs, theta, ws):
     Springs on the center of mass read ws.center.
     """
     total = 0.0
+    ws.local[STICKY] = 0.0
     for k in range(springs.kind.shape[0]):
         kind, b, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
         row, target = springs.constants[k], springs.targets[k]
@@ -437,11 +441,14 @@ def add_springs(figure, springs, ws, exact):
 
     Returns whether some spring couples dofs beyond that: then `add_couplings` follows the gathering.
     """
-    coupled, contacts = False, False
+    coupled, contacts, sticky = False, False, ws.sticky[springs.kind.shape[0]] != 0.0
     for k in range(springs.kind.shape[0]):
         kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
+        ws.local[STICKY] = ws.sticky[k] if sticky else 0.0
         if kind >= 0 and b != CENTER and springs.kind[k, OTHER] < 0:
             add_spring(kind, springs.constants[k], springs.targets[k], ws, b, exact)
+            if sticky and one_sided(kind) and ws.local[R] > 0.0:
+                ws.sticky[k] = 1.0
             continue
         coupled = True
         if kind == CROSS_SPRING:
@@ -453,6 +460,7 @@ def add_springs(figure, springs, ws, exact):
             add_collision(figure, springs.constants[k], ws, exact)
         elif kind >= 0 and b != CENTER:
             add_relative(springs, k, ws, exact)
+    ws.local[STICKY] = 0.0
     if coupled and has_center(springs):
         add_center_forces(figure, springs, ws, exact)
     return coupled
@@ -615,14 +623,21 @@ def gradient_at(figure, order, springs, theta, ws):
         gather(figure, order, springs, theta, ws, 0.0)
         add_couplings(figure, order, springs, theta, ws, 0.0)
         return
+    carry_wrenches(figure, ws, ws.gradient)
+    for i in range(theta.shape[0]):
+        ws.gradient[i] += springs.pull[i] * (theta[i] - springs.home[i])
+
+
+@kernel
+def carry_wrenches(figure, ws, out):
+    """Carry the wrenches on the bodies to the root, and write what each dof feels of them: out (n,)."""
     for b in range(figure.body.shape[0] - 1, 0, -1):
         parent = figure.body[b, PARENT]
         for k in range(6):
             ws.wrench[parent, k] += ws.wrench[b, k]
-    for i in range(theta.shape[0]):
+    for i in range(out.shape[0]):
         g, t = ws.wrench[figure.dof[i, BODY]], ws.twist[i]
-        carried = t[0] * g[0] + t[1] * g[1] + t[2] * g[2] + t[3] * g[3] + t[4] * g[4] + t[5] * g[5]
-        ws.gradient[i] = carried + springs.pull[i] * (theta[i] - springs.home[i])
+        out[i] = t[0] * g[0] + t[1] * g[1] + t[2] * g[2] + t[3] * g[3] + t[4] * g[4] + t[5] * g[5]
 
 
 @entry
@@ -657,6 +672,7 @@ def hold_springs(figure, kind, constants, targets, poses, work, d, chosen):
         springs = Springs(kind, constants[t], targets[t], poses[t], poses[t])
         forward(figure, poses[t], ws)
         center_of_mass(figure, ws, ws.center)
+        ws.local[STICKY] = 0.0
         for k in range(g):
             if chosen[t, k] and springs.constants[k, ROBUST] >= 0.0:
                 hold_spring(springs, k, poses[t], ws)

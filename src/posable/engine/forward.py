@@ -44,6 +44,8 @@ def workspace(work, n, b, g, d):
     i += n
     spare = work[i : i + n]
     i += n
+    anchor = work[i : i + n]
+    i += n
     path = work[i : i + n]
     i += n
     chain = work[i : i + 6 * d].reshape(6, d)
@@ -52,6 +54,9 @@ def workspace(work, n, b, g, d):
     i += 9
     error = work[i : i + g]
     i += g
+    sticky = work[i : i + g + 1]
+    sticky[g] = 0.0
+    i += g + 1
     row = work[i : i + CONSTANTS]
     i += CONSTANTS
     target = work[i : i + TARGETS]
@@ -71,7 +76,7 @@ def workspace(work, n, b, g, d):
     memory = work[i : i + MEMORY]
     return Workspace(
         sine, cosine, origin, position, rotation, twist, wrench, stiffness,
-        gradient, hessian, factor, step, trial, best, spare, path, chain, frame, error, row, target,
+        gradient, hessian, factor, step, trial, best, spare, anchor, path, chain, frame, error, sticky, row, target,
         load, local, center, mass, column, ball, memory,
     )  # fmt: skip
 

@@ -81,7 +81,7 @@ AT = 0  # 3 [m]: the target point; the offset of a coupling [rad, m]
 ALONG = 3  # 9: the target frame, by rows; a direction in its first three
 TARGETS = 12  # numbers in a row
 
-LOCAL = 60  # numbers in which one spring is worked out: springs.py
+LOCAL = 61  # numbers in which one spring is worked out: springs.py
 CENTER = -1  # in ON: the spring is on the center of mass
 
 OFF = -1.0  # in ROBUST: the spring is switched off; it has no energy, no force and no error
@@ -117,10 +117,12 @@ class Workspace(NamedTuple):
     trial: np.ndarray  # (n,)
     best: np.ndarray  # (n,)
     spare: np.ndarray  # (n,)
+    anchor: np.ndarray  # (n,)
     path: np.ndarray  # (n,) one number per depth of the elimination tree
     chain: np.ndarray  # (6, d) the twists of the dofs above the one at hand, by depth
     frame: np.ndarray  # (9,) a rotation by rows, for one body at a time
     error: np.ndarray  # (g,) [m, rad]: how far each spring is from its goal
+    sticky: np.ndarray  # (g + 1,): one-sided springs that count as two-sided while the last entry is 1
     row: np.ndarray  # (CONSTANTS,) the constants of one spring whose target is on another body, its weights turned
     target: np.ndarray  # (TARGETS,) its target, placed in the world
     load: np.ndarray  # (27,) wrench (6) and stiffness (21) of that spring
@@ -134,5 +136,5 @@ class Workspace(NamedTuple):
 
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return how many numbers `workspace` carves."""
-    carved = 12 + 6 * d + 14 * n + 39 * b + 2 * n * d + g + 3 * n + 4 * b + CONSTANTS + TARGETS + LOCAL + 30
-    return carved + 3 * b + MEMORY
+    vectors = 15 * n + 3 * n + 6 * d + 2 * n * d
+    return 12 + vectors + 46 * b + 2 * g + 1 + CONSTANTS + TARGETS + LOCAL + MEMORY + 30

@@ -33,9 +33,9 @@ from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvat
 # What the loop remembers between two entries: columns of its state
 (
     RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, HOPS, WAIT, WAITS, ROUGH,
-    LAST,
-) = range(15)  # fmt: skip
-STATE_WIDTH = 15
+    LAST, DASH, REFERENCE, DASH_WAIT, DASH_WAITS, EASY, RESTING,
+) = range(21)  # fmt: skip
+STATE_WIDTH = 21
 FRESH, GOING = 0.0, 1.0
 
 # What the loop is told: columns of its limits
@@ -44,6 +44,12 @@ METRIC = 8  # and, where joints differ in strength, n numbers that the damping o
 NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
 
 TRIES = 14  # dampings tried for one step
+DASH_STEPS = 5.0  # undamped steps along the valley of poses that meet the goals, before the energy must be lower
+DASH_DAMPING = 1e-7  # of those
+DASH_GAIN = 0.9  # of the energy at the start of several such steps: what they may leave
+SOFT_GAIN = 1e-10  # gain of an undamped step, relative to the energy, at which a soft problem is solved
+STILL = 1e-9  # [rad, m]: a soft problem whose steps are shorter, STILL_STEPS times in a row, is done
+STILL_STEPS = 3.0
 PASSES = 2  # times a step is computed where dofs meet their bounds on the way
 LARGEST_STEP = 1.0  # [rad] of any one dof that turns: beyond it the quadratic says nothing about rotations
 STATIONARY_GAIN = 1e-11  # predicted gain, relative to the energy, below which a pose is stationary
@@ -120,6 +126,27 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
 
 
 @kernel
+def propose(order, theta, lower, upper, ws, fixed, scale, damping):
+    """Write into ws.trial where the damped step on the free dofs leads, inside the box.
+
+    Returns (definite, slope, predicted, length): whether the matrix was positive definite (if not, the trial is the
+    pose itself), the gradient along the step, the decrease that the model predicts, and the largest move of a dof.
+    """
+    definite = damped_step(order, theta, lower, upper, ws, fixed, scale, damping)
+    slope, weighted, length = 0.0, 0.0, 0.0
+    for i in range(theta.shape[0]):
+        x = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
+        if not definite:
+            x = theta[i]
+        ws.trial[i] = x
+        x -= theta[i]
+        slope += ws.gradient[i] * x
+        weighted += scale[i] * x * x
+        length = max(length, abs(x))
+    return definite, slope, -0.5 * slope + 0.5 * damping * weighted, length
+
+
+@kernel
 def hold_bounds(order, theta, lower, upper, ws, fixed):
     """Mark in fixed (n,) the active bounds, and the dofs that carry no goal; return the largest free gradient."""
     largest = active_bounds(theta, ws.gradient, lower, upper, fixed)
@@ -164,7 +191,8 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
     slope, length = 0.0, 0.0
     tries = 0
     while tries < TRIES:
-        if not damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
+        definite, slope, predicted, length = propose(order, theta, lower, upper, ws, fixed, scale, damping)
+        if not definite:
             if not exact:
                 break  # not a number somewhere: damped Gauss-Newton is positive definite
             exact = False  # the exact Hessian is indefinite here: Gauss-Newton's is not
@@ -175,16 +203,6 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
             fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 0.0)
             continue
         tries += 1
-        slope, length = 0.0, 0.0
-        weighted = 0.0
-        for i in range(n):
-            x = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
-            ws.trial[i] = x
-            x -= theta[i]
-            slope += ws.gradient[i] * x
-            weighted += scale[i] * x * x
-            length = max(length, abs(x))
-        predicted = -0.5 * slope + 0.5 * damping * weighted
         if not predicted > STATIONARY_GAIN * energy or not length > 0.0:
             break
         after = energy_at(figure, springs, ws.trial, ws)
@@ -203,6 +221,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
     if accepted:
         left = state[ENERGY] / energy
         state[SLOW] = state[SLOW] + 1.0 if left > 1.0 - SLOW_GAIN else 0.0
+        state[RESTING] = state[RESTING] + 1.0 if length < STILL else 0.0
         state[WAIT] = max(state[WAIT] - 1.0, 0.0 if left > EXACT_BEYOND else 1.0)
         if recentre_all(figure, theta, lower, upper):
             state[ENERGY] = energy_at(figure, springs, theta, ws)
@@ -217,9 +236,85 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
 
 
 @kernel
+def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace):
+    """Make one nearly undamped step without a test; several may lead along a curved valley.
+
+    A weak posture moves the figure among poses that meet the goals. A straight step leaves that curved valley and the
+    energy rises, the next one brings it back, lower. If it is not lower after DASH_STEPS, the pose where the dash began
+    is taken again, and the next dash waits twice as long: a watchdog (Chamberlain et al. 1982). A one-sided spring that
+    pushed once pulls as well until then, or the figure would bounce off it. Returns False where the first step would
+    gain nothing: the projected gradient, measured by the Hessian, is zero.
+    """
+    n, last = theta.shape[0], ws.sticky.shape[0] - 1
+    before = state[ENERGY]
+    if state[DASH] == 0.0:
+        state[REFERENCE] = before
+        for i in range(n):
+            ws.anchor[i] = theta[i]
+    state[DASH] += 1.0
+    definite, slope, length, largest = False, 0.0, 0.0, 0.0
+    exact = 1.0 if state[EASY] > 2.0 else 0.0
+    while True:
+        ws.sticky[last] = 1.0
+        largest = fresh_derivatives(
+            figure, order, springs, theta, ws, lower, upper, fixed, limits[COUPLED] != 0.0, exact
+        )
+        ws.sticky[last] = 0.0
+        damping_scale(order, ws.hessian, scale)
+        definite, slope, _, length = propose(order, theta, lower, upper, ws, fixed, scale, DASH_DAMPING)
+        if definite or exact == 0.0:
+            break
+        exact = 0.0
+    moved = not (definite and state[DASH] == 1.0 and -0.5 * slope <= SOFT_GAIN * before)
+    if moved:
+        for i in range(n):
+            theta[i] = ws.trial[i]
+        state[ENERGY] = energy_at(figure, springs, theta, ws)
+        state[EVALUATIONS] += 1.0
+        end_dash(figure, springs, lower, upper, theta, ws, state, definite)
+    else:
+        state[DASH] = 0.0
+    if trace.shape[0] > 0:
+        row = int(state[ITERATIONS]) - 1
+        record(trace, row, state[ENERGY], largest, length, DASH_DAMPING, fixed, state[EVALUATIONS], slope, before)
+    return moved
+
+
+@kernel
+def end_dash(figure, springs, lower, upper, theta, ws, state, definite):
+    """End a dash where it has led lower, or where it has gone on too long."""
+    enough = 1.0 if state[DASH] == 1.0 else DASH_GAIN
+    if definite and state[ENERGY] < enough * state[REFERENCE]:
+        if recentre_all(figure, theta, lower, upper):
+            state[ENERGY] = energy_at(figure, springs, theta, ws)
+        state[EASY] = state[EASY] + 1.0 if state[DASH] == 1.0 else 0.0
+        state[DASH] = state[DASH_WAIT] = state[DASH_WAITS] = 0.0
+        state[DAMPING] = DASH_DAMPING
+    elif not definite or state[DASH] >= DASH_STEPS:
+        if not state[ENERGY] < state[REFERENCE]:
+            take_back(figure, springs, theta, ws.anchor, ws, state)
+        for k in range(ws.sticky.shape[0]):
+            ws.sticky[k] = 0.0
+        state[DASH] = state[EASY] = 0.0
+        state[DASH_WAITS] = 2.0 * state[DASH_WAITS] + 2.0
+        state[DASH_WAIT] = state[DASH_WAITS]
+
+
+@kernel
+def take_back(figure, springs, theta, pose, ws, state):
+    """Return to an earlier pose (n,)."""
+    for i in range(theta.shape[0]):
+        theta[i] = pose[i]
+    state[ENERGY] = energy_at(figure, springs, theta, ws)
+    state[EVALUATIONS] += 1.0
+
+
+@kernel
 def newton_begin(figure, springs, lower, upper, theta, ws, state, limits):
     """Put a fresh problem's start into the box, off its bounds where the goals are far, and set up its state."""
     project(theta, lower, upper)
+    for k in range(ws.sticky.shape[0]):
+        ws.sticky[k] = 0.0
     state[PHASE] = GOING
     state[DAMPING] = limits[FIRST_DAMPING]
     state[EVALUATIONS] = 1.0
@@ -243,17 +338,25 @@ def newton_turn(figure, order, springs, tolerances, lower, upper, theta, start, 
     if not soft and all_reached(ws.error, tolerances):
         return CONVERGED
     if state[ITERATIONS] >= limits[MOST]:
+        if state[DASH] > 0.0 and not state[ENERGY] < state[REFERENCE]:
+            take_back(figure, springs, theta, ws.anchor, ws, state)
         put_back_best(figure, springs, theta, ws, state)
         return EXHAUSTED
     state[ITERATIONS] += 1.0
-    accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
+    if soft and (state[DASH] > 0.0 or (state[SLOW] > 1.0 and state[DASH_WAIT] <= 0.0)):
+        accepted = dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
+        if accepted:
+            return RUNNING
+    else:
+        state[DASH_WAIT] -= 1.0
+        accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
     if not accepted:
         forward(figure, theta, ws)
         if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
             return RUNNING
         energy_at(figure, springs, theta, ws)
     elsewhere = state[LAST] == 0.0 and (state[RESTARTS] < limits[MOST_RESTARTS] or state[HOPS] < KICKS)
-    if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere):
+    if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere) and state[RESTING] < STILL_STEPS:
         return RUNNING
     if soft and all_reached(ws.error, tolerances):
         return CONVERGED

@@ -25,6 +25,7 @@ from posable.engine.springs import (
     ORIENTATION_SPRING,
     RD,
     RE,
+    STICKY,
     E,
     R,
     axis_weight,
@@ -172,6 +173,7 @@ def vector_terms(kind, row, target, ws, body, slope, exact, terms):
                     k[9 * (3 * p + j) + 3 * q + j] = a
         return
     local = ws.local
+    local[STICKY] = 0.0
     residual(kind, row, target, ws.origin, ws.position[body], ws.rotation[body], local)
     fx, fy, fz, _, _, _, _, _, _ = weighed(row, slope, local[R], local[R + 1], local[R + 2])
     moves[0] = 1.0

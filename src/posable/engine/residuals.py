@@ -42,6 +42,7 @@ from posable.engine.springs import (
     RD,
     RE,
     ROWS,
+    STICKY,
     D,
     E,
     R,
@@ -328,6 +329,7 @@ def stack_residuals(figure, springs, roots, theta, ws, vectors, residuals, jacob
     if has_center(springs):
         center_of_mass(figure, ws, ws.center)
         center_columns(figure, ws)
+    ws.local[STICKY] = 0.0
     row = 0
     for k in range(springs.kind.shape[0]):
         kind, spring, c = springs.kind[k, SPRING], springs.constants[k], roots[k]

@@ -40,6 +40,7 @@ E, D = 0, 3  # 3 each: the point and the direction of the body
 R = 6  # 3: the residual
 UNIT = 9  # 3: a unit vector that the kind needs again
 KEPT = 12  # 3: numbers that the kind needs again
+STICKY = 60  # 1: a one-sided spring pulls back as well
 RE, RD = 15, 24  # 9 each: dr/de and dr/dd by rows
 KEE, KED, KDD = 33, 42, 51  # 9 each: second derivative of the energy by e and d
 NEAR = 1e-9  # [m]: a distance that gives no direction
@@ -87,7 +88,7 @@ def residual(kind, row, target, origin, position, r, local):
     x, y, z = origin[0] + ex - target[AT], origin[1] + ey - target[AT + 1], origin[2] + ez - target[AT + 2]
     if kind == SIDE_SPRING:
         height = x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]
-        local[R] = max(0.0, row[SIZE] - height)
+        local[R] = row[SIZE] - height if local[STICKY] != 0.0 else max(0.0, row[SIZE] - height)
         return max(0.0, local[R] - row[MEASURE])
     if kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
         cx, cy, cz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
@@ -101,7 +102,7 @@ def residual(kind, row, target, origin, position, r, local):
         if kind == DISTANCE_SPRING:
             local[R] = gap
             return abs(gap)
-        local[R] = max(0.0, gap)
+        local[R] = gap if local[STICKY] != 0.0 else max(0.0, gap)
         return max(0.0, gap - row[MEASURE])
     if kind == POINT_SPRING:
         local[R], local[R + 1], local[R + 2] = x, y, z
@@ -139,9 +140,15 @@ def follows_direction(kind, row):
 
 
 @small
+def one_sided(kind):
+    """Return whether a spring only pushes."""
+    return kind == SIDE_SPRING or kind == CLEAR_SPRING
+
+
+@small
 def is_idle(kind, local):
     """Return whether a one-sided spring is on its free side, where it has no derivatives."""
-    return (kind == SIDE_SPRING or kind == CLEAR_SPRING) and local[R] == 0.0
+    return one_sided(kind) and local[R] == 0.0
 
 
 @kernel

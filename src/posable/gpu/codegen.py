@@ -153,10 +153,10 @@ def elements(problem: Problem, chosen: tuple[int, ...], first: int = 0, last: in
 
 def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of every array of a Workspace."""
-    one, many = ("sine", "cosine", "gradient", "step", "trial", "best", "spare", "path"), {
+    one, many = ("sine", "cosine", "gradient", "step", "trial", "best", "spare", "anchor", "path"), {
         "origin": (3,), "position": (b, 3), "rotation": (b, 9), "twist": (n, 6), "wrench": (b, 6),
         "stiffness": (b, 21), "hessian": (n, d), "factor": (n, d), "chain": (6, d), "frame": (9,), "error": (g,),
-        "row": (CONSTANTS,), "target": (TARGETS,), "load": (27,), "local": (LOCAL,), "center": (3,),
+        "sticky": (g + 1,), "row": (CONSTANTS,), "target": (TARGETS,), "load": (27,), "local": (LOCAL,), "center": (3,),
         "mass": (b, 4), "column": (n, 3), "ball": (b, 3), "memory": (MEMORY,),
     }  # fmt: skip
     return {name: (n,) if name in one else many[name] for name in Workspace._fields}
@@ -194,6 +194,7 @@ class Parts:
         shapes = field_shapes(self.n, b, max(self.g, 1), part.depth)
         arrays: Any = (to.array("w_" + name, *shapes[name]) for name in Workspace._fields)  # Views in arrays' places
         self.ws = Workspace(*arrays)
+        to.store(self.ws.sticky.storage, max(self.g, 1), 0.0)
         self.theta, self.start = to.array("theta", self.n), to.array("start", self.n)
         self.prepare, to.code = to.code, []
         self._known = dict(to.known)

@@ -24,7 +24,7 @@ from posable.engine.bounds import (
     shake,
 )
 from posable.engine.jit import kernel
-from posable.engine.newton import ALL_ANEW, DAMPING_CEILING, EXACT_BEYOND, damped_step, damping_scale, hold_bounds
+from posable.engine.newton import ALL_ANEW, DAMPING_CEILING, EXACT_BEYOND, damping_scale, hold_bounds, propose
 
 # What a lane remembers between two turns: columns of its state
 RANDOM, ENERGY, DAMPING, TURNS, SLOW, HOPS, EXACT_NOW, MODE, TRIES, BEST = range(10)
@@ -67,7 +67,6 @@ def lane_begin(figure, lower, upper, theta, start, ws, state, limits, attempt):
 @kernel
 def lane_turn(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits):
     """Make one turn of an attempt; return what became of it, RUNNING if nothing yet."""
-    n = theta.shape[0]
     soft = limits[SOFT] != 0.0
     slope, predicted, length = 0.0, 0.0, 0.0
     definite = True
@@ -79,18 +78,7 @@ def lane_turn(figure, order, springs, tolerances, lower, upper, theta, start, ws
             derivatives(figure, order, springs, theta, ws, exact)
             damping_scale(order, ws.hessian, scale)
         hold_bounds(order, theta, lower, upper, ws, fixed)
-        definite = damped_step(order, theta, lower, upper, ws, fixed, scale, state[DAMPING])
-        weighted = 0.0
-        for i in range(n):
-            x = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
-            if not definite:
-                x = theta[i]
-            ws.trial[i] = x
-            x -= theta[i]
-            slope += ws.gradient[i] * x
-            weighted += scale[i] * x * x
-            length = max(length, abs(x))
-        predicted = -0.5 * slope + 0.5 * state[DAMPING] * weighted
+        definite, slope, predicted, length = propose(order, theta, lower, upper, ws, fixed, scale, state[DAMPING])
     after = energy_at(figure, springs, ws.trial, ws)
     state[TURNS] += 1.0
     return lane_verdict(

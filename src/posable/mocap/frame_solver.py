@@ -14,7 +14,7 @@ from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import ROTVEC, SWING, TURN, parameters_of
 from posable.engine.layout import AT, AXIS, BODY, KIND, OFF, PARENT, POINT, ROBUST
-from posable.engine.newton import damped_step, damping_scale, hold_bounds
+from posable.engine.newton import damping_scale, hold_bounds, propose
 from posable.goals import Position
 from posable.mocap.unwrap import open_box
 from posable.model.skeleton import Skeleton
@@ -73,16 +73,9 @@ def try_step(figure, order, springs, lower, upper, theta, ws, fixed, scale, opti
     """Find a damped step from theta (n,) that lowers the energy, and take it; return (energy, damping), -1: no step."""
     n = theta.shape[0]
     for _ in range(TRIES):
-        if not damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
+        definite, slope, predicted, _ = propose(order, theta, lower, upper, ws, fixed, scale, damping)
+        if not definite:
             return -2.0, damping
-        slope, weighted = 0.0, 0.0
-        for i in range(n):
-            x = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
-            ws.trial[i] = x
-            x -= theta[i]
-            slope += ws.gradient[i] * x
-            weighted += scale[i] * x * x
-        predicted = -0.5 * slope + 0.5 * damping * weighted
         if not predicted > 0.25 * options[GAIN] * energy:
             return -1.0, damping
         after = energy_at(figure, springs, ws.trial, ws)
