@@ -253,7 +253,7 @@ def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, l
             ws.anchor[i] = theta[i]
     state[DASH] += 1.0
     definite, slope, length, largest = False, 0.0, 0.0, 0.0
-    exact = 1.0 if state[EASY] > 2.0 else 0.0
+    exact, coupled = (1.0 if state[EASY] > 2.0 else 0.0), limits[COUPLED] != 0.0
     while True:
         ws.sticky[last] = 1.0
         largest = fresh_derivatives(
