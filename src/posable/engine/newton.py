@@ -256,9 +256,7 @@ def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, l
     exact, coupled = (1.0 if state[EASY] > 2.0 else 0.0), limits[COUPLED] != 0.0
     while True:
         ws.sticky[last] = 1.0
-        largest = fresh_derivatives(
-            figure, order, springs, theta, ws, lower, upper, fixed, limits[COUPLED] != 0.0, exact
-        )
+        largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact)
         ws.sticky[last] = 0.0
         damping_scale(order, ws.hessian, scale)
         definite, slope, _, length = propose(order, theta, lower, upper, ws, fixed, scale, DASH_DAMPING)
