@@ -21,7 +21,7 @@ from posable.model.comfort import comfort_of, per_figure, person_plan
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import CHUNK, SMALL, Outcome, Request, Solver
-from posable.solvers.hierarchy import hold_energies, hold_springs
+from posable.solvers.hierarchy import hold_energies, hold_goals
 from posable.solvers.newton import Newton
 
 MOST = 40  # iterations of one problem
@@ -107,7 +107,7 @@ def settle_held(problem: Problem, outcome: Outcome, request: Request, references
     t = len(outcome.poses)
     held.spread(t)
     everything = np.ones(len(problem.springs), dtype=bool)
-    hold_springs(held, everything, outcome.poses, outcome.errors, problem.tolerances)
+    hold_goals(held, everything, outcome.poses, outcome.errors, problem.tolerances)
     hold_energies(held, outcome.poses)
     held.customs = []
     answer = Outcome(
