@@ -175,7 +175,7 @@ def _meshes(source: Source, pxr: Any, stage: Any, found: Any, nodes: list[Node])
         bones = np.array(indices.Get(), dtype=np.int32).reshape(-1, width)
         shares = np.array(weights.Get(), dtype=float).reshape(-1, width)
         if len(bones) == 1:  # rigid: one for all
-            bones, shares = (np.repeat(part, len(vertices), axis=0) for part in (bones, shares))
+            bones, shares = np.repeat(bones, len(vertices), axis=0), np.repeat(shares, len(vertices), axis=0)
         own = [str(path) for path in binding.GetJointsAttr().Get() or order]
         geometry = _matrix(binding.GetGeomBindTransformAttr().Get() or np.eye(4))
         joints = [order.index(path) for path in own]

@@ -191,13 +191,14 @@ class Fit:
         A redescending loss: what is this far off has no weight at all, and the poses are solved again without it.
         """
         figure = self.figure()
+        errors, notes = self._solve(figure, _REFINE)
         for _ in range(TRIMMINGS):
-            errors, notes = self._solve(figure, _REFINE)
             wrong = errors > _usual_misses(errors, least)
             wrong &= np.isfinite(np.where(wrong, np.nan, self.places[..., 0])).sum(axis=1, keepdims=True) >= LEAST_SEEN
             if not wrong.any():
                 break
             self.places[wrong] = np.nan
+            errors, notes = self._solve(figure, _REFINE)
         self.energy = self._total(notes)
         return errors
 

@@ -89,10 +89,10 @@ class Unheld:
         bone = {site.name: site.joint for site in skeleton.sites}
         below: dict[str, list[int]] = {}
         for k, site in enumerate(sites):
-            joint: str | None = bone.get(site, site)
-            while joint is not None:
-                below.setdefault(joint, []).append(k)
-                joint = parent[joint]
+            above: str | None = bone.get(site, site)
+            while above is not None:
+                below.setdefault(above, []).append(k)
+                above = parent[above]
         loose = np.zeros(seen.shape, dtype=bool)
         for joint in skeleton.joints:
             if not joint.motion.dofs or joint.name not in below:
