@@ -17,7 +17,7 @@ import numpy as np
 from posable.engine.layout import OFF, ROBUST, WEIGHT
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import turn_up
-from posable.goals import Direction, HalfSpace, Orientation, Position
+from posable.goals import Direction, HalfSpace, Hull, NoCollision, Orientation, Position
 from posable.goals.base import Goal
 from posable.mocap.contacts import Contacts, held_places, paths_of
 from posable.mocap.foot_steps import FootSteps
@@ -42,7 +42,7 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
 PIECE, LEAD = 512, 64  # frames
-SECONDS = 0.15  # [s] of the smoothing
+SECONDS = 0.18  # [s] of the smoothing
 TURNING = {"pelvis": 1.0, "chest": 0.3, "head": 0.05, "ankle.L": 0.1, "ankle.R": 0.1}  # weights, in leg lengths squared
 BONES = (
     ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
@@ -50,7 +50,10 @@ BONES = (
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0
 STAND_WEIGHT = 4000.0  # of a point of a sole that stands
+APART_WEIGHT = 500.0  # of shapes that come too near one another
 PASSES = 3  # what is near the ground and objects is looked up anew from pass to pass
+CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
+JUMP = 0.45  # [rad] of a joint from one frame to the next
 NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
 EFFORT = Effort(8, 1e-4)  # of the optimisation over all frames: its targets are no finer
 REFINING = Effort(4, 1e-4)  # of those that follow, with what is near the ground, objects and hands looked up anew
@@ -239,6 +242,9 @@ class _Job:
         self.seen = RoleFrames(motion, self.source, self.turn)
         self.source_solids = [solid.turned(self.turn) for solid in solids]
         self.solids = [solid.scaled(self.scale) for solid in self.source_solids]
+        root = free_joint(figure)
+        self.turning = np.ones(figure.size, dtype=bool)
+        self.turning[figure.index(root or figure.joints[0].name)] = False  # a root may go and turn as it likes
         self.steps = FootSteps(self.seen, self.source.leg, self.target.up, self.source_solids)
         self.feet = {side: self._foot_path(side) for side in SIDES}
 
@@ -318,8 +324,9 @@ class _Job:
         stiffness = goal_stiffness(problem, poses, np.full(self.figure.size, HOLD))
         locks = self._locks(poses, first) if contacts else []
         mine = [touch for touch in touches if touch.first < end and touch.end > first]
+        apart = self._apart()
         for k in range(PASSES):
-            held = [*locks, *self._clearances(poses)]
+            held = [*locks, *self._clearances(poses), *((goal, np.ones(len(poses))) for goal in apart)]
             if k and mine:
                 held += self._touch_goals(mine, poses, first, end)
             problem = self._with(goals, held, len(poses))
@@ -329,7 +336,20 @@ class _Job:
             poses = smooth_goals(
                 problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort, stiffness=stiffness
             )
+        for _ in range(CALMINGS):
+            fast = self._too_fast(poses)
+            if not fast.any():
+                break
+            stiffness = np.where(fast, CALMER * stiffness, stiffness)
+            poses = smooth_goals(
+                problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=REFINING, stiffness=stiffness
+            )
         return poses
+
+    def _too_fast(self, poses: np.ndarray) -> np.ndarray:
+        """Return which degrees of freedom (n,) break their velocity limit or jump from one frame to the next."""
+        step = np.abs(np.diff(poses, axis=0)).max(axis=0)
+        return (step > np.minimum(self.figure.velocity / self.motion.fps, JUMP)) & self.turning
 
     def _slip(self, poses: np.ndarray, first: int) -> float:
         """Return how far a standing foot slips at most in the poses of frames from `first` on [m]."""
@@ -391,6 +411,13 @@ class _Job:
                 places[a:b] = middle + (foot @ offsets).T
         return places
 
+    def _apart(self) -> list[Goal]:
+        """Return the goal that keeps the figure's shapes off each other and out of objects, where it has shapes."""
+        if not self.figure.shapes:
+            return []
+        obstacles = [Hull(one.vertices) for one in self.solids]
+        return [NoCollision(None, obstacles, weight=APART_WEIGHT, tolerance=np.inf)]
+
     def _clearances(self, poses: np.ndarray) -> list[tuple[Goal, np.ndarray]]:
         """Return goals that keep the body above the ground and out of objects, where it comes near them."""
         frames = forward(self.figure, poses)
@@ -404,7 +431,7 @@ class _Job:
                     probe.joint, probe.radius * up, up, at=probe.point, weight=CLEAR_WEIGHT, tolerance=np.inf
                 )
                 out.append((goal, always))
-            if self.solids:
+            if self.solids and not self.figure.shapes:
                 place, normal, gap = nearest_face(self.solids, path)
                 if (gap - probe.radius).min() < NEAR_GROUND * self.target.leg:
                     goal = HalfSpace(
