@@ -22,6 +22,7 @@ SUBJECTS = (
     ),
     Subject("scaling_laws", "Scaling laws: what a solve costs as it grows", "benchmarks.scaling_laws"),
     Subject("takes", "Takes: tracking, hidden markers, retargeting", "benchmarks.takes", ("data",)),
+    Subject("retargeting", "Human motion on a humanoid robot", "benchmarks.retargeting", ("data",)),
     Subject("corruption", "Corrupted takes: spikes, swaps, dropouts, wrong units", "benchmarks.corruption", ("data",)),
     Subject("many", "Many files: throughput, and what a large data set would take", "benchmarks.many", ("data",)),
     Subject("collision", "Collision: poses that do not touch themselves", "benchmarks.collision", ("data", "mujoco")),
