@@ -49,7 +49,7 @@ BONES = (
     ("wrist", "tip", 0.05),
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0
-STAND_WEIGHT = 4000.0  # of a point of a sole that stands
+STAND_WEIGHT = 20000.0  # of a point of a sole that stands
 APART_WEIGHT = 500.0  # of shapes that come too near one another
 PASSES = 3  # what is near the ground and objects is looked up anew from pass to pass
 CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
@@ -245,8 +245,24 @@ class _Job:
         root = free_joint(figure)
         self.turning = np.ones(figure.size, dtype=bool)
         self.turning[figure.index(root or figure.joints[0].name)] = False  # a root may go and turn as it likes
+        below = {name for side in SIDES for name in self.body.below[self.target[f"hip.{side}"]]}
+        names = {name for joint in below if joint in figure.names for name in self._up_to_trunk(joint)}
+        self.legs = np.zeros(figure.size, dtype=bool)
+        for joint in figure.joints:
+            if joint.name in names and joint.motion.dofs:
+                self.legs[figure.index(joint.name)] = True
         self.steps = FootSteps(self.seen, self.source.leg, self.target.up, self.source_solids)
         self.feet = {side: self._foot_path(side) for side in SIDES}
+
+    def _up_to_trunk(self, joint: str) -> list[str]:
+        """Return a joint and those above it, up to the pelvis."""
+        parent = {one.name: one.parent for one in self.figure.joints}
+        out: list[str] = []
+        name: str | None = joint
+        while name is not None and name != self.target["pelvis"] and name != free_joint(self.figure):
+            out.append(name)
+            name = parent[name]
+        return out
 
     # ------------------------------------------------------------------------------------------------------- goals
 
@@ -340,9 +356,9 @@ class _Job:
             fast = self._too_fast(poses)
             if not fast.any():
                 break
-            stiffness = np.where(fast, CALMER * stiffness, stiffness)
+            stiffness = np.where(fast, np.where(self.legs, 2.0, CALMER) * stiffness, stiffness)  # feet stand first
             poses = smooth_goals(
-                problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=REFINING, stiffness=stiffness
+                problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=CARE, stiffness=stiffness
             )
         return poses
 
