@@ -49,7 +49,7 @@ BONES = (
     ("wrist", "tip", 0.05),
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0
-STAND_WEIGHT = 20000.0  # of a point of a sole that stands
+STAND_WEIGHT = 8000.0  # of a point of a sole that stands
 APART_WEIGHT = 500.0  # of shapes that come too near one another
 PASSES = 3  # what is near the ground and objects is looked up anew from pass to pass
 CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
@@ -392,8 +392,9 @@ class _Job:
         for side in SIDES:
             places = self._stands(side, frames, first, len(poses))
             heel, toe = self.steps.heel[side][rows], self.steps.toe[side][rows]
-            labels = (("heel", heel), ("outer toe", toe), ("inner toe", toe))
-            for k, (joint, point) in enumerate(self.body.standing_points(side)):
+            labels = (("heel", heel), ("outer toe", toe), ("inner toe", toe), ("ankle", heel & toe))
+            ankle = (self.target[f"ankle.{side}"], self.target.point(f"ankle.{side}"))  # or a narrow foot could roll
+            for k, (joint, point) in enumerate([*self.body.standing_points(side), ankle]):
                 label, standing = labels[k]
                 if standing.any():
                     goal = Position(
@@ -404,7 +405,7 @@ class _Job:
         return out
 
     def _stands(self, side: str, frames: Frames, first: int, count: int) -> Floats:
-        """Return where heel and toes of a foot stand (t, 3, 3) [m]: flat, one place through each stand.
+        """Return where heel, toes and ankle of a foot stand (t, 4, 3) [m]: flat, one place through each stand.
 
         A foot stands where it comes to by itself, and as it is turned there: its limits may not let it turn as the
         source's foot does. Its height is the surface's.
@@ -416,8 +417,8 @@ class _Job:
         assert shown is not None  # a target always has a toe
         own = self.target.rest.rotation_matrix(joint).T @ shown[0]  # the foot's frame in its joint's
         ahead = frames.rotation_matrix(joint) @ own[:, 0]
-        offsets = own.T @ (self.body.soles[side] - point).T  # (3, points): forward, left, up
-        places = np.zeros((count, 3, 3))
+        offsets = own.T @ (np.vstack([self.body.soles[side], point]) - point).T  # (3, points): forward, left, up
+        places = np.zeros((count, 4, 3))
         for a, b, level in self.steps.stands(side):
             a, b = max(a - first, 0), min(b - first, count)
             if a < b:
