@@ -76,7 +76,7 @@ def test_text_reads_well(stuck):
     assert "STUCK" in text
     assert "missed by" in text
     assert "In the way" in text
-    assert "joint2 at its upper limit" in text
+    assert "joint2 is at its upper limit" in text
     batch = ps.solve(ps.figures.limb(), g.Position("hand", [(0.3, 0.1, 0.0), (0.0, 0.0, 9.0)]))
     assert "1 of 2 reached" in str(batch)
 
@@ -119,3 +119,22 @@ def test_a_closed_form_has_a_trace_without_rows():
     result = ps.solve(ps.figures.limb(), g.Position("hand", (0.3, 0.1, 0.0)), solver="limb", record=True)
     assert result.ok
     assert len(result.trace["energy"]) == result.iterations == 0
+
+
+def test_a_block_says_what_would_help_in_words():
+    """The sentence's numbers are the solution's: relaxing the limit by 5 degrees changes the error by what it says."""
+    arm = ps.Skeleton(
+        [
+            ps.Joint("shoulder", ps.Revolute("z"), limits=(-0.5, 0.5)),
+            ps.Joint("elbow", ps.Revolute("z"), "shoulder", offset=(1, 0, 0), limits=(-0.1, 0.3)),
+        ],
+        [ps.Site("hand", "elbow", (1, 0, 0))],
+    )
+    result = ps.solve(arm, ps.goals.Position("hand", (0.2, 1.2, 0.0)))
+    text = str(result)
+    assert "shoulder is at its upper limit (29°); 5° more would bring hand" in text
+    block = next(block for block in result.blocking if block.dof == "shoulder")
+    wider = ps.solve(arm.with_limits({"shoulder": (-0.5, 0.5 + np.radians(5.0))}), result.problem.goals)
+    gained = result.errors["hand"] - wider.errors["hand"]
+    assert np.radians(5.0) * block.cost["hand"] == pytest.approx(gained, rel=0.1)
+    assert f"{1e3 * np.radians(5.0) * block.cost['hand']:.2g} mm closer" in text

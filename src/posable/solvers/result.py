@@ -94,26 +94,49 @@ def too_far(problem: Problem, options: SolveOptions, member: int, k: int) -> str
 
 AT_BOUND = 1e-7  # [rad, m]
 STEP = 1e-5  # of a limit relaxed to see what it costs [rad, m]
+TURN_MORE, SLIDE_MORE = np.radians(5.0), 0.01  # [rad], [m]: what a sentence relaxes a limit by
+TELLING = 1e-4  # [m, rad] of change that is worth telling
 
 
 @dataclass(frozen=True)
 class Block:
     """A limit that holds the figure back.
 
-    dof: its degree of freedom. side: "lower" or "upper". multiplier: how fast the energy of all goals would fall if
-    the limit moved outward. cost: how fast each goal's error would fall [m or rad per rad or m]; negative where the
-    goal would lose.
+    Attributes:
+        dof: Name of the degree of freedom.
+        side: "lower" or "upper".
+        multiplier: How fast the energy of all goals would fall if the limit moved outward.
+        cost: {goal: how fast its error would fall} [m or rad per rad or m]; negative where the goal would lose.
+        limit: Where the limit is [rad, m].
+        slides: Whether the degree of freedom is a slide [m] and not an angle [rad].
+        angles: The goals whose errors are angles [rad].
     """
 
     dof: str
     side: str
     multiplier: float
     cost: dict[str, float] = field(default_factory=dict)
+    limit: float = np.nan
+    slides: bool = False
+    angles: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        worst = [(name, value) for name, value in self.cost.items() if abs(value) > 1e-6]
-        told = ", ".join(f"{name} {value:.3g}" for name, value in sorted(worst, key=lambda item: -abs(item[1]))[:3])
-        return f"{self.dof} at its {self.side} limit" + (f": costs {told} per unit of it" if told else "")
+        more, unit = (SLIDE_MORE, "10 mm") if self.slides else (TURN_MORE, "5°")
+        changes = {name: more * value for name, value in self.cost.items() if abs(more * value) > TELLING}
+        told = sorted(changes.items(), key=lambda item: -abs(item[1]))[:3]
+        closer = [f"{name} {self._amount(name, value)}" for name, value in told if value > 0.0]
+        away = [f"{name} {self._amount(name, -value)}" for name, value in told if value < 0.0]
+        parts = [f"bring {' and '.join(closer)} closer"] if closer else []
+        parts += [f"move {' and '.join(away)} away"] if away else []
+        where = "" if np.isnan(self.limit) else f" ({self._place()})"
+        text = f"{self.dof} is at its {self.side} limit{where}"
+        return f"{text}; {unit} more would {' and '.join(parts)}" if parts else text
+
+    def _place(self) -> str:
+        return f"{1e3 * self.limit:.0f} mm" if self.slides else f"{np.degrees(self.limit):.0f}°"
+
+    def _amount(self, goal: str, change: float) -> str:
+        return f"{np.degrees(change):.2g}°" if goal in self.angles else f"{1e3 * change:.2g} mm"
 
 
 def blocking_limits(
@@ -121,7 +144,7 @@ def blocking_limits(
 ) -> list[Block]:
     """Return the limits that hold back the goals at a pose (n,), worst first.
 
-    The gradient on an active bound is its multiplier (the Karush-Kuhn-Tucker conditions of seed 000 section 3). If the
+    The gradient on an active bound is its multiplier (Karush-Kuhn-Tucker; Engell-Nørregård & Erleben 2011, 3). If the
     bound moves by d, the free dofs answer with -H_ff^-1 H_fi d; the goals' errors are compared along that move.
     """
     _, gradient, hessian, errors = problem.evaluate(pose, member=member)
@@ -136,6 +159,7 @@ def blocking_limits(
     held = at_lower | at_upper | (lower >= upper)
     free = np.flatnonzero(~held)
     blocks = []
+    angles = frozenset(name for k, name in enumerate(problem.error_names) if problem.measures_angle(k))
     for i in active:
         sense = -1.0 if at_lower[i] else 1.0
         answer = np.zeros_like(pose)
@@ -151,9 +175,10 @@ def blocking_limits(
             for k, name in enumerate(problem.error_names)
             if np.isfinite(problem.tolerances[k])
         }
-        blocks.append(
-            Block(problem.skeleton.dof_names[i], "lower" if at_lower[i] else "upper", float(abs(gradient[i])), cost)
-        )
+        limit, side = (lower[i], "lower") if at_lower[i] else (upper[i], "upper")
+        slides = bool(problem.skeleton.figure.dof[i, KIND] == SLIDE)
+        name = problem.skeleton.dof_names[i]
+        blocks.append(Block(name, side, float(abs(gradient[i])), cost, float(limit), slides, angles))
     return sorted(blocks, key=lambda block: (-block.multiplier, block.dof))
 
 
@@ -172,7 +197,7 @@ class Status(StrEnum):
 
 MEANINGS = {
     Status.REACHED: "every goal is within its tolerance and every limit is held",
-    Status.STUCK: "no small change of the pose brings the goals nearer",
+    Status.STUCK: "no small change of the pose brings the goals closer",
     Status.OUT_OF_REACH: "a goal is farther away than the chain is long",
     Status.OUT_OF_ITERATIONS: "the method ended before the goals were reached",
     Status.OUT_OF_TIME: "the time ran out before the goals were reached",
@@ -324,7 +349,7 @@ class Result:
         for name, error in self.errors.items():
             i = self.problem.error_groups[name][0]
             if self.problem.idle[i]:
-                lines.append(f"  {name}: off by {amount(error, self.problem, i)}; its weight is 0, it decides nothing")
+                lines.append(f"  {name}: off by {amount(error, self.problem, i)}; weight 0: reported only")
                 continue
             if np.isinf(self.problem.tolerances[i]):
                 continue
@@ -338,7 +363,10 @@ class Result:
             lines.append(f"  {self._other_starts()}")
         if self.blocking:
             lines.append("In the way:")
-            lines += [f"  {block}" for block in self.blocking[:6]]
+            bounds = {name: self.problem.tolerances[rows[0]] for name, rows in self.problem.error_groups.items()}
+            missed = [name for name, error in self.errors.items() if error > bounds[name]]
+            told = sorted(self.blocking, key=lambda block: -sum(block.cost.get(name, 0.0) for name in missed))
+            lines += [f"  {block}" for block in told[:6]]
             if len(self.blocking) > 6:
                 lines.append(f"  and {len(self.blocking) - 6} more limits")
         return "\n".join(lines)
