@@ -37,6 +37,7 @@ def examples(paths: list[Path]) -> dict[str, np.ndarray]:
     out: dict[str, list[np.ndarray]] = {name: [] for name in LIMBS}
     for path in paths:
         motion = ps.load(path).motion
+        assert motion is not None
         plan = person_plan(motion.skeleton)
         for limb in limbs_of(plan):
             if len(limb.has) == len(LIMBS[limb.model]):

@@ -10,7 +10,9 @@ are one core's own time.
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,8 +46,7 @@ def clear_poses(skeleton: ps.Skeleton, count: int) -> np.ndarray:
 
 def deepest(path: Path, skeleton: ps.Skeleton, poses: np.ndarray) -> np.ndarray:
     """Return the depth (t,) [m] of the worst of MuJoCo's contacts between checked pairs of bodies, at each pose."""
-    import mujoco
-
+    mujoco: Any = import_module("mujoco")  # its names are made when it is loaded
     model = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(model)
     owner = {site.name: site.joint for site in skeleton.sites} | {name: name for name in skeleton.names}
@@ -65,11 +66,12 @@ def deepest(path: Path, skeleton: ps.Skeleton, poses: np.ndarray) -> np.ndarray:
 def evidence(page: Page) -> None:
     """Write the page."""
     assert page.data is not None
-    page.text(__doc__.split("\n\n", 2)[2])
+    page.text((__doc__ or "").split("\n\n", 2)[2])
     count, rows = page.pick(500, 40), []
     for name, (file, hands, feet) in ROBOTS.items():
         path = page.data / "mjcf" / file
         skeleton = ps.load(path).skeleton
+        assert skeleton is not None
         targets = ps.forward(skeleton, clear_poses(skeleton, count))
         home = next(iter(skeleton.named_poses.values()), skeleton.rest)
         stand = ps.forward(skeleton, home)
@@ -84,7 +86,7 @@ def evidence(page: Page) -> None:
             depth = deepest(path, skeleton, result.pose[result.ok])
             rows.append(
                 [f"{name}, {what} NoCollision", len(skeleton.shapes), len(skeleton.collision_pairs),
-                 f"{result.ok.mean():.1%}", f"{(depth > 1e-3).mean():.1%}", 1e3 * depth.max(initial=0.0),
+                 f"{np.mean(result.ok):.1%}", f"{(depth > 1e-3).mean():.1%}", 1e3 * depth.max(initial=0.0),
                  1e6 * seconds[what], float(np.mean(result.iterations))]
             )  # fmt: skip
         page.values[f"{name}: time ratio"] = seconds["with"] / seconds["without"]

@@ -50,7 +50,9 @@ def arm(data: Path, folder: Path, name: str, frame: str, joints: int) -> Arm:
     text = (data / "urdf" / name).read_text(encoding="utf8")
     plain = folder / name
     plain.write_text(re.sub(r"<(visual|collision)\b.*?</\1>", "", text, flags=re.S), encoding="utf8")
-    return Arm(plain, ps.load(plain).skeleton, frame, joints)
+    skeleton = ps.load(plain).skeleton
+    assert skeleton is not None
+    return Arm(plain, skeleton, frame, joints)
 
 
 def cases(panda: Arm, ur5: Arm) -> dict[str, tuple[Arm, np.ndarray, np.ndarray]]:
@@ -131,8 +133,8 @@ def judged(arm: Arm, start, targets, poses, seconds) -> list[float]:
     there = arm.place(poses)
     off = 1e3 * np.linalg.norm(there[:, :3, 3] - targets[:, :3, 3], axis=1)
     turn = Rotation.from_matrix(there[:, :3, :3].swapaxes(1, 2) @ targets[:, :3, :3]).magnitude()
-    velocity = np.diff(np.vstack([start, start, poses]), axis=0) / DT
-    acceleration = np.diff(velocity, axis=0) / DT
+    velocity = np.diff(np.vstack([start, start, poses]).astype(float), axis=0) / DT
+    acceleration = np.diff(np.asarray(velocity, dtype=float), axis=0) / DT
     moves = np.abs(np.diff(targets, axis=0)).max(axis=(1, 2)) > 1e-7
     frozen = moves & (np.abs(velocity[2:]).max(axis=1) < 1e-7)
     return [

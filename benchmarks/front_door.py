@@ -19,6 +19,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +147,7 @@ def measure(data: Path | None, passes: int) -> dict:
     """Return times [s] and poses of every kind of work, with the Posable that is imported."""
     import posable as ps
 
-    plain = {"natural": False} if "natural" in inspect.signature(ps.solve).parameters else {}
+    plain: dict[str, Any] = {"natural": False} if "natural" in inspect.signature(ps.solve).parameters else {}
     out = {}
     for work in (panda, talos, human):
         if work is talos and data is None:
@@ -218,7 +219,7 @@ def evidence(page) -> None:
     """Write the page of this subject."""
     given = os.environ.get("POSABLE_BEFORE")
     rows = compare(Path(given) if given else None, page.data, page.pick(5, 1))
-    page.text(__doc__.split("\n\n")[2].replace("\n", " "))
+    page.text((__doc__ or "").split("\n\n")[2].replace("\n", " "))
     columns = ["work", "solved", "median ms", "99% ms"]
     if given:
         columns += ["solved before", "median ms before", "99% ms before", "ratio of medians"]

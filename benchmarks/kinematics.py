@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -80,9 +81,8 @@ def loops(made={}):  # noqa: B006 - compiled once
     from posable.engine.jit import OPTIONS
     from posable.engine.numba_internals import EntryCompiler
 
-    jit = numba.njit(
-        pipeline_class=EntryCompiler, _nrt=False, **OPTIONS
-    )  # all of them as the solver's loop is compiled
+    options: dict[str, Any] = {"pipeline_class": EntryCompiler, "_nrt": False, **OPTIONS}
+    jit = numba.njit(**options)  # all of them as the solver's loop is compiled
     forward, workspace, derivatives = kinematics.forward, kinematics.workspace, gather.derivatives
     damped_copy, factorise, substitute = factor.damped_copy, factor.factorise, factor.substitute
     direct_hessian = direct.direct_hessian

@@ -72,7 +72,7 @@ def branches(skeleton: ps.Skeleton, tool: str, path: np.ndarray, seed: int) -> l
     starts = rng.uniform(low, high, (STARTS, skeleton.size))
     targets = np.repeat(path, STARTS, axis=0)
     result = ps.solve(skeleton, ps.goals.Pose(tool, targets), start=np.tile(starts, (len(path), 1)), restarts=1)
-    poses, good = result.pose.reshape(len(path), STARTS, -1), result.ok.reshape(len(path), STARTS)
+    poses, good = result.pose.reshape(len(path), STARTS, -1), np.asarray(result.ok).reshape(len(path), STARTS)
     out = []
     for t in range(len(path)):
         found: list[np.ndarray] = []

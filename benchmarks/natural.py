@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def reachable(human: ps.Skeleton, rng: np.random.Generator, size: float, count: 
     return [g.Position(body, frames.position(body)) for body in rng.choice(SIX, count, replace=False)]
 
 
-def slsqp(human: ps.Skeleton, goals: list[g.Goal], start: np.ndarray) -> float:
+def slsqp(human: ps.Skeleton, goals: Sequence[Any], start: np.ndarray) -> float:
     """Return the least cost that SciPy's SLSQP finds from a start, infinity where it misses a goal by 0.1 mm."""
 
     def gaps(pose):
@@ -179,7 +180,7 @@ def recordings(data: Path, count: int) -> list[tuple[str, list[tuple[ps.Motion, 
 # --- Drags ---
 
 
-def drag(extra: list[g.Goal], natural: bool, steps: int) -> tuple[float, float]:
+def drag(extra: Sequence[g.Goal], natural: bool, steps: int) -> tuple[float, float]:
     """Return the largest change [rad] of any joint for a 1 mm move of a hand, over a long drag; and the median."""
     human = ps.figures.human()
     rest = ps.forward(human, human.rest)

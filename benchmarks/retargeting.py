@@ -56,6 +56,7 @@ def evidence(page: Page) -> None:
     """Write the page of this subject."""
     assert page.data is not None
     robot = ps.load(page.data / "mjcf" / "unitree_g1" / "g1.xml").skeleton
+    assert robot is not None
     page.text(
         "`ps.retarget(motion, g1, objects=...)` without any other option. Every row is `ps.motion_quality` of a "
         "trajectory against its source. GMR and OmniRetarget were run elsewhere; their trajectories and CPU times are "

@@ -75,7 +75,7 @@ def measured(skeleton: ps.Skeleton, count: int, closed: bool) -> list[object]:
 
 def evidence(page: Page) -> None:
     """Write the page."""
-    page.text(__doc__.split("\n\n", 2)[2])
+    page.text((__doc__ or "").split("\n\n", 2)[2])
     count, rows = page.pick(200, 15), []
     for name in ARMS:
         skeleton = arm(name)

@@ -6,6 +6,8 @@ TASK holds: urdf, frame, names (of the joints), start (n,), targets (T, 4, 4), d
 
 import sys
 import time
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -45,8 +47,8 @@ def pink_loop(task):
 def mink_loop(task):
     """Frame task, configuration and velocity limits, DAQP; mink has no acceleration limit."""
     import mink
-    import mujoco
 
+    mujoco: Any = import_module("mujoco")  # its names are made when it is loaded
     spec = mujoco.MjSpec.from_file(str(task["urdf"]))
     spec.compiler.fusestatic = False  # the tool's frame is a body of its own
     model = spec.compile()

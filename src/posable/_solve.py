@@ -352,12 +352,12 @@ class Session:
         begin = time.perf_counter()
         if targets is not None:
             self._move_all(targets)
-        lower, upper, *rest = self._options
+        lower, upper = self._options[:2]
         if start is None:
             first = self.pose.reshape(1, -1)
         else:
             first = projected(self.problem.skeleton, starts_of(self.problem, start)[0], lower, upper)
-        options = SolveOptions(first, lower, upper, *rest)
+        options = SolveOptions(first, lower, upper, *self._options[2:])
         self._answered = True
         near = self._reference if self._natural else None
         if self.problem.plain:

@@ -87,14 +87,14 @@ def _motion() -> None:
     place = forward(human, human.rest).position("hand.R")
     follow(human, goals.Position("hand.R", np.tile(place, (8, 1))), fps=30.0, smooth=0.1)
     smooth(clip)
-    keyframes(human, [clip.poses[0], clip.poses[-1]], [0.0, 1.0], fps=30.0)
+    keyframes(human, {0.0: clip.poses[0], 1.0: clip.poses[-1]}, fps=30.0)
     retarget(clip, human)
 
 
 def _markers() -> None:
     human = figures.human()
     clip = _clip(human)
-    names = [name for name in human.site_names if name.isupper() or name[0].isupper()]
+    names = tuple(name for name in human.site_names if name.isupper() or name[0].isupper())
     frames = forward(human, clip.poses)
     markers = Markers(names, np.stack([frames.position(name) for name in names], axis=1), clip.fps, "y")
     track(calibrate(human, markers), markers)

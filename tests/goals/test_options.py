@@ -70,9 +70,13 @@ def energy(goal):
     return ps.Problem(FIGURE, goal).energy(POSE)
 
 
+# Whole-figure goals whose weight is one number; their own tests are in test_no_collision.py and test_natural.py
+ONE_WEIGHT = {"NoCollision", "Natural"}
+
+
 def test_no_goal_is_left_out():
     every = {name for name in g.__all__ if isinstance(getattr(g, name), type) and issubclass(getattr(g, name), g.Goal)}
-    assert every - {"Goal"} == set(GOALS)
+    assert every - {"Goal"} - ONE_WEIGHT == set(GOALS)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -37,8 +37,8 @@ def parse(source: Source) -> Element:
     lead = len(source.data) - len(source.data.lstrip(b" \t\r\n"))
     data = source.data
     if lead and data[lead : lead + 5] == b"<?xml":  # a blank line in front of it: other parsers do not mind
-        end = data.find(b"?>", lead) + 2
-        data = b" " * end + data[end:] if end > 1 else data
+        stop = data.find(b"?>", lead) + 2
+        data = b" " * stop + data[stop:] if stop > 1 else data
         source.note("blanks before the XML declaration were skipped")
     parser = expat.ParserCreate()
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)

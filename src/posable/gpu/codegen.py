@@ -194,7 +194,8 @@ class Parts:
         shapes = field_shapes(self.n, b, max(self.g, 1), part.depth)
         arrays: Any = (to.array("w_" + name, *shapes[name]) for name in Workspace._fields)  # Views in arrays' places
         self.ws = Workspace(*arrays)
-        to.store(self.ws.sticky.storage, max(self.g, 1), 0.0)
+        sticky: Any = self.ws.sticky
+        to.store(sticky.storage, max(self.g, 1), 0.0)
         self.theta, self.start = to.array("theta", self.n), to.array("start", self.n)
         self.prepare, to.code = to.code, []
         self._known = dict(to.known)

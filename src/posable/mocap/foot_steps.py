@@ -37,7 +37,7 @@ class FootSteps:
             floor = support_height(solids, path[:, -1], up, within=WITHIN * leg)
             over = path @ up - floor[:, None]
             standing = standing_still(path, up, leg, seen.fps, floor=floor)
-            for a, b in runs(standing.any(axis=1)):
+            for a, b in runs(np.asarray(standing.any(axis=1))):
                 if b - a < SHORTEST * seen.fps:
                     standing[a:b] = False
             self.heel[side], self.toe[side] = standing[:, 0], standing[:, -1]

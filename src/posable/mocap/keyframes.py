@@ -112,7 +112,7 @@ def _hold_limits(skeleton: Skeleton, frames: np.ndarray, keys: np.ndarray) -> li
         if rows.size and turns_freely(joint.motion):
             turns = slice(where.stop - 3, where.stop)
             box = np.stack([lower[where], upper[where]], axis=1)
-            frames[rows, turns] = _nearest_rotations(joint, frames[np.ix_(rows, range(*where.indices(10**9)))], box)
+            frames[rows, turns] = _nearest_rotations(joint, frames[rows][:, where], box)
     np.clip(frames, lower, upper, out=frames)
     return [
         f"{count} of {len(frames)} frames left the limits between keys ({skeleton.dof_names[worst]} by up to "

@@ -306,8 +306,9 @@ class _Tree:
                 if self.skeleton.joint(above).motion.dofs:
                     lines.append((self.rest.position(above), self._axis(above)))
                 above = self.parent[above]
-            if len(lines) > 1 and all(axis is not None for _, axis in lines):
-                out[role] = _meeting_point(lines)
+            hinges = [(origin, axis) for origin, axis in lines if axis is not None]
+            if len(hinges) == len(lines) > 1:
+                out[role] = _meeting_point(hinges)
         return out
 
     def _axis(self, joint: str) -> np.ndarray | None:

@@ -59,7 +59,8 @@ def motion_from_positions(
         raise PosableError(
             f"joint positions: expected shape (T, {len(names)}, 3) for {len(names)} names, got {places.shape}"
         )
-    unseen = [n for n, column in zip(names, np.isfinite(places).all(axis=2).T, strict=True) if not column.any()]
+    seen = np.asarray(np.isfinite(places).all(axis=2).any(axis=0))
+    unseen = [name for k, name in enumerate(names) if not seen[k]]
     if unseen:
         raise PosableError(f"joint positions: expected each joint in some frame, found none of {', '.join(unseen[:5])}")
     places = _filled(places, fps)
@@ -158,7 +159,7 @@ def _average_shapes(
         if joint < 0 or len(below) < 2:
             continue
         seen = np.stack([places[:, c] - places[:, joint] for c in below], axis=1)
-        weights = np.ones(len(below))
+        weights, gaps = np.ones(len(below)), [0.0] * len(below)
         for _ in range(4):
             turned = _carry(still, np.array([offsets[c] for c in below]), seen, weights)
             own = np.einsum("tji,tbj->tbi", turned, seen)
