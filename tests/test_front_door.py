@@ -262,5 +262,5 @@ def test_a_solve_loads_few_modules():
     loaded = done.stdout.split()
     packages = {name.rpartition(".")[0] for name in loaded}
     modules = [name for name in loaded if name not in packages]
-    assert len(modules) <= 40, modules
+    assert len(modules) <= 42, modules  # least change and collision bring seven of them
     assert not any(name.startswith(("posable.mocap", "posable.formats", "posable.gpu")) for name in loaded)

@@ -63,7 +63,7 @@ def test_a_frame_outside_takes_the_nearest_rotation():
 def test_goals_that_both_keys_share_hold_between_them():
     rest = ps.forward(HUMAN, HUMAN.rest)
     feet = [ps.goals.Pose(foot, rest.matrix(foot), label=foot) for foot in ("foot.L", "foot.R")]
-    places = {0.0: (-0.55, 1.4, 0.2), 0.6: (-0.1, 0.4, 0.45), 1.2: (-0.4, 1.1, 0.4)}
+    places = {0.0: (-0.55, 1.4, 0.2), 0.6: (0.2, 0.3, 0.5), 1.2: (-0.4, 1.1, 0.4)}
     keys = {t: [*feet, ps.goals.Position("hand.R", place)] for t, place in places.items()}
     motion = ps.keyframes(HUMAN, keys, fps=25)
     slerp = ps.Motion.from_keyframes(HUMAN, [0.0, 0.6, 1.2], motion.poses[[0, 15, 30]], fps=25)
