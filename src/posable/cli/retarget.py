@@ -27,7 +27,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--map", action="append", default=[], metavar="FROM=TO", help="a joint's counterpart; FROM= leaves it out"
     )
     parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
-    parser.add_argument("--smooth", type=float, default=0.15, metavar="SECONDS", help="remove faster motion (0.15)")
+    parser.add_argument("--smooth", type=float, default=0.18, metavar="SECONDS", help="remove faster motion (0.18)")
     parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
     parser.add_argument("--no-touches", action="store_true", help="do not keep touches of hands")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What every solver loop shares: the box, seed 000's projected Armijo test, stop rules, random starts, the trace."""
+"""What every solver loop shares: the box, the projected Armijo test, stop rules, random starts, the trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRACE_WIDTH = 8
 
 @kernel
 def project(theta, lower, upper):
-    """Put a pose (n,) into the box, in place: seed 000 (40)."""
+    """Put a pose (n,) into the box, in place (Engell-Nørregård & Erleben 2011, eq. 40)."""
     for i in range(theta.shape[0]):
         if theta[i] < lower[i]:
             theta[i] = lower[i]
@@ -33,7 +33,10 @@ def project(theta, lower, upper):
 
 @kernel
 def armijo(before, after, slope, alpha):
-    """Return whether an energy fell enough: seed 000 (39), slope = gradient . (projected trial - pose)."""
+    """Return whether an energy fell enough (Engell-Nørregård & Erleben 2011, eq. 39).
+
+    slope: gradient . (projected trial - pose).
+    """
     return after <= before + alpha * slope
 
 

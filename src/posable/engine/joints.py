@@ -7,9 +7,9 @@ rotation that lays a skew axis onto z (`JointMotion.basis`). Only this file know
 SLIDE   a translation along an axis                                      S = [0; a]
 TURN    a rotation about an axis                                         S = [a; o x a]
 ROTVEC  three together: a rotation vector (exponential map)              S = columns of the left Jacobian, at o
-SWING   two together: a rotation vector across an axis (seed 004, 4.2)   S = two of those columns
+SWING   two together: a rotation vector across an axis (Erleben & Andrews 2018, 4.2)   S = two of those columns
 
-An Euler ball joint is three TURNs at one origin (seed 004 (41), seed 000 (A.19)); a swing-twist joint is a SWING and
+An Euler ball joint is three TURNs at one origin (Erleben & Andrews 2018, eq. 41); a swing-twist joint is a SWING and
 then a TURN about the limb's own axis. Within a motion the slides come first.
 """
 

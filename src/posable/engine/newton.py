@@ -1,6 +1,7 @@
 """Projected Newton with the exact gathered Hessian: the default solver.
 
-It joins seed 000 (projection and the Armijo test (39)) with seed 004 (exact second derivatives): bounds at which the
+It joins the projected Armijo test (Engell-Nørregård & Erleben 2011, eq. 39) with exact second derivatives (Erleben &
+Andrews 2018): bounds at which the
 gradient pushes outward are held, the damped Newton step is taken on the rest (two-metric projection, Bertsekas), the
 Gauss-Newton stiffness steps in where the exact one is indefinite or would gain nothing, and at a saddle the figure
 moves off along a direction of negative curvature. One compiled loop from start to end, restarts included.
@@ -175,7 +176,7 @@ def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, co
 def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace):
     """Make one accepted step from theta, in place; return whether there was one to make.
 
-    Damping grows until the projected Armijo test (39) of seed 000 holds; the gain ratio sets the next damping.
+    Damping grows until the projected Armijo test holds; the gain ratio sets the next damping.
     """
     n = theta.shape[0]
     energy = state[ENERGY]

@@ -28,7 +28,7 @@ from posable.model.skeleton import Skeleton
 class Aim(Goal):
     """Aim a line of a body at a point: energy w/2 |axis - u|^2, u the unit vector from the body's point to the target.
 
-    Seed 003 2.4, goal 4, squared: w (1 - cos angle), smooth at the goal and wherever the target is not at the point.
+    Goal 4 of Tolani et al. (2000, 2.4), squared: w (1 - cos angle), smooth except where the target is at the point.
     body: a site or a joint. axis: "z", "-y" or a unit vector in the body's frame. at (..., 3) [m] in the world.
     point (3,) [m] in the body's frame: where the line begins. tolerance [rad]; errors are angles. weight: a number,
     three numbers or a symmetric 3x3 matrix W, in world axes: energy 1/2 r'W r of r = axis - u.
@@ -75,7 +75,7 @@ class Aim(Goal):
 class Direction(Goal):
     """Turn one axis of a body along a direction, free about it: energy w/2 |axis - along|^2 = w (1 - cos angle).
 
-    Seed 003's partial orientation. body: a site or a joint. axis: "x", "-y" or a unit vector in the body's frame.
+    Partial orientation (Tolani et al. 2000, 3.3). body: a site or a joint. axis: "x", "-y" or a vector of the body.
     along (..., 3): a direction in the world, of any length, or "y". tolerance [rad]; errors are angles. weight: a
     number, three numbers or a symmetric 3x3 matrix W, in world axes: energy 1/2 r'W r of r = axis - along.
     """

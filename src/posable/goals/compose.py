@@ -1,4 +1,4 @@
-"""One full weight matrix over several effectors: seed 000 (17)."""
+"""One full weight matrix over several effectors (Engell-Nørregård & Erleben 2011, eq. 17)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from posable.model.skeleton import Skeleton
 
 
 class AnyOf(Goal):
-    """One of several goals, whichever does best: energy min_i E_i (seed 003 2.4).
+    """One of several goals, whichever does best: energy min_i E_i (Tolani et al. 2000, 2.4).
 
     Each member is solved for, from the same start; one that reaches everything comes before one that does not, then
     the lower energy counts, then the order here. `result.chosen[label]` names the member, by its own label.

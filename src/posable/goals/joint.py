@@ -116,7 +116,7 @@ class Posture(Goal):
     reached by micrometres, well inside the tolerance. weight: a number, (n,), or a symmetric positive definite matrix
     (n, n), energy 1/2 x'G W G x with G the roots of the stiffness. Springs join degrees of freedom two by
     two, so the matrix must be a sum of such pairs (scaled diagonally dominant). robust [rad, m]: beyond it, a degree
-    of freedom pulls no harder. The linear term of seed 002 (5.27), as meant.
+    of freedom pulls no harder. The linear term that Parent (5.27) means.
     """
 
     plain: ClassVar[bool] = False

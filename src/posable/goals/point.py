@@ -33,7 +33,7 @@ from posable.model.skeleton import Skeleton
 
 
 class Position(Goal):
-    """Bring a point of a body to a place: energy 1/2 r'W r with r = point - target (seed 000 (17), seed 003 2.4).
+    """Bring a point of a body to a place: energy 1/2 r'W r with r = point - target (Tolani et al. 2000, 2.4).
 
     body: a site or a joint. target (..., 3) [m] in the world; leading axes make a batch. weight: a number, three
     numbers (world axes), or a symmetric 3x3 matrix. tolerance [m]. point (3,) [m] in the body's frame.
@@ -137,7 +137,7 @@ class _Place(Goal):
 
 
 class Plane(_Place):
-    """Bring a point of a body onto a plane: energy w/2 (n.(e - point))^2 (seed 003 2.4, goal 5).
+    """Bring a point of a body onto a plane: energy w/2 (n.(e - point))^2 (Tolani et al. 2000, 2.4, goal 5).
 
     body: a site or a joint. point (..., 3) [m] and normal (..., 3) of the plane, in the world. at (3,) [m]: the point
     of the body, in its frame. The error is the distance to the plane [m].

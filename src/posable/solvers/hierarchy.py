@@ -62,7 +62,7 @@ GROWTH = 1e-6  # [m, rad] by which the error of a held goal may grow
 LAST_GAIN = 1e-5  # part of the energy: where a Newton step would gain no more, an answer is as good as it gets
 ROUNDS = 60  # of models of an energy in Python
 SETTLED = 1e-10  # part of the energy: a round that gains no more is the last
-SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show: seed 000 (39)
+SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show (the Armijo test)
 
 
 def answer(problem: Problem, method: Solver, request: Request) -> tuple[Problem, Outcome, dict[str, Any]]:
