@@ -76,12 +76,31 @@ def click_mouse(page, place):
     page.mouse.up()
 
 
-def drag_mouse(page, start, end, steps=12):
-    """Press at one place, move to another, let go."""
-    page.mouse.move(*start)
-    page.wait_for_timeout(400)  # until the page has seen what is under the pointer
-    page.mouse.down()
-    for k in range(1, steps + 1):
+def drag_mouse(page, start, end, steps=12, held=lambda: True):
+    """Press at one place, move to another, let go.
+
+    Args:
+        page: The page.
+        start: Where to press (x, y) [pixels].
+        end: Where to let go (x, y) [pixels].
+        steps: How many moves lie between them.
+        held: Says whether the page has hold of what is there. A page that draws in software may be busy for seconds
+            and take the press for one on empty ground; it is then pressed again, as a person would.
+    """
+    for wait in (400, 2000, 6000, 12000):
+        page.mouse.move(*start)
+        page.wait_for_timeout(wait)  # until the page has seen what is under the pointer
+        page.mouse.down()
+        page.mouse.move(start[0] + (end[0] - start[0]) / steps, start[1] + (end[1] - start[1]) / steps)
+        try:
+            wait_for(held, "the page to take hold", patience=5.0)
+            break
+        except AssertionError:
+            page.mouse.up()
+            page.mouse.move(5, 5)
+    else:
+        raise AssertionError(f"nothing to take hold of at {start}")
+    for k in range(2, steps + 1):
         share = k / steps
         page.mouse.move(start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1]))
         page.wait_for_timeout(30)

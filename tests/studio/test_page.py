@@ -90,7 +90,7 @@ class Bench:
         """Drag a handle by so many pixels; return where it was and where the pointer went [pixels]."""
         start = on_screen(self.client, self.session.frames.position(body), self.page)
         end = (start[0] + right, start[1] - up)
-        drag_mouse(self.page, start, end)
+        drag_mouse(self.page, start, end, held=lambda: self.session.active is not None)
         return start, end
 
     def fresh(self, source=None):
