@@ -71,7 +71,6 @@ def evidence(page: Page) -> None:
     for name, (file, hands, feet) in ROBOTS.items():
         path = page.data / "mjcf" / file
         skeleton = ps.load(path).skeleton
-        assert skeleton is not None
         targets = ps.forward(skeleton, clear_poses(skeleton, count))
         home = next(iter(skeleton.named_poses.values()), skeleton.rest)
         stand = ps.forward(skeleton, home)

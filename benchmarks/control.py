@@ -50,9 +50,7 @@ def arm(data: Path, folder: Path, name: str, frame: str, joints: int) -> Arm:
     text = (data / "urdf" / name).read_text(encoding="utf8")
     plain = folder / name
     plain.write_text(re.sub(r"<(visual|collision)\b.*?</\1>", "", text, flags=re.S), encoding="utf8")
-    skeleton = ps.load(plain).skeleton
-    assert skeleton is not None
-    return Arm(plain, skeleton, frame, joints)
+    return Arm(plain, ps.load(plain).skeleton, frame, joints)
 
 
 def cases(panda: Arm, ur5: Arm) -> dict[str, tuple[Arm, np.ndarray, np.ndarray]]:

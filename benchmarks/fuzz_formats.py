@@ -117,7 +117,7 @@ def seeds(name: str, data: Path | None, limit: int) -> list[bytes]:
             for suffix in known.suffixes:
                 path = Path(folder) / f"small{suffix}"
                 with suppress(FormatError):  # a format for markers, robots or characters takes no plain motion
-                    formats.save(path, replace(scene, **changes))
+                    formats.save(path, scene.replace(**changes))
                     found.append(path.read_bytes())
     small = [seed for seed in found if 0 < len(seed) <= 2 * limit]
     return small or [seed for seed in found if seed]

@@ -73,13 +73,6 @@ class Work:
         return path
 
 
-def _loaded(path: Path) -> ps.Skeleton:
-    skeleton = ps.load(path).skeleton
-    if skeleton is None:
-        raise ValueError(f"expected a figure in {path.name}")
-    return skeleton
-
-
 def make_figure(skeleton: ps.Skeleton, bodies, folder: Path, name: str, *, free_root: bool) -> Figure:
     """Return a figure with goals on the given bodies, its URDF written to the folder."""
     links = {"goal_" + body.replace(".", "_"): body for body in bodies}
@@ -103,7 +96,7 @@ def panda(folder: Path, count: int) -> Work:
 
 def ur5(folder: Path, count: int, data: Path) -> Work:
     """Random reachable poses of the UR5's tool, joints drawn over their whole range of two turns each."""
-    skeleton = _loaded(data / "urdf" / "erd_ur5_robot.urdf")
+    skeleton = ps.load(data / "urdf" / "erd_ur5_robot.urdf").skeleton
     figure = make_figure(skeleton, ["tool0"], folder, "ur5", free_root=False)
     return _arm("ur5", f"UR5, 6 axes, to {count} random reachable poses from mid-range", figure, count)
 
@@ -116,7 +109,7 @@ def _arm(name: str, title: str, figure: Figure, count: int) -> Work:
 
 def talos(folder: Path, count: int, data: Path, share: float) -> Work:
     """Six pose goals of Talos on its free root, joints drawn from a share of their range about neutral."""
-    loaded = _loaded(data / "urdf" / "erd_talos_reduced.urdf")
+    loaded = ps.load(data / "urdf" / "erd_talos_reduced.urdf").skeleton
     root, *rest = loaded.joints
     skeleton = loaded.replace(joints=[replace(root, motion=ps.Free("zyx")), *rest])
     skeleton = skeleton.freeze([name for name in skeleton.names if name.startswith("gripper")])
@@ -161,7 +154,7 @@ def markers(folder: Path, count: int, data: Path) -> Work:
     recorded = ps.load(data / f"{TAKE}.c3d").markers
     if recorded is None:
         raise ValueError(f"expected markers in {TAKE}.c3d")
-    actor = ps.calibrate(_loaded(data / "hdm05/HDM_dg.asf"), recorded)
+    actor = ps.calibrate(ps.load(data / "hdm05/HDM_dg.asf").skeleton, recorded)
     source = Source(actor, recorded)
     figure = make_figure(actor, source.sites, folder, "markers", free_root=True)
     places = source.read(0, min(count, len(recorded)))

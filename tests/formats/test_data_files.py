@@ -169,7 +169,7 @@ def test_a_skeleton_file_loads(file, data_dir):
 def test_a_marker_file_loads(file, data_dir):
     markers, frames, fps, unseen, warning = MARKERS[file]
     scene = checked_load(data_dir / file, warning)
-    assert scene.skeleton is None
+    assert not scene.has_skeleton
     assert scene.markers.positions.shape == (frames, markers, 3)
     assert scene.markers.fps == fps
     assert np.count_nonzero(~scene.markers.seen) == unseen

@@ -35,7 +35,7 @@ def test_content_of_recordings_decides(data_dir, tmp_path, file, suffix):
     path = tmp_path / f"thing{suffix}"
     path.write_bytes((data_dir / file).read_bytes())
     scene = load(path)
-    assert scene.skeleton is not None or scene.markers is not None
+    assert scene.has_skeleton or scene.markers is not None
 
 
 @pytest.mark.parametrize("file", ["walk.bvh", "walk.asf", "walk.glb", "walk.c3d", "arm/arm.urdf"])
@@ -44,7 +44,7 @@ def test_content_decides(fixtures, tmp_path, file, suffix):
     path = tmp_path / f"thing{suffix}"
     path.write_bytes((fixtures / file).read_bytes())
     scene = load(path)
-    assert scene.skeleton is not None or scene.markers is not None
+    assert scene.has_skeleton or scene.markers is not None
 
 
 def test_content_beats_the_suffix(fixtures, tmp_path):

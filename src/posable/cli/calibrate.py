@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 import posable as ps
-from posable.cli.info import add_reading, read
-from posable.cli.track import attachments, figure_of, require_out
+from posable.cli.info import add_reading, figure_of, read
+from posable.cli.track import attachments, require_out
 
 EXAMPLE = "posable calibrate take.c3d --figure human -o actor.npz"
 

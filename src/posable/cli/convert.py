@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from dataclasses import replace
 from typing import Any
 
 import posable as ps
@@ -28,17 +27,11 @@ def run(args: argparse.Namespace) -> int:
     """Read, turn, resample and write."""
     scene = read(args)
     if args.fps is not None and scene.motion is not None and scene.motion.fps != args.fps:
-        scene = replace(scene, motion=scene.motion.resample(args.fps), motions={})
+        scene = scene.replace(motion=scene.motion.resample(args.fps), motions={})
     ps.save(args.out, scene)
-    what = []
-    if scene.skeleton is not None:
-        what.append(f"{len(scene.skeleton.joints)} joints")
-    if scene.motion is not None:
-        what.append(f"{len(scene.motion)} frames")
-    if scene.markers is not None:
-        what.append(f"{len(scene.markers.names)} markers")
     if args.json:
-        print(json.dumps({"in": args.file, "out": args.out, "holds": what, "notes": list(scene.notes)}))
+        holds = scene.summary().split(", ")
+        print(json.dumps({"in": args.file, "out": args.out, "holds": holds, "notes": list(scene.notes)}))
     else:
-        print(f"wrote {args.out}: {', '.join(what)}")
+        print(f"wrote {args.out}: {scene.summary()}")
     return 0

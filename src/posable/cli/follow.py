@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.solve import add_goals, figure_of, goals_of, numbers, split, start_of
+from posable.cli.info import figure_of
+from posable.cli.solve import add_goals, goals_of, numbers, split, start_of
 
 EXAMPLE = "posable follow panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4:0.4,0,0.6 --seconds 2 -o path.csv"
 

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import posable as ps
@@ -55,6 +56,24 @@ def read_quietly(args: argparse.Namespace) -> ps.Scene:
         return ps.load(args.file, skeleton=args.skeleton, unit=unit, up=args.up, fps=args.fps)
 
 
+def figure_of(name: str) -> ps.Skeleton:
+    """Return the skeleton of a file, or an embedded figure by name.
+
+    Raises:
+        PosableError: The name is no figure and no file with a skeleton.
+    """
+    if name in ps.figures.names() and not Path(name).is_file():
+        return ps.figures.get(name)
+    if not Path(name).exists() and not Path(name).suffix:
+        raise ps.errors.unknown("figure", name, ps.figures.names())
+    scene = ps.load(name)
+    if not scene.has_skeleton:
+        raise ps.errors.FormatError(
+            path=name, expected="a file with a skeleton", found=scene.summary() or "an empty one"
+        )
+    return scene.skeleton
+
+
 def run(args: argparse.Namespace) -> int:
     """Print what the file holds."""
     scene = read(args)
@@ -68,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 def summary(scene: ps.Scene, file: str) -> dict[str, Any]:
     """Return what a scene holds as plain data."""
     out: dict[str, Any] = {"file": file, "name": scene.name, "notes": list(scene.notes)}
-    if scene.skeleton is not None:
+    if scene.has_skeleton:
         out["skeleton"] = _skeleton_data(scene.skeleton)
     out["motions"] = [
         {"name": name, "frames": len(take), "fps": take.fps, "seconds": take.duration}
@@ -125,7 +144,7 @@ def _length(joint: ps.Joint) -> float:
 def lines(scene: ps.Scene, file: str) -> list[str]:
     """Return what a scene holds as lines for people."""
     out = [file]
-    if scene.skeleton is not None:
+    if scene.has_skeleton:
         out += _skeleton_lines(scene.skeleton)
     for name, take in _takes(scene).items():
         out.append(f"motion {name!r}: {len(take)} frames at {take.fps:g} fps, {take.duration:.2f} s")

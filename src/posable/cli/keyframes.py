@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import posable as ps
-from posable.cli.solve import figure_of, split, start_of
+from posable.cli.info import figure_of
+from posable.cli.solve import split, start_of
 
 EXAMPLE = "posable keyframes human 0=rest 1=reach.toml 2=rest --fps 30 -o reach.bvh"
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from posable.cli.info import figure_of
 from posable.cli.progress import Bar
 
 EXAMPLE = "posable reach human --site hand.R --plot reach.png"
@@ -30,9 +31,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Map the workspace; 0 where every given point, or any point of a grid, is reached."""
-    skeleton = ps.figures.get(args.figure) if args.figure in ps.figures.names() else ps.load(args.figure).skeleton
-    if skeleton is None:
-        raise ps.PosableError(f"{args.figure}: the file holds no figure")
+    skeleton = figure_of(args.figure)
     points = None if args.at is None else np.array([_point(text) for text in args.at])
     reach = ps.reach(
         skeleton,

@@ -93,7 +93,7 @@ def _motion(args: argparse.Namespace) -> tuple[ps.Motion, ps.Scene]:
     scene = ps.load(args.file, skeleton=args.skeleton) if args.skeleton else ps.load(args.file)
     if scene.motion is not None and len(scene.motion):
         return scene.motion, scene
-    if scene.skeleton is None:
+    if not scene.has_skeleton:
         raise ps.PosableError(f"{args.file}: expected a figure or a motion, got markers alone")
     opening = import_module("posable.studio.handles").opening_pose(scene.skeleton, scene)
     return ps.Motion(scene.skeleton, opening[None], 30.0), scene

@@ -6,8 +6,7 @@ from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.info import add_reading, read, read_quietly
-from posable.cli.track import figure_of
+from posable.cli.info import add_reading, figure_of, read, read_quietly
 
 EXAMPLE = "posable retarget take.bvh --to robot.urdf -o out.csv"
 WORST_SLIP = 0.005  # [m] of a foot that stands

@@ -10,6 +10,7 @@ import numpy as np
 
 import posable as ps
 from posable.cli import batch
+from posable.cli.info import figure_of
 
 EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
 
@@ -253,18 +254,6 @@ def pose_text(skeleton: ps.Skeleton, pose: np.ndarray) -> str:
                 + ", ".join(f"{x:.3f}" if slide else f"{x:.1f}" for x, slide in zip(numbers, slides, strict=True))
             )
     return "\n".join(lines)
-
-
-def figure_of(name: str) -> ps.Skeleton:
-    """Return an embedded figure by name, or the skeleton of a file."""
-    if name in ps.figures.names():
-        return ps.figures.get(name)
-    if not Path(name).exists() and not Path(name).suffix:
-        raise ps.errors.unknown("figure", name, ps.figures.names())
-    skeleton = ps.load(name).skeleton
-    if skeleton is None:
-        raise ps.errors.FormatError("no skeleton", path=name, expected="a file with a skeleton")
-    return skeleton
 
 
 # ------------------------------------------------------------------------------------------------- goals from words

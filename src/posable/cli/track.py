@@ -2,12 +2,11 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.info import add_reading, read, read_quietly
+from posable.cli.info import add_reading, figure_of, read, read_quietly
 
 EXAMPLE = "posable track markers.c3d --figure actor.asf -o take.bvh --report report.html"
 
@@ -38,16 +37,6 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     add_reading(parser)
     batch.add(parser)
     return parser
-
-
-def figure_of(name: str) -> ps.Skeleton:
-    """Return a figure by its name, or from a file."""
-    if name in ps.figures.names() and not Path(name).exists():
-        return ps.figures.get(name)
-    scene = ps.load(name)
-    if scene.skeleton is None:
-        raise ps.PosableError(f"{name}: expected a file with a skeleton, found none in it")
-    return scene.skeleton
 
 
 def require_out(args: argparse.Namespace, example: str) -> str:

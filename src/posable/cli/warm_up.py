@@ -5,7 +5,8 @@ import json
 from typing import Any
 
 import posable as ps
-from posable.cli.solve import add_goals, figure_of, goals_of
+from posable.cli.info import figure_of
+from posable.cli.solve import add_goals, goals_of
 
 EXAMPLE = "posable warm-up panda --solver newton --part control"
 

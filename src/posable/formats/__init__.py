@@ -85,10 +85,7 @@ def load(
     if fps is not None and not 0 < fps < 1e9:
         raise PosableError(f"load: expected fps above 0, got {fps!r}")
     if skeleton is not None and not isinstance(skeleton, Skeleton):
-        figure = load(skeleton, unit=unit).skeleton
-        if figure is None:
-            raise FormatError(path=skeleton, expected="a file with a skeleton", found="none in it")
-        skeleton = figure
+        skeleton = load(skeleton, unit=unit).skeleton
     labels = names if names is None or isinstance(names, str) else tuple(names)
     options = Options(skeleton, _metres(unit), fps, None if srdf is None else text_or_file(srdf, "srdf"), up, labels)
     source = text_or_file(path, format)
@@ -109,9 +106,9 @@ def text_or_file(path: str | PathLike[str], format: str | None) -> Source:
 
 def with_floating_root(scene: Scene, source: Source) -> Scene:
     """Return the scene with a robot whose root moves freely; a root that does so already is left alone."""
-    skeleton = scene.skeleton
-    if skeleton is None:
+    if not scene.has_skeleton:
         raise source.error("floating=True", expected="a skeleton", found="none")
+    skeleton = scene.skeleton
     root = next(joint for joint in skeleton.joints if joint.parent is None)
     if root.name == WORLD:  # the file names the world as its root link: what stands on it is the robot
         bases = [joint for joint in skeleton.joints if joint.parent == WORLD]
@@ -122,7 +119,7 @@ def with_floating_root(scene: Scene, source: Source) -> Scene:
         raise source.error("floating=True", expected="one fixed joint at the root", found=repr(root.name))
     joints = [replace(j, motion=Free("rotvec"), limits=None, rest=0.0) if j is root else j for j in skeleton.joints]
     poses = {name: np.concatenate([np.zeros(6), pose]) for name, pose in skeleton.named_poses.items()}
-    return replace(scene, skeleton=skeleton.replace(joints=joints, named_poses=poses))
+    return scene.replace(skeleton=skeleton.replace(joints=joints, named_poses=poses))
 
 
 def read(source: Source, chosen: Format, options: Options) -> Scene:
@@ -135,7 +132,7 @@ def read(source: Source, chosen: Format, options: Options) -> Scene:
         raise
     except (PosableError, RecursionError, MemoryError) as problem:
         raise source.error(f"cannot be read as {chosen.name}: {problem}") from problem
-    return replace(scene, name=scene.name or source.path.stem, notes=tuple(source.notes))
+    return scene.replace(name=scene.name or source.path.stem, notes=tuple(source.notes))
 
 
 def choose(source: Source) -> Format:
@@ -192,7 +189,7 @@ def save(
 
     scene = scene_with_up(scene, up)
     if fps is not None and scene.motion is not None:
-        scene = replace(scene, motion=scene.motion.resample(fps), motions={})
+        scene = scene.replace(motion=scene.motion.resample(fps), motions={})
     try:
         files = (
             {suffix: robot_layouts.write(scene.motion, layout, suffix)}

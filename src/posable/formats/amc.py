@@ -71,8 +71,6 @@ def _skeleton_beside(source: Source, options: Options) -> Skeleton:
     found = open_source(beside[-1])
     scene = asf.read(found, Options(unit=options.unit))
     source.notes += [f"the skeleton is {beside[-1].name}", *found.notes]
-    if scene.skeleton is None:
-        raise found.error(expected="a skeleton", found="none")
     return scene.skeleton
 
 

@@ -141,8 +141,8 @@ def scene_with_up(scene: Scene, up: str | None) -> Scene:
     """Return the whole scene standing on a floor whose normal is `up`."""
     if up is None:
         return scene
-    skeleton = scene.skeleton and skeleton_with_up(scene.skeleton, up)
-    turn = turn_up(scene.skeleton.up if scene.skeleton else None, up)
+    skeleton = skeleton_with_up(scene.skeleton, up) if scene.has_skeleton else None
+    turn = turn_up(scene.skeleton.up if scene.has_skeleton else None, up)
     motions = (
         {name: Motion(skeleton, take.poses, take.fps, take.name) for name, take in scene.motions.items()}
         if skeleton
@@ -156,4 +156,4 @@ def scene_with_up(scene: Scene, up: str | None) -> Scene:
         for mesh in scene.meshes
     )
     markers = scene.markers and markers_with_up(scene.markers, up)
-    return replace(scene, skeleton=skeleton, motion=motion, motions=motions, meshes=meshes, markers=markers)
+    return scene.replace(skeleton=skeleton, motion=motion, motions=motions, meshes=meshes, markers=markers)

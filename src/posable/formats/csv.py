@@ -153,7 +153,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
         markers = scene.markers
         labels = [f"{name}.{axis}" for name in markers.names for axis in "xyz"]
         times, table = markers.times, markers.positions.reshape(len(markers), -1)
-    elif scene.skeleton is not None:
+    elif scene.has_skeleton:
         times, labels, table = np.zeros(1), list(scene.skeleton.dof_names), scene.skeleton.rest[None]
     else:
         raise FormatError(

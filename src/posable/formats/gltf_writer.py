@@ -78,10 +78,10 @@ class _Document:
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     """Return the file."""
-    if scene.skeleton is None:
+    if not scene.has_skeleton:
         raise FormatError("glTF holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
     scene = scene_with_up(scene, "y")
-    skeleton: Skeleton = scene.skeleton  # type: ignore[assignment]
+    skeleton = scene.skeleton
     motions = dict(scene.motions) or ({scene.motion.name: scene.motion} if scene.motion is not None else {})
     character = skeleton.info.get("character")
     document = _Document()
@@ -103,7 +103,6 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 
 def _wears(scene: Scene, character: Character) -> bool:
     """Return whether a scene still has the joints and the meshes of the character that it came with."""
-    assert scene.skeleton is not None  # a scene without one is refused
     surfaces = sum(len(mesh.get("primitives", ())) for mesh in character.json.get("meshes", ()))
     return set(character.nodes) <= set(scene.skeleton.names) and len(scene.meshes) <= surfaces
 

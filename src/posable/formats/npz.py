@@ -284,7 +284,7 @@ def _decode(source: Source, name: str, raw: bytes) -> NDArray:
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     """Return the file."""
     arrays: dict[str, NDArray] = {}
-    if scene.skeleton is not None:
+    if scene.has_skeleton:
         arrays["skeleton"] = np.frombuffer(dump_figure(scene.skeleton).encode("utf-8"), np.uint8)
         arrays["dof_names"] = np.array(scene.skeleton.dof_names, dtype=np.str_)
     if scene.motion is not None:

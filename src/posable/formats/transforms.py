@@ -64,7 +64,7 @@ def world_transforms(skeleton: Skeleton, poses: Floats) -> dict[str, tuple[Float
 
 def motion_of(scene: Scene) -> Motion | None:
     """Return a scene's motion; a figure without one stands at rest for one frame."""
-    if scene.motion is not None or scene.skeleton is None:
+    if scene.motion is not None or not scene.has_skeleton:
         return scene.motion
     return Motion(scene.skeleton, scene.skeleton.rest[None], 30.0, scene.skeleton.name)
 

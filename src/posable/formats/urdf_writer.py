@@ -28,7 +28,7 @@ _UNKNOWN_BOUND = 1e3  # URDF wants an effort and a velocity on every limit
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     """Return the URDF file, and an STL file for each convex hull."""
-    if scene.skeleton is None:
+    if not scene.has_skeleton:
         raise FormatError("there is nothing to write", expected="a skeleton", found="none")
     if scene.motion is not None:
         raise FormatError("URDF holds a robot and no motion", expected="motion.skeleton", found="a Motion")

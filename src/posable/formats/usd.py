@@ -204,7 +204,7 @@ def _triangles(mesh: Any) -> NDArray[np.int32]:
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     """Return a stage with a skeleton, its animation and its meshes; or the one that it came with, newly animated."""
-    if scene.skeleton is None:
+    if not scene.has_skeleton:
         raise FormatError("USD holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
     pxr = _pxr()
     character = scene.skeleton.info.get("character")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,14 +27,38 @@ from posable.engine.layout import (
     work_size,
 )
 from posable.model.flatten import frozen_array
+from posable.model.joints import Joint
 from posable.model.shapes import WORLD, Shape
 
-Skeleton: TypeAlias = Any  # posable.model.skeleton.Skeleton, which imports this module and not the other way round
 MOST_CORNERS = 64  # of a hull; more are replaced by a smaller hull with a radius that covers them
 CLOSE_FIT = 5e-4  # [m]: a hull need not be closer to the mesh than this
 SAMPLES = 1000  # poses at which pairs are looked at before they are left out
 ALWAYS = 0.95  # share of the poses at which a pair touches that touches always
 NEVER = 0.05  # [m]: a pair that stays farther apart at every pose never touches
+
+
+class Skeleton(Protocol):
+    """What is used of `posable.Skeleton`, whose `collision_pairs` come from here: this module cannot import it."""
+
+    joints: tuple[Joint, ...]
+    names: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    couplings: tuple[tuple[str, str, float, float], ...]
+    disabled_pairs: tuple[tuple[str, str], ...]
+    named_poses: Mapping[str, np.ndarray]
+    slices: tuple[slice, ...]
+    size: int
+    lower: np.ndarray
+    upper: np.ndarray
+    rest: np.ndarray
+    figure: Figure
+    frame_bodies: np.ndarray
+    frame_positions: np.ndarray
+    frame_rotations: np.ndarray
+
+    @property
+    def collision_pairs(self) -> tuple[tuple[str, str], ...]: ...  # noqa: D102
+    def dof(self, name: str) -> int: ...  # noqa: D102
 
 
 # --- Hulls of few corners ---

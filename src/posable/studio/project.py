@@ -8,7 +8,7 @@ import json
 import os
 import time
 import zipfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def dump(state: State, folder: Folder, *, saved: bool, camera: Any = None) -> by
     data: dict[str, Any] = {
         "posable": VERSION, "saved": saved, "time": time.time(), "name": origin.name or state.scene.name,
         "figure": {"name": origin.name, "figure": origin.figure, "path": origin.path},
-        "dof_names": list(state.scene.skeleton.dof_names) if state.scene.skeleton else [],
+        "dof_names": list(state.timeline.skeleton.dof_names),
         "pose": state.pose.tolist(), "rest": state.rest.tolist(), "strength": state.strength,
         "library": state.library, "settings": asdict(state.settings), "camera": camera,
         "take": line.take is not None,
@@ -93,11 +93,11 @@ def load(name: str, data: bytes, folder: Folder) -> tuple[ps.Scene, Origin, dict
     path = figure["path"]
     if path is not None and Path(path).exists():
         scene = load_quietly(path)
-        if scene.skeleton is not None and list(scene.skeleton.dof_names) == kept["dof_names"]:
+        if scene.has_skeleton and list(scene.skeleton.dof_names) == kept["dof_names"]:
             return scene, Origin(figure["name"], path=path), kept
     scene = folder.load("figure.npz", inside.get("figure.npz", b""))
     if not kept.get("take"):
-        scene = replace(scene, motion=None)
+        scene = scene.replace(motion=None)
     return scene, Origin(figure["name"], path=path), kept
 
 

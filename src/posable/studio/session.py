@@ -104,13 +104,14 @@ class Session:
         """
         scene = source if isinstance(source, ps.Scene) else ps.Scene(skeleton=source, name=source.name)
         with self._lock:
-            if scene.skeleton is None and scene.markers is None:
+            if not scene.has_skeleton and scene.markers is None:
                 raise ps.PosableError("expected a file with a figure, a motion or markers, got none of them")
             if self.figure:
                 self._remember()
-            if scene.skeleton is None:  # markers alone: beside the figure that is there, upright as it is
-                scene = replace(self.scene, motion=None, markers=upright(scene.markers, self.skeleton), name=scene.name)
-            skeleton = scene.skeleton or self.skeleton
+            if not scene.has_skeleton:  # markers alone: shown beside the present figure, turned upright like it
+                markers = upright(scene.markers, self.skeleton)
+                scene = self.scene.replace(motion=None, markers=markers, name=scene.name)
+            skeleton = scene.skeleton
             take = scene.motion if scene.motion is not None and len(scene.motion) else None
             fps = take.fps if take is not None else scene.markers.fps if scene.markers is not None else 30.0
             length = len(scene.markers) if scene.markers is not None else 120
@@ -418,7 +419,7 @@ class Session:
         path = self._watched[0]
         try:
             scene = load_quietly(path, self.skeleton)
-            same = scene.skeleton is not None and scene.skeleton.dof_names == self.skeleton.dof_names
+            same = scene.has_skeleton and scene.skeleton.dof_names == self.skeleton.dof_names
             if same and self.dirty:
                 self._reload_below(scene, origin_of(path))
             else:
@@ -434,7 +435,7 @@ class Session:
         with self._lock:
             self._remember()
             take = scene.motion if scene.motion is not None and len(scene.motion) else None
-            skeleton = scene.skeleton or self.skeleton
+            skeleton = scene.skeleton if scene.has_skeleton else self.skeleton
             count = len(take) if take is not None else LONGEST
             keys = {frame: pose for frame, pose in self.timeline.keys.items() if frame < count}
             line = replace(self.timeline, skeleton=skeleton, take=take, keys=keys)
