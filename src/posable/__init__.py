@@ -59,7 +59,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.model.motion import Motion as Motion
     from posable.model.skeleton import Skeleton as Skeleton
     from posable.problem import Problem as Problem
-    from posable.solvers.result import Block as Block
+    from posable.solvers.limit_sensitivity import Block as Block
     from posable.solvers.result import Result as Result
     from posable.solvers.result import Status as Status
 
@@ -91,7 +91,7 @@ _HOME = {
     "Reach": "posable._reach",
     "reach": "posable._reach",
     "jacobian": "posable.model.jacobians",
-    "Block": "posable.solvers.result",
+    "Block": "posable.solvers.limit_sensitivity",
     "Explanation": "posable._explain",
     "Problem": "posable.problem",
     "Result": "posable.solvers.result",

@@ -16,7 +16,7 @@ from posable.limb.solver import explain_limbs
 from posable.model.kinematics import one_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.result import AT_BOUND, Block, blocking_limits
+from posable.solvers.limit_sensitivity import AT_BOUND, Block, blocking_limits
 
 RANK_TOLERANCE = 1e-6  # of the largest singular value
 NEAR = 0.05  # of a range: how near a limit counts as near

@@ -21,7 +21,8 @@ from posable.goals.energy import VectorEnergy, convex_model, convex_part, fill_m
 from posable.goals.joint import Posture
 from posable.problem import Problem, joined_pulls, measured_rows
 from posable.solvers.base import Outcome, Request, Solver
-from posable.solvers.result import AT_BOUND, judge
+from posable.solvers.limit_sensitivity import AT_BOUND
+from posable.solvers.result import judge
 
 # --- Hold what a level of goals has reached ---
 
