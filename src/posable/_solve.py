@@ -13,7 +13,6 @@ import numpy as np
 from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal, magnitude
-from posable.goals.device_array import checked_remote
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
@@ -85,7 +84,11 @@ def solve(
     method = as_solver(solver)
     if 0 not in problem.batch_shape:
         method.check(problem if problem.plain else stand_in(problem))
-    start_there = None if device == "cpu" else checked_remote(start, (skeleton.size,), "start")
+    start_there = None
+    if device != "cpu":
+        from posable.goals.device_array import checked_remote
+
+        start_there = checked_remote(start, (skeleton.size,), "start")
     starts, shape = starts_of(problem, None if start_there is not None else start, spread=device == "cpu")
     lower, upper = box_of(skeleton, starts, limits)
     time_limit = nonneg_seconds(time_limit)

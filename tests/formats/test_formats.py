@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from posable.errors import FormatError, PosableError, PosableWarning, UnknownName
-from posable.formats import Scene, load, names, save, table
+from posable.formats import SUFFIXES, Scene, load, names, save, table
+from posable.formats.base import FORMATS
 from posable.model.kinematics import forward
 from posable.model.motion import Markers, Motion
 
@@ -25,6 +26,7 @@ def test_the_table_of_formats():
         ".sto", ".csv", ".npz",
     }  # fmt: skip
     assert all(known.conventions and known.holds for known in table())
+    assert {name: FORMATS.get(name).suffixes for name in names()} == SUFFIXES
 
 
 @pytest.mark.parametrize(

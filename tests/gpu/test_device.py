@@ -1,12 +1,15 @@
 """What of the driver's side works without a GPU."""
 
+import sys
 import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from posable.goals.device_array import remote
+import posable as ps
+from posable.errors import GoalError
+from posable.goals.device_array import from_dlpack, remote
 from posable.gpu import device as driver
 
 
@@ -41,3 +44,18 @@ def test_arrays_say_where_they_are():
     assert (found.pointer, found.shape, found.strides, found.dtype) == (4096, (4, 3), (6, 2), np.float32)
     assert remote(np.zeros(3)) is None
     assert remote((1.0, 2.0, 3.0)) is None
+
+
+def test_dlpack_gives_address_shape_and_strides():
+    pytest.importorskip("cuda.core")
+    array = np.zeros((4, 6), np.float32)[:, ::2]
+    found = from_dlpack(array, stream=-1)
+    assert (found.pointer, found.shape, found.strides) == (array.ctypes.data, (4, 3), (6, 2))
+    assert found.dtype == np.float32
+
+
+def test_dlpack_without_cuda_core_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.core.utils", None)
+    array = SimpleNamespace(__dlpack_device__=lambda: (2, 0))
+    with pytest.raises(GoalError, match=r"pip install 'posable\[gpu\]'"):
+        ps.goals.Position("hand", array)

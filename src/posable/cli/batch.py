@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import posable as ps
-from posable.cli import checkpoint, workers
+from posable.cli import checkpoint
 from posable.cli.checkpoint import FAILED, NOT_DONE, NOT_REACHED, OK, Job, Outcome, Told, digest, write_at_once
 from posable.cli.progress import FilesBar
 
@@ -248,6 +248,8 @@ def _check(args: argparse.Namespace, words: Sequence[str], out: str | None) -> N
             raise ps.PosableError(
                 "--scheduler: the cluster's workers and their memory are its own; leave out --workers and --memory"
             )
+        from posable.cli import workers
+
         workers.check(args.scheduler)
 
 
@@ -274,6 +276,8 @@ def _is_file(name: str | None) -> bool:
 
 def _crew(args: argparse.Namespace, jobs: Sequence[Job]) -> tuple[str, Generator[tuple[Job, Outcome]]]:
     """Return who does the jobs, in words and as what yields them."""
+    from posable.cli import workers
+
     if args.scheduler:
         return f"on the cluster of {args.scheduler}", workers.run_on_cluster(jobs, address=args.scheduler)
     count = args.workers or workers.cores()

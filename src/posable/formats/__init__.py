@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -23,20 +24,29 @@ from posable.model.skeleton import WORLD, Skeleton
 
 __all__ = ["Mesh", "Scene", "load", "names", "save", "table"]
 
-FORMATS.lazy("bvh", "posable.formats.bvh:FORMAT")
-FORMATS.lazy("asf", "posable.formats.asf:FORMAT")
-FORMATS.lazy("amc", "posable.formats.amc:FORMAT")
-FORMATS.lazy("gltf", "posable.formats.gltf:FORMAT")
-FORMATS.lazy("fbx", "posable.formats.fbx:FORMAT")
-FORMATS.lazy("usd", "posable.formats.usd:FORMAT")
-FORMATS.lazy("urdf", "posable.formats.urdf:FORMAT")
-FORMATS.lazy("mjcf", "posable.formats.mjcf:FORMAT")
-FORMATS.lazy("c3d", "posable.formats.c3d:FORMAT")
-FORMATS.lazy("trc", "posable.formats.trc:FORMAT")
-FORMATS.lazy("mot", "posable.formats.mot:FORMAT")
-FORMATS.lazy("csv", "posable.formats.csv:FORMAT")
-FORMATS.lazy("npz", "posable.formats.npz:FORMAT")
-FORMATS.lazy("keypoints", "posable.formats.keypoints:FORMAT")
+SUFFIXES: dict[str, tuple[str, ...]] = {}  # of each format, known before its module is imported
+
+
+def _enter(name: str, *suffixes: str) -> None:
+    """Enter the format of the module `name`; its suffixes tell which module to import for a file."""
+    FORMATS.lazy(name, f"posable.formats.{name}:FORMAT")
+    SUFFIXES[name] = suffixes
+
+
+_enter("bvh", ".bvh")
+_enter("asf", ".asf")
+_enter("amc", ".amc")
+_enter("gltf", ".glb", ".gltf", ".vrm")
+_enter("fbx", ".fbx")
+_enter("usd", ".usd", ".usda", ".usdc")
+_enter("urdf", ".urdf")
+_enter("mjcf", ".xml", ".mjcf")
+_enter("c3d", ".c3d")
+_enter("trc", ".trc")
+_enter("mot", ".mot", ".sto")
+_enter("csv", ".csv")
+_enter("npz", ".npz")
+_enter("keypoints", ".npy")
 
 UNITS = {**LENGTH_UNITS, "inch": INCH, "asf": INCH / 0.45}
 _HEAD = 4096
@@ -50,6 +60,12 @@ def names() -> tuple[str, ...]:
 def table() -> tuple[Format, ...]:
     """Return all formats: their suffixes, what they hold, their units and axes."""
     return tuple(FORMATS.get(name) for name in FORMATS)
+
+
+def with_suffix(suffix: str) -> list[Format]:
+    """Return the formats whose files end in `suffix`; no other format is imported."""
+    mine = [name for name in FORMATS if suffix in (SUFFIXES.get(name) or FORMATS.get(name).suffixes)]
+    return [FORMATS.get(name) for name in mine]
 
 
 def load(
@@ -138,8 +154,8 @@ def read(source: Source, chosen: Format, options: Options) -> Scene:
 def choose(source: Source) -> Format:
     """Return the format of a file: by its first bytes, then by its suffix."""
     head = source.data[:_HEAD]
-    by_suffix = [known for known in table() if source.path.suffix.lower() in known.suffixes]
-    for known in (*by_suffix, *table()):
+    by_suffix = with_suffix(source.path.suffix.lower())
+    for known in chain(by_suffix, map(FORMATS.get, FORMATS)):  # the others are imported only where these do not match
         if known.sniff is not None and known.sniff(head):
             if by_suffix and known not in by_suffix and by_suffix[0].sniff is not None:
                 source.warn(f"named like {by_suffix[0].name}, but it is {known.name} by content")
@@ -179,23 +195,22 @@ def save(
     if up not in (None, "y", "z"):
         raise PosableError(f"save: expected up='y', up='z' or None, got {up!r}")
     suffix = Path(path).suffix.lower()
-    writers = [known for known in table() if suffix in known.suffixes and known.write is not None]
+    writers = [known for known in with_suffix(suffix) if known.write is not None]
     if not writers:
         choices = sorted(s for known in table() if known.write for s in known.suffixes)
         raise FormatError(
             path=path, expected=f"a suffix among {', '.join(choices)}", found=repr(suffix or fspath(path))
         )
-    from posable.formats import robot_layouts
-
     scene = scene_with_up(scene, up)
     if fps is not None and scene.motion is not None:
         scene = scene.replace(motion=scene.motion.resample(fps), motions={})
     try:
-        files = (
-            {suffix: robot_layouts.write(scene.motion, layout, suffix)}
-            if layout is not None
-            else writers[0].write(scene, suffix, Options(unit=_metres(unit), stem=Path(path).stem))  # type: ignore[misc]
-        )
+        if layout is not None:
+            from posable.formats import robot_layouts
+
+            files = {suffix: robot_layouts.write(scene.motion, layout, suffix)}
+        else:
+            files = writers[0].write(scene, suffix, Options(unit=_metres(unit), stem=Path(path).stem))  # type: ignore[misc]
     except FormatError as problem:
         problem.path = problem.path or fspath(path)
         raise

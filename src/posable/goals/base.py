@@ -376,3 +376,17 @@ def set_weight(data: np.ndarray, weight: np.ndarray, robust: float | None, measu
         data[..., MEASURE : MEASURE + 6] = measure
     if robust is not None:
         data[..., ROBUST] = np.abs(weight[..., :3]).max() * robust * robust
+
+
+def remote_target(value: Any, shape: tuple[int, ...], what: str) -> tuple[Any, Any]:
+    """Return (array on the GPU, stand-in on the host) for a target that is on a GPU, else (None, value)."""
+    if isinstance(value, np.ndarray) or not (
+        hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack_device__")
+    ):
+        return None, value
+    from posable.goals.device_array import checked_remote
+
+    found = checked_remote(value, shape, what)
+    if found is None:
+        return None, value
+    return found, np.eye(shape[0]) if len(shape) == 2 else np.zeros(shape)

@@ -1,8 +1,7 @@
-"""Targets that already live on a GPU: arrays of CuPy, PyTorch, JAX, Numba, by their protocols, without a copy."""
+"""Targets that are already on a GPU: arrays of CuPy, PyTorch, JAX or Numba, by their protocols and without a copy."""
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +9,21 @@ import numpy as np
 
 from posable.errors import GoalError
 
-CUDA = 2  # the number of NVIDIA devices in DLPack
+CUDA = 2  # the device type of NVIDIA GPUs in DLPack
+LEGACY_STREAM = 1  # the default stream, in DLPack's numbering
 
 
 @dataclass(frozen=True)
 class Remote:
-    """Numbers in a GPU's memory: where they begin, their shape and strides [elements], and what keeps them there."""
+    """An array in the memory of a GPU.
+
+    Attributes:
+        pointer: Address of its first element.
+        shape: Its shape.
+        strides: [elements].
+        dtype: Type of its elements.
+        owner: The object that keeps the memory alive.
+    """
 
     pointer: int
     shape: tuple[int, ...]
@@ -25,7 +33,7 @@ class Remote:
 
 
 def remote(value: Any) -> Remote | None:
-    """Return what an array on a GPU says of itself, by `__cuda_array_interface__` or DLPack; None for anything else."""
+    """Return an array on a GPU by its `__cuda_array_interface__` or DLPack; None for anything else."""
     if isinstance(value, (np.ndarray, str, int, float, list, tuple)):
         return None
     told = getattr(value, "__cuda_array_interface__", None)
@@ -39,39 +47,40 @@ def remote(value: Any) -> Remote | None:
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of an array by rows."""
+    """Return the strides [elements] of a C-contiguous array."""
     out = [1]
     for size in reversed(shape[1:]):
         out.insert(0, out[0] * size)
     return tuple(out[: len(shape)])
 
 
-class _Tensor(ctypes.Structure):
-    """The head of a DLManagedTensor."""
+def from_dlpack(value: Any, stream: int = LEGACY_STREAM) -> Remote:
+    """Return the memory of an array that speaks DLPack alone, through cuda.core.
 
-    _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )  # fmt: skip
+    Args:
+        value: An array with `__dlpack__`.
+        stream: The CUDA stream that its data must be ready on; -1: do not wait.
 
-
-def from_dlpack(value: Any) -> Remote:
-    """Return what a DLPack capsule says; the capsule itself is kept, and frees what it holds when it goes."""
-    capsule = value.__dlpack__()
-    read = ctypes.pythonapi.PyCapsule_GetPointer
-    read.restype, read.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    tensor = _Tensor.from_address(read(capsule, b"dltensor"))
-    shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
-    strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else contiguous(shape)
-    kind = "f" if tensor.code == 2 else "i"
-    dtype = np.dtype(f"{kind}{tensor.bits // 8}")
-    return Remote((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, (capsule, value))
+    Raises:
+        GoalError: cuda.core is not installed.
+    """
+    try:
+        from cuda.core.utils import StridedMemoryView
+    except ImportError:
+        raise GoalError(
+            "an array on the GPU that speaks DLPack alone", expected="the package cuda-core: pip install 'posable[gpu]'"
+        ) from None
+    view = StridedMemoryView.from_dlpack(value, stream_ptr=stream)
+    shape = tuple(view.shape)
+    return Remote(view.ptr, shape, tuple(view.strides or contiguous(shape)), np.dtype(view.dtype), view)
 
 
 def checked_remote(value: Any, shape: tuple[int, ...], what: str) -> Remote | None:
-    """Return an array on a GPU of shape (..., *shape) whose leading axes are one run of memory; None for others."""
+    """Return an array on a GPU of shape (..., *shape) whose leading axes are contiguous; None for anything else.
+
+    Raises:
+        GoalError: Its shape, type or layout does not fit.
+    """
     found = remote(value)
     if found is None:
         return None
@@ -81,13 +90,5 @@ def checked_remote(value: Any, shape: tuple[int, ...], what: str) -> Remote | No
         raise GoalError(what, expected=wanted, got=f"{found.dtype} of shape {found.shape} on the GPU")
     for axis in range(lead - 1):
         if found.strides[axis] != found.strides[axis + 1] * found.shape[axis + 1]:
-            raise GoalError(what, expected="leading axes that are one run of memory", got=f"strides {found.strides}")
+            raise GoalError(what, expected="contiguous leading axes", got=f"strides {found.strides}")
     return found
-
-
-def remote_target(value: Any, shape: tuple[int, ...], what: str) -> tuple[Remote | None, Any]:
-    """Return (the array on the GPU, what stands for it on the host), or (None, the value) for any other target."""
-    found = checked_remote(value, shape, what)
-    if found is None:
-        return None, value
-    return found, np.eye(shape[0]) if len(shape) == 2 else np.zeros(shape)

@@ -19,11 +19,11 @@ from posable.goals.base import (
     point_row,
     positive,
     range_of,
+    remote_target,
     set_weight,
     target_row,
     weight_matrix,
 )
-from posable.goals.device_array import remote_target
 from posable.model.skeleton import Skeleton
 
 # --- A body turned a given way ---

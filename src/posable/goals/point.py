@@ -20,13 +20,13 @@ from posable.goals.base import (
     point_row,
     positive,
     range_of,
+    remote_target,
     set_weight,
     target_row,
     unit_vectors,
     weight_along,
     weight_matrix,
 )
-from posable.goals.device_array import remote_target
 from posable.model.skeleton import Skeleton
 
 # --- A point of a body at a place ---

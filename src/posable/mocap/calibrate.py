@@ -17,7 +17,6 @@ import numpy as np
 from posable.engine.linalg import eliminate
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up
-from posable.mocap.autolabel import infer_attachments
 from posable.mocap.frame_solver import Pace, marker_walker
 from posable.mocap.gaps import thresholds
 from posable.mocap.labels import guess, markers_for
@@ -711,6 +710,8 @@ def _infer(
     roles: Mapping[str, str] | None,
 ) -> tuple[dict[str, tuple[str, np.ndarray]], list[str]]:
     """Return {marker: (joint, offset (3,))} from rigidity over the take, and the markers that hang on nothing."""
+    from posable.mocap.autolabel import infer_attachments
+
     try:
         found = infer_attachments(body_plan(skeleton, roles), places)
     except PosableError as error:

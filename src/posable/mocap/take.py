@@ -10,7 +10,6 @@ import numpy as np
 
 from posable.mocap.gaps import frame_errors, runs
 from posable.mocap.labels import Source
-from posable.mocap.report import take_page
 from posable.mocap.verdict import Finding, findings
 from posable.model.motion import Markers, Motion
 
@@ -130,6 +129,8 @@ class Report:
 
     def save(self, path: Any) -> None:
         """Write the report as one HTML file that needs no other."""
+        from posable.mocap.report import take_page
+
         take_page(self.take, path)
 
 

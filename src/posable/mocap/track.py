@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from posable._solve import Session
 from posable.errors import PosableWarning
 from posable.goals import Position
 from posable.mocap import frame_solver
@@ -26,7 +25,6 @@ from posable.mocap.root_align import (
     with_free_root,
     words_of_loosening,
 )
-from posable.mocap.smooth import smooth_take
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
 from posable.mocap.unwrap import open_box, same_branch, within_turns
 from posable.model.kinematics import forward
@@ -90,6 +88,8 @@ def track(
     stopped = len(poses) < source.total
     take = Take(Motion(actor, poses, markers.fps, actor.name), errors, markers, tuple(source.sites))
     if smooth > 0.0 and len(poses) > 2:
+        from posable.mocap.smooth import smooth_take
+
         take, more = smooth_take(take, source, smooth, limits=limits, robust=robust, threads=threads, progress=progress)
         notes += more
     object.__setattr__(take, "report", report_of(take, source, statuses, time.perf_counter() - begin, stopped, notes))
@@ -337,6 +337,8 @@ def _angles(actor: Skeleton) -> np.ndarray:
 
 def _step_take(actor, source, solver, limits, start, stop):
     """Track with a solver that has no compiled walk: frame by frame, each from the last pose."""
+    from posable._solve import Session
+
     goals = [Position(site, (0.0, 0.0, 0.0)) for site in source.sites]
     session = Session(actor, goals, solver=solver, limits=limits, natural=False)
     walker = marker_walker(actor, source.sites, limits=limits)
