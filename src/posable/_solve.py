@@ -16,7 +16,6 @@ from posable.goals.base import Goal, magnitude
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
-from posable.solvers.hierarchy import answer, stand_in
 from posable.solvers.natural import prior_weight, settle, settle_held, wants_natural
 from posable.solvers.result import Result
 
@@ -83,7 +82,7 @@ def solve(
     problem = Problem(skeleton, goals, on_gpu=device != "cpu")
     method = as_solver(solver)
     if 0 not in problem.batch_shape:
-        method.check(problem if problem.plain else stand_in(problem))
+        check_solver(method, problem)
     start_there = None
     if device != "cpu":
         from posable.goals.device_array import checked_remote
@@ -116,11 +115,22 @@ def solve(
     if problem.plain:
         raw = method.run(problem, options) if near is None else settle(problem, method, options, near)
         return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
+    from posable.solvers.hierarchy import answer
+
     problem, raw, chosen = answer(problem, method, options)
     if near is not None:
         settle_held(problem, raw, options, near)
     chosen = {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
     return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape, chosen)
+
+
+def check_solver(solver: Solver, problem: Problem) -> None:
+    """Raise where the solver cannot answer the problem; energies in Python are models by the time it meets them."""
+    if not problem.plain:
+        from posable.solvers.hierarchy import stand_in
+
+        problem = stand_in(problem)
+    solver.check(problem)
 
 
 def as_solver(solver: str | Solver) -> Solver:
@@ -294,7 +304,7 @@ class Session:
             natural = False
         elif max_step is not None:
             raise SolverError("max_step", expected="continuous=True", got="continuous=False")
-        self.solver.check(self.problem if self.problem.plain else stand_in(self.problem))
+        check_solver(self.solver, self.problem)
         starts, _ = starts_of(self.problem, start)
         lower, upper = box_of(skeleton, starts, limits)
         starts = projected(skeleton, starts, lower, upper)
@@ -372,6 +382,8 @@ class Session:
             self.pose = raw.poses[0].copy()
             name = self.solver.told(self.problem, options, raw)
             return Result(self.problem, raw, options, name, time.perf_counter() - begin)
+        from posable.solvers.hierarchy import answer
+
         problem, raw, chosen = answer(self.problem, self.solver, options)
         if near is not None:
             settle_held(problem, raw, options, near)

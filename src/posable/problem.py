@@ -42,10 +42,12 @@ from posable.engine.springs import (
 )
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
-from posable.model.collision import SolidTables
 from posable.model.flatten import elimination_order
 from posable.model.kinematics import as_poses, one_pose, scratch
 from posable.model.skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from posable.model.collision import SolidTables  # loaded where goals check collisions
 
 if TYPE_CHECKING:
     from posable.goals.compose import AnyOf
@@ -150,7 +152,7 @@ def joined_tables(skeleton: Skeleton, tables: tuple[SolidTables, ...]) -> tuple[
     """Return a figure with the solids of several goals, and the rows of `touch` of each."""
     if len(tables) == 1:
         return tables[0].figure(), ((0, len(tables[0].touch)),)
-    whole = SolidTables(skeleton)
+    whole = type(tables[0])(skeleton)
     shapes = [list(table.rows) for table in tables]
     spans = [whole.add([(own[a], own[b]) for a, b in table.pairs]) for own, table in zip(shapes, tables, strict=True)]
     return whole.figure(), tuple(spans)

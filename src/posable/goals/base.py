@@ -61,6 +61,7 @@ class Goal:
     plain: ClassVar[bool] = True  # springs on bodies and nothing else: what the front door serves without detours
     is_choice: ClassVar[bool] = False  # AnyOf
     is_posture: ClassVar[bool] = False  # Posture
+    is_prior: ClassVar[bool] = False  # Natural
     target_shape: ClassVar[tuple[int, ...]] = ()  # of one target, where it is nothing but numbers that springs hold
     target: Any
     rows: int = 0  # of its residual (rows.py); 0: it has none that could share a weight matrix with others

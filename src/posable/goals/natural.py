@@ -250,6 +250,7 @@ class Natural(Goal):
     """
 
     plain: ClassVar[bool] = True
+    is_prior: ClassVar[bool] = True
 
     def __init__(self, weight: float = 1.0, *, label: str | None = None):
         super().__init__(label, np.inf, 0, None)

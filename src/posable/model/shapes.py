@@ -6,12 +6,14 @@ and a mesh is its convex hull. A plane is a point and a normal: everything behin
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from posable.errors import did_you_mean
 from posable.model.joints import rotation_matrix
 
 WORLD = "world"
@@ -164,3 +166,17 @@ def _round_polyhedron() -> tuple[np.ndarray, float]:
         points = np.concatenate([points, middles])
         points /= np.linalg.norm(points, axis=1, keepdims=True)
     return points, float(1.0 / np.abs(ConvexHull(points).equations[:, 3]).min())
+
+
+def check_shapes(shapes: Iterable[object], bodies: Collection[str]) -> list[str]:
+    """Return what is wrong with the shapes of a figure whose joints, and the world, are `bodies`."""
+    findings = []
+    for shape in shapes:
+        if not isinstance(shape, Shape):
+            findings.append(f"shapes: expected Shape(...), got {shape!r}")
+            continue
+        if shape.joint not in bodies:
+            hint = did_you_mean(shape.joint, bodies)
+            findings.append(f"shape {shape.name!r} is on the unknown joint {shape.joint!r}{hint}")
+        findings += [f"shape {shape.name!r}: {problem}" for problem in shape.problems()]
+    return findings

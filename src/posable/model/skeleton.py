@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from posable.model.joints import (
     rotation_matrix,
     vector_of,
 )
-from posable.model.shapes import Shape
+
+if TYPE_CHECKING:
+    from posable.model.shapes import Shape
 
 # --- What is wrong with a figure ---
 
@@ -86,15 +88,10 @@ def check_extras(
     bodies = {*names, WORLD}
     frames = {*bodies, *site_names}
     findings = []
-    for shape in shapes:
-        if not isinstance(shape, Shape):
-            findings.append(f"shapes: expected Shape(...), got {shape!r}")
-            continue
-        if shape.joint not in bodies:
-            findings.append(
-                f"shape {shape.name!r} is on the unknown joint {shape.joint!r}{did_you_mean(shape.joint, bodies)}"
-            )
-        findings += [f"shape {shape.name!r}: {problem}" for problem in shape.problems()]
+    if shapes:
+        from posable.model.shapes import check_shapes  # most figures have none
+
+        findings += check_shapes(shapes, bodies)
     for first, second, _ in loops:
         findings += [f"loop: unknown frame {f!r}{did_you_mean(f, frames)}" for f in (first, second) if f not in frames]
     for pair in pairs:

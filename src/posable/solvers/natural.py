@@ -16,12 +16,10 @@ import numpy as np
 from posable.engine.bounds import CONVERGED, STATIONARY
 from posable.engine.natural import TIGHT, Comfort, Prior, natural_batch, room_size
 from posable.errors import SolverError
-from posable.goals.natural import CHANGE, TEMPERATURE, Natural, prior_of
 from posable.model.comfort import comfort_of, per_figure, person_plan
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import CHUNK, SMALL, Outcome, Request, Solver
-from posable.solvers.hierarchy import hold_energies, hold_goals
 from posable.solvers.newton import Newton
 
 MOST = 40  # iterations of one problem
@@ -47,7 +45,7 @@ def no_prior() -> Prior:
 
 def prior_weight(problem: Problem) -> float:
     """Return the weight of the prior of poses among the goals, 0 where there is none."""
-    return sum(g.weight for k, g in enumerate(problem.goals) if isinstance(g, Natural) and k not in problem.off)
+    return sum(g.weight for k, g in enumerate(problem.goals) if g.is_prior and k not in problem.off)
 
 
 def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> bool:
@@ -103,6 +101,8 @@ def settle_held(problem: Problem, outcome: Outcome, request: Request, references
 
     Every goal is held at what it has reached, so that no level pays.
     """
+    from posable.solvers.hierarchy import hold_energies, hold_goals
+
     held = problem.copy()
     t = len(outcome.poses)
     held.spread(t)
@@ -198,6 +198,8 @@ def lowest_priority(skeleton: Skeleton, weight: float) -> tuple[Comfort, Prior]:
     comfort = comfort_of(skeleton)
     if not weight > 0.0:
         return comfort, no_prior()
+    from posable.goals.natural import CHANGE, TEMPERATURE, prior_of  # its table of recorded poses, only where asked for
+
     scaled = comfort.pair_data * [CHANGE, 1.0]
     less = comfort._replace(stiffness=CHANGE * comfort.stiffness, end=CHANGE * comfort.end, pair_data=scaled)
     return less, prior_of(skeleton, weight, TEMPERATURE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,9 @@ from posable.engine.bounds import EXHAUSTED
 from posable.engine.parallel import in_pieces
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions
-from posable.solvers.limit_sensitivity import Block, blocking_limits
-from posable.solvers.reach_bound import proof_of_distance
+
+if TYPE_CHECKING:
+    from posable.solvers.limit_sensitivity import Block
 
 
 class Status(StrEnum):
@@ -90,12 +91,18 @@ class Result:
     def _status(self, k: int) -> Status:
         if self._good[k]:
             return Status.REACHED
-        if proof_of_distance(self.problem, self.request, k) is not None:
+        if self._proof(k) is not None:
             return Status.OUT_OF_REACH
         code = self.outcome.codes[k]
         if code == OUT_OF_TIME:
             return Status.OUT_OF_TIME
         return Status.OUT_OF_ITERATIONS if code == EXHAUSTED else Status.STUCK
+
+    def _proof(self, k: int) -> str | None:
+        """Return a sentence that proves a goal of problem k out of reach, or None."""
+        from posable.solvers.reach_bound import proof_of_distance
+
+        return proof_of_distance(self.problem, self.request, k)
 
     @cached_property
     def errors(self) -> dict[str, Any]:
@@ -139,6 +146,8 @@ class Result:
     def _blocking(self, k: int) -> list[Block]:
         if self._good[k]:
             return []
+        from posable.solvers.limit_sensitivity import blocking_limits
+
         return blocking_limits(self.problem, self.outcome.poses[k], self.request.lower, self.request.upper, k)
 
     @cached_property
@@ -158,7 +167,7 @@ class Result:
             for i in np.flatnonzero(~(errors <= tolerances)).tolist()
         ]
         missed = list(dict.fromkeys(missed))
-        proof = proof_of_distance(self.problem, self.request, k)
+        proof = self._proof(k)
         detail = f"; {proof}" if proof else ""
         if status is Status.STUCK:
             detail += f"; {self._other_starts()}"
@@ -189,7 +198,7 @@ class Result:
             word = "reached" if error <= self.problem.tolerances[i] else "missed by"
             lines.append(f"  {name}: {word} {amount(error, self.problem, i)}")
         lines += [f"  {label}: took {member}" for label, member in self.chosen.items()]
-        proof = proof_of_distance(self.problem, self.request, 0) if not self.ok else None
+        proof = self._proof(0) if not self.ok else None
         if proof:
             lines.append(f"  {proof}")
         if self.status is Status.STUCK:
