@@ -12,7 +12,7 @@ import numpy as np
 
 from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, unknown
-from posable.goals.base import Goal, magnitude
+from posable.goals.base import Goal, max_abs
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
@@ -169,7 +169,7 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
             raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
         if given.shape[-1:] != (n,):
             raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")
-        if not magnitude(given) < np.inf:
+        if not max_abs(given) < np.inf:
             where = np.argwhere(~np.isfinite(given))[0][-1]
             name = problem.skeleton.dof_names[where]
             raise SolverError("start", expected="finite numbers", got=f"{given[..., where].ravel()[0]} at {name!r}")
@@ -204,7 +204,7 @@ def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.nda
 def projected(skeleton: Skeleton, starts: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Return starts (t, n) inside the box; raises SolverError for magnitudes at which energies would overflow."""
     out = np.minimum(np.maximum(starts, lower), upper)
-    if magnitude(out) > LARGEST:
+    if max_abs(out) > LARGEST:
         where = int(np.abs(out).max(axis=0).argmax())
         got = f"{out[np.abs(out[:, where]).argmax(), where]:g} at {skeleton.dof_names[where]!r}"
         raise SolverError("start, inside the limits", expected=f"magnitudes up to {LARGEST:g}", got=got)

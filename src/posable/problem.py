@@ -383,7 +383,7 @@ class Problem:
 
     def _carried(self, goal: Goal, first: int) -> list[Spring]:
         """Return the springs of a goal, from number `first` on, and keep its energy in Python where it has one."""
-        energy = goal.in_python(self.skeleton)
+        energy = goal.python_energy(self.skeleton)
         if energy is None:
             return goal.springs(self.skeleton)
         out = energy.springs()
@@ -589,7 +589,7 @@ class Problem:
             take_targets(moved.target.reshape(1, -1), self.targets, rows[0])
             self._goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
             return
-        energy = moved.in_python(self.skeleton)
+        energy = moved.python_energy(self.skeleton)
         springs = moved.springs(self.skeleton) if energy is None else energy.springs()
         if len(springs) != len(rows):
             raise GoalError(f"{moved}", expected=f"a target that makes {len(rows)} springs", got=f"{len(springs)}")

@@ -13,15 +13,15 @@ from posable.goals.base import (
     Goal,
     Spring,
     named_axis,
+    nonneg,
     numbers,
-    point_row,
-    positive,
+    point_constants,
     set_weight,
     target_row,
     unit_vectors,
     weight_matrix,
 )
-from posable.goals.energy import directed
+from posable.goals.energy import anisotropic_energy
 from posable.model.skeleton import Skeleton
 
 
@@ -50,26 +50,26 @@ class Aim(Goal):
         robust: float | None = None,
     ):
         self.body = body
-        super().__init__(label, positive(tolerance, f"Aim({body!r}): tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, f"Aim({body!r}): tolerance"), priority, robust)
         self.axis = named_axis(axis, f"Aim({body!r}): axis")
         self.weight = weight_matrix(weight, f"Aim({body!r}): weight")
         self.point = None if point is None else numbers(point, (3,), f"Aim({body!r}): point")
-        self.aim(at)
+        self.set_target(at)
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take a point (..., 3) to look at."""
         self.target = numbers(target, (3,), f"Aim({self.body!r}): at")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One AIM spring."""
-        body, data, frame = point_row(skeleton, self.body, self.point)
+        body, data, frame = point_constants(skeleton, self.body, self.point)
         data[AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
         set_weight(data, self.weight, self.robust)
         return [Spring(AIM_SPRING, body, data, target_row(self.target), self.tolerance)]
 
-    def in_python(self, skeleton: Skeleton) -> Any:
+    def python_energy(self, skeleton: Skeleton) -> Any:
         """Return the energy of a weight that is not the same in every direction."""
-        return directed(self, skeleton, self.weight)
+        return anisotropic_energy(self, skeleton, self.weight)
 
 
 class Direction(Goal):
@@ -95,12 +95,12 @@ class Direction(Goal):
         robust: float | None = None,
     ):
         self.body = body
-        super().__init__(label, positive(tolerance, f"Direction({body!r}): tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, f"Direction({body!r}): tolerance"), priority, robust)
         self.axis = named_axis(axis, f"Direction({body!r}): axis")
         self.weight = weight_matrix(weight, f"Direction({body!r}): weight")
-        self.aim(along)
+        self.set_target(along)
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take a direction (..., 3)."""
         self.target = unit_vectors(target, f"Direction({self.body!r}): along")
 
@@ -113,6 +113,6 @@ class Direction(Goal):
         body = int(skeleton.frame_bodies[frame])
         return [Spring(DIRECTION_SPRING, body, data, target_row(along=self.target), self.tolerance)]
 
-    def in_python(self, skeleton: Skeleton) -> Any:
+    def python_energy(self, skeleton: Skeleton) -> Any:
         """Return the energy of a weight that is not the same in every direction."""
-        return directed(self, skeleton, self.weight)
+        return anisotropic_energy(self, skeleton, self.weight)

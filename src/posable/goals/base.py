@@ -110,7 +110,7 @@ class Goal:
         """The leading axes of its target, where it is nothing but numbers."""
         return self.target.shape[: self.target.ndim - len(self.target_shape)]
 
-    def in_python(self, skeleton: Skeleton) -> Any:
+    def python_energy(self, skeleton: Skeleton) -> Any:
         """Return the VectorEnergy (energy.py) of what its springs cannot carry; None where they carry all of it."""
         return None
 
@@ -126,7 +126,7 @@ class Goal:
             out.robust = robust
         return out
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Check a target and take it; called once when the goal is made, and by `moved` on a copy."""
         raise GoalError(f"{type(self).__name__} has no target to move")
 
@@ -134,7 +134,7 @@ class Goal:
         """Return the same goal with another target."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
-        out.aim(target)
+        out.set_target(target)
         return out
 
     def __repr__(self) -> str:
@@ -151,13 +151,13 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
         ) from None
     if out.shape[out.ndim - len(shape) :] != shape or out.ndim < len(shape):
         raise GoalError(what, expected=f"shape (..., {', '.join(map(str, shape))})", got=f"shape {out.shape}")
-    refuse_large(out, what)
+    check_finite(out, what)
     return out
 
 
-def refuse_large(values: np.ndarray, what: str) -> None:
+def check_finite(values: np.ndarray, what: str) -> None:
     """Raise GoalError where a number is not finite, or so large that products of such numbers would overflow."""
-    if magnitude(values) <= LARGEST:  # NaN is not
+    if max_abs(values) <= LARGEST:  # NaN is not
         return
     flat = values.reshape(-1)
     if not np.isfinite(flat).all():
@@ -165,7 +165,7 @@ def refuse_large(values: np.ndarray, what: str) -> None:
     raise GoalError(what, expected=f"magnitudes up to {LARGEST:g}", got=f"{flat[np.abs(flat).argmax()]:g}")
 
 
-def magnitude(values: np.ndarray) -> float:
+def max_abs(values: np.ndarray) -> float:
     """Return the largest magnitude of an array's numbers, NaN where one of them is."""
     return np.maximum.reduce(np.abs(values), axis=None, initial=0.0)
 
@@ -184,13 +184,13 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
     except (TypeError, ValueError):
         out = numbers(value, shape, what)  # it finds the words
     if out.shape == shape:
-        refuse_large(out, what)
+        check_finite(out, what)
         if shape == (3,) or _is_rotation(*out[:3, :3].ravel().tolist()):
             return out
     elif (
         out.ndim > len(shape)
         and out.shape[out.ndim - len(shape) :] == shape
-        and (first_bad(out.reshape(-1, math.prod(shape))) < 0)
+        and (first_invalid(out.reshape(-1, math.prod(shape))) < 0)
     ):
         return out
     numbers(out, shape, what)
@@ -201,7 +201,7 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
     return out
 
 
-def first_bad(values: np.ndarray) -> int:
+def first_invalid(values: np.ndarray) -> int:
     """Return what `take_targets` says of targets (t, k), on every core."""
     from posable.engine.batches import take_targets
 
@@ -231,7 +231,7 @@ def _is_rotation(a, b, c, d, e, f, g, h, i) -> bool:
     )
 
 
-def positive(value: Any, what: str) -> float:
+def nonneg(value: Any, what: str) -> float:
     """Return a number that is not negative and not NaN; raises GoalError. Only a tolerance may be infinite."""
     try:
         out = float(value)
@@ -279,7 +279,7 @@ def batch_of(*arrays: np.ndarray, what: str) -> tuple[int, ...]:
         raise GoalError(what, expected="leading axes that agree", got=f"shapes {shapes}") from None
 
 
-def across(directions: np.ndarray) -> np.ndarray:
+def outer_products(directions: np.ndarray) -> np.ndarray:
     """Return n n' (..., 6) as xx yy zz xy xz yz for directions (..., 3)."""
     x, y, z = directions[..., 0], directions[..., 1], directions[..., 2]
     return np.stack([x * x, y * y, z * z, x * y, x * z, y * z], axis=-1)
@@ -288,9 +288,9 @@ def across(directions: np.ndarray) -> np.ndarray:
 def weight_matrix(weight: Any, what: str) -> np.ndarray:
     """Return a weight given as a number, three numbers or a symmetric positive semidefinite 3x3, as six numbers."""
     if isinstance(weight, (int, float)):
-        w = positive(weight, what)
+        w = nonneg(weight, what)
         return np.array([w, w, w, 0.0, 0.0, 0.0])
-    return six(square_weight(weight, 3, what))
+    return pack_sym(square_weight(weight, 3, what))
 
 
 def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
@@ -300,7 +300,7 @@ def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
     except (TypeError, ValueError):
         value = np.full((), np.nan)
     if value.shape in ((), (1,), (1, 1)):
-        return positive(value.reshape(()), what) * np.eye(size)
+        return nonneg(value.reshape(()), what) * np.eye(size)
     if value.shape == (size,) and np.all(value >= 0.0) and np.all(np.isfinite(value)):
         return np.diag(value)
     good = (
@@ -317,7 +317,7 @@ def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
     )
 
 
-def is_number(weight: np.ndarray) -> bool:
+def is_isotropic(weight: np.ndarray) -> bool:
     """Return whether a weight (six numbers) is the same in every direction."""
     return bool(weight[0] == weight[1] == weight[2] and weight[3] == weight[4] == weight[5] == 0.0)
 
@@ -329,13 +329,17 @@ def weight_along(weight: np.ndarray, direction: np.ndarray) -> np.ndarray:
     return square + 2.0 * (weight[3] * x * y + weight[4] * x * z + weight[5] * y * z)
 
 
-def six(matrix: np.ndarray) -> np.ndarray:
-    """Return a symmetric 3x3 matrix as xx yy zz xy xz yz."""
-    m = matrix
-    return np.array([m[0, 0], m[1, 1], m[2, 2], m[0, 1], m[0, 2], m[1, 2]])
+def pack_sym(matrices: np.ndarray) -> np.ndarray:
+    """Return symmetric matrices (..., 3, 3) as (..., 6): xx yy zz xy xz yz."""
+    return matrices[..., (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]
 
 
-def range_of(weight: np.ndarray) -> np.ndarray:
+def unpack_sym(packed: np.ndarray) -> np.ndarray:
+    """Return the symmetric matrices (..., 3, 3) of xx yy zz xy xz yz (..., 6)."""
+    return packed[..., ((0, 3, 4), (3, 1, 5), (4, 5, 2))]
+
+
+def range_projector(weight: np.ndarray) -> np.ndarray:
     """Return, as six numbers, the projector on what a weight (six numbers) does not ignore: what counts as error.
 
     A weight of zero ignores everything, and then the whole miss is reported: it decides nothing (Problem).
@@ -344,13 +348,14 @@ def range_of(weight: np.ndarray) -> np.ndarray:
         return np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     if weight[3] == weight[4] == weight[5] == 0.0:
         return np.array([1.0 if w > 0.0 else 0.0 for w in weight[:3]] + [0.0, 0.0, 0.0])
-    x, y, z, xy, xz, yz = weight
-    values, vectors = np.linalg.eigh(np.array([[x, xy, xz], [xy, y, yz], [xz, yz, z]]))
+    values, vectors = np.linalg.eigh(unpack_sym(weight))
     kept = vectors[:, values > 1e-9 * values[-1]]
-    return six(kept @ kept.T)
+    return pack_sym(kept @ kept.T)
 
 
-def point_row(skeleton: Skeleton, body: str, point: Any, batch: tuple[int, ...] = ()) -> tuple[int, np.ndarray, int]:
+def point_constants(
+    skeleton: Skeleton, body: str, point: Any, batch: tuple[int, ...] = ()
+) -> tuple[int, np.ndarray, int]:
     """Return (body index, constants with the point set, row of the frame) for a point of a named body."""
     frame = skeleton.frame(body)
     data = np.zeros((*batch, CONSTANTS))

@@ -15,15 +15,15 @@ from posable.goals.base import (
     Goal,
     Spring,
     batch_of,
+    nonneg,
     numbers,
-    positive,
     target_row,
     unit_vectors,
     weight_along,
     weight_matrix,
 )
-from posable.goals.energy import directed
-from posable.goals.relative import check_apart
+from posable.goals.energy import anisotropic_energy
+from posable.goals.relative import check_two_bodies
 from posable.model import shapes
 from posable.model.collision import SolidTables, pair_tables
 from posable.model.joints import rotation_matrix
@@ -45,7 +45,7 @@ class Sphere:
 
     def __post_init__(self):
         object.__setattr__(self, "center", numbers(self.center, (3,), "Sphere: center"))
-        object.__setattr__(self, "radius", positive(self.radius, "Sphere: radius"))
+        object.__setattr__(self, "radius", nonneg(self.radius, "Sphere: radius"))
 
     @property
     def start(self) -> np.ndarray:
@@ -69,7 +69,7 @@ class Capsule:
     def __post_init__(self):
         object.__setattr__(self, "start", numbers(self.start, (3,), "Capsule: start"))
         object.__setattr__(self, "end", numbers(self.end, (3,), "Capsule: end"))
-        object.__setattr__(self, "radius", positive(self.radius, "Capsule: radius"))
+        object.__setattr__(self, "radius", nonneg(self.radius, "Capsule: radius"))
 
     @property
     def axis(self) -> np.ndarray:
@@ -136,7 +136,7 @@ def bone_capsule(
     axis = stop - start
     if radius is None:
         radius = min(max(RADIUS * float(np.linalg.norm(axis)), THINNEST), THICKEST)
-    return index, start, axis, positive(radius, what + ": radius")
+    return index, start, axis, nonneg(radius, what + ": radius")
 
 
 def _bone(skeleton: Skeleton, joint: str) -> tuple[np.ndarray, np.ndarray]:
@@ -189,10 +189,10 @@ class Avoid(Goal):
     ):
         self.body = body
         what = f"Avoid({body!r})"
-        self.aim(obstacle)
-        super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
+        self.set_target(obstacle)
+        super().__init__(label, nonneg(tolerance, what + ": tolerance"), priority, robust)
         self.weight = weight_matrix(weight, what + ": weight")
-        self.margin = positive(margin, what + ": margin")
+        self.margin = nonneg(margin, what + ": margin")
         self.shape = (ends, radius)
         self.other_shape = (other_ends, other_radius)
 
@@ -201,7 +201,7 @@ class Avoid(Goal):
         name = self.obstacle if isinstance(self.obstacle, str) else type(self.obstacle).__name__.lower()
         return f"{self.body} off {name}"
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take an obstacle; or, for a Sphere, its center (..., 3) alone."""
         old = getattr(self, "obstacle", None)
         if isinstance(old, Sphere) and not isinstance(target, (Sphere, Capsule, Wall, str)):
@@ -230,7 +230,7 @@ class Avoid(Goal):
             return both
         if isinstance(self.obstacle, str):
             other, p, along, thick = bone_capsule(skeleton, self.obstacle, *self.other_shape, what)
-            check_apart(body, other, self)
+            check_two_bodies(body, other, self)
             data, target = self._row((), radius + thick, self.weight[0]), target_row(p, along)
         else:
             other, solid = -1, self.obstacle
@@ -240,9 +240,9 @@ class Avoid(Goal):
         data[..., POINT : POINT + 3], data[..., AXES : AXES + 3] = start, axis
         return [Spring(CLEAR_SPRING, body, data, target, self.tolerance, "", other)]
 
-    def in_python(self, skeleton: Skeleton) -> Any:
+    def python_energy(self, skeleton: Skeleton) -> Any:
         """Return the energy of a weight that is not the same in every direction; a wall has only one direction."""
-        return None if isinstance(self.obstacle, Wall) else directed(self, skeleton, self.weight)
+        return None if isinstance(self.obstacle, Wall) else anisotropic_energy(self, skeleton, self.weight)
 
     def _row(self, batch: tuple[int, ...], size: float, weight: Any) -> np.ndarray:
         data = np.zeros((*batch, CONSTANTS))
@@ -302,12 +302,12 @@ class NoCollision(Goal):
         label: str | None = None,
         priority: int = 0,
     ):
-        super().__init__(label, positive(tolerance, "NoCollision: tolerance"), priority, None)
+        super().__init__(label, nonneg(tolerance, "NoCollision: tolerance"), priority, None)
         self.pairs = None if pairs is None else tuple((str(a), str(b)) for a, b in pairs)
         given = (Sphere, Capsule, Box, Hull, Wall, Shape)
         self.obstacles = tuple(obstacle_shape(o) for o in ((obstacles,) if isinstance(obstacles, given) else obstacles))
-        self.margin = positive(margin, "NoCollision: margin")
-        self.weight = positive(weight, "NoCollision: weight")
+        self.margin = nonneg(margin, "NoCollision: margin")
+        self.weight = nonneg(weight, "NoCollision: weight")
 
     def default_label(self) -> str:
         """Return "no collision"."""

@@ -10,8 +10,8 @@ import numpy as np
 from posable.engine.layout import AT, AXES, AXES2, CONSTANTS, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT
 from posable.engine.springs import CROSS_SPRING
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, numbers, positive, range_of, six, square_weight, target_row
-from posable.goals.energy import StackedEnergy, only_measuring, upper_root
+from posable.goals.base import Goal, Spring, nonneg, numbers, pack_sym, range_projector, square_weight, target_row
+from posable.goals.energy import StackedEnergy, upper_root, without_energy
 from posable.goals.joint import Posture
 from posable.goals.point import Position
 from posable.model.skeleton import Skeleton
@@ -150,7 +150,7 @@ class Weighted(Goal):
         out.robust = self.robust if robust is None else robust
         return out
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take one target for each goal: (..., k, 3) for positions, a sequence of them for goals of other kinds."""
         if all(isinstance(goal, Position) for goal in self.goals):
             targets = numbers(target, (len(self.goals), 3), "Weighted: target")
@@ -168,7 +168,7 @@ class Weighted(Goal):
             for spring in goal.springs(skeleton)
         ]
 
-    def in_python(self, skeleton: Skeleton) -> StackedEnergy | None:
+    def python_energy(self, skeleton: Skeleton) -> StackedEnergy | None:
         """Return the energy, unless the engine's springs carry it."""
         if self.springs_alone:
             return None
@@ -178,14 +178,14 @@ class Weighted(Goal):
         """A POINT spring for each effector, and a CROSS spring for each pair that the matrix couples."""
         members = self._members(skeleton)
         if not self.springs_alone:
-            return [only_measuring(spring) for spring in members]
+            return [without_energy(spring) for spring in members]
         k = len(members)
         blocks = self.matrix.reshape(k, 3, k, 3).swapaxes(1, 2)
         roots = upper_root(self.matrix).reshape(k, 3, k, 3).swapaxes(1, 2)
         out = []
         for i, member in enumerate(members):
-            member.constants[..., WEIGHT : WEIGHT + 6] = six(blocks[i, i])
-            member.constants[..., MEASURE : MEASURE + 6] = range_of(six(blocks[i, i]))
+            member.constants[..., WEIGHT : WEIGHT + 6] = pack_sym(blocks[i, i])
+            member.constants[..., MEASURE : MEASURE + 6] = range_projector(pack_sym(blocks[i, i]))
             member.constants[..., ROBUST] = 0.0
             member.constants[..., AXES : AXES + 9] = roots[i, i].ravel()  # its part of the root of the whole
             out.append(member)
@@ -211,10 +211,10 @@ def full_matrix(matrix: Any, size: int) -> np.ndarray:
 def tolerances_of(tolerance: Any, count: int, what: str) -> list[float]:
     """Return `count` tolerances, given as one number for all or one for each."""
     if np.ndim(tolerance) == 0:
-        return [positive(tolerance, what + ": tolerance")] * count
+        return [nonneg(tolerance, what + ": tolerance")] * count
     if len(tolerance) != count:
         raise GoalError(what + ": tolerance", expected=f"a number or {count} numbers", got=repr(tolerance))
-    return [positive(one, what + ": tolerance") for one in tolerance]
+    return [nonneg(one, what + ": tolerance") for one in tolerance]
 
 
 def unique_names(names: list[str]) -> list[str]:

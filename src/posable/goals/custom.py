@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, named_axis, numbers, positive, square_weight
-from posable.goals.energy import Rows, VectorEnergy, first_differences, second_differences, soften
+from posable.goals.base import Goal, Spring, named_axis, nonneg, numbers, square_weight
+from posable.goals.energy import Rows, VectorEnergy, first_differences, pseudo_huber, second_differences
 from posable.model.skeleton import Skeleton
 
 
@@ -45,7 +45,7 @@ class Custom(Goal):
         priority: int = 0,
         robust: float | None = None,
     ):
-        super().__init__(label, positive(tolerance, "Custom: tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, "Custom: tolerance"), priority, robust)
         if not callable(energy):
             raise GoalError("Custom: energy", expected="a function of points and directions", got=repr(energy))
         self.energy, self.gradient = energy, gradient
@@ -63,10 +63,10 @@ class Custom(Goal):
             raise GoalError("Custom", expected="points or directions of bodies", got="none")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """None of its own: see `in_python`."""
+        """None of its own: see `python_energy`."""
         return []
 
-    def in_python(self, skeleton: Skeleton) -> CustomEnergy:
+    def python_energy(self, skeleton: Skeleton) -> CustomEnergy:
         """Return the energy on this skeleton."""
         return CustomEnergy(self, skeleton)
 
@@ -113,7 +113,7 @@ class CustomEnergy(VectorEnergy):
     def value(self, vectors: np.ndarray, rows: Rows) -> float:
         """Return the weighted energy of vectors (k, 3) in the world."""
         nothing = np.zeros(1)
-        return soften(self.goal.weight * self.goal.value(vectors), nothing, np.zeros((1, 1)), self.scale)[0]
+        return pseudo_huber(self.goal.weight * self.goal.value(vectors), nothing, np.zeros((1, 1)), self.scale)[0]
 
     def model(self, vectors: np.ndarray, rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
         """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3)."""
@@ -124,7 +124,7 @@ class CustomEnergy(VectorEnergy):
             hessian = first_differences(goal.slopes, vectors).reshape(flat, flat)
         w = goal.weight
         slope = w * goal.slopes(vectors).ravel()
-        return soften(w * goal.value(vectors), slope, 0.5 * w * (hessian + hessian.T), self.scale)
+        return pseudo_huber(w * goal.value(vectors), slope, 0.5 * w * (hessian + hessian.T), self.scale)
 
     def error(self, vectors: np.ndarray) -> float:
         """Return sqrt(2 E), as of E = 1/2 r^2."""

@@ -21,7 +21,7 @@ from posable.engine.springs import (
     SIDE_SPRING,
 )
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, is_number, six, target_row
+from posable.goals.base import Goal, Spring, is_isotropic, pack_sym, target_row, unpack_sym
 from posable.model.kinematics import place_bodies
 from posable.model.skeleton import Skeleton
 
@@ -79,7 +79,9 @@ class VectorEnergy(ABC):
         return None
 
 
-def soften(energy: float, slope: np.ndarray, hessian: np.ndarray, scale: float) -> tuple[float, np.ndarray, np.ndarray]:
+def pseudo_huber(
+    energy: float, slope: np.ndarray, hessian: np.ndarray, scale: float
+) -> tuple[float, np.ndarray, np.ndarray]:
     """Return s (sqrt(1 + 2E/s) - 1) with its derivatives, from E (not negative) and its own; E where s is zero."""
     if scale <= 0.0:
         return energy, slope, hessian
@@ -188,13 +190,7 @@ def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> np.
         height = ((place - at) * along).sum(axis=-1, keepdims=True) - constants[SIZE]
         return np.where(np.real(height) < 0.0, height, 0.0) * along
     miss = place - at if turn is None else _turned_back(turn, place - at)
-    return miss @ full(constants[MEASURE : MEASURE + 6])
-
-
-def full(six: np.ndarray) -> np.ndarray:
-    """Return the symmetric 3x3 matrix of xx yy zz xy xz yz."""
-    x, y, z, xy, xz, yz = six
-    return np.array([[x, xy, xz], [xy, y, yz], [xz, yz, z]])
+    return miss @ unpack_sym(constants[MEASURE : MEASURE + 6])
 
 
 def twice_half_sine(q: np.ndarray) -> np.ndarray:
@@ -285,7 +281,7 @@ class StackedEnergy(VectorEnergy):
                 part.append(known[key])
             self.parts.append(part)
         self.idle = not matrix.any()
-        self.measured = [only_measuring(spring)._replace(measures=not self.idle) for spring in springs]
+        self.measured = [without_energy(spring)._replace(measures=not self.idle) for spring in springs]
 
     def residual(self, vectors: np.ndarray, rows: Rows) -> np.ndarray:
         """Return the stacked rows (..., m) at vectors (..., k, 3)."""
@@ -299,7 +295,7 @@ class StackedEnergy(VectorEnergy):
         """Return the energy of vectors (k, 3) in the world."""
         r = self.residual(vectors, rows)
         nothing = np.zeros(1)
-        return float(soften(0.5 * float(r @ self.matrix @ r), nothing, np.zeros((1, 1)), self.scale)[0])
+        return float(pseudo_huber(0.5 * float(r @ self.matrix @ r), nothing, np.zeros((1, 1)), self.scale)[0])
 
     def model(self, vectors: np.ndarray, rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
         """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3): J'W r and J'W J + sum (W r)_i r_i''."""
@@ -313,7 +309,7 @@ class StackedEnergy(VectorEnergy):
             if not is_linear(self.measured[k]):
                 bend[np.ix_(columns, columns)] += self._bend(k, row, vectors[part], force[3 * k : 3 * k + 3])
         hessian = jacobian.T @ self.matrix @ jacobian + 0.5 * (bend + bend.T)
-        return soften(0.5 * float(r @ force), jacobian.T @ force, hessian, self.scale)
+        return pseudo_huber(0.5 * float(r @ force), jacobian.T @ force, hessian, self.scale)
 
     def _slopes(self, spring: int, row: Row, vectors: np.ndarray) -> np.ndarray:
         """Return the derivative (..., 3k, 3) of one spring's rows by its vectors (..., k, 3), by complex steps."""
@@ -331,18 +327,18 @@ class StackedEnergy(VectorEnergy):
         return (8.0 * (ahead - behind) - (far - farther)) / (12.0 * STEP)
 
 
-def only_measuring(spring: Spring) -> Spring:
+def without_energy(spring: Spring) -> Spring:
     """Return a spring that measures its error and has no energy."""
     data = spring.constants.copy()
     data[..., WEIGHT : WEIGHT + 6], data[..., ROBUST] = 0.0, 0.0
     return spring._replace(constants=data, measures=True)
 
 
-def directed(goal: Goal, skeleton: Skeleton, weight: np.ndarray) -> StackedEnergy | None:
+def anisotropic_energy(goal: Goal, skeleton: Skeleton, weight: np.ndarray) -> StackedEnergy | None:
     """Return the energy of a goal whose weight (six numbers) differs between directions; None where it does not."""
-    if is_number(weight):
+    if is_isotropic(weight):
         return None
-    return StackedEnergy(goal, skeleton, goal.springs(skeleton), full(weight), goal.robust)
+    return StackedEnergy(goal, skeleton, goal.springs(skeleton), unpack_sym(weight), goal.robust)
 
 
 # --- Energies in Python as the kernels see them ---
@@ -366,7 +362,7 @@ def fill_model(rows: np.ndarray, targets: np.ndarray, at: np.ndarray, slope: np.
     for i in range(k):
         targets[i, AT : AT + 3] = at[i]
         targets[i, ALONG : ALONG + 3] = slope[3 * i : 3 * i + 3]
-        rows[i, WEIGHT : WEIGHT + 6] = six(blocks[i, i])
+        rows[i, WEIGHT : WEIGHT + 6] = pack_sym(blocks[i, i])
     row = k
     for i in range(k):
         for j in range(i + 1, k):

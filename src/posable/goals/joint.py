@@ -10,7 +10,7 @@ from posable.engine.assemble import FOLLOWER, LEADER, RATIO
 from posable.engine.layout import AT, BODY, CONSTANTS, ROBUST, TARGETS, WEIGHT
 from posable.engine.springs import COUPLING_SPRING
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, numbers, positive, square_weight
+from posable.goals.base import Goal, Spring, nonneg, numbers, square_weight
 from posable.model.skeleton import Skeleton
 
 # --- Degrees of freedom that follow others ---
@@ -40,19 +40,19 @@ class Coupling(Goal):
         robust: float | None = None,
     ):
         self.follower, self.leader = follower, leader
-        super().__init__(label, positive(tolerance, f"{self}: tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, f"{self}: tolerance"), priority, robust)
         self.weight = numbers(weight, (), f"{self}: weight")
         if self.weight.ndim > 2 or (self.weight < 0.0).any() or not _is_diagonal(self.weight):
             expected = "a number, one for each angle, or a diagonal matrix, none negative"
             raise GoalError(f"{self}: weight", expected=expected, got=repr(weight))
         self.ratio = float(numbers(ratio, (), f"{self}: ratio"))
-        self.aim(offset)
+        self.set_target(offset)
 
     def default_label(self) -> str:
         """Return "finger2 follows finger1"."""
         return f"{self.follower} follows {self.leader}"
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take an offset (...,)."""
         self.offset = numbers(target, (), f"{self}: offset")
 
@@ -134,16 +134,16 @@ class Posture(Goal):
         priority: int = 0,
         robust: float | None = None,
     ):
-        super().__init__(label, positive(tolerance, "Posture: tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, "Posture: tolerance"), priority, robust)
         if gains is not None and stiffness is not None:
             raise GoalError("Posture", expected="stiffness or gains, its older name", got="both")
         self.weight = numbers(weight, (), "Posture: weight")
         if self.weight.ndim > 2 or (self.weight.ndim < 2 and (self.weight < 0.0).any()):
             raise GoalError("Posture: weight", expected="a number, (n,) or (n, n), none negative", got=repr(weight))
         self.gains = gains if stiffness is None else stiffness
-        self.aim(pose)
+        self.set_target(pose)
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take a pose."""
         if isinstance(target, str) and target not in ("rest", "middle"):
             raise GoalError("Posture: pose", expected="'rest', 'middle', (n,) or a pose by name", got=repr(target))
@@ -207,7 +207,7 @@ class Posture(Goal):
         if isinstance(self.gains, dict):
             out = np.zeros(skeleton.size)
             for joint, gain in self.gains.items():
-                out[skeleton.index(joint)] = positive(gain, f"Posture: stiffness of {joint!r}")
+                out[skeleton.index(joint)] = nonneg(gain, f"Posture: stiffness of {joint!r}")
             return out
         gains = np.broadcast_to(numbers(self.gains, (), "Posture: stiffness"), (skeleton.size,))
         if (gains < 0.0).any():

@@ -13,9 +13,9 @@ from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
     Spring,
+    nonneg,
     numbers,
-    positive,
-    range_of,
+    range_projector,
     set_weight,
     target_row,
     weight_along,
@@ -54,15 +54,15 @@ class CenterOfMass(Goal):
         priority: int = 0,
         robust: float | None = None,
     ):
-        super().__init__(label, positive(tolerance, "CenterOfMass: tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, "CenterOfMass: tolerance"), priority, robust)
         self.weight = weight_matrix(weight, "CenterOfMass: weight")
-        self.aim(target)
+        self.set_target(target)
 
     def default_label(self) -> str:
         """Return "center of mass"."""
         return "center of mass"
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take a place (..., 3)."""
         self.target = numbers(target, (3,), "CenterOfMass: target")
 
@@ -70,7 +70,7 @@ class CenterOfMass(Goal):
         """One POINT spring on the center of mass."""
         check_mass(skeleton, self)
         data = np.zeros(CONSTANTS)
-        set_weight(data, self.weight, self.robust, range_of(self.weight))
+        set_weight(data, self.weight, self.robust, range_projector(self.weight))
         return [Spring(POINT_SPRING, CENTER, data, target_row(self.target), self.tolerance)]
 
 
@@ -98,15 +98,15 @@ class Balance(Goal):
         priority: int = 0,
         robust: float | None = None,
     ):
-        super().__init__(label, positive(tolerance, "Balance: tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, "Balance: tolerance"), priority, robust)
         self.weight = weight_matrix(weight, "Balance: weight")
-        self.margin = positive(margin, "Balance: margin")
+        self.margin = nonneg(margin, "Balance: margin")
         if up is not None and up not in UP:
             raise GoalError("Balance: up", expected="'x', 'y' or 'z'", got=repr(up))
         self.up, self.pose = up, pose
-        self.aim(polygon)
+        self.set_target(polygon)
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take a polygon: points (k, 3), names, or None."""
         if target is None or (not isinstance(target, str) and all(isinstance(name, str) for name in target)):
             self.polygon: Any = None if target is None else tuple(target)

@@ -17,7 +17,7 @@ import numpy as np
 from posable.engine.layout import ABOVE, FIRST, LAST, LEVEL, PARENT, work_size
 from posable.engine.natural import Prior, prior_energies, room_size
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, positive
+from posable.goals.base import Goal, Spring, nonneg
 from posable.model.body_plan import SIDES, BodyPlan
 from posable.model.comfort import per_figure, person_plan
 from posable.model.kinematics import as_poses, in_rows, place_bodies
@@ -254,7 +254,7 @@ class Natural(Goal):
 
     def __init__(self, weight: float = 1.0, *, label: str | None = None):
         super().__init__(label, np.inf, 0, None)
-        self.weight = positive(weight, "Natural: weight")
+        self.weight = nonneg(weight, "Natural: weight")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """None: it is minimised below them (solvers/natural.py)."""

@@ -15,10 +15,10 @@ from posable.goals.base import (
     Goal,
     Spring,
     checked_targets,
+    nonneg,
     numbers,
-    point_row,
-    positive,
-    range_of,
+    point_constants,
+    range_projector,
     remote_target,
     set_weight,
     target_row,
@@ -64,29 +64,23 @@ class Orientation(Goal):
         robust: float | None = None,
     ):
         self.body = body
-        super().__init__(label, positive(tolerance, f"Orientation({body!r}): tolerance"), priority, robust)
-        self._take(rotation)
+        super().__init__(label, nonneg(tolerance, f"Orientation({body!r}): tolerance"), priority, robust)
+        self.set_target(rotation)
         self.weight = weight_matrix(weight, f"Orientation({body!r}): weight")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One ORIENTATION spring."""
         return [orientation_spring(skeleton, self.body, self.target, self.weight, self.robust, self.tolerance)]
 
-    def moved(self, target: Any) -> Orientation:
-        """Return the same goal at another rotation."""
-        out = object.__new__(Orientation)
-        out.__dict__.update(self.__dict__)
-        out._take(target)
-        return out
-
     def constants_key(self) -> Any:
         """What its constants depend on."""
         return self._key()
 
-    def _take(self, rotation: Any) -> None:
+    def set_target(self, target: Any) -> None:
+        """Set the rotation: SciPy's, or (..., 3, 3)."""
         what = f"Orientation({self.body!r}): rotation"
-        self.remote, rotation = remote_target(rotation, (3, 3), what)
-        self.target = rotations(rotation, what)
+        self.remote, target = remote_target(target, (3, 3), what)
+        self.target = rotations(target, what)
 
 
 def orientation_spring(
@@ -119,7 +113,7 @@ def pair(value: Any, what: str) -> tuple[Any, Any]:
     raise GoalError(what, expected="a pair (position, rotation)", got=repr(value))
 
 
-def both_weights(weight: Any, what: str) -> tuple[Any, Any]:
+def pose_weights(weight: Any, what: str) -> tuple[Any, Any]:
     """Return the weights of position and rotation that one weight stands for."""
     if isinstance(weight, (int, float, np.number)):
         return float(weight), float(weight) * TURNING
@@ -156,6 +150,7 @@ class Pose(Goal):
 
     rows = 6
     target_shape = (4, 4)
+    target: Any = None
 
     def __init__(
         self,
@@ -174,38 +169,21 @@ class Pose(Goal):
         if np.isscalar(tolerance):
             tolerance = (tolerance, ANGLE_TOLERANCE)
         p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
-        checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
+        checked = (nonneg(p_tolerance, what + ": tolerance"), nonneg(r_tolerance, what + ": tolerance"))
         super().__init__(label, checked, priority, robust)
-        p_weight, r_weight = both_weights(weight, what + ": weight")
+        p_weight, r_weight = pose_weights(weight, what + ": weight")
         self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
         self.point = None if point is None else numbers(point, (3,), what + ": point")
-        self._take(target)
+        self.set_target(target)
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT and one ORIENTATION spring."""
-        body, data, _ = point_row(skeleton, self.body, self.point)
-        set_weight(data, self.weight[0], self.robust, range_of(self.weight[0]))
+        body, data, _ = point_constants(skeleton, self.body, self.point)
+        set_weight(data, self.weight[0], self.robust, range_projector(self.weight[0]))
         turn = orientation_spring(
             skeleton, self.body, self.rotation, self.weight[1], self.robust, self.tolerance[1], "rotation"
         )
         return [Spring(POINT_SPRING, body, data, target_row(self.position), self.tolerance[0]), turn]
-
-    def moved(self, target: Any) -> Pose:
-        """Return the same goal at another transform; three numbers move only the position."""
-        out = object.__new__(Pose)
-        out.__dict__.update(self.__dict__)
-        if self.remote is None and isinstance(target, (tuple, list, np.ndarray)) and np.shape(target)[-1:] == (3,):
-            position = checked_targets(target, (3,), f"Pose({self.body!r}): target")
-            try:
-                batch = np.broadcast_shapes(position.shape[:-1], self.target_batch)
-            except ValueError:
-                expected = f"leading axes that fit {self.target_batch}"
-                raise GoalError(f"Pose({self.body!r}): target", expected=expected, got=f"{position.shape}") from None
-            out.target = np.broadcast_to(self.target, (*batch, 4, 4)).copy()
-            out.target[..., :3, 3] = position
-        else:
-            out._take(target)
-        return out
 
     def constants_key(self) -> Any:
         """What its constants depend on."""
@@ -221,10 +199,22 @@ class Pose(Goal):
         """The rotation (..., 3, 3)."""
         return self.target[..., :3, :3]
 
-    def _take(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
+        """Set the transform (..., 4, 4); three numbers change only the position of the present one."""
         what = f"Pose({self.body!r}): target"
-        self.remote, target = remote_target(target, (4, 4), what)
-        self.target = as_transforms(target, what)
+        present = self.target if self.remote is None else None
+        if present is not None and isinstance(target, (tuple, list, np.ndarray)) and np.shape(target)[-1:] == (3,):
+            position = checked_targets(target, (3,), what)
+            try:
+                batch = np.broadcast_shapes(position.shape[:-1], self.target_batch)
+            except ValueError:
+                expected = f"leading axes that fit {self.target_batch}"
+                raise GoalError(what, expected=expected, got=f"{position.shape}") from None
+            self.target = np.broadcast_to(present, (*batch, 4, 4)).copy()
+            self.target[..., :3, 3] = position
+        else:
+            self.remote, target = remote_target(target, (4, 4), what)
+            self.target = as_transforms(target, what)
 
 
 def as_transforms(target: Any, what: str) -> np.ndarray:
@@ -248,7 +238,7 @@ def as_transforms(target: Any, what: str) -> np.ndarray:
     return checked_targets(target, (4, 4), what)
 
 
-def split(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+def split_transforms(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the position (..., 3) and rotation (..., 3, 3) of transforms, checked."""
     matrices = as_transforms(target, what)
     return matrices[..., :3, 3], matrices[..., :3, :3]

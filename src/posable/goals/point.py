@@ -12,18 +12,20 @@ from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
     Spring,
-    across,
     batch_of,
     checked_targets,
-    is_number,
+    is_isotropic,
+    nonneg,
     numbers,
-    point_row,
-    positive,
-    range_of,
+    outer_products,
+    pack_sym,
+    point_constants,
+    range_projector,
     remote_target,
     set_weight,
     target_row,
     unit_vectors,
+    unpack_sym,
     weight_along,
     weight_matrix,
 )
@@ -55,29 +57,23 @@ class Position(Goal):
         robust: float | None = None,
     ):
         self.body = body
-        super().__init__(label, positive(tolerance, f"Position({body!r}): tolerance"), priority, robust)
-        self._take(target)
+        super().__init__(label, nonneg(tolerance, f"Position({body!r}): tolerance"), priority, robust)
+        self.set_target(target)
         self.weight = weight_matrix(weight, f"Position({body!r}): weight")
         self.point = None if point is None else numbers(point, (3,), f"Position({body!r}): point")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring."""
-        body, data, _ = point_row(skeleton, self.body, self.point)
-        set_weight(data, self.weight, self.robust, range_of(self.weight))
+        body, data, _ = point_constants(skeleton, self.body, self.point)
+        set_weight(data, self.weight, self.robust, range_projector(self.weight))
         return [Spring(POINT_SPRING, body, data, target_row(self.target), self.tolerance)]
-
-    def moved(self, target: Any) -> Position:
-        """Return the same goal at another target (..., 3)."""
-        out = object.__new__(Position)
-        out.__dict__.update(self.__dict__)
-        out._take(target)
-        return out
 
     def constants_key(self) -> Any:
         """What its constants depend on."""
         return self._key(self.point)
 
-    def _take(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
+        """Set the place (..., 3) [m]."""
         what = f"Position({self.body!r}): target"
         self.remote, target = remote_target(target, (3,), what)
         self.target = checked_targets(target, (3,), what)
@@ -115,13 +111,13 @@ class _Place(Goal):
     ):
         self.body = body
         what = f"{type(self).__name__}({body!r})"
-        super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, what + ": tolerance"), priority, robust)
         self.weight = weight_matrix(weight, what + ": weight")
         self.at = None if at is None else numbers(at, (3,), what + ": at")
         self.direction = unit_vectors(direction, f"{what}: {self.direction_name}")
-        self.aim(point)
+        self.set_target(point)
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take a point (..., 3), or a pair of a point and a direction."""
         what = f"{type(self).__name__}({self.body!r})"
         if isinstance(target, tuple) and len(target) == 2:
@@ -132,7 +128,7 @@ class _Place(Goal):
 
     def row(self, skeleton: Skeleton) -> tuple[int, np.ndarray]:
         """Return the body and the constants (..., CONSTANTS), with the axes of the direction, which weighs."""
-        body, data, _ = point_row(skeleton, self.body, self.at, self.direction.shape[:-1])
+        body, data, _ = point_constants(skeleton, self.body, self.at, self.direction.shape[:-1])
         return body, data
 
 
@@ -149,7 +145,7 @@ class Plane(_Place):
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring that pulls along the normal."""
         body, data = self.row(skeleton)
-        normal = across(self.direction)
+        normal = outer_products(self.direction)
         set_weight(data, weight_along(self.weight, self.direction)[..., None] * normal, self.robust, normal)
         return [Spring(POINT_SPRING, body, data, target_row(self.target), self.tolerance)]
 
@@ -169,8 +165,12 @@ class Line(_Place):
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring that pulls across the line."""
         body, data = self.row(skeleton)
-        free = IDENTITY - across(self.direction)
-        weight = self.weight[0] * free if is_number(self.weight) else sandwich(free, self.weight)
+        free = IDENTITY - outer_products(self.direction)
+        if is_isotropic(self.weight):
+            weight = self.weight[0] * free
+        else:
+            projector = unpack_sym(free)
+            weight = pack_sym(projector @ unpack_sym(self.weight) @ projector)
         set_weight(data, weight, self.robust, free)
         return [Spring(POINT_SPRING, body, data, target_row(self.target), self.tolerance)]
 
@@ -194,13 +194,3 @@ class HalfSpace(_Place):
         data[..., SIZE] = self.margin
         data[..., MEASURE] = self.margin
         return [Spring(SIDE_SPRING, body, data, target_row(self.target, self.direction), self.tolerance)]
-
-
-def sandwich(p: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return P W P (..., 6) of symmetric matrices given as six numbers, P (..., 6)."""
-    x, y, z, xy, xz, yz = np.moveaxis(p, -1, 0)
-    outer = np.stack([np.stack(row, -1) for row in ((x, xy, xz), (xy, y, yz), (xz, yz, z))], -2)
-    from posable.goals.energy import full
-
-    m = outer @ full(weight) @ outer
-    return np.stack([m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], m[..., 0, 1], m[..., 0, 2], m[..., 1, 2]], axis=-1)

@@ -14,16 +14,16 @@ from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
     Spring,
+    nonneg,
     numbers,
-    point_row,
-    positive,
-    range_of,
+    point_constants,
+    range_projector,
     set_weight,
     target_row,
     weight_matrix,
 )
-from posable.goals.energy import directed
-from posable.goals.orientation import both_weights, orientation_spring, pair, split
+from posable.goals.energy import anisotropic_energy
+from posable.goals.orientation import orientation_spring, pair, pose_weights, split_transforms
 from posable.model.skeleton import Skeleton
 
 
@@ -73,13 +73,13 @@ class Distance(_Pair):
     ):
         self.body, self.other = body, other
         what = f"Distance({body!r}, {other!r})"
-        super().__init__(label, positive(tolerance, what + ": tolerance"), priority, robust)
+        super().__init__(label, nonneg(tolerance, what + ": tolerance"), priority, robust)
         self.weight = weight_matrix(weight, what + ": weight")
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.second = None if other_point is None else numbers(other_point, (3,), what + ": other_point")
-        self.aim(length)
+        self.set_target(length)
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take a length (...,) [m]."""
         what = f"Distance({self.body!r}, {self.other!r}): length"
         self.length = numbers(target, (), what)
@@ -88,17 +88,17 @@ class Distance(_Pair):
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One DISTANCE spring whose target is on the other body; a POINT spring where every length is zero."""
-        body, data, _ = point_row(skeleton, self.body, self.point, self.length.shape)
+        body, data, _ = point_constants(skeleton, self.body, self.point, self.length.shape)
         other, local, _ = self.other_point(skeleton, self.second)
-        check_apart(body, other, self)
+        check_two_bodies(body, other, self)
         data[..., SIZE] = self.length
         set_weight(data, self.weight, self.robust, np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]))
         kind = DISTANCE_SPRING if self.length.any() else POINT_SPRING
         return [Spring(kind, body, data, target_row(local), self.tolerance, "", other)]
 
-    def in_python(self, skeleton: Skeleton) -> Any:
+    def python_energy(self, skeleton: Skeleton) -> Any:
         """Return the energy of a weight that is not the same in every direction."""
-        return directed(self, skeleton, self.weight) if self.length.any() else None
+        return anisotropic_energy(self, skeleton, self.weight) if self.length.any() else None
 
 
 class Relative(_Pair):
@@ -127,30 +127,30 @@ class Relative(_Pair):
         if np.isscalar(tolerance):
             tolerance = (tolerance, tolerance)
         p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
-        checked = (positive(p_tolerance, what + ": tolerance"), positive(r_tolerance, what + ": tolerance"))
+        checked = (nonneg(p_tolerance, what + ": tolerance"), nonneg(r_tolerance, what + ": tolerance"))
         super().__init__(label, checked, priority, robust)
-        p_weight, r_weight = both_weights(weight, what + ": weight")
+        p_weight, r_weight = pose_weights(weight, what + ": weight")
         self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.turned = not (target is not None and not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,))
         self.rows = 6 if self.turned else 3
-        self.aim(np.eye(4) if target is None else target)
+        self.set_target(np.eye(4) if target is None else target)
 
-    def aim(self, target: Any) -> None:
+    def set_target(self, target: Any) -> None:
         """Take a transform (..., 4, 4), or a point (..., 3)."""
         what = f"Relative({self.body!r}, {self.other!r}): target"
         if not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,):
             self.position = numbers(target, (3,), what)
             self.rotation = getattr(self, "rotation", np.eye(3))
         else:
-            self.position, self.rotation = split(target, what)
+            self.position, self.rotation = split_transforms(target, what)
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One POINT spring and, for a transform, one ORIENTATION spring, with their targets on the other body."""
-        body, data, _ = point_row(skeleton, self.body, self.point)
+        body, data, _ = point_constants(skeleton, self.body, self.point)
         other, local, rotation = self.other_point(skeleton, self.position)
-        check_apart(body, other, self)
-        set_weight(data, self.weight[0], self.robust, range_of(self.weight[0]))
+        check_two_bodies(body, other, self)
+        set_weight(data, self.weight[0], self.robust, range_projector(self.weight[0]))
         out = [Spring(POINT_SPRING, body, data, target_row(local), self.tolerance[0], "", other)]
         if self.turned:
             turn = orientation_spring(
@@ -166,7 +166,7 @@ class Relative(_Pair):
         return out
 
 
-def check_apart(body: int, other: int, goal: Goal) -> None:
+def check_two_bodies(body: int, other: int, goal: Goal) -> None:
     """Raise where both bodies are one: nothing could change what stands between them."""
     if body == other:
         raise GoalError(f"{goal}", expected="two bodies that move against each other", got="two places on one body")
