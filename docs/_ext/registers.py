@@ -46,6 +46,27 @@ def page_of_goal(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
+def arguments(text: str) -> tuple[str, dict[str, str]]:
+    """Split a Google-style docstring: what is outside its sections, and what `Args:` says of each parameter."""
+    outside, said, section, name = [], {}, "", ""
+    for line in text.splitlines():
+        if re.fullmatch(r"(Args|Attributes|Returns|Raises):", line):
+            section = line
+        elif line and not line.startswith(" "):
+            section = ""
+        if not section:
+            outside.append(line)
+        elif section in ("Args:", "Attributes:"):
+            entry = re.fullmatch(r"    (\*{0,2}\w+): (.*)", line)
+            if entry:
+                name, said[entry[1]] = entry[1], entry[2]
+            elif line.strip() and name and line.startswith("     "):
+                said[name] += " " + line.strip()
+            else:
+                name = ""
+    return "\n".join(outside), said
+
+
 def sentences_on(text: str, names: list[str]) -> tuple[str, dict[str, str], dict[str, str]]:
     """Split a docstring: what it says at large, what it says of each option, and sentences that only mention one.
 
@@ -63,8 +84,6 @@ def sentences_on(text: str, names: list[str]) -> tuple[str, dict[str, str], dict
         shapes = " ".join(dict.fromkeys(re.findall(r"\([^)]*\)|\[[^\]]*\]", match[1])))
         rest = text[match.end() : after].partition("¶")[0].strip(" ;")
         rest = f"{shapes}{':' if shapes and match[2] else ''} {rest}".strip()
-        if rest == "as every goal's.":
-            continue
         for name in re.findall(rf"\b(?:{one})\b", re.sub(r"\([^)]*\)|\[[^\]]*\]", "", match[1])):
             said.setdefault(name, re.sub(r" ([.;])", r"\1", rest))
     plain = text.replace("¶ ", "")
@@ -92,8 +111,9 @@ def said_of_all(cls: type, names: list[str]) -> dict[str, str]:
     said: dict[str, str] = {}
     mentioned: dict[str, str] = {}
     for text in ancestors_text(cls):
-        _, more, passing = sentences_on(text, names)
-        said, mentioned = {**more, **said}, {**passing, **mentioned}
+        outside, given = arguments(text)
+        _, more, passing = sentences_on(outside, names)
+        said, mentioned = {**more, **given, **said}, {**passing, **mentioned}
     common = {name: COMMON[name] for name in names if name in COMMON}
     return {name: capital(text) for name, text in {**mentioned, **common, **said}.items()}
 

@@ -1,4 +1,4 @@
-"""Goals of one axis of a body: look at a point, point along a direction."""
+"""Goals on one axis of a body: aim it at a point, or turn it along a direction."""
 
 from __future__ import annotations
 
@@ -29,9 +29,18 @@ class Aim(Goal):
     """Aim a line of a body at a point: energy w/2 |axis - u|^2, u the unit vector from the body's point to the target.
 
     Goal 4 of Tolani et al. (2000, 2.4), squared: w (1 - cos angle), smooth except where the target is at the point.
-    body: a site or a joint. axis: "z", "-y" or a unit vector in the body's frame. at (..., 3) [m] in the world.
-    point (3,) [m] in the body's frame: where the line begins. tolerance [rad]; errors are angles. weight: a number,
-    three numbers or a symmetric 3x3 matrix W, in world axes: energy 1/2 r'W r of r = axis - u.
+    Errors are angles.
+
+    Args:
+        body: A site or a joint.
+        axis: "z", "-y" or a unit vector in the body's frame.
+        at: (..., 3) [m] The point to aim at, in the world.
+        point: (3,) [m] Where the line begins, in the body's frame; its origin by default.
+        weight: A number, three numbers or a symmetric 3x3 matrix W in world axes: energy 1/2 r'W r of r = axis - u.
+        tolerance: [rad] Angle below which the goal counts as reached.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [rad] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows = 3
@@ -57,7 +66,7 @@ class Aim(Goal):
         self.set_target(at)
 
     def set_target(self, target: Any) -> None:
-        """Take a point (..., 3) to look at."""
+        """Set the point (..., 3) [m] to aim at."""
         self.target = numbers(target, (3,), f"Aim({self.body!r}): at")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
@@ -68,16 +77,24 @@ class Aim(Goal):
         return [Spring(AIM_SPRING, body, data, target_row(self.target), self.tolerance)]
 
     def python_energy(self, skeleton: Skeleton) -> Any:
-        """Return the energy of a weight that is not the same in every direction."""
+        """Return the energy of an anisotropic weight."""
         return anisotropic_energy(self, skeleton, self.weight)
 
 
 class Direction(Goal):
     """Turn one axis of a body along a direction, free about it: energy w/2 |axis - along|^2 = w (1 - cos angle).
 
-    Partial orientation (Tolani et al. 2000, 3.3). body: a site or a joint. axis: "x", "-y" or a vector of the body.
-    along (..., 3): a direction in the world, of any length, or "y". tolerance [rad]; errors are angles. weight: a
-    number, three numbers or a symmetric 3x3 matrix W, in world axes: energy 1/2 r'W r of r = axis - along.
+    Partial orientation (Tolani et al. 2000, 3.3). Errors are angles.
+
+    Args:
+        body: A site or a joint.
+        axis: "x", "-y" or a unit vector in the body's frame.
+        along: (..., 3) A direction in the world, of any length, or "y".
+        weight: A number, three numbers or a symmetric 3x3 matrix W in world axes: energy 1/2 r'W r of r = axis - along.
+        tolerance: [rad] Angle below which the goal counts as reached.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [rad] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows = 3
@@ -101,7 +118,7 @@ class Direction(Goal):
         self.set_target(along)
 
     def set_target(self, target: Any) -> None:
-        """Take a direction (..., 3)."""
+        """Set the direction (..., 3)."""
         self.target = unit_vectors(target, f"Direction({self.body!r}): along")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
@@ -114,5 +131,5 @@ class Direction(Goal):
         return [Spring(DIRECTION_SPRING, body, data, target_row(along=self.target), self.tolerance)]
 
     def python_energy(self, skeleton: Skeleton) -> Any:
-        """Return the energy of a weight that is not the same in every direction."""
+        """Return the energy of an anisotropic weight."""
         return anisotropic_energy(self, skeleton, self.weight)

@@ -1,4 +1,4 @@
-"""What every goal shares: weight, tolerance, label, priority, robust scale; and how it becomes springs."""
+"""The base class of goals, the springs that they are made of, and the checks that they share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANGLE_TOLERANCE = 1e-3  # [rad]
 
 
 class UnknownInGoal(GoalError, UnknownName):
-    """A goal that names a body, a joint or a degree of freedom that the figure does not have."""
+    """A goal refers to a body, a joint or a degree of freedom that the figure does not have."""
 
     def __init__(self, goal: object, error: UnknownName):
         UnknownName.__init__(self, error.kind, error.name, error.choices)
@@ -30,16 +30,16 @@ class UnknownInGoal(GoalError, UnknownName):
 
 
 class Spring(NamedTuple):
-    """One goal primitive on a body: its kind (engine/springs.py), its numbers, and when it counts as reached."""
+    """A goal primitive on one body: its kind (engine/springs.py), its numbers and its tolerance."""
 
     kind: int
     body: int
     constants: np.ndarray  # (..., CONSTANTS): what stays when the goal moves
     targets: np.ndarray  # (..., TARGETS): what moves
-    tolerance: float  # [m, rad]; infinity: it never decides
-    name: str = ""  # added to the goal's label where a goal has several; springs of one name share one error
+    tolerance: float  # [m, rad]; infinity: its error never decides whether the goals are reached
+    name: str = ""  # appended to the goal's label if a goal has several; springs of one name share one error
     other: int = -1  # the body that its target is fixed on; -1: the world
-    measures: bool = False  # it has no weight because others carry its energy; without this, weight 0 decides nothing
+    measures: bool = False  # no weight of its own because other springs carry its energy, yet its error counts
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -48,30 +48,32 @@ class Spring(NamedTuple):
 
 
 class Goal:
-    """Something wanted of a figure. A goal is immutable; `moved` gives the same one with another target.
+    """Something wanted of a figure. Goals are immutable; `moved` returns the same goal with another target.
 
-    weight: how hard it pulls, against the others of its level: a number, three numbers (one for each axis), or a
-    symmetric positive definite matrix; each goal says in which axes. At weight zero it reports its error and decides
-    nothing; an axis of weight zero is free. tolerance: when it counts as reached [m, rad]. label: its name in results,
-    the body's by default. priority: lower is stricter, a level never pays for a later one. robust: a scale [m, rad]
-    beyond which it pulls no harder; None: none.
+    Attributes:
+        weight: How hard the goal pulls, relative to the others of its level: a number, one per axis, or a symmetric
+            positive definite matrix. An axis of weight 0 is free; a goal of weight 0 only reports its error.
+        tolerance: [m, rad] Error below which the goal counts as reached.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m, rad] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
-    remote: Any = None  # a target on a GPU (remote.py); what the goal holds then only stands for it
-    plain: ClassVar[bool] = True  # springs on bodies and nothing else: what the front door serves without detours
+    remote: Any = None  # a target on a GPU (device_array.py); `target` is then a stand-in
+    plain: ClassVar[bool] = True  # springs on bodies and nothing else: a solver answers it in one run
     is_choice: ClassVar[bool] = False  # AnyOf
     is_posture: ClassVar[bool] = False  # Posture
     is_prior: ClassVar[bool] = False  # Natural
     target_shape: ClassVar[tuple[int, ...]] = ()  # of one target, where it is nothing but numbers that springs hold
     target: Any
-    rows: int = 0  # of its residual (rows.py); 0: it has none that could share a weight matrix with others
+    rows: int = 0  # of its residual (energy.py); 0: it has none that could share a weight matrix with others
     weight: Any
 
     def __init__(self, label: str | None, tolerance: Any, priority: int, robust: float | None):
         self.label = label or self.default_label()
         self.tolerance = tolerance
         if not isinstance(priority, (int, np.integer)):
-            raise GoalError(f"{self}: priority", expected="a whole number", got=repr(priority))
+            raise GoalError(f"{self}: priority", expected="an integer", got=repr(priority))
         self.priority = int(priority)
         if robust is not None:
             if not (isinstance(robust, (int, float, np.number)) and 0.0 < float(robust) < np.inf):
@@ -81,22 +83,22 @@ class Goal:
         self.robust = None if robust is None else float(robust)
 
     def default_label(self) -> str:
-        """Return the name that the goal has in results where the user gave none."""
+        """Return the goal's name in results if the user gave none."""
         return getattr(self, "body", type(self).__name__.lower())
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """Return the goal primitives that it is made of, on this skeleton."""
+        """Return the springs that the goal is made of, on this skeleton."""
         raise NotImplementedError
 
     def constants_key(self) -> Any:
-        """Return what the goal's constants depend on beside the figure, hashable; None where nobody knows.
+        """Return a hashable key of everything but the figure that the goal's constants depend on; None if unknown.
 
-        Problems whose goals have equal keys share their constants: only targets are packed anew.
+        Problems whose goals have equal keys share their constants; only the targets are packed again.
         """
         return None
 
     def _key(self, *more: Any) -> Any:
-        """Return the key of a goal with a body and a weight, and more that its constants depend on."""
+        """Return the key of a goal with a body and a weight; `more` are further arrays that it depends on."""
         key = self.__dict__.get("_constants_key")
         if key is None:
             weights = self.weight if isinstance(self.weight, tuple) else (self.weight,)
@@ -107,15 +109,15 @@ class Goal:
 
     @property
     def target_batch(self) -> tuple[int, ...]:
-        """The leading axes of its target, where it is nothing but numbers."""
+        """The leading axes of the target, for goals whose target is an array."""
         return self.target.shape[: self.target.ndim - len(self.target_shape)]
 
     def python_energy(self, skeleton: Skeleton) -> Any:
-        """Return the VectorEnergy (energy.py) of what its springs cannot carry; None where they carry all of it."""
+        """Return a VectorEnergy (energy.py) for what springs cannot express; None if they express all of the goal."""
         return None
 
     def changed(self, factor: float = 1.0, tolerance: float | None = None, robust: float | None = None) -> Self:
-        """Return the same goal with its weight multiplied, and another tolerance and robust scale where given."""
+        """Return the same goal with its weight scaled and, if given, another tolerance and robust scale."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
         out.__dict__.pop("_constants_key", None)
@@ -127,7 +129,7 @@ class Goal:
         return out
 
     def set_target(self, target: Any) -> None:
-        """Check a target and take it; called once when the goal is made, and by `moved` on a copy."""
+        """Check and store a target. Called by the constructor, and by `moved` on a copy."""
         raise GoalError(f"{type(self).__name__} has no target to move")
 
     def moved(self, target: Any) -> Self:
@@ -142,7 +144,11 @@ class Goal:
 
 
 def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Return finite numbers (..., *shape); raises GoalError with what was expected and got."""
+    """Return `value` as a finite array (..., *shape).
+
+    Raises:
+        GoalError: It is no such array; `what` names it in the message.
+    """
     try:
         out = np.array(value, dtype=float)
     except (TypeError, ValueError):
@@ -156,7 +162,7 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 
 
 def check_finite(values: np.ndarray, what: str) -> None:
-    """Raise GoalError where a number is not finite, or so large that products of such numbers would overflow."""
+    """Raise a GoalError if a number is not finite, or so large that products of such numbers would overflow."""
     if max_abs(values) <= LARGEST:  # NaN is not
         return
     flat = values.reshape(-1)
@@ -166,7 +172,7 @@ def check_finite(values: np.ndarray, what: str) -> None:
 
 
 def max_abs(values: np.ndarray) -> float:
-    """Return the largest magnitude of an array's numbers, NaN where one of them is."""
+    """Return the largest absolute value in an array; NaN if it contains one."""
     return np.maximum.reduce(np.abs(values), axis=None, initial=0.0)
 
 
@@ -174,15 +180,15 @@ PIECE = 4096  # targets that a thread checks or packs at a time
 
 
 def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Return targets (..., *shape) as an array of its own: points (3,), rotations (3, 3) or transforms (4, 4), checked.
+    """Return a checked copy of targets (..., *shape): points (3,), rotations (3, 3) or transforms (4, 4).
 
     Raises:
-        GoalError: for a wrong shape, a number that is not finite or too large, or a matrix that is no rotation.
+        GoalError: The shape is wrong, a number is not finite or too large, or a matrix is no rotation.
     """
     try:
         out = np.array(value, dtype=float)
     except (TypeError, ValueError):
-        out = numbers(value, shape, what)  # it finds the words
+        out = numbers(value, shape, what)  # raises with the reason
     if out.shape == shape:
         check_finite(out, what)
         if shape == (3,) or _is_rotation(*out[:3, :3].ravel().tolist()):
@@ -202,7 +208,7 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
 
 
 def first_invalid(values: np.ndarray) -> int:
-    """Return what `take_targets` says of targets (t, k), on every core."""
+    """Return what `take_targets` returns for targets (t, k), checked on every core."""
     from posable.engine.batches import take_targets
 
     found: list[int] = []
@@ -232,31 +238,35 @@ def _is_rotation(a, b, c, d, e, f, g, h, i) -> bool:
 
 
 def nonneg(value: Any, what: str) -> float:
-    """Return a number that is not negative and not NaN; raises GoalError. Only a tolerance may be infinite."""
+    """Return a non-negative number; only a tolerance may be infinite.
+
+    Raises:
+        GoalError: It is no number, negative, NaN, or too large.
+    """
     try:
         out = float(value)
     except (TypeError, ValueError):
-        raise GoalError(what, expected="a number that is not negative", got=repr(value)) from None
+        raise GoalError(what, expected="a non-negative number", got=repr(value)) from None
     if not out >= 0.0 or (out == np.inf and not what.endswith("tolerance")):
-        raise GoalError(what, expected="a finite number that is not negative", got=repr(value))
+        raise GoalError(what, expected="a finite non-negative number", got=repr(value))
     if out > LARGEST and not what.endswith("tolerance"):
         raise GoalError(what, expected=f"at most {LARGEST:g}", got=repr(value))
     return out
 
 
 def unit_vectors(value: Any, what: str) -> np.ndarray:
-    """Return directions (..., 3) of length one, given as "x", "-y", or numbers of any length but zero."""
+    """Return unit vectors (..., 3), given as "x", "-y" or as vectors of any non-zero length."""
     if isinstance(value, str):
         return named_axis(value, what)
     out = numbers(value, (3,), what)
     length = np.linalg.norm(out, axis=-1, keepdims=True)
     if not (length > 1e-12).all():
-        raise GoalError(what, expected="a direction", got="a vector of no length")
+        raise GoalError(what, expected="a direction", got="a zero vector")
     return out / length
 
 
 def named_axis(axis: Any, what: str) -> np.ndarray:
-    """Return an axis given as "x", "-y" or as three numbers of length one, as (3,)."""
+    """Return an axis (3,), given as "x", "-y" or as a unit vector."""
     if isinstance(axis, str):
         out = unit_axis(axis)
         if not out.any():
@@ -271,7 +281,7 @@ def named_axis(axis: Any, what: str) -> np.ndarray:
 
 
 def batch_of(*arrays: np.ndarray, what: str) -> tuple[int, ...]:
-    """Return the leading axes that arrays (..., 3) make together."""
+    """Return the broadcast leading axes of arrays (..., 3)."""
     try:
         return np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
     except ValueError:
@@ -280,13 +290,13 @@ def batch_of(*arrays: np.ndarray, what: str) -> tuple[int, ...]:
 
 
 def outer_products(directions: np.ndarray) -> np.ndarray:
-    """Return n n' (..., 6) as xx yy zz xy xz yz for directions (..., 3)."""
+    """Return the outer products n n' of directions (..., 3), packed as (..., 6): xx yy zz xy xz yz."""
     x, y, z = directions[..., 0], directions[..., 1], directions[..., 2]
     return np.stack([x * x, y * y, z * z, x * y, x * z, y * z], axis=-1)
 
 
 def weight_matrix(weight: Any, what: str) -> np.ndarray:
-    """Return a weight given as a number, three numbers or a symmetric positive semidefinite 3x3, as six numbers."""
+    """Return a weight packed as (6,), given as a number, three numbers or a symmetric positive semidefinite 3x3."""
     if isinstance(weight, (int, float)):
         w = nonneg(weight, what)
         return np.array([w, w, w, 0.0, 0.0, 0.0])
@@ -294,7 +304,7 @@ def weight_matrix(weight: Any, what: str) -> np.ndarray:
 
 
 def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
-    """Return a weight given as a number, `size` numbers or a symmetric matrix, none negative, as (size, size)."""
+    """Return a weight as (size, size), given as a number, `size` numbers or a positive semidefinite matrix."""
     try:
         value = np.asarray(weight, dtype=float)
     except (TypeError, ValueError):
@@ -312,18 +322,18 @@ def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
         return 0.5 * (value + value.T)
     raise GoalError(
         what,
-        expected=f"a number, {size} numbers, or a symmetric {size}x{size} matrix, none negative",
+        expected=f"a number, {size} numbers, or a symmetric {size}x{size} matrix, all non-negative",
         got=repr(weight),
     )
 
 
 def is_isotropic(weight: np.ndarray) -> bool:
-    """Return whether a weight (six numbers) is the same in every direction."""
+    """Return whether a packed weight (6,) is the same in every direction."""
     return bool(weight[0] == weight[1] == weight[2] and weight[3] == weight[4] == weight[5] == 0.0)
 
 
 def weight_along(weight: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """Return n'W n (...,) of a weight (six numbers) for directions (..., 3): what it weighs along them."""
+    """Return n'W n (...,), the weight along directions n (..., 3) of a packed weight W (6,)."""
     x, y, z = direction[..., 0], direction[..., 1], direction[..., 2]
     square = weight[0] * x * x + weight[1] * y * y + weight[2] * z * z
     return square + 2.0 * (weight[3] * x * y + weight[4] * x * z + weight[5] * y * z)
@@ -340,9 +350,9 @@ def unpack_sym(packed: np.ndarray) -> np.ndarray:
 
 
 def range_projector(weight: np.ndarray) -> np.ndarray:
-    """Return, as six numbers, the projector on what a weight (six numbers) does not ignore: what counts as error.
+    """Return the projector on the range of a weight, both packed as (6,): the part of the residual that is an error.
 
-    A weight of zero ignores everything, and then the whole miss is reported: it decides nothing (Problem).
+    For a zero weight the whole residual is reported; the goal decides nothing then (Problem).
     """
     if not weight.any():
         return np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
@@ -356,7 +366,7 @@ def range_projector(weight: np.ndarray) -> np.ndarray:
 def point_constants(
     skeleton: Skeleton, body: str, point: Any, batch: tuple[int, ...] = ()
 ) -> tuple[int, np.ndarray, int]:
-    """Return (body index, constants with the point set, row of the frame) for a point of a named body."""
+    """Return (body index, constants with the point set, row of the frame) of a point on a named body."""
     frame = skeleton.frame(body)
     data = np.zeros((*batch, CONSTANTS))
     local = skeleton.frame_positions[frame]
@@ -367,7 +377,7 @@ def point_constants(
 
 
 def target_row(at: Any = 0.0, along: Any = 0.0) -> np.ndarray:
-    """Return targets (..., TARGETS): a place (..., 3), and a direction (..., 3) or a frame by rows (..., 9)."""
+    """Return targets (..., TARGETS) with a place (..., 3) and a direction (..., 3) or a rotation by rows (..., 9)."""
     at, along = np.asarray(at), np.asarray(along)
     out = np.zeros((*np.broadcast_shapes(at.shape[:-1], along.shape[:-1]), TARGETS))
     out[..., AT : AT + 3] = at
@@ -376,7 +386,7 @@ def target_row(at: Any = 0.0, along: Any = 0.0) -> np.ndarray:
 
 
 def set_weight(data: np.ndarray, weight: np.ndarray, robust: float | None, measure: np.ndarray | None = None) -> None:
-    """Write a weight (six numbers), its measure and the robust scale into a spring's constants."""
+    """Write a packed weight (6,), the projector of its error and the robust scale into a spring's constants."""
     data[..., WEIGHT : WEIGHT + 6] = weight
     if measure is not None:
         data[..., MEASURE : MEASURE + 6] = measure

@@ -1,4 +1,4 @@
-"""Keep a bone out of a shape, or off another bone."""
+"""Goals against collisions: a bone off an obstacle or another bone, a whole figure off itself and its surroundings."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from posable.model.joints import rotation_matrix
 from posable.model.shapes import WORLD, Shape
 from posable.model.skeleton import Skeleton
 
-# --- Shapes to keep out of ---
+# --- Obstacles ---
 
-RADIUS = 0.15  # of a bone's capsule where none is given, as a part of its length
-THINNEST, THICKEST = 0.01, 0.08  # [m]
+RADIUS = 0.15  # default radius of a bone's capsule, relative to its length
+THINNEST, THICKEST = 0.01, 0.08  # [m] bounds of that default
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Sphere:
 
     @property
     def axis(self) -> np.ndarray:
-        """Its axis (..., 3), of no length."""
+        """Its axis (..., 3), of zero length."""
         return np.zeros(3)
 
 
@@ -96,7 +96,7 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """The convex hull of points (V, 3) [m] in the world: a mesh that has no hollows."""
+    """The convex hull of points (V, 3) [m] in the world."""
 
     points: Any
 
@@ -106,7 +106,7 @@ class Hull:
 
 @dataclass(frozen=True, eq=False)
 class Wall:
-    """Everything behind a plane: a point (..., 3) [m] of it and its normal (..., 3), which points to the free side."""
+    """A half-space behind a plane: a point (..., 3) [m] of the plane and its normal (..., 3), towards the free side."""
 
     point: Any
     normal: Any
@@ -119,10 +119,17 @@ class Wall:
 def bone_capsule(
     skeleton: Skeleton, body: str, ends: Any, radius: Any, what: str
 ) -> tuple[int, np.ndarray, np.ndarray, float]:
-    """Return (body index, start (3,), axis (3,), radius) [m] of a bone's capsule, in the body's own axes.
+    """Return (body index, start (3,), axis (3,), radius) [m] of a bone's capsule, in the body's axes.
 
-    ends: two points (2, 3) in the named frame; None: from the joint to its first child, or to its farthest site where
-    it has none. radius: None: 15 % of the length, 1 cm to 8 cm.
+    Args:
+        skeleton: The figure.
+        body: A joint, or a site on it.
+        ends: (2, 3) [m] in the named frame; None: from the joint to its first child, or else to its farthest site.
+        radius: [m]; None: 15 % of the length, between 1 cm and 8 cm.
+        what: Name of the goal in error messages.
+
+    Raises:
+        GoalError: The bone has neither child nor site, and no ends are given.
     """
     frame = skeleton.frame(body)
     index = int(skeleton.frame_bodies[frame])
@@ -140,7 +147,7 @@ def bone_capsule(
 
 
 def _bone(skeleton: Skeleton, joint: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends (3,) of a joint's bone in the axes of its body."""
+    """Return both ends (3,) [m] of a joint's bone, in the axes of its body."""
     frame = skeleton.frame(joint) if joint not in skeleton.site_names else skeleton.names.index(joint)
     position, rotation = skeleton.frame_positions[frame], skeleton.frame_rotations[frame]
     places = [np.asarray(child.offset, dtype=float) for child in skeleton.joints if child.parent == joint]
@@ -159,14 +166,24 @@ def _bone(skeleton: Skeleton, joint: str) -> tuple[np.ndarray, np.ndarray]:
 class Avoid(Goal):
     """Keep the capsule of a bone out of an obstacle: energy w/2 max(0, radii + margin - distance)^2.
 
-    body: a joint, or a site on it. obstacle: Sphere, Capsule, Wall, or the name of another body, whose capsule it is.
-    The bone's capsule runs from its joint to the next one; ends (2, 3) [m] in the body's frame and radius [m] say
-    otherwise; other_ends and other_radius do so for the other body. margin [m]: how far off the push begins.
-    The error is how deep the bone is inside [m]; the default weight lets a pull of one metre press it in by 1 mm.
-    weight: a number, three numbers or a symmetric 3x3 matrix W, in world axes, or in those of the other body: energy
-    1/2 r'W r of the depth r along the line between the nearest points. Smooth but where the axes of the two meet, and
-    where they are exactly parallel: then many points are nearest, and the force jumps between the ends of where they
-    lie side by side. The distance itself has that kink, whoever computes it; beside it, forces are right.
+    The error is the depth of penetration [m]. The energy is smooth except where the two axes intersect and where they
+    are exactly parallel: many pairs of points are then nearest, and the force jumps between the ends of the overlap.
+
+    Args:
+        body: A joint, or a site on it.
+        obstacle: Sphere, Capsule, Wall, or the name of another body, whose capsule is avoided.
+        ends: (2, 3) [m] The axis of the bone's capsule, in the body's frame; from the joint to the next by default.
+        radius: [m] Of the bone's capsule; by default 15 % of its length, between 1 cm and 8 cm.
+        other_ends: The same of the other body.
+        other_radius: The same of the other body.
+        margin: [m] Distance at which the push begins.
+        weight: A number, three numbers or a symmetric 3x3 matrix W, in world axes or those of the other body: energy
+            1/2 r'W r of the depth r along the line between the nearest points. With the default, a pull of one metre
+            presses the bone in by 1 mm.
+        tolerance: [m] Depth below which the goal counts as reached.
+        label: Name in results; "forearm.R off sphere" by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows: int = 3
@@ -197,12 +214,12 @@ class Avoid(Goal):
         self.other_shape = (other_ends, other_radius)
 
     def default_label(self) -> str:
-        """Return "forearm.R off ball"."""
+        """Return "forearm.R off sphere"."""
         name = self.obstacle if isinstance(self.obstacle, str) else type(self.obstacle).__name__.lower()
         return f"{self.body} off {name}"
 
     def set_target(self, target: Any) -> None:
-        """Take an obstacle; or, for a Sphere, its center (..., 3) alone."""
+        """Set the obstacle or, for a Sphere, only its center (..., 3) [m]."""
         old = getattr(self, "obstacle", None)
         if isinstance(old, Sphere) and not isinstance(target, (Sphere, Capsule, Wall, str)):
             target = Sphere(numbers(target, (3,), f"Avoid({self.body!r}): center"), old.radius)
@@ -214,7 +231,7 @@ class Avoid(Goal):
         self.rows = 6 if isinstance(target, Wall) else 3  # a wall meets both ends of the bone
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One CLEAR spring, or two SIDE springs that share one error: the ends of the bone against a wall."""
+        """One CLEAR spring; against a wall two SIDE springs, one for each end of the bone, with one error."""
         what = f"Avoid({self.body!r})"
         body, start, axis, radius = bone_capsule(skeleton, self.body, *self.shape, what)
         if isinstance(self.obstacle, Wall):
@@ -241,7 +258,7 @@ class Avoid(Goal):
         return [Spring(CLEAR_SPRING, body, data, target, self.tolerance, "", other)]
 
     def python_energy(self, skeleton: Skeleton) -> Any:
-        """Return the energy of a weight that is not the same in every direction; a wall has only one direction."""
+        """Return the energy of an anisotropic weight; a wall pushes in one direction only."""
         return None if isinstance(self.obstacle, Wall) else anisotropic_energy(self, skeleton, self.weight)
 
     def _row(self, batch: tuple[int, ...], size: float, weight: Any) -> np.ndarray:
@@ -252,13 +269,13 @@ class Avoid(Goal):
         return data
 
 
-# --- Keep a figure off itself and off obstacles ---
+# --- Collisions of a whole figure ---
 
-BUFFER = 0.005  # [m]: how far off two shapes begin to push each other away
+BUFFER = 0.005  # [m] beyond the margin, where two shapes begin to repel each other
 
 
 def obstacle_shape(obstacle: Any) -> Shape:
-    """Return an obstacle as a shape of the world."""
+    """Return an obstacle as a shape that is fixed to the world."""
     what = "NoCollision: obstacles"
     if isinstance(obstacle, Shape) and obstacle.joint == WORLD:
         return obstacle
@@ -272,23 +289,23 @@ def obstacle_shape(obstacle: Any) -> Shape:
         return shapes.box(WORLD, 0.5 * obstacle.size, name="box").moved(WORLD, obstacle.center, obstacle.rotation)
     if isinstance(obstacle, Hull):
         return shapes.hull(WORLD, obstacle.points, name="hull")
-    raise GoalError(what, expected="Sphere, Capsule, Box, Hull or Wall, one place each", got=repr(obstacle))
+    raise GoalError(what, expected="Sphere, Capsule, Box, Hull or Wall, not batched", got=repr(obstacle))
 
 
 class NoCollision(Goal):
     """Keep a figure's shapes off each other and off obstacles: energy w/2 max(0, margin + buffer - distance)^2.
 
-    Every pair of `skeleton.shapes` that may collide is one term; distances are those of the shapes, exactly. The error
-    is how much closer than `margin` the nearest pair is [m], so with margin 0 how deep it is inside.
+    Every pair of `skeleton.shapes` that may collide is one term; distances between shapes are exact. The error is how
+    much closer than `margin` the nearest pair is [m]; with margin 0, the depth of penetration.
 
     Args:
-        pairs: pairs of joints, or of links and bodies, whose shapes are checked; None: `skeleton.collision_pairs`.
+        pairs: Pairs of joints, or of links and bodies, whose shapes are checked; None: `skeleton.collision_pairs`.
         obstacles: Sphere, Capsule, Box, Hull and Wall, in the world.
-        margin: [m] of clearance that counts as reached.
-        weight: how hard shapes push, against 1 for a position.
-        tolerance: [m] by which the margin may be missed.
-        label: the name of the error in results.
-        priority: lower is stricter.
+        margin: [m] Clearance to keep.
+        weight: How hard shapes repel each other, against 1 for a position.
+        tolerance: [m] By which the margin may be missed.
+        label: Name in results; "no collision" by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
     """
 
     def __init__(
@@ -314,7 +331,7 @@ class NoCollision(Goal):
         return "no collision"
 
     def tables(self, skeleton: Skeleton) -> SolidTables:
-        """Return the solids and pairs that it is about."""
+        """Return the tables of the solids and pairs that are checked."""
         if not skeleton.shapes:
             raise GoalError(
                 "NoCollision", got=None,

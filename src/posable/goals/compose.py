@@ -1,4 +1,4 @@
-"""One full weight matrix over several effectors (Engell-Nørregård & Erleben 2011, eq. 17)."""
+"""Goals made of goals: one of several, or several under one weight matrix (Engell-Nørregård & Erleben 2011, eq. 17)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ from posable.model.skeleton import Skeleton
 class AnyOf(Goal):
     """One of several goals, whichever does best: energy min_i E_i (Tolani et al. 2000, 2.4).
 
-    Each member is solved for, from the same start; one that reaches everything comes before one that does not, then
-    the lower energy counts, then the order here. `result.chosen[label]` names the member, by its own label.
-    weight: multiplies the members' weights, all by one number or each by its own; a matrix must be diagonal, as only
-    one member counts at a time. tolerance [m, rad]: replaces the members', a number for all or one for each. robust:
-    replaces theirs. The members' own priorities are not used.
+    Each member is solved for from the same start. A member that reaches all goals is preferred, then the lower energy,
+    then the given order. `result.chosen[label]` is the label of the chosen member.
+
+    Args:
+        goals: The members. Their priorities are not used.
+        weight: Factor on the members' weights: a number, or one per member; a matrix must be diagonal.
+        tolerance: [m, rad] Replaces the members' tolerances: one number, or one per member; None: theirs.
+        label: Name in results; the members' labels by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m, rad] Replaces the members' robust scales; None: theirs.
     """
 
     plain: ClassVar[bool] = False
@@ -53,7 +58,9 @@ class AnyOf(Goal):
         self.goals = tuple(given)
         factors = square_weight(weight, len(given), "AnyOf: weight")
         if np.count_nonzero(factors - np.diag(np.diag(factors))):
-            raise GoalError("AnyOf: weight", expected="a diagonal matrix: one member counts at a time", got="another")
+            raise GoalError(
+                "AnyOf: weight", expected="a diagonal matrix, since one member counts at a time", got="a full one"
+            )
         self.weight = np.diag(factors)
         tolerances = [None] * len(given) if tolerance is None else tolerances_of(tolerance, len(given), "AnyOf")
         super().__init__(label, tolerance, priority, robust)
@@ -71,33 +78,38 @@ class AnyOf(Goal):
         return " or ".join(dict.fromkeys(goal.label for goal in self.goals))
 
     def changed(self, factor: float = 1.0, tolerance: float | None = None, robust: float | None = None) -> AnyOf:
-        """Return the same choice with its weight multiplied, and another tolerance and robust scale where given."""
+        """Return the same choice with its weight scaled and, if given, another tolerance and robust scale."""
         return AnyOf(
             self.goals, weight=factor * self.weight, tolerance=self.tolerance if tolerance is None else tolerance,
             label=self.label, priority=self.priority, robust=self.robust if robust is None else robust,
         )  # fmt: skip
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """All springs of all members; the problem switches off those of the members that it does not take."""
+        """All springs of all members; the problem switches off those of the members that it does not choose."""
         return [spring for member in self.members for spring in member.springs(skeleton)]
 
 
-# --- One full weight matrix over several effectors ---
+# --- One weight matrix over several goals ---
 
 
 class Weighted(Goal):
     """Several goals under one weight matrix: energy 1/2 r'W r, r the stacked residuals of all of them.
 
-    goals: goals on points and directions of bodies; their own weights and robust scales are not used. Each has three
-    rows (rows.py), a Pose or a Relative with a transform has six, position first, and so has an Avoid of a Wall.
-    matrix (m, m): symmetric, positive definite. Its blocks off the diagonal say how a miss of one may be paid with a
-    miss of another. weight: a number multiplies the matrix; m numbers or an (m, m) matrix S give S^1/2 W S^1/2.
-    tolerance: replaces the goals' own, a number for all or one for each. robust: a scale of the whole, against the
-    largest weight of a row. Balance, Coupling, Posture, Custom, AnyOf and Weighted have no rows to share.
+    Positions without a robust scale are springs of the engine; everything else is solved through quadratic models, as
+    Custom is. The residual of an orientation jumps at half a turn, and those of HalfSpace and Avoid have a kink where
+    they begin; with blocks off the diagonal the energy is not smooth there.
 
-    Positions without a robust scale are springs of the engine; the rest goes by quadratic models, as Custom does. The
-    residual of an orientation jumps at half a turn and those of HalfSpace and Avoid have a kink where they begin: there
-    a matrix with blocks off the diagonal makes an energy that is not smooth.
+    Args:
+        goals: Goals on points and directions of bodies; their own weights and robust scales are not used. Each has
+            three rows; a Pose, a Relative with a transform (position first) and an Avoid of a Wall have six. Balance,
+            Coupling, Posture, Custom, AnyOf and Weighted have none and are refused.
+        matrix: (m, m) W, symmetric positive definite. Its blocks off the diagonal trade the error of one goal against
+            that of another.
+        weight: A number scales W; m numbers or an (m, m) matrix S give S^1/2 W S^1/2.
+        tolerance: [m, rad] Replaces the goals' tolerances: one number, or one per goal; None: theirs.
+        label: Name in results; "weighted" by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m, rad] Error of the whole beyond which it pulls no harder, relative to the largest weight of a row.
     """
 
     def __init__(
@@ -135,12 +147,12 @@ class Weighted(Goal):
 
     @property
     def springs_alone(self) -> bool:
-        """Whether the engine's springs carry it: positions, without a robust scale."""
+        """Whether springs of the engine express it: positions without a robust scale."""
         positions = all(isinstance(goal, Position) for goal in self.goals)
         return self.robust is None and positions and bool(self.matrix.any())
 
     def changed(self, factor: float = 1.0, tolerance: float | None = None, robust: float | None = None) -> Weighted:
-        """Return the same goals with their matrix multiplied, and another tolerance and robust scale where given."""
+        """Return the same goals with their matrix scaled and, if given, another tolerance and robust scale."""
         out = object.__new__(Weighted)
         out.__dict__.update(self.__dict__)
         out.matrix = factor * self.matrix
@@ -151,7 +163,7 @@ class Weighted(Goal):
         return out
 
     def set_target(self, target: Any) -> None:
-        """Take one target for each goal: (..., k, 3) for positions, a sequence of them for goals of other kinds."""
+        """Set one target per goal: (..., k, 3) [m] for positions, a sequence of targets for other goals."""
         if all(isinstance(goal, Position) for goal in self.goals):
             targets = numbers(target, (len(self.goals), 3), "Weighted: target")
             target = [targets[..., k, :] for k in range(len(self.goals))]
@@ -160,7 +172,7 @@ class Weighted(Goal):
         self.goals = tuple(goal.moved(one) for goal, one in zip(self.goals, target, strict=True))
 
     def _members(self, skeleton: Skeleton) -> list[Spring]:
-        """Return the springs of all goals, named by them."""
+        """Return the springs of all goals, named after them."""
         names = unique_names([goal.label for goal in self.goals])
         return [
             spring._replace(name=name + ("." + spring.name if spring.name else ""))
@@ -169,13 +181,13 @@ class Weighted(Goal):
         ]
 
     def python_energy(self, skeleton: Skeleton) -> StackedEnergy | None:
-        """Return the energy, unless the engine's springs carry it."""
+        """Return the energy, unless springs of the engine express it."""
         if self.springs_alone:
             return None
         return StackedEnergy(self, skeleton, self._members(skeleton), self.matrix, self.robust)
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """A POINT spring for each effector, and a CROSS spring for each pair that the matrix couples."""
+        """A POINT spring per goal, and a CROSS spring per pair that the matrix couples."""
         members = self._members(skeleton)
         if not self.springs_alone:
             return [without_energy(spring) for spring in members]
@@ -198,18 +210,18 @@ class Weighted(Goal):
 
 
 def full_matrix(matrix: Any, size: int) -> np.ndarray:
-    """Return a symmetric positive definite matrix (size, size), checked."""
+    """Return a checked symmetric positive definite matrix (size, size)."""
     out = numbers(matrix, (size, size), "Weighted: matrix")
     if out.ndim != 2 or np.abs(out - out.T).max() > 1e-9 * np.abs(out).max():
-        raise GoalError("Weighted: matrix", expected=f"a symmetric matrix ({size}, {size})", got="another")
+        raise GoalError("Weighted: matrix", expected=f"a symmetric matrix ({size}, {size})", got="an asymmetric one")
     least = np.linalg.eigvalsh(out)[0]
     if not least > 0.0:
-        raise GoalError("Weighted: matrix", expected="positive definite", got=f"least eigenvalue {least:.3g}")
+        raise GoalError("Weighted: matrix", expected="positive definite", got=f"smallest eigenvalue {least:.3g}")
     return 0.5 * (out + out.T)
 
 
 def tolerances_of(tolerance: Any, count: int, what: str) -> list[float]:
-    """Return `count` tolerances, given as one number for all or one for each."""
+    """Return `count` tolerances, given as one number for all or as one each."""
     if np.ndim(tolerance) == 0:
         return [nonneg(tolerance, what + ": tolerance")] * count
     if len(tolerance) != count:
@@ -218,7 +230,7 @@ def tolerances_of(tolerance: Any, count: int, what: str) -> list[float]:
 
 
 def unique_names(names: list[str]) -> list[str]:
-    """Return the names, numbered where they repeat."""
+    """Return the names, with a number appended to repeated ones."""
     seen: dict[str, int] = {}
     out = []
     for name in names:
@@ -230,7 +242,13 @@ def unique_names(names: list[str]) -> list[str]:
 def cross_spring(a: Spring, b: Spring, block: np.ndarray, root: np.ndarray, back: int, name: str) -> Spring:
     """Return the CROSS spring r_a' block r_b of two POINT springs.
 
-    root (3, 3): what the miss of b adds to the stacked residual of a, which stands `back` rows above (residuals.py).
+    Args:
+        a: The first POINT spring.
+        b: The second POINT spring.
+        block: (3, 3) of the weight matrix.
+        root: (3, 3) What the residual of b adds to the stacked residual of a.
+        back: How many rows above its own that residual is (engine/residuals.py).
+        name: Name of the spring.
     """
     data = np.zeros(CONSTANTS)
     data[POINT : POINT + 3] = a.constants[POINT : POINT + 3]

@@ -1,4 +1,4 @@
-"""A goal of the user's own, in a few lines of Python."""
+"""A goal whose energy the user writes in Python."""
 
 from __future__ import annotations
 
@@ -16,18 +16,23 @@ from posable.model.skeleton import Skeleton
 class Custom(Goal):
     """An energy of named points and directions, written in Python, usable with every solver.
 
-    energy(points, directions) -> float gets two dicts of (3,) arrays in the world and must be smooth. points:
-    {"hand.R": (x, y, z)}, in the body's frame; or a list of bodies, for their origins. directions: {"head": "z"}, unit
-    vectors in the body's frame. Where one body has several, name them {"a": ("hand.R", (x, y, z))}. gradient(points,
-    directions), if given, returns two dicts of (3,) arrays, any of which may be missing. weight multiplies the energy;
-    a number, or a vector or matrix of one. tolerance: the error is sqrt(2 E), as of E = 1/2 r^2, whatever the weight;
-    infinite by default: the energy is minimised, never decides. robust: beyond this error it pulls no harder; the
-    energy must then not be negative.
-
         Custom(points=["hand.L", "hand.R"], energy=lambda p, d: 0.5 * (p["hand.L"][1] - p["hand.R"][1]) ** 2)
 
-    Compiled loops do not call Python: a solve goes by quadratic models of the energy, with Armijo's test on the energy
-    itself, until the model and the energy agree.
+    Compiled loops do not call Python. The solver minimises quadratic models of the energy, with Armijo's test on the
+    energy itself, until the model and the energy agree. The error is sqrt(2 E), as for E = 1/2 r^2, before weighting.
+
+    Args:
+        energy: energy(points, directions) -> float. It gets two dicts of (3,) arrays in the world and must be smooth.
+        points: {"hand.R": (x, y, z)} [m] in the body's frame; or a list of bodies, for their origins. Several points of
+            one body have names of their own: {"a": ("hand.R", (x, y, z))}.
+        directions: {"head": "z"}, unit vectors in the body's frame.
+        gradient: gradient(points, directions) returns two dicts of (3,) arrays; missing entries are zero. By default
+            differences are taken.
+        weight: Factor on the energy.
+        tolerance: Error below which the goal counts as reached; infinite by default: the energy is only minimised.
+        label: Name in results; "custom" by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: Error beyond which the goal pulls no harder; the energy must then be non-negative.
     """
 
     plain: ClassVar[bool] = False
@@ -63,7 +68,7 @@ class Custom(Goal):
             raise GoalError("Custom", expected="points or directions of bodies", got="none")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """None of its own: see `python_energy`."""
+        """None: see `python_energy`."""
         return []
 
     def python_energy(self, skeleton: Skeleton) -> CustomEnergy:
@@ -71,7 +76,7 @@ class Custom(Goal):
         return CustomEnergy(self, skeleton)
 
     def slopes(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the gradient (k, 3) of the energy at vectors (k, 3), the user's or by differences."""
+        """Return the gradient (k, 3) of the energy at vectors (k, 3), from the user or by differences."""
         if self.gradient is None:
             return first_differences(self.value, vectors)
         found = self.gradient(*self._named(vectors))
@@ -88,7 +93,7 @@ class Custom(Goal):
         if not np.isfinite(value):
             raise GoalError(f"{self}: energy", expected="a finite number", got=repr(value))
         if value < 0.0 and self.robust is not None:
-            raise GoalError(f"{self}: energy", expected="no negative energy with a robust scale", got=repr(value))
+            raise GoalError(f"{self}: energy", expected="a non-negative energy, as `robust` is given", got=repr(value))
         return value
 
     def _named(self, vectors: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

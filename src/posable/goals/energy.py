@@ -1,4 +1,4 @@
-"""Energies in Python as the kernels see them: quadratic models in the vectors that they depend on."""
+"""Energies evaluated in Python, and the quadratic models through which kernels minimise them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from posable.model.skeleton import Skeleton
 
 # --- Energies in Python ---
 
-STEP = 1e-4  # [m, 1] of a difference: its square times a curvature of 1 is far above the rounding of energies near 1
+STEP = 1e-4  # [m, 1] of differences: its square times a curvature of 1 is far above the rounding of energies near 1
 
 
 Row = tuple[np.ndarray, np.ndarray]  # of one spring: constants (CONSTANTS,) and target (TARGETS,)
@@ -35,21 +35,25 @@ Rows = list[Row]
 
 
 class VectorEnergy(ABC):
-    """An energy of k vectors of a figure: (body, vector in the body's axes [m, 1], 1 for a point, 0 for a direction).
+    """An energy of k vectors of a figure.
 
-    `rows` are the Springs of its problem that measure it, where it has any: they hold its targets, also a batch's.
+    Attributes:
+        vectors: k times (body, vector in the body's axes [m, 1], 1 for a point or 0 for a direction).
+        measured: The springs that measure its error and hold its targets, if it has any; methods get their numbers as
+            `rows`.
+        idle: Whether its weight is zero: its error is only reported.
     """
 
     vectors: list[tuple[int, np.ndarray, float]]
     tolerance: float
     priority: int
     measured: list[Spring]
-    idle: bool  # its weight is zero: it has an error and decides nothing
+    idle: bool
 
     def springs(self) -> list[Spring]:
-        """Return those that measure, a MODEL spring for each vector and a CROSS spring for each pair.
+        """Return the measuring springs, a MODEL spring per vector and a CROSS spring per pair of vectors.
 
-        The last two kinds are the model, to be filled at a pose. They have no error and go by the name of the first.
+        The last two kinds are the model, filled in at a pose. They have no error and the name of the first spring.
         """
         name = self.measured[0].name if self.measured else ""
         out = []
@@ -75,14 +79,14 @@ class VectorEnergy(ABC):
         """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3)."""
 
     def error(self, vectors: np.ndarray) -> float | None:
-        """Return how far it is from its goal; None where springs of their own measure that."""
+        """Return its error; None if springs measure it."""
         return None
 
 
 def pseudo_huber(
     energy: float, slope: np.ndarray, hessian: np.ndarray, scale: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return s (sqrt(1 + 2E/s) - 1) with its derivatives, from E (not negative) and its own; E where s is zero."""
+    """Return s (sqrt(1 + 2E/s) - 1) with its gradient and Hessian, given those of E >= 0; E itself if s is zero."""
     if scale <= 0.0:
         return energy, slope, hessian
     root = np.sqrt(1.0 + 2.0 * energy / scale)
@@ -91,7 +95,7 @@ def pseudo_huber(
 
 
 def first_differences(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
-    """Return the derivative by each number of x, by central differences extrapolated once: an error of order h^4."""
+    """Return the derivative by each element of x: central differences, extrapolated once to an error of order h^4."""
     out = []
     for k in range(x.size):
         step = np.zeros(x.size)
@@ -104,7 +108,7 @@ def first_differences(function: Callable[[np.ndarray], Any], x: np.ndarray) -> n
 
 
 def second_differences(function: Callable[[np.ndarray], float], x: np.ndarray) -> np.ndarray:
-    """Return the second derivatives (m, m) of a scalar function by each pair of numbers of x."""
+    """Return the second derivatives (m, m) of a scalar function by each pair of elements of x, by differences."""
     m, h = x.size, 10.0 * STEP
     steps = [np.eye(m)[k].reshape(x.shape) * h for k in range(m)]
     here = function(x)
@@ -120,15 +124,18 @@ def second_differences(function: Callable[[np.ndarray], float], x: np.ndarray) -
 
 # --- The three rows of each spring's residual r ---
 
-TINY = 1e-18  # [m^2]: a segment shorter than its root is a point
-NEAR = 1e-9  # [m]: a distance that gives no direction
+TINY = 1e-18  # [m^2] squared length of a segment that counts as a point
+NEAR = 1e-9  # [m] a distance too small to have a direction
 Vectors = list[tuple[int, np.ndarray, float]]
 
 
 def vectors_of(spring: Spring, skeleton: Skeleton, goal: Goal) -> Vectors:
-    """Return the points and directions of bodies that a spring's residual depends on: its own, then the other body's.
+    """Return the points and directions of bodies that a spring's residual depends on.
 
-    Of the other body: its origin and its three axes. Raises GoalError for a spring that is on no body.
+    Those of its own body come first, then the origin and the three axes of the other body.
+
+    Raises:
+        GoalError: The spring is on no body.
     """
     row = spring.constants.reshape(-1, CONSTANTS)[0]
     point, axis = (spring.body, row[POINT : POINT + 3], 1.0), (spring.body, row[AXES : AXES + 3], 0.0)
@@ -158,9 +165,13 @@ def is_linear(spring: Spring) -> bool:
 
 
 def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the three rows (..., 3) of a spring with its numbers (constants, target) at its vectors v (..., k, 3).
+    """Return the residual (..., 3) of a spring.
 
-    shares: of the mass, of each body that has any.
+    Args:
+        spring: The spring.
+        row: Its constants and its target.
+        v: (..., k, 3) Its vectors in the world; complex, for complex-step derivatives.
+        shares: Fractions of the mass of the bodies that have any.
     """
     kind, turn = spring.kind, None
     constants, target = row
@@ -196,7 +207,7 @@ def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> np.
 def twice_half_sine(q: np.ndarray) -> np.ndarray:
     """Return 2 sin(angle / 2) n (..., 3) of rotations q (..., 3, 3): twice the vector part of their quaternions.
 
-    By the largest of the quaternion's four numbers, so that no digits are lost at half a turn.
+    Computed from the largest of the quaternion's four numbers, so that no digits are lost at half a turn.
     """
     a, b, c = q[..., 0, 0], q[..., 1, 1], q[..., 2, 2]
     skew = [q[..., 2, 1] - q[..., 1, 2], q[..., 0, 2] - q[..., 2, 0], q[..., 1, 0] - q[..., 0, 1]]
@@ -224,12 +235,12 @@ def _turned_back(turn: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def _within(x: np.ndarray) -> np.ndarray:
-    """Return x brought into [0, 1]."""
+    """Return x clipped to [0, 1]."""
     return np.where(np.real(x) < 0.0, 0.0, np.where(np.real(x) > 1.0, 1.0, x))
 
 
 def _nearest(p: np.ndarray, a: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Return the gap (..., 3) from the segment t c to the segment p + s a where they are nearest, s and t in [0, 1]."""
+    """Return the shortest vector (..., 3) from the segment t c to the segment p + s a, with s and t in [0, 1]."""
 
     def dot(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return (x * y).sum(axis=-1, keepdims=True)
@@ -250,20 +261,20 @@ def _nearest(p: np.ndarray, a: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 # --- One weight matrix over residuals of any kinds ---
 
-TINY_STEP = 1e-30  # of a complex step: so small that nothing of second order is left
+TINY_STEP = 1e-30  # of complex steps: small enough that second-order terms vanish
 
 
 class StackedEnergy(VectorEnergy):
-    """1/2 r'W r, r the stacked rows (rows.py) of springs, softened beyond a robust scale.
+    """1/2 r'W r with r the stacked residuals of springs, softened beyond a robust scale.
 
-    The springs themselves stay on without weight: they measure the errors and hold the targets. Derivatives of r come
-    from complex steps; the second ones from differences of the gradient.
+    The springs stay in the problem without weight, to measure the errors and to hold the targets. First derivatives of
+    r come from complex steps, second ones from differences of the gradient.
     """
 
     def __init__(
         self, goal: Goal, skeleton: Skeleton, springs: Sequence[Spring], matrix: np.ndarray, robust: float | None
     ):
-        self.tolerance, self.priority = 0.0, goal.priority  # models have no error of their own: 0 is reached
+        self.tolerance, self.priority = 0.0, goal.priority  # models have no error of their own
         self.matrix = matrix
         self.scale = 0.0 if robust is None else float(np.diag(matrix).max()) * robust * robust
         mass = skeleton.figure.mass[:, 0]
@@ -319,7 +330,7 @@ class StackedEnergy(VectorEnergy):
         return np.imag(rows) / TINY_STEP
 
     def _bend(self, spring: int, row: Row, vectors: np.ndarray, force: np.ndarray) -> np.ndarray:
-        """Return the second derivative (3k, 3k) of force . r of one spring, by differences of the first."""
+        """Return the second derivative (3k, 3k) of force . r of one spring, by differences of the first one."""
         m = vectors.size
         steps = np.eye(m).reshape(m, *vectors.shape) * STEP
         around = np.stack([vectors + steps, vectors - steps, vectors + 2.0 * steps, vectors - 2.0 * steps])
@@ -328,22 +339,22 @@ class StackedEnergy(VectorEnergy):
 
 
 def without_energy(spring: Spring) -> Spring:
-    """Return a spring that measures its error and has no energy."""
+    """Return the spring without its energy: it only measures its error."""
     data = spring.constants.copy()
     data[..., WEIGHT : WEIGHT + 6], data[..., ROBUST] = 0.0, 0.0
     return spring._replace(constants=data, measures=True)
 
 
 def anisotropic_energy(goal: Goal, skeleton: Skeleton, weight: np.ndarray) -> StackedEnergy | None:
-    """Return the energy of a goal whose weight (six numbers) differs between directions; None where it does not."""
+    """Return the energy of a goal with an anisotropic weight, packed as (6,); None if the weight is isotropic."""
     if is_isotropic(weight):
         return None
     return StackedEnergy(goal, skeleton, goal.springs(skeleton), unpack_sym(weight), goal.robust)
 
 
-# --- Energies in Python as the kernels see them ---
+# --- Quadratic models for the kernels ---
 
-FARTHEST = 1.0  # [m] that one model may ask a point to go, where the energy has no curvature to say
+FARTHEST = 1.0  # [m] the longest step of a point where the energy has too little curvature to limit it
 
 
 def place_vectors(skeleton: Skeleton, pose: np.ndarray, energies: Sequence[VectorEnergy]) -> list[np.ndarray]:
@@ -356,7 +367,7 @@ def place_vectors(skeleton: Skeleton, pose: np.ndarray, energies: Sequence[Vecto
 
 
 def fill_model(rows: np.ndarray, targets: np.ndarray, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray) -> None:
-    """Write the model slope.x + 1/2 x' hessian x, x from the vectors at (k, 3), into its springs."""
+    """Write the model slope.x + 1/2 x' hessian x, x measured from the vectors at (k, 3), into its springs."""
     k = len(at)
     blocks = hessian.reshape(k, 3, k, 3).swapaxes(1, 2)
     for i in range(k):
@@ -375,10 +386,10 @@ def fill_model(rows: np.ndarray, targets: np.ndarray, at: np.ndarray, slope: np.
 def convex_model(
     energy: VectorEnergy, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray, damping: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (step, matrix): the model 1/2 (x - step)' matrix (x - step), positive definite, with the slope given at 0.
+    """Return (step, matrix) of a convex model 1/2 (x - step)' matrix (x - step) with the given slope at 0.
 
-    A direction has length one, so c/2 |d|^2 is a constant: it makes a force on a direction convex for nothing. Beyond
-    that, negative curvature is turned round, no step is longer than FARTHEST, and `damping` keeps the model nearer.
+    A direction d has length one, so c/2 |d|^2 is constant: adding it makes a force on a direction convex at no cost.
+    Remaining negative curvature is reflected, no step is longer than FARTHEST, and `damping` shortens the step.
     """
     slope, hessian = slope.copy(), hessian.copy()
     for k, (_, _, moves) in enumerate(energy.vectors):
@@ -395,12 +406,12 @@ def convex_model(
 
 
 def convex_part(hessian: np.ndarray) -> np.ndarray:
-    """Return a symmetric matrix without its negative eigenvalues."""
+    """Return a symmetric matrix with its negative eigenvalues set to zero."""
     values, vectors = np.linalg.eigh(hessian)
     return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
 def upper_root(matrix: np.ndarray) -> np.ndarray:
-    """Return the upper triangular C with C'C a symmetric matrix that has no negative eigenvalue."""
+    """Return the upper triangular C with C'C = matrix, for a positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return np.linalg.qr(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T).R

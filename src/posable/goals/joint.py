@@ -1,4 +1,4 @@
-"""A posture to stay near."""
+"""Goals on joint values: one joint follows another, a posture to stay near."""
 
 from __future__ import annotations
 
@@ -19,11 +19,20 @@ COUPLING_TOLERANCE = 1e-6  # [rad, m]
 
 
 class Coupling(Goal):
-    """Let one joint follow another: energy w/2 (follower - ratio leader - offset)^2 for each of their angles.
+    """Make one joint follow another: energy w/2 (follower - ratio leader - offset)^2 for each degree of freedom.
 
-    follower, leader: degrees of freedom ("finger2", "spine2.x"), or joints with equally many, all of which follow.
-    offset (...,) [rad, m]. tolerance [rad, m]; the error is the largest gap. weight: a number, or one for each angle; a
-    matrix must be diagonal, as a spring joins two degrees of freedom and not four.
+    The error is the largest difference [rad, m].
+
+    Args:
+        follower: A degree of freedom ("finger2", "spine2.x"), or a joint, all of whose degrees of freedom follow.
+        leader: The degree of freedom or joint that it follows, with equally many degrees of freedom.
+        ratio: Of the follower's motion to the leader's.
+        offset: (...,) [rad, m] Of the follower where the leader is at 0.
+        weight: A number, or one per degree of freedom; a matrix must be diagonal.
+        tolerance: [rad, m] Error below which the goal counts as reached.
+        label: Name in results; "finger2 follows finger1" by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [rad, m] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     def __init__(
@@ -43,7 +52,7 @@ class Coupling(Goal):
         super().__init__(label, nonneg(tolerance, f"{self}: tolerance"), priority, robust)
         self.weight = numbers(weight, (), f"{self}: weight")
         if self.weight.ndim > 2 or (self.weight < 0.0).any() or not _is_diagonal(self.weight):
-            expected = "a number, one for each angle, or a diagonal matrix, none negative"
+            expected = "a number, one per degree of freedom, or a diagonal matrix, all non-negative"
             raise GoalError(f"{self}: weight", expected=expected, got=repr(weight))
         self.ratio = float(numbers(ratio, (), f"{self}: ratio"))
         self.set_target(offset)
@@ -53,11 +62,11 @@ class Coupling(Goal):
         return f"{self.follower} follows {self.leader}"
 
     def set_target(self, target: Any) -> None:
-        """Take an offset (...,)."""
+        """Set the offset (...,) [rad, m]."""
         self.offset = numbers(target, (), f"{self}: offset")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One COUPLING spring for each angle; they share one error."""
+        """One COUPLING spring per degree of freedom; they share one error."""
         followers, leaders = _dofs(skeleton, self.follower), _dofs(skeleton, self.leader)
         if len(followers) != len(leaders):
             raise GoalError(
@@ -96,7 +105,7 @@ def _is_diagonal(weight: np.ndarray) -> bool:
 
 
 def _dofs(skeleton: Skeleton, name: str) -> list[int]:
-    """Return the places in a pose of a joint, or of one degree of freedom."""
+    """Return the indices in a pose of a joint, or of one degree of freedom."""
     if name in skeleton.names:
         where = skeleton.index(name)
         return list(range(where.start, where.stop))
@@ -107,16 +116,24 @@ def _dofs(skeleton: Skeleton, name: str) -> list[int]:
 
 
 class Posture(Goal):
-    """Stay near a posture where the other goals leave a choice: energy w/2 k_i (theta_i - home_i)^2.
+    """Stay near a posture as far as the other goals leave a choice: energy w/2 k_i (theta_i - home_i)^2.
 
-    pose: (n,), {"elbow.R": 0.3, ...} with the rest at rest, "rest" (None) or "middle" of the limits. stiffness: k, a
-    number, (n,), or {joint: number} for those alone; by default 1 / gain^2, so that a stronger joint moves more
-    readily. gains: an older name of stiffness. It is soft: it never decides `ok` unless it is given a tolerance
-    [rad, m], which no degree of freedom with stiffness may then exceed. Its default weight moves a hand that can be
-    reached by micrometres, well inside the tolerance. weight: a number, (n,), or a symmetric positive definite matrix
-    (n, n), energy 1/2 x'G W G x with G the roots of the stiffness. Springs join degrees of freedom two by
-    two, so the matrix must be a sum of such pairs (scaled diagonally dominant). robust [rad, m]: beyond it, a degree
-    of freedom pulls no harder. The linear term that Parent (5.27) means.
+    The linear term that Parent (5.27) means. It is soft: it never decides `ok` unless it has a tolerance. Its default
+    weight moves a hand that can reach its target by micrometres, well inside the hand's tolerance.
+
+    Args:
+        pose: (n,) [rad, m]; {"elbow.R": 0.3, ...}, with the other joints at rest; "rest" (None), or "middle" of the
+            limits.
+        gains: Deprecated name of `stiffness`.
+        stiffness: k, a number, (n,), or {joint: number} for those joints alone. By default 1 / gain^2, so that a
+            stronger joint moves more readily.
+        weight: A number, (n,), or a symmetric positive definite matrix (n, n): energy 1/2 x'G W G x, G the roots of
+            the stiffness. Springs couple pairs of degrees of freedom, so the matrix must be a sum of such pairs
+            (scaled diagonally dominant).
+        tolerance: [rad, m] Deviation that no degree of freedom with stiffness may exceed; infinite by default.
+        label: Name in results; "posture" by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [rad, m] Deviation beyond which a degree of freedom is pulled no harder; None: no such bound.
     """
 
     plain: ClassVar[bool] = False
@@ -136,31 +153,31 @@ class Posture(Goal):
     ):
         super().__init__(label, nonneg(tolerance, "Posture: tolerance"), priority, robust)
         if gains is not None and stiffness is not None:
-            raise GoalError("Posture", expected="stiffness or gains, its older name", got="both")
+            raise GoalError("Posture", expected="either stiffness or gains, its older name", got="both")
         self.weight = numbers(weight, (), "Posture: weight")
         if self.weight.ndim > 2 or (self.weight.ndim < 2 and (self.weight < 0.0).any()):
-            raise GoalError("Posture: weight", expected="a number, (n,) or (n, n), none negative", got=repr(weight))
+            raise GoalError("Posture: weight", expected="a number, (n,) or (n, n), all non-negative", got=repr(weight))
         self.gains = gains if stiffness is None else stiffness
         self.set_target(pose)
 
     def set_target(self, target: Any) -> None:
-        """Take a pose."""
+        """Set the posture."""
         if isinstance(target, str) and target not in ("rest", "middle"):
             raise GoalError("Posture: pose", expected="'rest', 'middle', (n,) or a pose by name", got=repr(target))
         self.pose = target
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """None in the plain case, see `pulls`; springs on degrees of freedom where it says more than those can.
+        """Return the springs beyond what `pulls` can express; none in the plain case.
 
-        With a robust scale, one that pulls each; with a tolerance, one that measures each; with a full weight matrix,
-        one for each pair that it joins.
+        With a robust scale, one per degree of freedom that pulls; with a tolerance, one that measures; with a full
+        weight matrix, one per coupled pair.
         """
         matrix, home = self._matrix(skeleton), self._home(skeleton)
         gains = np.diag(matrix)
         out = []
         if self.robust is not None:
             if np.count_nonzero(matrix - np.diag(gains)):
-                raise GoalError("Posture: robust", expected="a weight that joins no joints", got="a full matrix")
+                raise GoalError("Posture: robust", expected="a diagonal weight", got="a full matrix")
             for i in np.flatnonzero(gains):
                 out.append(dof_spring(skeleton, int(i), home[i], float(gains[i]), self.tolerance, self.robust))
             return out
@@ -181,7 +198,7 @@ class Posture(Goal):
         return pairs_of(self._matrix(skeleton), "Posture: weight")[1], self._home(skeleton)
 
     def _matrix(self, skeleton: Skeleton) -> np.ndarray:
-        """Return the whole stiffness (n, n): the weight between the roots of the gains."""
+        """Return the stiffness matrix (n, n): G W G, G the roots of the stiffness of the joints."""
         root = np.sqrt(self._gains(skeleton))
         if self.weight.shape == (skeleton.size, skeleton.size) and skeleton.size > 1:
             return root[:, None] * square_weight(self.weight, skeleton.size, "Posture: weight") * root
@@ -211,14 +228,14 @@ class Posture(Goal):
             return out
         gains = np.broadcast_to(numbers(self.gains, (), "Posture: stiffness"), (skeleton.size,))
         if (gains < 0.0).any():
-            raise GoalError("Posture: stiffness", expected="numbers that are not negative", got=f"{gains.min():g}")
+            raise GoalError("Posture: stiffness", expected="non-negative numbers", got=f"{gains.min():g}")
         return gains.copy()
 
 
 def dof_spring(
     skeleton: Skeleton, dof: int, home: float, weight: float, tolerance: float, robust: float | None
 ) -> Spring:
-    """Return a COUPLING spring on one degree of freedom alone: the leader has no part in it."""
+    """Return a COUPLING spring on one degree of freedom: the ratio of its leader is 0."""
     if skeleton.size < 2 and weight:
         raise GoalError("Posture: robust", expected="a figure with two degrees of freedom or more", got="one")
     data = coupling_data(dof, (dof + 1) % skeleton.size, 0.0)
@@ -230,9 +247,9 @@ def dof_spring(
 def pairs_of(matrix: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (pairs (n, n), rest (n,), ratios (n, n)): x'M x = sum pairs_ij (x_i - ratio_ij x_j)^2 + sum rest_i x_i^2.
 
-    With x > 0 the eigenvector of the least eigenvalue of the comparison matrix (the diagonal less the absolute values
-    off it), weights |M_ij| x_j / x_i and ratios -+ x_i / x_j leave that eigenvalue on every x_i^2: none is negative
-    just where M is scaled diagonally dominant.
+    With x > 0 the eigenvector of the smallest eigenvalue of the comparison matrix (the diagonal minus the absolute
+    values off it), weights |M_ij| x_j / x_i and ratios -+ x_i / x_j leave that eigenvalue on every x_i^2. It is
+    non-negative exactly where M is scaled diagonally dominant.
     """
     n = len(matrix)
     pairs, ratios, rest = np.zeros((n, n)), np.zeros((n, n)), np.diag(matrix).copy()
@@ -246,7 +263,7 @@ def pairs_of(matrix: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.
         if values[0] < -1e-12 * np.abs(values).max():
             raise GoalError(
                 what, expected="a matrix that is a sum of pairs (scaled diagonally dominant)",
-                got=f"{values[0]:.3g} left of a degree of freedom",
+                got=f"a remainder of {values[0]:.3g} on one degree of freedom",
             )  # fmt: skip
         x = np.abs(vectors[:, 0])
         for a, i in enumerate(part):
@@ -259,7 +276,7 @@ def pairs_of(matrix: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def _connected(joined: np.ndarray) -> list[np.ndarray]:
-    """Return the groups of indices that a symmetric relation (n, n) joins."""
+    """Return the connected components of a symmetric relation (n, n), as arrays of indices."""
     left, groups = set(range(len(joined))), []
     while left:
         group, new = set(), {min(left)}

@@ -1,4 +1,4 @@
-"""Goals of the whole figure: where its centre of mass is, and that it stands over its feet."""
+"""Goals on the centre of mass: at a place, and above the support polygon."""
 
 from __future__ import annotations
 
@@ -26,20 +26,25 @@ from posable.model.shapes import WORLD
 from posable.model.skeleton import Skeleton
 
 UP = {"x": 0, "y": 1, "z": 2}
-FEET = ("heel", "toe", "foot")  # what a foot's sites are called, in any spelling and on any side
+FEET = ("heel", "toe", "foot")  # prefixes of the names of a foot's sites, in any case
 
 
 def check_mass(skeleton: Skeleton, goal: Goal) -> None:
-    """Raise where a figure has no mass, and so no centre of it."""
+    """Raise if a figure has no mass, and so no centre of mass."""
     if not skeleton.total_mass > 0.0:
-        raise GoalError(f"{goal}", expected="a figure whose joints have mass", got="a figure without any")
+        raise GoalError(f"{goal}", expected="a figure whose joints have mass", got="a figure without mass")
 
 
 class CenterOfMass(Goal):
     """Bring the centre of mass to a place: energy 1/2 r'W r.
 
-    target (..., 3) [m] in the world. weight: a number, three numbers (world axes; a zero leaves that axis free), or a
-    symmetric 3x3 matrix. tolerance [m].
+    Args:
+        target: (..., 3) [m] in the world; leading axes make a batch.
+        weight: A number, three numbers (world axes; 0 leaves an axis free) or a symmetric 3x3 matrix W.
+        tolerance: [m] Error below which the goal counts as reached.
+        label: Name in results; "center of mass" by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows = 3
@@ -63,11 +68,11 @@ class CenterOfMass(Goal):
         return "center of mass"
 
     def set_target(self, target: Any) -> None:
-        """Take a place (..., 3)."""
+        """Set the place (..., 3) [m]."""
         self.target = numbers(target, (3,), "CenterOfMass: target")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One POINT spring on the center of mass."""
+        """One POINT spring on the centre of mass."""
         check_mass(skeleton, self)
         data = np.zeros(CONSTANTS)
         set_weight(data, self.weight, self.robust, range_projector(self.weight))
@@ -75,14 +80,21 @@ class CenterOfMass(Goal):
 
 
 class Balance(Goal):
-    """Keep the centre of mass over a support polygon: energy w/2 max(0, depth outside)^2 for each of its edges.
+    """Keep the centre of mass above a support polygon: energy w/2 max(0, distance outside)^2 for each of its edges.
 
-    polygon: points (k, 3) [m], k >= 3, of which the convex hull counts; or names of sites, taken where they are at
-    `pose` (the rest pose by default); None: the sites of the feet, or where
-    the shapes of a robot stand on the ground. margin [m]: how far inside the edges to stay.
-    up: "y", "z" or "x"; the skeleton's own by default. tolerance [m]; the error is how far outside it is. weight: a
-    number, three numbers or a symmetric 3x3 matrix W, in world axes: an edge with normal n has n'W n.
-    The polygon stands still: hold the feet with goals of their own.
+    The error is the distance outside [m]. The polygon does not move with the feet: hold them with goals of their own.
+
+    Args:
+        polygon: (k, 3) [m] At least three points, of which the convex hull counts; or names of sites, taken where they
+            are at `pose`; None: the sites of the feet or, for a robot, where its shapes touch the ground.
+        margin: [m] How far inside the edges to stay.
+        up: "x", "y" or "z"; the skeleton's own by default.
+        pose: (n,) [rad, m] The pose at which named sites are taken; the rest pose by default.
+        weight: A number, three numbers or a symmetric 3x3 matrix W in world axes; an edge with normal n has n'W n.
+        tolerance: [m] Error below which the goal counts as reached.
+        label: Name in results; "balance" by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     def __init__(
@@ -107,7 +119,7 @@ class Balance(Goal):
         self.set_target(polygon)
 
     def set_target(self, target: Any) -> None:
-        """Take a polygon: points (k, 3), names, or None."""
+        """Set the polygon: points (k, 3) [m], names, or None."""
         if target is None or (not isinstance(target, str) and all(isinstance(name, str) for name in target)):
             self.polygon: Any = None if target is None else tuple(target)
             return
@@ -128,18 +140,18 @@ class Balance(Goal):
             if len(soles) < 3:
                 raise GoalError(
                     "Balance: polygon", expected="points (k, 3), or names such as Balance(['left_foot', 'right_foot'])",
-                    got=f"{len(names)} sites of feet, and no shapes that stand on the ground",
+                    got=f"{len(names)} sites of feet, and no shapes that touch the ground",
                 )  # fmt: skip
             return soles
         return np.array([frames.position(name) for name in names])
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One SIDE spring on the center of mass for each edge of the hull; they share one error."""
+        """One SIDE spring on the centre of mass per edge of the hull; they share one error."""
         check_mass(skeleton, self)
         up = UP.get(self.up or skeleton.up or "", -1)
         if up < 0:
             raise GoalError(
-                "Balance: up", expected="'x', 'y' or 'z': the figure does not say which way is up", got=None
+                "Balance: up", expected="'x', 'y' or 'z', as the figure does not say which way is up", got=None
             )
         flat = [(up + 1) % 3, (up + 2) % 3]
         points = self.corners(skeleton)
@@ -149,7 +161,7 @@ class Balance(Goal):
             along = (b - a)[flat]
             along /= np.linalg.norm(along)
             data, normal = np.zeros(CONSTANTS), np.zeros(3)
-            normal[flat] = -along[1], along[0]  # to the left: the hull runs that way round
+            normal[flat] = -along[1], along[0]  # inward: the hull is counter-clockwise
             w = float(weight_along(self.weight, normal))
             set_weight(data, np.array([w, 0.0, 0.0, 0.0, 0.0, 0.0]), self.robust)
             data[SIZE] = self.margin
@@ -158,7 +170,11 @@ class Balance(Goal):
 
 
 def convex_hull(points: np.ndarray) -> np.ndarray:
-    """Return the indices of the hull of points (k, 2), counter-clockwise; raises where they lie on one line."""
+    """Return the indices of the convex hull of points (k, 2), counter-clockwise.
+
+    Raises:
+        GoalError: The points are collinear.
+    """
     order = np.lexsort((points[:, 1], points[:, 0]))
 
     def chain(indices: Any) -> list[int]:
@@ -175,13 +191,13 @@ def convex_hull(points: np.ndarray) -> np.ndarray:
     hull = chain(order)[:-1] + chain(order[::-1])[:-1]
     if len(hull) < 3:
         raise GoalError(
-            "Balance: polygon", expected="points that span an area, seen from above", got="points on a line"
+            "Balance: polygon", expected="points that span an area, seen from above", got="collinear points"
         )
     return np.array(hull)
 
 
 def ground_points(skeleton: Skeleton, frames: Frames, up: int) -> np.ndarray:
-    """Return where a robot's shapes stand on the ground: their points (k, 3) [m] within 1 cm of the lowest."""
+    """Return the points (k, 3) [m] of a robot's shapes that touch the floor, within 1 cm."""
     points, heights = [np.zeros((0, 3))], [np.zeros(0)]
     for shape in skeleton.shapes:
         if shape.joint != WORLD and shape.kind != "plane":

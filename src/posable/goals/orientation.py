@@ -1,4 +1,4 @@
-"""A body's whole frame at a place, turned a given way."""
+"""Goals on the orientation of a body, and on its whole frame."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from posable.goals.base import (
 )
 from posable.model.skeleton import Skeleton
 
-# --- A body turned a given way ---
+# --- Orientation ---
 
 
 def rotations(value: Any, what: str) -> np.ndarray:
-    """Return rotations given by SciPy (one or a stack) or as matrices (..., 3, 3), checked."""
+    """Return checked rotations (..., 3, 3), given as such or as a SciPy Rotation (one or a stack)."""
     if hasattr(value, "as_matrix"):
         value = value.as_matrix()
     return checked_targets(value, (3, 3), what)
 
 
 def turning_matrix(weight: np.ndarray) -> np.ndarray:
-    """Return A (six numbers) of tr A - tr(R A T') whose stiffness at the goal, tr(A) - A, is the weight."""
+    """Return A, packed as (6,), for which tr A - tr(R A T') has the stiffness tr(A) I - A = weight at the goal."""
     half = 0.5 * (weight[0] + weight[1] + weight[2])
     return np.array([half, half, half, 0.0, 0.0, 0.0]) - weight
 
@@ -45,8 +45,16 @@ def turning_matrix(weight: np.ndarray) -> np.ndarray:
 class Orientation(Goal):
     """Turn a body to a rotation: energy w (1 - cos angle), smooth everywhere, with one minimum from any start.
 
-    body: a site or a joint. rotation: SciPy Rotation or (..., 3, 3), the body's frame in the world. weight: a number,
-    three numbers or a 3x3 matrix about the axes of the body's frame. tolerance [rad]; errors are angles.
+    Errors are angles.
+
+    Args:
+        body: A site or a joint.
+        rotation: SciPy Rotation or (..., 3, 3), the body's frame in the world; leading axes make a batch.
+        weight: A number, three numbers or a symmetric 3x3 matrix, about the axes of the body's frame.
+        tolerance: [rad] Angle below which the goal counts as reached.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [rad] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows = 3
@@ -92,7 +100,7 @@ def orientation_spring(
     tolerance: float,
     name: str = "",
 ) -> Spring:
-    """Return the ORIENTATION spring of a body's frame towards target (..., 3, 3)."""
+    """Return the ORIENTATION spring that turns a body's frame to target (..., 3, 3)."""
     frame = skeleton.frame(body)
     data = np.zeros(CONSTANTS)
     data[AXES : AXES + 9] = skeleton.frame_rotations[frame].ravel()
@@ -101,20 +109,20 @@ def orientation_spring(
     return Spring(ORIENTATION_SPRING, int(skeleton.frame_bodies[frame]), data, targets, tolerance, name)
 
 
-# --- A body's whole frame at a place ---
+# --- Position and orientation ---
 
-TURNING = 0.2  # default weight of the rotation [m^2/rad^2] against 1 for the position: what an arm's length makes of it
+TURNING = 0.2  # [m^2/rad^2] default weight of the rotation, against 1 for the position: about an arm's length squared
 
 
 def pair(value: Any, what: str) -> tuple[Any, Any]:
-    """Return a (position, rotation) pair of options."""
+    """Return the two parts of an option given as a pair (position, rotation)."""
     if isinstance(value, (tuple, list)) and len(value) == 2:
         return value[0], value[1]
     raise GoalError(what, expected="a pair (position, rotation)", got=repr(value))
 
 
 def pose_weights(weight: Any, what: str) -> tuple[Any, Any]:
-    """Return the weights of position and rotation that one weight stands for."""
+    """Return the weights of position and rotation of a Pose's weight."""
     if isinstance(weight, (int, float, np.number)):
         return float(weight), float(weight) * TURNING
     if isinstance(weight, (tuple, list)) and len(weight) == 2:
@@ -132,7 +140,7 @@ def pose_weights(weight: Any, what: str) -> tuple[Any, Any]:
         raise GoalError(what, expected=expected, got=repr(weight))
     if value[:3, 3:].any() or value[3:, :3].any():
         raise GoalError(
-            what, expected="no part between position and rotation: Weighted([Position, Orientation], matrix) has that",
+            what, expected="no blocks between position and rotation; use Weighted([Position, Orientation], matrix)",
             got="a full 6x6 matrix",
         )  # fmt: skip
     return value[:3, :3], value[3:, 3:]
@@ -141,11 +149,17 @@ def pose_weights(weight: Any, what: str) -> tuple[Any, Any]:
 class Pose(Goal):
     """Bring a body's frame to a place and turn it: a Position and an Orientation in one.
 
-    target: 4x4 matrix (..., 4, 4) or SciPy RigidTransform, the body's frame in the world. weight: one for both, which
-    is a number, three numbers or a 3x3 matrix (the rotation then counts 0.2 m^2/rad^2 of it); a pair (position,
-    rotation), each as in Position and Orientation; six numbers; or a 6x6 matrix without a part between the two
-    (Weighted has that).
-    tolerance: one number [m] (the rotation's is then 1e-3 rad), or a pair (position [m], rotation [rad]).
+    Args:
+        body: A site or a joint.
+        target: (..., 4, 4) or a SciPy RigidTransform, the body's frame in the world; also a pinocchio.SE3, or a pair
+            of a position (..., 3) and a quaternion wxyz (..., 4).
+        weight: One weight for both, a number, three numbers or a 3x3 matrix (times 0.2 m^2/rad^2 for the rotation); a
+            pair (position, rotation); six numbers; or a 6x6 matrix without blocks between the two (see Weighted).
+        tolerance: [m] One number, and 1e-3 rad for the rotation; or a pair (position [m], rotation [rad]).
+        point: (3,) [m] in the body's frame; its origin by default.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m, rad] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows = 6
@@ -218,10 +232,15 @@ class Pose(Goal):
 
 
 def as_transforms(target: Any, what: str) -> np.ndarray:
-    """Return transforms (..., 4, 4), checked.
+    """Return checked transforms (..., 4, 4).
 
-    A transform is (..., 4, 4), a SciPy RigidTransform, a pinocchio.SE3, or a pair of a position (..., 3) and a
-    quaternion wxyz (..., 4), as MuJoCo's data has them.
+    Args:
+        target: (..., 4, 4), a SciPy RigidTransform, a pinocchio.SE3, or a pair of a position (..., 3) and a quaternion
+            wxyz (..., 4), as in MuJoCo's data.
+        what: Name of the value in error messages.
+
+    Raises:
+        GoalError: It is no transform.
     """
     if hasattr(target, "as_matrix"):
         target = target.as_matrix()
@@ -239,16 +258,16 @@ def as_transforms(target: Any, what: str) -> np.ndarray:
 
 
 def split_transforms(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the position (..., 3) and rotation (..., 3, 3) of transforms, checked."""
+    """Return the positions (..., 3) and rotations (..., 3, 3) of checked transforms."""
     matrices = as_transforms(target, what)
     return matrices[..., :3, 3], matrices[..., :3, :3]
 
 
 def from_wxyz(quaternions: np.ndarray, what: str) -> np.ndarray:
-    """Return the rotations (..., 3, 3) of quaternions wxyz (..., 4) of any length but zero."""
+    """Return the rotations (..., 3, 3) of quaternions wxyz (..., 4) of any non-zero length."""
     length = np.linalg.norm(quaternions, axis=-1, keepdims=True)
     if not (length > 1e-12).all():
-        raise GoalError(what, expected="a quaternion wxyz", got="one of length zero")
+        raise GoalError(what, expected="a quaternion wxyz", got="a zero quaternion")
     w, x, y, z = np.moveaxis(quaternions / length, -1, 0)
     rows = [
         [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],

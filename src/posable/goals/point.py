@@ -1,4 +1,4 @@
-"""Goals that leave a point some freedom: on a plane, on a line, on one side of a plane."""
+"""Goals on a point of a body: at a place, on a plane, on a line, on one side of a plane."""
 
 from __future__ import annotations
 
@@ -37,8 +37,15 @@ from posable.model.skeleton import Skeleton
 class Position(Goal):
     """Bring a point of a body to a place: energy 1/2 r'W r with r = point - target (Tolani et al. 2000, 2.4).
 
-    body: a site or a joint. target (..., 3) [m] in the world; leading axes make a batch. weight: a number, three
-    numbers (world axes), or a symmetric 3x3 matrix. tolerance [m]. point (3,) [m] in the body's frame.
+    Args:
+        body: A site or a joint.
+        target: (..., 3) [m] in the world; leading axes make a batch.
+        weight: A number, three numbers (world axes; 0 leaves an axis free) or a symmetric 3x3 matrix W.
+        tolerance: [m] Error below which the goal counts as reached.
+        point: (3,) [m] in the body's frame; its origin by default.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows = 3
@@ -85,15 +92,22 @@ IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 
 
 class _Place(Goal):
-    """What the three share: a point of a body, a place (..., 3) in the world and a direction (..., 3) there.
+    """The common part of Plane, Line and HalfSpace: a point of a body, and a place and a direction in the world.
 
-    at (3,) [m]: the point, in the body's frame; its origin by default. weight: a number, three numbers or a symmetric
-    3x3 matrix W, in world axes: of a plane with normal n it is n'W n that counts, of a line what W weighs across it.
-    tolerance, label, priority, robust: as every goal's.
+    Args:
+        body: A site or a joint.
+        point: (..., 3) [m] in the world.
+        direction: (..., 3) in the world.
+        at: (3,) [m] The point of the body, in its frame; its origin by default.
+        weight: A number, three numbers or a symmetric 3x3 matrix W, in world axes. For a plane with normal n, n'W n
+            counts; for a line, the part of W across it.
+        tolerance: [m] Error below which the goal counts as reached.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows = 3
-
     direction_name = "normal"
 
     def __init__(
@@ -118,7 +132,7 @@ class _Place(Goal):
         self.set_target(point)
 
     def set_target(self, target: Any) -> None:
-        """Take a point (..., 3), or a pair of a point and a direction."""
+        """Set the point (..., 3) [m], or a pair of a point and a direction."""
         what = f"{type(self).__name__}({self.body!r})"
         if isinstance(target, tuple) and len(target) == 2:
             target, direction = target
@@ -127,7 +141,7 @@ class _Place(Goal):
         self.batch = batch_of(self.target, self.direction, what=what)
 
     def row(self, skeleton: Skeleton) -> tuple[int, np.ndarray]:
-        """Return the body and the constants (..., CONSTANTS), with the axes of the direction, which weighs."""
+        """Return the body and the constants (..., CONSTANTS), batched like the direction."""
         body, data, _ = point_constants(skeleton, self.body, self.at, self.direction.shape[:-1])
         return body, data
 
@@ -135,8 +149,13 @@ class _Place(Goal):
 class Plane(_Place):
     """Bring a point of a body onto a plane: energy w/2 (n.(e - point))^2 (Tolani et al. 2000, 2.4, goal 5).
 
-    body: a site or a joint. point (..., 3) [m] and normal (..., 3) of the plane, in the world. at (3,) [m]: the point
-    of the body, in its frame. The error is the distance to the plane [m].
+    The error is the distance to the plane [m].
+
+    Args:
+        body: A site or a joint.
+        point: (..., 3) [m] A point of the plane, in the world.
+        normal: (..., 3) Its normal, in the world.
+        **options: `at`, `weight`, `tolerance`, `label`, `priority` and `robust`, as for the other goals on points.
     """
 
     def __init__(self, body: str, point: Any, normal: Any, **options: Any):
@@ -153,8 +172,13 @@ class Plane(_Place):
 class Line(_Place):
     """Bring a point of a body onto a line: energy w/2 |r - (u.r) u|^2, r from the line's point to the body's.
 
-    body: a site or a joint. point (..., 3) [m] and direction (..., 3) of the line, in the world. at (3,) [m]: the
-    point of the body, in its frame. The error is the distance to the line [m].
+    The error is the distance to the line [m].
+
+    Args:
+        body: A site or a joint.
+        point: (..., 3) [m] A point of the line, in the world.
+        direction: (..., 3) Its direction, in the world.
+        **options: `at`, `weight`, `tolerance`, `label`, `priority` and `robust`, as for the other goals on points.
     """
 
     direction_name = "direction"
@@ -176,10 +200,16 @@ class Line(_Place):
 
 
 class HalfSpace(_Place):
-    """Keep a point of a body on the side of a plane to which its normal points: energy w/2 max(0, depth)^2.
+    """Keep a point of a body on the side of a plane that its normal points to: energy w/2 max(0, depth)^2.
 
-    body: a site or a joint. point (..., 3) [m] and normal (..., 3) of the plane, in the world. at (3,) [m]: the point
-    of the body, in its frame. margin [m]: pull begins this far before the plane. The error is the depth behind it [m].
+    The error is the depth behind the plane [m].
+
+    Args:
+        body: A site or a joint.
+        point: (..., 3) [m] A point of the plane, in the world.
+        normal: (..., 3) Its normal, in the world, towards the free side.
+        margin: [m] The pull begins this far in front of the plane.
+        **options: `at`, `weight`, `tolerance`, `label`, `priority` and `robust`, as for the other goals on points.
     """
 
     def __init__(self, body: str, point: Any, normal: Any, *, margin: float = 0.0, **options: Any):

@@ -1,4 +1,4 @@
-"""Goals between two bodies, which close loops: a distance, and a place of one in the frame of the other."""
+"""Goals between two bodies: a distance, and a place of one in the frame of the other."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from posable.model.skeleton import Skeleton
 
 
 class _Pair(Goal):
-    """What both share: two bodies, named in the label."""
+    """The common part of Distance and Relative: two bodies."""
 
     body: str
     other: str
 
     def default_label(self) -> str:
-        """Return the two bodies' names."""
+        """Return the names of the two bodies."""
         return f"{self.body}-{self.other}"
 
     def other_point(self, skeleton: Skeleton, point: np.ndarray | None) -> tuple[int, np.ndarray, np.ndarray]:
-        """Return the other body's index, a point of its frame in the body's own axes, and the frame's rotation."""
+        """Return the other body's index, a point of the named frame in that body's axes, and the frame's rotation."""
         frame = skeleton.frame(self.other)
         rotation = skeleton.frame_rotations[frame]
         local = skeleton.frame_positions[frame]
@@ -48,11 +48,20 @@ class _Pair(Goal):
 
 
 class Distance(_Pair):
-    """Keep two points at a distance: energy w/2 (d - length)^2, smooth but where d = 0.
+    """Keep two points at a distance: energy w/2 (d - length)^2, smooth except where d = 0.
 
-    body, other: sites or joints. length (...,) [m]: not negative. point, other_point (3,) [m]: in their frames.
-    weight: a number, three numbers or a symmetric 3x3 matrix W, in the axes of the other body: energy 1/2 r'W r of the
-    miss r = (d - length) u along the line between the two.
+    Args:
+        body: A site or a joint.
+        other: Another site or joint.
+        length: (...,) [m] The distance, non-negative.
+        point: (3,) [m] The point of the body, in its frame; its origin by default.
+        other_point: (3,) [m] The point of the other body, in its frame; its origin by default.
+        weight: A number, three numbers or a symmetric 3x3 matrix W in the axes of the other body: energy 1/2 r'W r of
+            r = (d - length) u along the line between the points.
+        tolerance: [m] Error below which the goal counts as reached.
+        label: Name in results; both bodies' names by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     rows = 3
@@ -80,14 +89,14 @@ class Distance(_Pair):
         self.set_target(length)
 
     def set_target(self, target: Any) -> None:
-        """Take a length (...,) [m]."""
+        """Set the length (...,) [m]."""
         what = f"Distance({self.body!r}, {self.other!r}): length"
         self.length = numbers(target, (), what)
         if (self.length < 0.0).any():
-            raise GoalError(what, expected="a length that is not negative", got=f"{self.length.min():g}")
+            raise GoalError(what, expected="a non-negative length", got=f"{self.length.min():g}")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One DISTANCE spring whose target is on the other body; a POINT spring where every length is zero."""
+        """One DISTANCE spring whose target is on the other body; a POINT spring if every length is zero."""
         body, data, _ = point_constants(skeleton, self.body, self.point, self.length.shape)
         other, local, _ = self.other_point(skeleton, self.second)
         check_two_bodies(body, other, self)
@@ -97,16 +106,24 @@ class Distance(_Pair):
         return [Spring(kind, body, data, target_row(local), self.tolerance, "", other)]
 
     def python_energy(self, skeleton: Skeleton) -> Any:
-        """Return the energy of a weight that is not the same in every direction."""
+        """Return the energy of an anisotropic weight."""
         return anisotropic_energy(self, skeleton, self.weight) if self.length.any() else None
 
 
 class Relative(_Pair):
-    """Hold a body at a place in another body's frame: a hand on a wrist, a foot on a pedal, a link closed to a loop.
+    """Hold a body at a place in another body's frame: a hand on a wrist, a foot on a pedal, the closure of a loop.
 
-    body, other: sites or joints. target: the body's frame in the other's, (..., 4, 4) or SciPy RigidTransform; or
-    (..., 3) [m], a point alone, its turning free; None: the frames fall together. weight, tolerance as in Pose; the
-    axes of the position's weight are the other body's.
+    Args:
+        body: A site or a joint.
+        other: Another site or joint.
+        target: The body's frame in the other's, (..., 4, 4) or a SciPy RigidTransform; or a point (..., 3) [m], which
+            leaves the orientation free. None: the frames coincide.
+        point: (3,) [m] in the body's frame; its origin by default.
+        weight: As in Pose; the axes of the position's weight are those of the other body.
+        tolerance: [m, rad] One number for both, or a pair (position, rotation).
+        label: Name in results; both bodies' names by default.
+        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        robust: [m, rad] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
     def __init__(
@@ -137,7 +154,7 @@ class Relative(_Pair):
         self.set_target(np.eye(4) if target is None else target)
 
     def set_target(self, target: Any) -> None:
-        """Take a transform (..., 4, 4), or a point (..., 3)."""
+        """Set the transform (..., 4, 4), or the point (..., 3) [m]."""
         what = f"Relative({self.body!r}, {self.other!r}): target"
         if not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,):
             self.position = numbers(target, (3,), what)
@@ -146,7 +163,7 @@ class Relative(_Pair):
             self.position, self.rotation = split_transforms(target, what)
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
-        """One POINT spring and, for a transform, one ORIENTATION spring, with their targets on the other body."""
+        """One POINT spring and, for a transform, one ORIENTATION spring; their targets are on the other body."""
         body, data, _ = point_constants(skeleton, self.body, self.point)
         other, local, rotation = self.other_point(skeleton, self.position)
         check_two_bodies(body, other, self)
@@ -167,6 +184,6 @@ class Relative(_Pair):
 
 
 def check_two_bodies(body: int, other: int, goal: Goal) -> None:
-    """Raise where both bodies are one: nothing could change what stands between them."""
+    """Raise if both are one rigid body: nothing could change the distance between them."""
     if body == other:
-        raise GoalError(f"{goal}", expected="two bodies that move against each other", got="two places on one body")
+        raise GoalError(f"{goal}", expected="two bodies that move relative to each other", got="two points on one body")
