@@ -16,6 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "posable"
 FRONT = "posable"  # posable/__init__.py: the public names
 ORDER = (
     "errors",
+    "_files",
     "registry",
     "engine",
     "model",
@@ -41,9 +42,9 @@ ORDER = (
 )
 ONLY = {
     "engine": (),
-    "formats": ("errors", "registry", "engine", "model"),
-    "cli": (FRONT,),
-    "studio": (FRONT,),
+    "formats": ("errors", "_files", "registry", "engine", "model"),
+    "cli": ("_files", FRONT),
+    "studio": ("_files", FRONT),
 }
 KERNEL_LIBRARIES = {"numpy", "numba", *sys.stdlib_module_names}
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from posable._files import save_picture
 from posable._solve import solve
 from posable.engine.joints import SLIDE
 from posable.engine.layout import FIRST, LAST, PARENT
@@ -333,7 +334,7 @@ def draw(reach: Reach, path: str | PathLike[str]) -> None:
         if k == 2 and near.any():
             figure.colorbar(dots, ax=axes, label=label)
     figure.suptitle(str(reach))
-    figure.savefig(path, dpi=120)
+    save_picture(figure, path, dpi=120)
 
 
 __all__ = ["Reach", "reach"]

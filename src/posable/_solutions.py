@@ -110,7 +110,7 @@ class _Search:
     def __init__(self, problem: Problem, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, seed: int):
         self.problem, self.start, self.lower, self.upper = problem, start, lower, upper
         self.turns = problem.skeleton.figure.dof[:, KIND] == TURN
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed % 2**64)
         self.newton = Newton()
         self.tight = problem.copy()
         self.tight.tolerances = np.where(np.isfinite(problem.tolerances), REFINED, problem.tolerances)

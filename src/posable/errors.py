@@ -15,6 +15,11 @@ class PosableWarning(UserWarning):
     """The parent of every warning that Posable gives."""
 
 
+def printable(text: str) -> str:
+    """Return a text with escapes in place of what a terminal would obey: names in files may hold anything."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
 def _expected_got(expected: str, got: object) -> str:
     if expected and got is not None:
         return f"expected {expected}, got {got}"
@@ -34,7 +39,7 @@ class SkeletonError(PosableError):
     def __str__(self) -> str:
         figure = f"skeleton {self.name!r}" if self.name else "skeleton"
         faults = "1 fault" if len(self.findings) == 1 else f"{len(self.findings)} faults"
-        return "\n".join([f"{figure} has {faults}:", *(f"  - {finding}" for finding in self.findings)])
+        return "\n".join([f"{figure} has {faults}:", *(f"  - {printable(finding)}" for finding in self.findings)])
 
 
 class _ValueFault(PosableError):
@@ -92,7 +97,13 @@ class FormatError(PosableError):
         what = _expected_got(self.expected, None)
         if self.found is not None:
             what = f"{what}, found {self.found}" if what else f"found {self.found}"
-        return ": ".join(part for part in (place, self.message, what) if part)
+        return printable(": ".join(part for part in (place, self.message, what) if part))
+
+
+class MissingFile(FormatError, FileNotFoundError):
+    """There is no such file: a `FormatError` that is a `FileNotFoundError` too."""
+
+    __str__ = FormatError.__str__
 
 
 class UnknownName(PosableError):

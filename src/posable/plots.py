@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from posable._files import save_picture
 from posable.errors import PosableError
 from posable.goals import AnyOf, Avoid, Goal, Sphere, Weighted
 from posable.model.kinematics import Frames, forward
@@ -49,7 +50,7 @@ def draw(
     if title:
         axes.set_title(title, fontsize=11)
     if path is not None:
-        canvas.savefig(path, dpi=150)
+        save_picture(canvas, path, dpi=150)
     return canvas
 
 

@@ -30,7 +30,7 @@ def expand(words: Sequence[str]) -> list[str]:
             if not names:
                 raise ps.PosableError(f"{word}: expected a pattern that some file matches, found none")
         for name in names:
-            found.setdefault(Path(name).resolve(), name)
+            found.setdefault(Path(os.path.realpath(name)), name)
     return list(found.values())
 
 
@@ -261,7 +261,7 @@ def _jobs(args, work, words, folder: Path, report: str, needs, options: dict[str
     places = {name: str(Path(given[name]).resolve()) for name in needs if _is_file(given[name])}
     kept = argparse.Namespace(**given | places, threads=1, json=True)
     names = expand(words)
-    sources = [Path(name).resolve() for name in names]
+    sources = [Path(os.path.realpath(name)) for name in names]
     places_of = results(sources, folder, f".{given['format']}")
     run = uuid4().hex[:8]
     return [

@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-import os
 import shutil
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+
+from posable._files import write_text
 
 # --- One file's work as plain data ---
 
@@ -103,12 +103,7 @@ def finished(job: Job) -> Outcome | None:
 def write_at_once(path: Path, text: str) -> None:
     """Write a file so that it is never seen half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_text(path, text)
 
 
 def sweep(jobs: Iterable[Job]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import posable as ps
+from posable._files import write_files
 
 EXAMPLE = "posable render walk.bvh -o walk.mp4"
 SUFFIXES = (".png", ".gif", ".mp4", ".html")
@@ -53,17 +54,17 @@ def run(args: argparse.Namespace) -> int:
             raise ps.PosableError(f"--frame: expected 0 to {len(motion) - 1}, got {frame}")
         eye = film.eye_for(motion.skeleton, motion.poses[frame : frame + 1], look, aspect=size[0] / size[1])
         image = film.picture(motion.skeleton, motion.poses[frame], look, eye, size, transparent=args.transparent)
-        out.write_bytes(film.png(image))
+        write_files({out: film.png(image)})
         count = 1
     else:
         motion = film.at_rate(motion, kind, args.fps)
         count = len(motion)
         if kind == "html":
-            out.write_bytes(film.page(motion, look, eye))
+            write_files({out: film.page(motion, look, eye)})
         else:
             eye = film.eye_for(motion.skeleton, motion.poses[:1], look, aspect=size[0] / size[1])
             pictures = film.frames_of(motion, look, eye, size, import_module("posable.cli.progress").Bar())
-            out.write_bytes(film.film(pictures, motion.fps, kind))
+            write_files({out: film.film(pictures, motion.fps, kind)})
     if args.json:
         print(json.dumps({"output": str(out), "frames": count, "width": size[0], "height": size[1]}))
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from posable._files import write_text
 from posable.cli import batch
 from posable.cli.info import figure_of
 
@@ -194,7 +195,7 @@ def work(args: argparse.Namespace) -> batch.Told:
     skeleton = prepared(args)
     result = solved(args, skeleton, goals_of(args, skeleton))
     ps.save(args.out, ps.Motion(skeleton, result.pose[None], 30.0))
-    Path(args.report).write_text(json.dumps(summary(skeleton, result), indent=2) + "\n", encoding="utf-8")
+    write_text(args.report, json.dumps(summary(skeleton, result), indent=2) + "\n")
     mean = sum(result.errors.values()) / len(result.errors) if result.errors else None
     return batch.Told(1, mean, "" if result.ok else f"{result.status}: {result.message}")
 

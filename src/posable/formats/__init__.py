@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from posable._files import write_files
 from posable.errors import FormatError, PosableError, unknown
 from posable.formats.base import FORMATS, Format, Options, as_scene
 from posable.formats.conventions import INCH, LENGTH_UNITS, scene_with_up
@@ -187,7 +188,7 @@ def save(
         layout: Robot motion as training code reads it: "mujoco", "gmr" or "beyondmimic" (.npz), "unitree" (.csv).
 
     Raises:
-        FormatError: The format cannot hold it, or the file cannot be written.
+        FormatError: The format cannot hold it, or the file cannot be written; then an older file is as it was.
     """
     scene = as_scene(thing)
     if scene is None:
@@ -214,13 +215,11 @@ def save(
     except FormatError as problem:
         problem.path = problem.path or fspath(path)
         raise
-    for ending, data in files.items():
-        place = Path(path) if ending == suffix else Path(path).with_suffix(ending)
-        try:
-            with place.open("wb") as file:
-                file.writelines([data] if isinstance(data, bytes) else data)
-        except OSError as problem:
-            raise FormatError(f"cannot be written: {problem}", path=place) from problem
+    place = Path(path)
+    try:
+        write_files({place if end == suffix else place.with_suffix(end): data for end, data in files.items()})
+    except (OSError, ValueError) as problem:  # ValueError: a path with a NUL
+        raise FormatError(f"cannot be written, what was there is as it was: {problem}", path=path) from problem
 
 
 def _metres(unit: float | str | None) -> float | None:

@@ -79,6 +79,12 @@ def build_skeleton(
         raise source.error("; ".join(problem.findings[:5])) from problem
 
 
+def bound_count(source: Source, count: int, what: str) -> None:
+    """Raise, before anything is made of them, where a file has more nodes, joints or links than a figure may have."""
+    if count > MAX_JOINTS:
+        raise source.error(expected=f"at most {MAX_JOINTS} {what}", found=count)
+
+
 def as_scene(thing: object) -> Scene | None:
     """Return a Skeleton, Motion, Markers or Scene as a Scene; None if it is none of them."""
     from posable.model.motion import Markers, Motion

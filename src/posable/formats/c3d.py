@@ -358,15 +358,16 @@ def _read_markers(
     source: Source, options: Options, numbers: _Numbers, header: _Header, parameters: _Parameters
 ) -> Markers:
     used = parameters.number("POINT", "USED")
-    if used is not None and int(used) != header.points:
-        source.warn(f"the header counts {header.points} points, POINT:USED {int(used)}: the header was taken")
+    if used is not None and used != header.points:
+        source.warn(f"the header counts {header.points} points, POINT:USED {used:.0f}: the header was taken")
     scale = parameters.number("POINT", "SCALE")
     scale = header.scale if scale is None or scale == 0 or not math.isfinite(scale) else scale
     if not math.isfinite(scale) or scale == 0:
         raise source.error(binary=True, offset=12, expected="a scale that is a number and not 0", found=scale)
     real = scale < 0
     width = 4 if real else 2
-    block = header.data_block or int(parameters.number("POINT", "DATA_START") or 0)
+    stated = parameters.number("POINT", "DATA_START") or 0.0
+    block = header.data_block or (int(stated) if math.isfinite(stated) else 0)
     begin = (block - 1) * BLOCK
     if block < 2 or begin > len(source.data):
         raise source.error(binary=True, offset=16, expected="the block where the data start", found=block)

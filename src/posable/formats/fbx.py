@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError
-from posable.formats.base import Format, Options
+from posable.formats.base import Format, Options, bound_count
 from posable.formats.node_tree import (
     Node,
     Take,
@@ -23,8 +23,7 @@ from posable.formats.node_tree import (
     free_nodes,
     fresh_name,
     motion_of,
-    parents_first,
-    place_node,
+    place_nodes,
 )
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source
@@ -64,6 +63,7 @@ def read(source: Source, options: Options) -> Scene:
     found = [node for node in held.each(scene.nodes) if not node.is_root]
     if not found:
         raise source.error("FBX without nodes", expected="a skeleton", found="none")
+    bound_count(source, len(found), "nodes")
     nodes, index = _nodes(source, found, held)
     skins = {i: skin for i, node in enumerate(found) if (skin := _read_skin(node, index, held)) is not None}
     bones = {i for i, node in enumerate(found) if held(node.bone) is not None}
@@ -76,9 +76,10 @@ def read(source: Source, options: Options) -> Scene:
     roles = choose_roles(nodes, bones, moved)
     skeleton, joint_nodes = build_figure(source, nodes, roles, free_nodes(nodes, roles, bones, takes), "fbx")
     motions: dict[str, Motion] = {}
+    numbers: dict[str, int] = {}
     for take in takes:
         motion = motion_of(source, skeleton, nodes, joint_nodes, take)
-        motions[fresh_name(motion.name, motions)] = motion
+        motions[fresh_name(motion.name, motions, numbers)] = motion
     meshes = _meshes(found, nodes, roles, skins, held)
     first = next(iter(motions.values()), None)
     return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
@@ -121,8 +122,7 @@ def _nodes(source: Source, found: list[Any], held: _Held) -> tuple[list[Node], d
         above = held(node.parent)
         parent = index.get(above.element_id, -1) if above is not None else -1
         nodes.append(Node(name, parent, translation, Rotation.from_quat(quaternion).as_matrix() * scale))
-    for i in parents_first(nodes):
-        place_node(nodes, i)
+    place_nodes(source, nodes)
     return nodes, index
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from posable.formats.base import Format, Options
+from posable.formats.base import Format, Options, bound_count
 from posable.formats.gltf_character import keep
-from posable.formats.gltf_container import GLB_MAGIC, Container, node_name
+from posable.formats.gltf_container import GLB_MAGIC, MOST_SECONDS, Container, node_name
 from posable.formats.gltf_writer import write
 from posable.formats.node_tree import (
     Node,
@@ -28,7 +28,7 @@ from posable.formats.node_tree import (
     fresh_name,
     motion_of,
     parents_first,
-    place_node,
+    place_nodes,
 )
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, shown
@@ -43,6 +43,7 @@ Floats = NDArray[np.float64]
 def read_nodes(source: Source, container: Container) -> list[Node]:
     """Return all nodes, placed in the world at rest."""
     entries = container.list("nodes")
+    bound_count(source, len(entries), "nodes")
     scenes = container.list("scenes")
     if "scene" in container.json:
         container.item("scenes", container.json["scene"], ("scene",))
@@ -62,9 +63,7 @@ def read_nodes(source: Source, container: Container) -> list[Node]:
     if len(order) < len(nodes):
         lost = min(set(range(len(nodes))) - set(order))
         raise container.error(("nodes", lost), "nodes that form trees", "a cycle")
-    uneven = []
-    for i in order:
-        uneven += [nodes[i].name] if place_node(nodes, i) else []
+    uneven = place_nodes(source, nodes)
     if uneven:
         source.warn(f"uneven scale or shear: lengths hold at rest, not when it turns, below {', '.join(uneven[:5])}")
     return nodes
@@ -96,6 +95,7 @@ DEFAULT_FPS = 30.0
 _LEAST_FPS = 24.0
 _WIDTHS = {"translation": ("VEC3",), "rotation": ("VEC4",), "scale": ("VEC3",), "weights": ("SCALAR",)}
 _MOST_NUMBERS = 200_000  # that a few keyframes of a small file may be sampled to
+_MOST_SAMPLES = 10_000_000  # numbers of poses of all animations together; a large file may have more
 
 
 @dataclass
@@ -193,7 +193,7 @@ def _read_track(container: Container, sampler: dict, place: tuple, target: dict)
         raise container.error((*place, "interpolation"), "LINEAR, STEP or CUBICSPLINE", shown(interpolation))
     times = container.accessor(sampler["input"], (*place, "input"), kinds=("SCALAR",))[:, 0]
     values = container.accessor(sampler["output"], (*place, "output"), kinds=_WIDTHS[path])
-    if not np.all(np.diff(times) > 0) or times[0] < 0 or times[-1] > 1e9:
+    if not np.all(np.diff(times) > 0) or times[0] < 0 or times[-1] > MOST_SECONDS:
         raise container.error((*place, "input"), "times that increase from 0", "times that do not")
     tangents = None
     keys = len(times) * (3 if interpolation == "CUBICSPLINE" else 1)
@@ -350,13 +350,19 @@ def read(source: Source, options: Options) -> Scene:
     animations = [read_animation(container, i) for i in range(len(container.list("animations")))]
     skinned = _skin_joints(container)
     roles = choose_roles(nodes, skinned, {track.node for animation in animations for track in animation.tracks})
-    takes = [_sample(source, nodes, roles, animation, options.fps) for animation in animations if animation.tracks]
+    takes = []
+    room = _MOST_SAMPLES + 4 * len(source.data)
+    for animation in animations:
+        if animation.tracks:
+            takes.append(_sample(source, nodes, roles, animation, options.fps, room))
+            room -= takes[-1].frames * 6 * len(roles)
     skeleton, joint_nodes = build_figure(source, nodes, roles, free_nodes(nodes, roles, skinned, takes), "gltf")
     skeleton = _with_character(container, nodes, skeleton, joint_nodes)
     motions: dict[str, Motion] = {}
+    numbers: dict[str, int] = {}
     for take in takes:
         motion = motion_of(source, skeleton, nodes, joint_nodes, take)
-        motions[fresh_name(motion.name, motions)] = motion
+        motions[fresh_name(motion.name, motions, numbers)] = motion
     meshes = read_meshes(container, nodes, roles)
     first = next(iter(motions.values()), None)
     return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
@@ -393,13 +399,22 @@ def _skin_joints(container: Container) -> set[int]:
     return joints
 
 
-def _sample(source: Source, nodes: list[Node], roles: dict[int, str], animation: Animation, fps: float | None) -> Take:
+def _sample(
+    source: Source, nodes: list[Node], roles: dict[int, str], animation: Animation, fps: float | None, room: int
+) -> Take:
     """Sample one animation at a steady rate: positions in the parent's rigid frame, rotations, where there are any.
+
+    `room` is how many numbers of poses it may make.
 
     A scale that differs from the one at rest moves everything below it; an even one does so exactly.
     """
     joints = [i for i in parents_first(nodes) if roles.get(i) == "moving"]
     times, rate = frame_times(source, animation.tracks, fps or animation.fps, 6 * len(joints))
+    if 6 * len(joints) * len(times) > room:
+        raise source.error(
+            "animations too long for such a small file", expected=f"{room} numbers of poses or fewer",
+            found=6 * len(joints) * len(times),
+        )  # fmt: skip
     by_node: dict[int, dict[str, Track]] = {}
     for track in animation.tracks:
         by_node.setdefault(track.node, {})[track.path] = track

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE
-from posable.formats.gltf_container import Container
+from posable.formats.gltf_container import Container, as_single, frame_seconds
 from posable.formats.transforms import world_transforms
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
@@ -60,14 +60,17 @@ class Character:
         """Return {role: joint} that a VRM humanoid states, empty for other documents."""
         extensions = self.json.get("extensions", {})
         bones: Iterable[tuple[str, int]] = ()
-        if "VRMC_vrm" in extensions:  # VRM 1
-            stated = extensions["VRMC_vrm"].get("humanoid", {}).get("humanBones", {})
-            bones = [(bone, entry.get("node", -1)) for bone, entry in stated.items()]
-        elif "VRM" in extensions:  # VRM 0
-            stated = extensions["VRM"].get("humanoid", {}).get("humanBones", [])
-            bones = [(entry.get("bone", ""), entry.get("node", -1)) for entry in stated]
         joint_of = {node: joint for joint, node in self.nodes.items()}
-        return {VRM_ROLES[bone]: joint_of[node] for bone, node in bones if bone in VRM_ROLES and node in joint_of}
+        try:
+            if "VRMC_vrm" in extensions:  # VRM 1
+                stated = extensions["VRMC_vrm"].get("humanoid", {}).get("humanBones", {})
+                bones = [(bone, entry.get("node", -1)) for bone, entry in stated.items()]
+            elif "VRM" in extensions:  # VRM 0
+                stated = extensions["VRM"].get("humanoid", {}).get("humanBones", [])
+                bones = [(entry.get("bone", ""), entry.get("node", -1)) for entry in stated]
+            return {VRM_ROLES[bone]: joint_of[node] for bone, node in bones if bone in VRM_ROLES and node in joint_of}
+        except (AttributeError, TypeError):  # an extension that is not as VRM has it names no roles
+            return {}
 
     def animated(self, motions: dict[str, Motion]) -> tuple[dict[str, Any], bytearray]:
         """Return the document and its buffer with these animations in place of its own."""
@@ -86,36 +89,43 @@ def keep(container: Container, nodes: dict[str, int], stretches: dict[str, NDArr
     document = copy.deepcopy(container.json)
     binary = bytearray()
     starts = []
+    known: dict[int, int] = {}  # where each file or chunk begins, once, however many buffers and images are in it
     for i in range(len(document.get("buffers", []))):
-        binary += b"\0" * (-len(binary) % 4)
-        starts.append(len(binary))
-        binary += bytes(container.buffer(i, ("buffers", i)))
+        raw = container.backing(i, ("buffers", i))
+        if id(raw) not in known:
+            binary += b"\0" * (-len(binary) % 4)
+            known[id(raw)] = len(binary)
+            binary += raw
+        starts.append(known[id(raw)])
     for view in document.get("bufferViews", []):
         view["byteOffset"] = view.get("byteOffset", 0) + starts[view["buffer"]]
         view["buffer"] = 0
     for image in document.get("images", []):
-        _embed(container, document, binary, image)
+        _embed(container, document, binary, image, known)
     if binary:
         document["buffers"] = [{"byteLength": len(binary)}]
     return Character(document, bytes(binary), nodes, stretches)
 
 
-def _embed(container: Container, document: dict[str, Any], binary: bytearray, image: dict[str, Any]) -> None:
+def _embed(
+    container: Container, document: dict[str, Any], binary: bytearray, image: dict[str, Any], known: dict[int, int]
+) -> None:
     """Move an image that lies beside the file into the buffer, so that it can go anywhere."""
     uri = image.get("uri", "")
     if not uri or uri.startswith("data:"):
         return
-    place = (container.source.path.parent / unquote(uri)).resolve()
-    if not place.is_relative_to(container.source.path.parent.resolve()) or not place.is_file():
+    data = container.beside(uri)
+    if isinstance(data, str):
         return
-    binary += b"\0" * (-len(binary) % 4)
-    data = place.read_bytes()
-    view = {"buffer": 0, "byteOffset": len(binary), "byteLength": len(data)}
-    binary += data
+    if id(data) not in known:
+        binary += b"\0" * (-len(binary) % 4)
+        known[id(data)] = len(binary)
+        binary += data
+    view = {"buffer": 0, "byteOffset": known[id(data)], "byteLength": len(data)}
     document.setdefault("bufferViews", []).append(view)
     image.pop("uri")
     image["bufferView"] = len(document["bufferViews"]) - 1
-    image.setdefault("mimeType", mimetypes.guess_type(place.name)[0] or "image/png")
+    image.setdefault("mimeType", mimetypes.guess_type(unquote(uri))[0] or "image/png")
 
 
 class _Animated:
@@ -126,7 +136,7 @@ class _Animated:
 
     def accessor(self, values: NDArray, kind: str, bounds: bool = False) -> int:
         """Append floats (T, w) to the buffer; return their accessor."""
-        array = np.ascontiguousarray(values, dtype="<f4")
+        array = as_single(values)
         self.binary += b"\0" * (-len(self.binary) % 4)
         view = {"buffer": 0, "byteOffset": len(self.binary), "byteLength": array.nbytes}
         self.binary += array.tobytes()
@@ -141,7 +151,7 @@ class _Animated:
 
     def add(self, name: str, motion: Motion, character: Character) -> None:
         """Add one animation of the character's own nodes."""
-        times = self.accessor(motion.times[:, None], "SCALAR", bounds=True)
+        times = self.accessor(frame_seconds(motion.times), "SCALAR", bounds=True)
         entry: dict[str, Any] = {"name": name, "channels": [], "samplers": [], "extras": {"fps": motion.fps}}
         for joint, (position, rotation) in relative_transforms(motion, character.nodes).items():
             node = character.nodes[joint]

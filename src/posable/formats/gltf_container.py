@@ -7,6 +7,7 @@ import binascii
 import json
 import struct
 from json.decoder import scanstring  # type: ignore[attr-defined]
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,11 +20,13 @@ from posable.formats.source import Source, decode_name, shown
 GLB_MAGIC = b"glTF"
 COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
+MOST_SECONDS = 1e9  # of an animation
 _BUDGET = 16  # all accessors together may read this many times the size of the file
 
 UINT, NUMBER, TEXT, FLAG = "an index or a count", "a number", "a text", "true or false"
 _TEXTURE = {"index": UINT, "texCoord": UINT}
 SCHEMA: dict[str, Any] = {
+    "extensions": {},
     "asset": {"version": TEXT, "generator": TEXT, "copyright": TEXT, "minVersion": TEXT},
     "scene": UINT,
     "scenes": [{"nodes": [UINT], "name": TEXT}],
@@ -36,7 +39,10 @@ SCHEMA: dict[str, Any] = {
     "meshes": [
         {
             "primitives": [
-                {"attributes": {"*": UINT}, "indices": UINT, "material": UINT, "mode": UINT, "targets": [{"*": UINT}]}
+                {
+                    "attributes": {"*": UINT}, "indices": UINT, "material": UINT, "mode": UINT,
+                    "targets": [{"*": UINT}], "extensions": {},
+                }
             ],
             "weights": [NUMBER], "name": TEXT,
         }
@@ -112,6 +118,8 @@ class Container:
         if not version.startswith("2"):
             raise self.error(("asset", "version"), "glTF 2", shown(version))
         self._buffers: dict[int, memoryview] = {}
+        self._raw: dict[int, bytes | memoryview] = {}
+        self._files: dict[Path, bytes] = {}  # that buffers lie in
         self._budget = _BUDGET * len(source.data) + 65536
         self._cache: dict[int, NDArray] = {}
 
@@ -195,11 +203,16 @@ class Container:
         """Return the bytes of a buffer: in the GLB, in the JSON, or in a file of the same folder."""
         if index not in self._buffers:
             entry = self.item("buffers", index, path)
-            raw = self._fetch(index, entry)
+            raw = self._raw[index] = self._fetch(index, entry)
             if len(raw) < entry["byteLength"]:
                 raise self.error(("buffers", index, "byteLength"), f"at most {len(raw)} bytes", entry["byteLength"])
             self._buffers[index] = memoryview(raw)[: entry["byteLength"]]
         return self._buffers[index]
+
+    def backing(self, index: int, path: tuple[str | int, ...]) -> bytes | memoryview:
+        """Return what a buffer is the beginning of: the same object for buffers in one file."""
+        self.buffer(index, path)
+        return self._raw[index]
 
     def _fetch(self, index: int, entry: dict[str, Any]) -> bytes | memoryview:
         uri, place = entry.get("uri"), ("buffers", index, "uri")
@@ -215,20 +228,26 @@ class Container:
                 return base64.b64decode(body, validate=True)
             except (binascii.Error, ValueError):
                 raise self.error(place, "base64", "something else") from None
-        folder = self.source.path.parent.resolve()
+        found = self.beside(uri)
+        if isinstance(found, str):
+            raise self.error(place, "a file in the same folder", f"{shown(uri)}, which is {found}")
+        return found
+
+    def beside(self, uri: str) -> bytes | str:
+        """Return the content of a file in the same folder, or what is wrong with its address."""
         try:
+            folder = self.source.path.parent.resolve()
             target = (folder / unquote(uri)).resolve()
-            inside = target.is_relative_to(folder) and ":" not in uri
-            if inside and target.is_file():
-                with target.open("rb") as file:
-                    raw = file.read(entry["byteLength"])
-                self._budget += _BUDGET * len(raw)
-                return raw
-        except (OSError, ValueError):
-            inside = False
-        raise self.error(
-            place, "a file in the same folder", f"{shown(uri)}, which is {'not there' if inside else 'not inside it'}"
-        )
+            if not target.is_relative_to(folder) or ":" in uri:
+                return "not inside it"
+            if target not in self._files:
+                if not target.is_file():
+                    return "not there"
+                self._files[target] = target.read_bytes()  # once, however many buffers and images name it
+                self._budget += _BUDGET * len(self._files[target])
+            return self._files[target]
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: links that lead to each other
+            return "not inside it"
 
     def _view(
         self, index: int, offset: int, size: int, stride: int | None, count: int, path: tuple
@@ -384,6 +403,26 @@ def _find(text: str, path: tuple[str | int, ...]) -> int:
         else:
             return at
     return at
+
+
+def as_single(values: NDArray) -> NDArray:
+    """Return numbers in single precision, as glTF stores them, (count, width); raises where one is too large for it."""
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(values.reshape(len(values), -1), dtype="<f4")
+    if not np.isfinite(array).all():
+        raise FormatError(expected="numbers that single precision holds", found="larger ones, or NaN")
+    return array
+
+
+def frame_seconds(times: NDArray[np.float64]) -> NDArray:
+    """Return the times (T, 1) [s] of frames in single precision; raises where they do not increase any more."""
+    array = as_single(times[:, None])
+    if len(array) and (not (np.diff(array[:, 0]) > 0).all() or array[-1, 0] > MOST_SECONDS):
+        raise FormatError(
+            f"the times of {len(array)} frames over {times[-1]:g} s do not fit glTF's single precision",
+            expected="a lower frame rate, or a shorter motion",
+        )
+    return array
 
 
 def node_name(node: dict[str, Any], index: int) -> str:

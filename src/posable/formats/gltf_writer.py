@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE
+from posable.engine.layout import LARGEST
 from posable.errors import FormatError
-from posable.formats.base import Options
+from posable.formats.base import MAX_JOINTS, Options
 from posable.formats.conventions import scene_with_up
 from posable.formats.gltf_character import Character
+from posable.formats.gltf_container import as_single, frame_seconds
 from posable.formats.scene import Mesh, Scene
 from posable.formats.transforms import local_transforms, world_transforms
 from posable.model.joints import rotation_matrix
@@ -44,7 +46,8 @@ class _Document:
 
     def accessor(self, values: NDArray, kind: str, *, bounds: bool = False, target: int | None = None) -> int:
         """Append an array (count, width) to the buffer and return its accessor."""
-        array = np.ascontiguousarray(values.reshape(len(values), -1), dtype=f"<{kind}")
+        flat = values.reshape(len(values), -1)
+        array = as_single(flat) if kind == "f4" else np.ascontiguousarray(flat, dtype=f"<{kind}")
         view = {"buffer": 0, "byteOffset": len(self.binary), "byteLength": array.nbytes}
         if target is not None:
             view["target"] = target
@@ -108,6 +111,9 @@ def _wears(scene: Scene, character: Character) -> bool:
 
 
 def _add_nodes(document: _Document, skeleton: Skeleton) -> dict[str, int]:
+    count = len(skeleton.joints) + len(skeleton.sites)
+    if count > MAX_JOINTS:
+        raise FormatError(expected=f"at most {MAX_JOINTS} joints and sites", found=count)
     rest = local_transforms(skeleton, skeleton.rest[None])
     nodes: dict[str, int] = {}
     for joint in skeleton.joints:
@@ -124,6 +130,8 @@ def _add_nodes(document: _Document, skeleton: Skeleton) -> dict[str, int]:
 
 
 def _node(name: str, position: NDArray, quaternion: NDArray) -> dict[str, Any]:
+    if not np.abs(position).max() <= LARGEST:
+        raise FormatError(expected=f"{name!r} within {LARGEST:g} m of its parent", found=f"{position}")
     node: dict[str, Any] = {"name": name}
     if np.any(position != 0):
         node["translation"] = position.tolist()
@@ -217,7 +225,7 @@ def _octahedron(start: NDArray, end: NDArray) -> NDArray:
 def _add_animation(document: _Document, nodes: dict[str, int], name: str, motion: Motion) -> None:
     skeleton = motion.skeleton
     local = local_transforms(skeleton, motion.poses)
-    times = document.accessor(motion.times[:, None], "f4", bounds=True)
+    times = document.accessor(frame_seconds(motion.times), "f4", bounds=True)
     animation: dict[str, Any] = {"name": name, "channels": [], "samplers": [], "extras": {"fps": motion.fps}}
     for joint in skeleton.joints:
         position, rotation = local[joint.name]

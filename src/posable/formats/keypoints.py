@@ -6,44 +6,29 @@ file, or one of the usual sets (`keypoint_sets.py`) by the number of joints. Pos
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
 
 from posable.errors import PosableError, unknown
+from posable.formats import npy
 from posable.formats.base import Format, Options
 from posable.formats.keypoint_sets import FACE, MIDDLES, PARENTS, SETS
 from posable.formats.scene import Scene
 from posable.formats.source import Source
 from posable.model.joint_positions import motion_from_positions
 
-MOST = 50_000_000  # numbers that a file may hold
 UNSURE = 0.3  # confidence below which a joint counts as not seen
-_MAGIC = b"\x93NUMPY"
 
 
 def sniff(head: bytes) -> bool:
     """Say whether a file that starts with `head` may be NPY."""
-    return head[:6] == _MAGIC
+    return head[:6] == npy.MAGIC
 
 
 def read(source: Source, options: Options) -> Scene:
     """Return the skeleton and the motion of a file of joint positions."""
-    with io.BytesIO(source.data) as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = header(file)
-        except (ValueError, OSError, EOFError) as problem:
-            raise source.error(expected="an array as NumPy saves it", found=str(problem)[:80]) from None
-        if dtype.hasobject or int(np.prod(shape, dtype=object)) > MOST:
-            raise source.error(expected="numbers, fifty million at most", found=f"{dtype} of shape {shape}")
-        file.seek(0)
-        try:
-            array = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError) as problem:
-            raise source.error(expected="an array as NumPy saves it", found=str(problem)[:80]) from None
+    array = npy.decode(source, "positions", source.data)
     return scene_of(source, array, options.names, options.fps, options)
 
 

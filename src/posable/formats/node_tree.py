@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from posable.engine.layout import LARGEST
 from posable.formats.base import build_skeleton
 from posable.formats.source import Source
 from posable.model.joints import Ball, Fixed, Free, Joint, Site
@@ -62,13 +63,26 @@ def parents_first(nodes: list[Node]) -> list[int]:
     return order
 
 
-def place_node(nodes: list[Node], i: int) -> bool:
+def place_nodes(source: Source, nodes: list[Node]) -> list[str]:
+    """Place all nodes in the world, at rest; return the names of those whose stretch is uneven."""
+    uneven = []
+    for i in parents_first(nodes):
+        if place_node(source, nodes, i):
+            uneven.append(nodes[i].name)
+    return uneven
+
+
+def place_node(source: Source, nodes: list[Node], i: int) -> bool:
     """Place a node in the world: rigid frame times stretch. Say whether the stretch is uneven."""
     node = nodes[i]
     parent = nodes[node.parent] if node.parent >= 0 else Node("")
     full = parent.rotation_world @ parent.stretch
-    node.position_world = parent.position_world + full @ node.translation
-    linear = full @ node.linear
+    with np.errstate(all="ignore"):
+        node.position_world = parent.position_world + full @ node.translation
+        linear = full @ node.linear
+    largest = max(np.abs(node.position_world).max(), np.abs(linear).max())
+    if not largest <= LARGEST:
+        raise source.error(expected=f"node {node.name!r} within {LARGEST:g} m and times", found=f"{largest:g}")
     size = float(np.abs(linear).max()) or 1.0
     u, s, v = np.linalg.svd(linear / size)
     rotation = u @ v
@@ -190,9 +204,11 @@ def _rotation_vectors(rotation: Rotation) -> Floats:
     return quaternions[:, :3] * factor[:, None]
 
 
-def fresh_name(name: str, taken: dict) -> str:
-    """Return a name that is not taken: the second `walk` is `walk_2`."""
-    number, fresh = 2, name
+def fresh_name(name: str, taken: dict, numbers: dict[str, int] | None = None) -> str:
+    """Return a name that is not taken: the second `walk` is `walk_2`; `numbers` remembers where to go on."""
+    number, fresh = (numbers or {}).get(name, 2), name
     while fresh in taken:
         fresh, number = f"{name}_{number}", number + 1
+    if numbers is not None:
+        numbers[name] = number
     return fresh

@@ -7,7 +7,6 @@ pickles.
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import struct
@@ -19,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posable.errors import FormatError
-from posable.formats import keypoints, robot_layouts, smpl
+from posable.errors import FormatError, did_you_mean
+from posable.formats import keypoints, npy, robot_layouts, smpl
 from posable.formats.base import Format, Options, build_skeleton
 from posable.formats.scene import Scene
 from posable.formats.source import Source, shown
@@ -82,7 +81,7 @@ def _plain_shape(shape: Shape) -> dict[str, Any]:
 def load_figure(source: Source, text: bytes) -> Skeleton:
     """Return the skeleton of a JSON text; whatever is not as `dump` writes it is an error."""
     try:
-        tree = json.loads(text.decode("utf-8"))
+        tree = json.loads(text.decode("utf-8"), parse_int=_integer)
         joints = [_joint(entry) for entry in tree["joints"]]
         sites = [Site(str(s["name"]), str(s["joint"]), s["offset"], _rotation(s["rotation"])) for s in tree["sites"]]
         couplings = [(str(a), str(b), float(r), float(o)) for a, b, r, o in tree.get("couplings", [])]
@@ -96,7 +95,7 @@ def load_figure(source: Source, text: bytes) -> Skeleton:
         }
         if tree.get("collision_pairs") is not None:
             extras["collision_pairs"] = [(str(a), str(b)) for a, b in tree["collision_pairs"]]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as problem:
         raise source.error(
             expected="a skeleton as JSON", found=shown(f"{type(problem).__name__}: {problem}", 80)
         ) from None
@@ -105,6 +104,11 @@ def load_figure(source: Source, text: bytes) -> Skeleton:
     return build_skeleton(
         source, joints, sites, name=name, up=up, unit=unit, couplings=couplings, info={"format": came_from}, **extras
     )
+
+
+def _integer(digits: str) -> float:
+    """Return an integer of JSON; one that no float64 holds is infinite, which no field takes."""
+    return int(digits) if len(digits) < 300 else float(digits)
 
 
 def _joint(entry: dict[str, Any]) -> Joint:
@@ -125,9 +129,9 @@ def _rotation(value: Any) -> Any:
 
 # --- NPZ ---
 
-_GROWTH = 64  # how many times its own size a file may unpack to
-_FLOOR = 1 << 20
-_MAGIC = b"\x93NUMPY"
+_GROWTH = 16  # all arrays that are used may unpack to this many times the size of the file,
+_FLOOR = 64_000_000  # and to so many bytes more
+_MOST_JSON = 16_000_000  # bytes of a skeleton: as Python objects they take twenty times as much
 
 
 def sniff(head: bytes) -> bool:
@@ -150,8 +154,10 @@ def read(source: Source, options: Options) -> Scene:
     skeleton = options.skeleton
     if "skeleton" in arrays and skeleton is None:
         raw = arrays["skeleton"]
-        if raw.dtype != np.uint8 or raw.ndim != 1:
-            raise source.error(expected="skeleton as JSON in bytes (uint8)", found=f"{raw.dtype} {raw.shape}")
+        if raw.dtype != np.uint8 or raw.ndim != 1 or raw.size > _MOST_JSON:
+            raise source.error(
+                expected=f"skeleton as JSON in bytes (uint8), {_MOST_JSON} at most", found=f"{raw.dtype} {raw.shape}"
+            )
         skeleton = load_figure(source, raw.tobytes())
     motion = markers = None
     if "poses" in arrays:
@@ -160,6 +166,7 @@ def read(source: Source, options: Options) -> Scene:
             raise source.error(expected="a skeleton in the file, or skeleton=", found="poses alone")
         if poses.ndim != 2 or poses.shape[1] != skeleton.size or not np.isfinite(poses).all():
             raise source.error(expected=f"finite poses of shape (T, {skeleton.size})", found=f"shape {poses.shape}")
+        poses = _in_order(source, poses, arrays.names("dof_names"), skeleton)
         motion = Motion(skeleton, poses, arrays.scalar("fps", options.fps or 30.0), source.path.stem)
     if "marker_positions" in arrays:
         positions, names = arrays.numbers("marker_positions"), arrays.names("marker_names")
@@ -167,6 +174,10 @@ def read(source: Source, options: Options) -> Scene:
             raise source.error(
                 expected=f"marker_positions of shape (T, {len(names)}, 3)", found=f"shape {positions.shape}"
             )
+        infinite = np.isinf(positions).any(axis=-1)
+        if infinite.any():
+            source.warn(f"{int(infinite.sum())} infinite marker positions were taken as unseen")
+        positions[~np.isfinite(positions).all(axis=-1)] = np.nan
         up = (arrays.names("marker_up") or [""])[0]
         rate = arrays.scalar("marker_fps", options.fps or 30.0)
         markers = Markers(tuple(source.unique(names, "marker")), positions, rate, up=up if up in ("y", "z") else None)
@@ -179,8 +190,25 @@ def read(source: Source, options: Options) -> Scene:
     return Scene(skeleton=skeleton, motion=motion, motions=motions, markers=markers)
 
 
+def _in_order(source: Source, poses: NDArray, stated: list[str], skeleton: Skeleton) -> NDArray:
+    """Return the poses with their columns in the skeleton's order; the file names the columns in `dof_names`."""
+    names = list(skeleton.dof_names)
+    if not stated or stated == names:
+        return poses
+    if sorted(stated) != sorted(names):
+        strange = next((name for name in stated if name not in names), None)
+        if strange is None or len(stated) != len(names):
+            found = f"{len(stated)} names in 'dof_names'"
+        else:
+            found = f"{shown(strange)}{did_you_mean(strange, names)}"
+        raise source.error(expected=f"the degrees of freedom of {skeleton.name or 'the skeleton'}", found=found)
+    source.note("columns put into the skeleton's order, by 'dof_names'")
+    column = {name: k for k, name in enumerate(stated)}
+    return np.ascontiguousarray(poses[:, [column[name] for name in names]])
+
+
 class _Arrays:
-    """The arrays of a zip file by name, none of them larger than it may be."""
+    """The arrays of a zip file by name; all that are used together are no larger than they may be."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -224,7 +252,7 @@ class _Arrays:
             raise self.source.error(
                 binary=True, offset=member.header_offset, expected=f"array {name!r}", found=str(problem)
             ) from None
-        return _decode(self.source, name, raw)
+        return npy.decode(self.source, name, raw)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         values = self[name]
@@ -249,36 +277,6 @@ class _Arrays:
         if values.dtype.kind != "U":
             raise self.source.error(expected=f"texts in {name!r}", found=str(values.dtype))
         return [str(value) for value in values.ravel()]
-
-
-def _decode(source: Source, name: str, raw: bytes) -> NDArray:
-    """Return an array from the bytes of a .npy file: a header that is a literal, and as many bytes as it says."""
-    if raw[:6] != _MAGIC or len(raw) < 12 or raw[6] not in (1, 2, 3):
-        raise source.error(expected=f"a NumPy array in {name!r}", found=shown(raw[:8]))
-    width = 2 if raw[6] == 1 else 4
-    size = int.from_bytes(raw[8 : 8 + width], "little")
-    try:
-        if size > 10_000:
-            raise ValueError("a header that is too long")
-        header = ast.literal_eval(raw[8 + width : 8 + width + size].decode("latin-1").strip())
-        kind, shape = np.dtype(header["descr"]), tuple(int(n) for n in header["shape"])
-        order = "F" if header["fortran_order"] else "C"
-    except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError) as problem:
-        raise source.error(expected=f"the header of array {name!r}", found=shown(str(problem), 80)) from None
-    body = raw[8 + width + size :]
-    count = 1
-    for n in shape:
-        count *= n
-    if kind.kind not in "fiuUb" or min(shape, default=1) < 0 or len(shape) > 8 or count * kind.itemsize != len(body):
-        raise source.error(
-            expected=f"array {name!r} of {count} numbers or texts", found=f"{kind} {shape} in {len(body)} bytes"
-        )
-    if not kind.itemsize:
-        return np.zeros(shape, "U1")
-    values = np.frombuffer(body, kind).reshape(shape, order=order)
-    if kind.kind == "U" and values.size and values.view(np.uint32 if kind.byteorder != ">" else ">u4").max() > 0x10FFFF:
-        raise source.error(expected=f"texts in {name!r}", found="code points that are none")
-    return values
 
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:

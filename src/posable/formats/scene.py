@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 from typing import Any, overload
 
 import numpy as np
@@ -87,10 +86,10 @@ class Scene:
     motion: Motion | None = None
     markers: Markers | None = None
     meshes: tuple[Mesh, ...] = ()
-    motions: Mapping[str, Motion] = field(default_factory=lambda: MappingProxyType({}))
+    motions: Mapping[str, Motion] = field(default_factory=dict)
     name: str = ""
     notes: tuple[str, ...] = ()
-    info: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    info: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_skeleton(self) -> bool:

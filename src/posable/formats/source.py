@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
-import stat
 import sys
 import warnings
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
-from posable.errors import FormatError, PosableWarning
+from posable._files import read_regular
+from posable.errors import FormatError, PosableWarning, printable
 
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
-
-
-class MissingFile(FormatError, FileNotFoundError):
-    """There is no such file: a `FormatError` that is a `FileNotFoundError` too."""
-
-    __str__ = FormatError.__str__
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Source:
@@ -58,15 +52,16 @@ class Source:
 
     def warn(self, message: str) -> None:
         """Warn of what was repaired and remember it for `Scene.notes`."""
+        message = printable(message)
         self.notes.append(message)
         level, frame = 1, sys._getframe(0)  # the warning is for whoever called load, however deep the reader stands
         while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("posable.formats"):
             level, frame = level + 1, frame.f_back
-        warnings.warn(f"{self.path}: {message}", PosableWarning, stacklevel=level)
+        warnings.warn(f"{printable(str(self.path))}: {message}", PosableWarning, stacklevel=level)
 
     def note(self, message: str) -> None:
         """Remember for `Scene.notes` how the file was read, where that is common enough not to warn of it."""
-        self.notes.append(message)
+        self.notes.append(printable(message))
 
     def unique(self, names: Iterable[str], kind: str) -> list[str]:
         """Return `names` without duplicates or blanks: the second `hand` becomes `hand_2`, with a warning."""
@@ -96,17 +91,7 @@ class Source:
 
 def open_source(path: str | PathLike[str]) -> Source:
     """Read the whole of a regular file; what is no regular file (a folder, a device, a pipe) is refused."""
-    try:
-        mode = Path(path).stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise FormatError(
-                path=path, expected="a regular file", found="a folder" if stat.S_ISDIR(mode) else "a device or pipe"
-            )
-        return Source(path, Path(path).read_bytes())
-    except FileNotFoundError:
-        raise MissingFile("no such file", path=path) from None
-    except (OSError, ValueError) as problem:
-        raise FormatError(f"cannot be opened: {problem}", path=path) from problem
+    return Source(path, read_regular(path))
 
 
 def shown(token: bytes | str, limit: int = 40) -> str:

@@ -37,13 +37,13 @@ def read(source: Source, options: Options) -> Scene:
     header = _header(source, lines[1], lines[2])
     names, count = _marker_names(source, lines[3])
     stated = header.get("nummarkers")
-    if stated is not None and stated.isdigit() and int(stated) != len(names):
-        source.warn(f"NumMarkers is {int(stated)}, {len(names)} names follow: the names were taken")
+    if stated is not None and stated.isdigit() and stated.lstrip(b"0") != str(len(names)).encode().lstrip(b"0"):
+        source.warn(f"NumMarkers is {shown(stated)[1:-1]}, {len(names)} names follow: the names were taken")
     first = 5 if len(lines) > 4 and not _is_number(_cells(lines[4][1])[0]) else 4
     positions = _rows(source, lines[first:], count)
     stated = header.get("numframes")
-    if stated is not None and stated.isdigit() and int(stated) != len(positions):
-        source.warn(f"NumFrames is {int(stated)}, {len(positions)} rows follow: the rows were taken")
+    if stated is not None and stated.isdigit() and stated.lstrip(b"0") != str(len(positions)).encode().lstrip(b"0"):
+        source.warn(f"NumFrames is {shown(stated)[1:-1]}, {len(positions)} rows follow: the rows were taken")
     metres = length_unit(source, header.get("units", b"mm").decode("latin-1"))
     rate = None if options.fps else _rate(source, header, lines[2][0])
     markers = markers_of_file(source, options, names, positions, stated=None, default="y", unit=metres, fps=rate)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.base import Format, Options, bound_count, build_skeleton
 from posable.formats.mesh_files import find_mesh, load_mesh
 from posable.formats.safe_xml import Element, number, numbers, parse, text
 from posable.formats.scene import Mesh, Scene
@@ -133,6 +133,7 @@ def _links(source: Source, robot: Element) -> dict[str, Element]:
 
 def _joints(source: Source, robot: Element, links: dict[str, Element]) -> list[_Joint]:
     elements = robot.all("joint")
+    bound_count(source, len(elements), "joints")
     names = source.unique([text(source, element, "name") for element in elements], "joint")
     joints: list[_Joint] = []
     parents: dict[str, str] = {}
@@ -295,28 +296,22 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
             source.warn(f"joint {joint.name!r} mimics {shown(leader)}, no other moving joint: it moves by itself")
             continue
         rules[joint.name] = (leader, number(source, mimic, "multiplier", 1.0), number(source, mimic, "offset", 0.0))
-    couplings = []
-    done: dict[str, tuple[str, float, float]] = {}
+    ends: dict[str, tuple[str, float, float]] = {}  # of each follower: the joint at the end of its chain
     for joint in joints:
-        if joint.name not in rules:
-            continue
-        leader, ratio, offset = rules[joint.name]
-        passed = {joint.name}
-        while leader in rules:
-            if leader in done:
-                last, more, shift = done[leader]
-                leader, ratio, offset = last, ratio * more, offset + ratio * shift
-                break
-            if leader in passed:
+        passed: dict[str, None] = {}
+        name = joint.name
+        while name in rules and name not in ends:
+            if name in passed:
                 raise source.error(
                     offset=joint.element.place, expected="mimic joints without a cycle", found=shown(joint.name)
                 )
-            passed.add(leader)
-            leader, more, shift = rules[leader]
-            ratio, offset = ratio * more, offset + ratio * shift
-        done[joint.name] = (leader, ratio, offset)
-        couplings.append((joint.name, leader, ratio, offset))
-    return couplings
+            passed[name] = None
+            name = rules[name][0]
+        for follower in reversed(passed):  # from the end of the chain back: each link of it is walked once
+            leader, ratio, offset = rules[follower]
+            last, more, shift = ends.get(leader, (leader, 1.0, 0.0))
+            ends[follower] = (last, ratio * more, offset + ratio * shift)
+    return [(joint.name, *ends[joint.name]) for joint in joints if joint.name in ends]
 
 
 def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -> tuple[list[Shape], list[Mesh]]:

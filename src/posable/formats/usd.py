@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError
-from posable.formats.base import Format, Options
+from posable.formats.base import Format, Options, bound_count
 from posable.formats.gltf_character import relative_transforms
 from posable.formats.gltf_writer import bone_mesh
 from posable.formats.node_tree import (
@@ -27,8 +27,7 @@ from posable.formats.node_tree import (
     choose_roles,
     free_nodes,
     motion_of,
-    parents_first,
-    place_node,
+    place_nodes,
 )
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source
@@ -109,6 +108,7 @@ def _nodes(source: Source, pxr: Any, stage: Any, found: Any, metres: float) -> l
     paths = [str(path) for path in found.GetJointsAttr().Get() or ()]
     if not paths:
         raise source.error("USD skeleton without joints", expected="joints", found="none")
+    bound_count(source, len(paths), "joints")
     stated = found.GetJointNamesAttr().Get()
     names = list(stated) if stated and len(stated) == len(paths) else [path.rsplit("/", 1)[-1] for path in paths]
     names = source.unique([found.GetPrim().GetName(), *map(str, names)], "joint")
@@ -117,8 +117,7 @@ def _nodes(source: Source, pxr: Any, stage: Any, found: Any, metres: float) -> l
     parents = list(pxr.UsdSkel.Topology(found.GetJointsAttr().Get()).GetParentIndices())
     for name, parent, local in zip(names[1:], parents, _rest(found, parents), strict=True):
         nodes.append(Node(name, parent + 1, local[:3, 3].copy(), local[:3, :3].copy()))
-    for i in parents_first(nodes):
-        place_node(nodes, i)
+    place_nodes(source, nodes)
     return nodes
 
 

@@ -122,6 +122,8 @@ class Balance(Goal):
         """Set the polygon: points (k, 3) [m], names, or None."""
         if target is None or (not isinstance(target, str) and all(isinstance(name, str) for name in target)):
             self.polygon: Any = None if target is None else tuple(target)
+            if self.polygon == ():
+                raise GoalError("Balance: polygon", expected="points (k, 3) or names", got="none")
             return
         self.polygon = numbers(target, (3,), "Balance: polygon")
         if self.polygon.ndim != 2 or len(self.polygon) < 3:

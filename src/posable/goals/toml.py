@@ -13,14 +13,15 @@ Every goal is a table with its kind and the arguments of its class, by name. Rot
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from posable._files import read_regular, write_text
 from posable.errors import FormatError, GoalError, PosableError, unknown
 from posable.goals.axis import Aim, Direction
 from posable.goals.base import Goal
@@ -33,23 +34,35 @@ from posable.goals.orientation import TURNING, Orientation, Pose
 from posable.goals.point import HalfSpace, Line, Plane, Position
 from posable.goals.relative import Distance, Relative
 
+_MOST_BYTES = 2_000_000  # of a goal file: some ten thousand goals
+_LONG_KEY = re.compile(rb"(?<![\w\"'-])[\w\"'-]++(?:\s*+\.\s*+[\w\"'-]++){16}")  # tomllib takes quadratic time for them
 SHAPES = {"sphere": Sphere, "capsule": Capsule, "wall": Wall}
 _PARTS = {Sphere: ("center", "radius"), Capsule: ("start", "end", "radius"), Wall: ("point", "normal")}
 
 
 def load(path: str | PathLike[str]) -> list[Goal]:
     """Return the goals of a TOML file; raises FormatError, with the number of the goal, where one cannot be read."""
-    text = Path(path).read_text(encoding="utf8")
+    raw = read_regular(path, _MOST_BYTES)
+    long_key = _LONG_KEY.search(raw)
+    if long_key is not None:
+        raise FormatError(path=path, offset=long_key.start(), expected="keys of one word", found="a key of many")
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        table = tomllib.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            path=path, offset=error.start, expected="TOML in UTF-8", found=f"{raw[error.start]:#x}"
+        ) from None
+    except (ValueError, RecursionError, OverflowError) as error:  # TOMLDecodeError is a ValueError
         raise FormatError(f"not TOML: {error}", path=path) from None
     strange = [key for key in table if key != "goal"]
     if strange:
         raise FormatError("goal file", path=path, expected="[[goal]] tables", found=repr(strange[0]))
+    tables = table.get("goal", [])
+    if not isinstance(tables, list):
+        raise FormatError("goal file", path=path, expected="[[goal]] tables", found=f"goal = {str(tables)[:40]}")
     try:
-        return from_tables(table.get("goal", []))
-    except PosableError as error:
+        return from_tables(tables)
+    except (PosableError, RecursionError) as error:
         raise FormatError(str(error), path=path) from None
 
 
@@ -60,7 +73,10 @@ def save(path: str | PathLike[str], goals: Goal | Iterable[Goal]) -> None:
     for goal in every:
         lines = [f"{key} = {toml(value)}" for key, value in to_table(goal).items()]
         blocks.append("\n".join(["[[goal]]", *lines]))
-    Path(fspath(path)).write_text("\n\n".join(blocks) + "\n", encoding="utf8")
+    try:
+        write_text(path, "\n\n".join(blocks) + "\n")
+    except (OSError, ValueError) as problem:
+        raise FormatError(f"cannot be written: {problem}", path=path) from problem
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -69,6 +85,8 @@ def save(path: str | PathLike[str], goals: Goal | Iterable[Goal]) -> None:
 def from_tables(tables: Iterable[Mapping[str, Any]]) -> list[Goal]:
     """Return goals from plain tables: dicts of their kind and the arguments of their class."""
     out = []
+    if not isinstance(tables, Iterable) or isinstance(tables, (str, bytes, Mapping)):
+        raise GoalError("goals", expected="a list of tables", got=repr(tables)[:40])
     for number, table in enumerate(tables, start=1):
         try:
             out.append(from_table(table))
@@ -83,14 +101,11 @@ def from_table(table: Mapping[str, Any]) -> Goal:
         raise GoalError("goal", expected="a table", got=repr(table))
     arguments = dict(table)
     kind = arguments.pop("kind", None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise unknown("kind of goal", kind, KINDS)
     for key, value in arguments.items():
         arguments[key] = _argument(key, value)
-    try:
-        return KINDS[kind][0](**arguments)
-    except TypeError as error:
-        raise GoalError(f"{kind}: {str(error).rpartition('__init__() ')[2]}") from None
+    return _made(kind, KINDS[kind][0], arguments)
 
 
 def _argument(key: str, value: Any) -> Any:
@@ -100,10 +115,24 @@ def _argument(key: str, value: Any) -> Any:
         (name, parts), *more = value.items() or [("", {})]
         if name not in SHAPES or more:
             raise unknown("shape", name, SHAPES)
-        return SHAPES[name](**parts)
+        if not isinstance(parts, Mapping):
+            raise GoalError(name, expected="a table of its sizes", got=repr(parts)[:40])
+        return _made(name, SHAPES[name], parts)
     if isinstance(value, Mapping) and set(value) <= {"euler", "degrees", "quaternion_wxyz", "rotation_vector"}:
         return _rotation(value)
     return value
+
+
+def _made(name: str, kind: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Return what a class makes of arguments from a file, which may be of any type."""
+    try:
+        return kind(**arguments)
+    except PosableError:
+        raise
+    except TypeError as error:
+        raise GoalError(f"{name}: {str(error).rpartition('__init__() ')[2]}") from None
+    except (ValueError, OverflowError, AttributeError, LookupError) as error:
+        raise GoalError(f"{name}: {type(error).__name__}: {error}") from None
 
 
 def _rotation(value: Mapping[str, Any]) -> Any:
@@ -115,7 +144,7 @@ def _rotation(value: Mapping[str, Any]) -> Any:
         if "quaternion_wxyz" in value:
             return Rotation.from_quat(value["quaternion_wxyz"], scalar_first=True)
         return Rotation.from_rotvec(value["rotation_vector"])
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise GoalError(
             "rotation", expected='{ euler = "xyz", degrees = [x, y, z] } or the like', got=str(error)
         ) from None
@@ -133,7 +162,7 @@ def to_table(goal: Goal) -> dict[str, Any]:
     for key, value in KINDS[kind][1](goal).items():
         if value is not None:
             out[key] = plain(value)
-    if kind not in ("AnyOf", "Weighted"):  # their members have it
+    if kind not in ("AnyOf", "Weighted", "Natural"):  # the members have it; Natural has none
         out["tolerance"] = plain(goal.tolerance)
     if goal.robust is not None:
         out["robust"] = goal.robust

@@ -362,7 +362,7 @@ class _Walk:
 
     def _branches(self, problem: Problem, frame: int, wide: np.ndarray) -> list[np.ndarray]:
         """Return poses that reach a frame, each at least SAME apart, whole turns aside."""
-        rng = np.random.default_rng([self.seed, frame])
+        rng = np.random.default_rng([self.seed % 2**64, frame])
         low, high = np.maximum(self.lower, -np.pi), np.minimum(self.upper, np.pi)
         starts = rng.uniform(low, np.maximum(high, low), (STARTS, self.skeleton.size))
         starts = np.vstack([np.clip(self.skeleton.rest, self.lower, self.upper), starts])

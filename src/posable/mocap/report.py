@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from posable._files import write_text
 from posable.engine.joints import SLIDE
 from posable.errors import PosableError
 from posable.mocap.contacts import find_contacts
@@ -186,7 +186,7 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
 def write(path: str | PathLike[str], text: str) -> None:
     """Write a page; an error of the file system is one of ours."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(path, text)
     except OSError as error:
         raise PosableError(f"report: {path} cannot be written: {error}") from error
 

@@ -108,6 +108,12 @@ class Motion:
         poses = _numbers(self.poses, "Motion.poses", 2, f"(T, {self.skeleton.size})")
         if poses.shape[1] != self.skeleton.size:
             raise PosableError(f"Motion.poses: expected shape (T, {self.skeleton.size}), got {poses.shape}")
+        if not np.isfinite(poses).all():
+            frame, dof = (int(k) for k in np.argwhere(~np.isfinite(poses))[0])
+            raise PosableError(
+                f"Motion.poses: expected finite numbers, got {poses[frame, dof]} for {self.skeleton.dof_names[dof]!r} "
+                f"in frame {frame}"
+            )
         object.__setattr__(self, "poses", _read_only(poses))
         object.__setattr__(self, "fps", _rate(self.fps, "Motion.fps"))
 

@@ -78,8 +78,7 @@ class Rate(Solver):
                 if self.damping == 0.0:
                     speed = strength * (np.linalg.pinv(active) @ wanted)
                 else:
-                    small = self.damping**2 * np.eye(len(residual))
-                    speed = strength * (active.T @ np.linalg.solve(active @ active.T + small, wanted))
+                    speed = strength * _damped_step(active, wanted, self.damping)
                 outward = ((q <= lower) & (speed < 0.0)) | ((q >= upper) & (speed > 0.0))
                 if not (outward & free).any():
                     break
@@ -99,3 +98,12 @@ class Rate(Solver):
                 if stepper.status == "finished":
                     return STATIONARY
         return EXHAUSTED
+
+
+def _damped_step(jacobian: np.ndarray, wanted: np.ndarray, damping: float) -> np.ndarray:
+    """Return J' (JJ' + damping^2)^-1 wanted (n,)."""
+    normal = jacobian @ jacobian.T + damping**2 * np.eye(len(wanted))
+    try:
+        return jacobian.T @ np.linalg.solve(normal, wanted)
+    except np.linalg.LinAlgError:  # weights so large that the damping is lost in rounding
+        return jacobian.T @ np.linalg.lstsq(normal, wanted)[0]

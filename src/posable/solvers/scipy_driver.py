@@ -134,7 +134,7 @@ def solve_with_restarts(solver: Any, evaluator: Evaluator, request: Request, mos
     if evaluator.reached():
         return CONVERGED
     code = EXHAUSTED
-    rng = np.random.default_rng((request.seed, 0))
+    rng = np.random.default_rng((request.seed % 2**64, 0))
     low = np.where(np.isfinite(request.lower), request.lower, start - np.pi)
     high = np.where(np.isfinite(request.upper), request.upper, start + np.pi)
     for attempt in range(request.restarts + 1):
