@@ -15,7 +15,7 @@ from posable.registry import Registry
 
 FORMATS = Registry("format")
 
-MAX_JOINTS = 20_000
+MAX_JOINTS = 10_000
 MAX_DEPTH_SUM = 2_000_000  # joints and degrees of freedom above one another: what a hostile chain may make us index
 
 

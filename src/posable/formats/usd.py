@@ -213,7 +213,11 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
         stage = _new_stage(pxr, scene)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / f"stage{suffix}"
-        if not stage.GetRootLayer().Export(str(place)):
+        try:
+            written = stage.GetRootLayer().Export(str(place))
+        except pxr.Tf.ErrorException as problem:  # a full temporary folder, for one
+            raise FormatError(f"usd-core cannot write the stage: {str(problem).split(chr(10))[-1].strip()}") from None
+        if not written:
             raise FormatError("usd-core cannot write the stage")
         return {suffix: place.read_bytes()}
 

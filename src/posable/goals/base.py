@@ -70,6 +70,12 @@ class Goal:
     weight: Any
 
     def __init__(self, label: str | None, tolerance: Any, priority: int, robust: float | None):
+        for what in ("body", "other", "follower", "leader"):
+            name = getattr(self, what, "")
+            if not isinstance(name, str):
+                raise GoalError(f"{type(self).__name__}: {what}", expected="the name of a body", got=repr(name)[:60])
+        if label is not None and not isinstance(label, str):
+            raise GoalError(f"{type(self).__name__}: label", expected="a text", got=repr(label)[:60])
         self.label = label or self.default_label()
         self.tolerance = tolerance
         if not isinstance(priority, (int, np.integer)):
