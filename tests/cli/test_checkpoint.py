@@ -1,4 +1,8 @@
 import json
+import os
+import platform
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -40,7 +44,19 @@ def spoil_outcome(job):
     job.outcome.write_text(job.outcome.read_text()[:100])
 
 
-@pytest.mark.parametrize("spoil", [spoil_source, spoil_result, lose_report, spoil_outcome])
+def spoil_result_at_equal_size(job):
+    job.result.write_text("LONG ENOUGx")
+
+
+def forget_results(job):
+    kept = json.loads(job.outcome.read_text())
+    job.outcome.write_text(json.dumps(kept | {"written": {}}))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [spoil_source, spoil_result, lose_report, spoil_outcome, spoil_result_at_equal_size, forget_results],
+)
 def test_what_is_not_the_same_is_not_finished(strange, jobs, spoil):
     (job,) = jobs(strange.fine, ["long enough"])
     do(job)
@@ -69,6 +85,47 @@ def test_a_worker_with_another_version_refuses(strange, jobs):
     outcome = do(replace(job, options={**job.options, "posable": "99"}))
     assert outcome.status == FAILED
     assert "posable 99" in outcome.why
+
+
+WRONG = {
+    "status": [5, None, "failed", ["ok"]], "why": [5, None], "frames": ["x", None, 1.5, [1], True], "error": ["x", [1]],
+    "seconds": ["x", None], "notes": [5, None, [5]], "sha256": [5, None], "options": [5, None, []],
+    "written": [5, None, ["00.res"], {"../00.res": "x"}, {"00.res": 11}, {"00.res": None}], "file": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in WRONG.items() for value in values])
+def test_an_outcome_of_wrong_types_is_not_finished(strange, jobs, key, value):
+    (job,) = jobs(strange.fine, ["long enough"])
+    do(job)
+    kept = json.loads(job.outcome.read_text())
+    job.outcome.write_text(json.dumps(kept | {key: value}))
+    assert outcomes.finished(job) is None
+
+
+@pytest.mark.parametrize("text", ["5", "[]", "null", '"ok"', "{}", '{"a": 1}', "[" * 100_000, "\x00", ""])
+def test_an_outcome_that_is_none_is_not_finished(strange, jobs, text):
+    (job,) = jobs(strange.fine, ["long enough"])
+    do(job)
+    job.outcome.write_text(text)
+    assert outcomes.finished(job) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="asks the system for processes by their number")
+def test_folders_of_runs_that_have_ended_are_swept(strange, jobs):
+    (job,) = jobs(strange.fine, ["long enough"])
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host, home = platform.node(), job.result.parent
+    names = [f".part-{host}.{ended.pid}.0123abcd-x", f".part-{host}.{os.getpid()}.0123abcd-x", ".part-elsewhere.1.ab-x"]
+    for name in (*names, ".part-old-x"):
+        (home / name).mkdir(parents=True)
+    (home / ".posable-0123.part").write_text("half")
+    for name in (".part-old-x", ".posable-0123.part"):
+        os.utime(home / name, (1e9, 1e9))
+    outcomes.sweep([job])
+    assert sorted(path.name for path in home.iterdir()) == sorted(names[1:])
+    assert outcomes.run_name().split(".")[-2] == str(os.getpid())
 
 
 def test_unfinished_folders_are_swept(strange, jobs):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -67,6 +68,43 @@ def test_a_killed_workers_clips_are_done_by_others_with_the_same_bits(clips, tmp
         name = f"clip{k:02d}.npz"
         assert (out / name).read_bytes() == (alone / name).read_bytes(), name
     assert not list(out.glob(".part-*"))
+
+
+def test_a_dead_scheduler_is_one_line(clips, tmp_path):
+    pytest.importorskip("distributed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    address, out, started = f"tcp://127.0.0.1:{port}", tmp_path / "out", []
+
+    def start(module, *words, **streams):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | streams
+        started.append(subprocess.Popen([sys.executable, "-m", module, *words], text=True, **quiet))
+        return started[-1]
+
+    try:
+        scheduler = start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+        start("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny")
+        words = ["track", f"{clips}/*.c3d", *CALL, "-o", str(out), "--scheduler", address]
+        verb = start("posable", *words, stderr=subprocess.PIPE)
+        for _ in range(600):
+            if list(out.glob("*.outcome.json")) or verb.poll() is not None:
+                break
+            time.sleep(0.05)
+        scheduler.kill()
+        said = verb.communicate(timeout=60)[1]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    lines = [line for line in said.splitlines() if not line.endswith("waiting for them")]
+    assert len(lines) == 1, said
+    assert f"the scheduler at {address} has gone" in lines[0]
+    assert "Traceback" not in said
+    assert verb.returncode == 2
+    kept = json.loads((out / "summary.json").read_text())
+    assert kept["stopped"]
+    assert 0 < kept["ok"] < 30
 
 
 def _kill_one(local, out, killed):

@@ -169,3 +169,40 @@ def test_a_csv_that_is_neither(tmp_path):
     (tmp_path / "a.csv").write_text("time,elbow\n0,1\n1,2\n")
     with pytest.raises(FormatError, match="skeleton= for motion"):
         load(tmp_path / "a.csv")
+
+
+def test_columns_are_taken_by_their_names(tmp_path, figure, motion):
+    """A figure with its joints in another order: every value goes to the joint that it is of."""
+    order = ["hips", "cart", *(name for name in figure.names if name not in ("hips", "cart"))]
+    other = figure.replace(joints=[figure.joint(name) for name in order])
+    path = tmp_path / "a.npz"
+    save(path, motion)
+    assert figure.dof_names != other.dof_names
+    back = load(path, skeleton=other)
+    for name in figure.dof_names:
+        column = motion.poses[:, figure.dof_names.index(name)]
+        assert np.array_equal(back.motion.poses[:, other.dof_names.index(name)], column)
+    assert any("dof_names" in note for note in back.notes)
+
+
+def test_columns_of_another_figure_are_refused(tmp_path, figure, motion):
+    path = tmp_path / "a.npz"
+    names = [name.replace("elbow", "elbo") for name in figure.dof_names]
+    np.savez(path, poses=motion.poses, fps=25.0, dof_names=np.array(names))
+    with pytest.raises(FormatError, match="'elbo', did you mean 'elbow'"):
+        load(path, skeleton=figure)
+    np.savez(path, poses=motion.poses, fps=25.0, dof_names=np.array(names[:3]))
+    with pytest.raises(FormatError, match="3 names"):
+        load(path, skeleton=figure)
+    np.savez(path, poses=motion.poses, fps=25.0)  # without names the order is the skeleton's
+    assert np.array_equal(load(path, skeleton=figure).motion.poses, motion.poses)
+
+
+def test_infinite_markers_are_unseen(tmp_path):
+    positions = np.zeros((2, 3, 3))
+    positions[0, 1, 2], positions[1, 0, 0], positions[1, 2, 1] = np.inf, -np.inf, np.nan
+    np.savez(tmp_path / "a.npz", marker_names=np.array(list("abc")), marker_positions=positions, marker_fps=30.0)
+    with pytest.warns(PosableWarning, match="2 infinite marker positions"):
+        markers = load(tmp_path / "a.npz").markers
+    assert np.array_equal(markers.seen, [[True, False, True], [False, True, False]])
+    assert np.isnan(markers.positions[~markers.seen]).all()

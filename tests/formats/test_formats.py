@@ -1,5 +1,6 @@
 """load and save: what a file is, which way is up, what is missing, and every format with every kind of figure."""
 
+import pickle
 import re
 import warnings
 
@@ -179,3 +180,17 @@ def test_warnings_point_at_the_caller(data_dir):
     with pytest.warns(PosableWarning) as caught:
         load(data_dir / "bvh/assimp_Boxing_Toes.bvh")
     assert caught[0].filename == __file__
+
+
+def test_a_scene_can_be_pickled(fixtures):
+    for file in ("walk.glb", "walk.bvh", "walk.c3d", "arm/arm.urdf"):
+        path = fixtures / file
+        if not path.is_file():
+            continue
+        scene = load(path)
+        back = pickle.loads(pickle.dumps(scene))
+        assert back.name == scene.name
+        assert repr(back) == repr(scene)
+        if scene.motion is not None:
+            assert np.array_equal(back.motion.poses, scene.motion.poses)
+    assert repr(pickle.loads(pickle.dumps(Scene()))) == "<Scene '': empty>"

@@ -3,15 +3,20 @@
 import base64
 import json
 import struct
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError, PosableWarning
 from posable.formats import load, save
-from posable.model.joints import Ball, Fixed, Free
+from posable.model.joints import Ball, Fixed, Free, Joint, Site
 from posable.model.kinematics import forward
+from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
 
 from .conftest import difference, positions
 
@@ -283,3 +288,43 @@ def test_z_up_is_written_y_up(tmp_path, fixtures):
     ours, theirs = (positions(s.skeleton, s.skeleton.rest[None]) for s in (robot, back))
     x, y, z = ours["joint4"][0]
     np.testing.assert_allclose(theirs["joint4"][0], (x, z, -y), atol=1e-6)
+
+
+def slider(offset=(0, 0, 0)):
+    return Skeleton([Joint("root", Free("rotvec"), offset=offset)], [Site("tip", "root", (0, 1, 0))], "slider", up="y")
+
+
+@pytest.mark.parametrize(
+    ("poses", "fps", "offset"),
+    [
+        ((1e39, 0.0), 30.0, (0, 0, 0)),  # larger than single precision holds
+        ((0.0, 1.0), 1e-10, (0, 0, 0)),  # 300 years
+        ((0.0, 1.0), 1e60, (0, 0, 0)),  # all times are 0 in single precision
+        ((0.0, 1.0), 30.0, (1e35, 0, 0)),
+    ],
+)
+def test_what_our_reader_would_refuse_is_not_written(tmp_path, poses, fps, offset):
+    skeleton = slider(offset)
+    values = np.zeros((2, skeleton.size))
+    values[:, 0] = poses
+    path = tmp_path / "a.glb"
+    with pytest.raises(FormatError):
+        save(path, Motion(skeleton, values, fps))
+    assert not path.exists()
+
+
+@given(
+    st.floats(-1e30, 1e30), st.floats(1e-12, 1e12), st.integers(0, 5), st.floats(-1e30, 1e30), st.floats(-1e3, 1e3)
+)  # fmt: skip
+def test_what_is_written_is_read(tmp_path_factory, place, fps, frames, offset, turn):
+    skeleton = slider((0, offset, 0))
+    values = np.zeros((frames, skeleton.size))
+    values[:, 0], values[:, 3] = place * np.arange(frames) / 5, turn
+    path = tmp_path_factory.getbasetemp() / "any.glb"
+    try:
+        save(path, Motion(skeleton, values, fps))
+    except FormatError:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert load(path).skeleton.size

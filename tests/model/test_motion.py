@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation, Slerp
 
+import posable as ps
 from posable.errors import PosableError, UnknownName
 from posable.model.joint_values import joint_transform, rotation_values
 from posable.model.joints import EULER_ORDERS, Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Universal
@@ -201,3 +202,12 @@ def test_markers():
     for wrong in ({"names": ["a"]}, {"positions": np.zeros((4, 2))}, {"fps": -1}, {"up": "x"}):
         with pytest.raises(PosableError):
             Markers(**{"names": ["a", "b"], "positions": positions, "fps": 100, **wrong})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_poses_are_finite(value):
+    arm = ps.figures.planar_arm([1, 1])
+    poses = np.zeros((3, arm.size))
+    poses[2, 1] = value
+    with pytest.raises(ps.PosableError, match=rf"finite numbers, got {value} for '{arm.dof_names[1]}' in frame 2"):
+        ps.Motion(arm, poses, 30.0)

@@ -31,3 +31,15 @@ def test_the_path_is_straight(lab):
 def test_it_refuses_wrong_options(lab, options):
     with pytest.raises(SolverError, match=next(iter(options))):
         lab.get("rate")(**options)
+
+
+@pytest.mark.parametrize("weight", [1e15, 1e30])
+def test_weights_that_swallow_the_damping(weight):
+    """Two goals on one body: JJ' is singular, and the damping is lost in rounding beside such weights."""
+    limb = ps.figures.limb()
+    place = ps.forward(limb, limb.rest + 0.1).position("hand")
+    goals = [Position("hand", place, weight=weight), Position("hand", place, weight=weight, label="again")]
+    result = ps.solve(limb, goals, solver="rate")
+    assert np.isfinite(result.pose).all()
+    reached = np.linalg.norm(ps.forward(limb, result.pose).position("hand") - place) <= 1e-4
+    assert result.ok == reached

@@ -24,3 +24,14 @@ def test_it_finds_a_minimum_on_the_limits(lab):
 def test_it_refuses_wrong_options(lab):
     with pytest.raises(SolverError, match="tolerance"):
         lab.get("sqp")(tolerance=0.0)
+
+
+@pytest.mark.parametrize("seed", [-1, -(2**70), 2**70])
+@pytest.mark.parametrize("solver", ["sqp", "rate"])
+def test_any_integer_is_a_seed(lab, solver, seed):
+    skeleton, _ = lab.reachable("limb", 1)
+    goals = [Position("hand", (-0.2, 0.3, 0.35))]
+    first, second = (
+        lab.solve(skeleton, goals, solver=solver, restarts=2, seed=seed, max_iterations=60) for _ in range(2)
+    )
+    assert (first.pose == second.pose).all()

@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import posable as ps
 from posable.cli import checkpoint
@@ -201,6 +200,7 @@ def run(
     earlier = {} if args.again else {job: kept for job in jobs if (kept := checkpoint.finished(job))}
     done, stopped, begin = dict(earlier), False, time.perf_counter()
     left = [job for job in jobs if job not in earlier]
+    checkpoint.sweep(jobs)
     where, doing = _crew(args, left)
     bar = FilesBar(len(left), verb, quiet=args.json)
 
@@ -215,8 +215,9 @@ def run(
     except KeyboardInterrupt:
         stopped = True
         doing.close()
-        done |= {job: kept for job in left if job not in done and (kept := checkpoint.finished(job))}
+        done |= _finished_since(left, done)
     except ps.PosableError:
+        done |= _finished_since(left, done)
         if len(done) > len(earlier):
             stopped = True
             summed().write()
@@ -229,6 +230,11 @@ def run(
     summary.write()
     print(json.dumps(summary.as_dict(), indent=2) if args.json else f"{summary}\nwrote {folder / 'summary.md'}")
     return summary.exit_code
+
+
+def _finished_since(jobs: Sequence[Job], done: Mapping[Job, Outcome]) -> dict[Job, Outcome]:
+    """Return the outcomes that workers have kept without being able to tell them any more."""
+    return {job: kept for job in jobs if job not in done and (kept := checkpoint.finished(job))}
 
 
 def _check(args: argparse.Namespace, words: Sequence[str], out: str | None) -> None:
@@ -263,7 +269,7 @@ def _jobs(args, work, words, folder: Path, report: str, needs, options: dict[str
     names = expand(words)
     sources = [Path(os.path.realpath(name)) for name in names]
     places_of = results(sources, folder, f".{given['format']}")
-    run = uuid4().hex[:8]
+    run = checkpoint.run_name()
     return [
         Job(name, source, result, result.with_suffix(report), work, kept, options, run)
         for name, source, result in zip(names, sources, places_of, strict=True)

@@ -46,7 +46,7 @@ def do(job: Job) -> Outcome:
     return outcome
 
 
-def _work(job: Job) -> tuple[Told, dict[str, int]]:
+def _work(job: Job) -> tuple[Told, dict[str, str]]:
     """Do the work in a folder of its own, then move what was written into place: nothing is ever half written."""
     home = job.result.parent
     home.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def _work(job: Job) -> tuple[Told, dict[str, int]]:
         }  # fmt: skip
         told = job.work(Namespace(**given))
         made = sorted(part.iterdir())
-        written = {path.name: path.stat().st_size for path in made}
+        written = {path.name: digest(path) for path in made}
         for path in made:
             os.replace(path, home / path.name)
     return told, written
@@ -254,6 +254,13 @@ def _dask() -> Any:
     return distributed
 
 
+def _silence_dask() -> None:
+    """Keep Dask's tracebacks from the terminal: what goes wrong is said here, in one line."""
+    for name in ("asyncio", "tornado", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("asyncio", "tornado", "distributed"):  # Dask sets the level of each of its own
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
 def run_on_cluster(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job, Outcome]]:
     """Yield each job with its outcome, as they are done. What is under way is cancelled when it is closed.
 
@@ -262,7 +269,7 @@ def run_on_cluster(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job,
     if not jobs:
         return
     dask = _dask()
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said here, in one line
+    _silence_dask()
     try:
         client = dask.Client(address, timeout=ANSWERS_WITHIN)
     except (OSError, TimeoutError) as error:

@@ -28,7 +28,7 @@ def sniff(head: bytes) -> bool:
 
 def read(source: Source, options: Options) -> Scene:
     """Return the skeleton and the motion of a file of joint positions."""
-    array = npy.decode(source, "positions", source.data)
+    array = npy.decode(source, "joint positions", source.data)
     return scene_of(source, array, options.names, options.fps, options)
 
 
