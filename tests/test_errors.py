@@ -8,6 +8,7 @@ from posable import errors
 from posable.errors import (
     FormatError,
     GoalError,
+    MissingFile,
     PosableError,
     PosableWarning,
     SkeletonError,
@@ -22,6 +23,7 @@ EXAMPLES = [
     GoalError("Position('hand.R'): target", expected="shape (..., 3)", got="shape (4,)"),
     SolverError("dls: damping", expected="a positive number", got=-1.0),
     FormatError("joint", path=Path("walk.bvh"), line=7, column=3, expected="'CHANNELS'", found="'CHANELS'"),
+    MissingFile("no such file", path=Path("wlak.bvh")),
     UnknownName("solver", "newtn", ("newton", "dls")),
 ]
 
