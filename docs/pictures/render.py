@@ -16,7 +16,8 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 import posable as ps
-from posable.studio.body import TROUSERS, bind_pose, body_of, has_body
+from posable.studio.appearance import look_of
+from posable.studio.body import TROUSERS, has_body
 from posable.studio.meshes import capsule, moved, sphere, towards
 
 TEAL, AMBER, RED, VIOLET, GREY, BLUE = (
@@ -209,18 +210,14 @@ def lit(vertices, faces, back, smooth):
 
 @lru_cache(maxsize=2)
 def _skins(name: str):
-    skeleton = ps.figures.get(name)
-    return body_of(skeleton), ps.forward(skeleton, bind_pose(skeleton))
+    return look_of(ps.figures.get(name), None).skins
 
 
 def skinned(skeleton, frames):
     """Return the surfaces (vertices, faces, color) of a human's body at its frames."""
-    skins, bind = _skins("human")
-    for skin in skins:
+    for skin in _skins("human"):
         total = np.zeros_like(skin.vertices)
         for k, bone in enumerate(skin.bones):
-            turn = frames.rotation_matrix(bone) @ bind.rotation_matrix(bone).T
-            total += skin.weights[:, k : k + 1] * (
-                (skin.vertices - bind.position(bone)) @ turn.T + frames.position(bone)
-            )
+            turn = frames.rotation_matrix(bone) @ skin.turns[k].T
+            total += skin.weights[:, k : k + 1] * ((skin.vertices - skin.positions[k]) @ turn.T + frames.position(bone))
         yield total, skin.faces, (98, 112, 138) if skin.color == TROUSERS else skin.color
