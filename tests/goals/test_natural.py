@@ -1,5 +1,7 @@
 """The prior of poses: its energy and derivatives against NumPy, what it prefers, and whom it fits."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,7 @@ def evaluated(skeleton, pose, temperature=1.0):
     d = int(skeleton.order.rows[:, 1].max()) + 1
     n, b = skeleton.size, skeleton.figure.body.shape[0]
     gradient, hessian = np.empty(n), np.empty((n, d))
-    room = np.empty(room_size(prior, d))
+    room = np.empty(room_size(prior))
     value = evaluate_prior(
         skeleton.figure, skeleton.order, prior, pose, np.empty(work_size(n, b, 0, d)), room, d, gradient, hessian
     )
@@ -90,14 +92,45 @@ def test_its_gradient_is_the_slope_of_its_energy(human, temperature):
             assert gradient[i] == pytest.approx(slope, abs=2e-4 * max(1.0, np.abs(gradient).max()))
 
 
-def test_its_stiffness_is_positive_and_on_one_chain(human):
-    _, _, hessian = evaluated(human, some_poses(human, 1)[0])
-    dense = np.zeros((human.size, human.size))
-    for i in range(human.size):
+def dense_stiffness(skeleton, pose):
+    _, _, hessian = evaluated(skeleton, pose)
+    dense = np.zeros((skeleton.size, skeleton.size))
+    for i in range(skeleton.size):
         j = i
         while j >= 0:
-            dense[i, j] = dense[j, i] = hessian[i, human.order.rows[j, 1]]
-            j = human.order.rows[j, 0]
+            dense[i, j] = dense[j, i] = hessian[i, skeleton.order.rows[j, 1]]
+            j = skeleton.order.rows[j, 0]
+    return dense
+
+
+def stiffness_by_hand(skeleton, pose):
+    """Return J' P J summed over limbs: J by differences of the features, P the mean precision of the components."""
+    steps = 1e-6 * np.eye(skeleton.size)
+    total = np.zeros((skeleton.size, skeleton.size))
+    for limb in limbs_of(person_plan(skeleton)):
+        f = features_of(skeleton, limb, pose[None])[0]
+        slopes = features_of(skeleton, limb, pose + steps) - features_of(skeleton, limb, pose - steps)
+        parts = [model()[f"{limb.model}.{part}"].astype(float) for part in ("weight", "mean", "noise", "factor")]
+        rows = np.concatenate([np.arange(3 * k, 3 * k + 3) for k in limb.has])
+        logs, precisions = [], []
+        for weight, mean, noise, factor in zip(*parts, strict=True):
+            covariance = noise * np.eye(len(rows)) + factor[rows] @ factor[rows].T
+            gap = f - mean[rows]
+            precisions.append(np.linalg.inv(covariance))
+            logs.append(np.log(weight) - 0.5 * np.linalg.slogdet(covariance)[1] - 0.5 * gap @ precisions[-1] @ gap)
+        shares = np.exp(np.array(logs) - np.logaddexp.reduce(logs))
+        total += slopes @ np.einsum("c,cij->ij", shares, np.array(precisions)) @ slopes.T / 4e-12
+    return total
+
+
+def test_its_stiffness_is_that_of_gauss_and_newton(human):
+    for pose in some_poses(human, 2):
+        expected = stiffness_by_hand(human, pose)
+        assert dense_stiffness(human, pose) == pytest.approx(expected, abs=1e-6 * np.abs(expected).max())
+
+
+def test_its_stiffness_is_positive(human):
+    dense = dense_stiffness(human, some_poses(human, 1)[0])
     assert np.linalg.eigvalsh(dense)[0] > -1e-9 * np.abs(dense).max()
     assert np.abs(dense).max() > 1.0
 
@@ -164,3 +197,20 @@ def test_recorded_people_are_found_again(data_dir):
             errors[natural].append([np.linalg.norm(found.position(plan[r]) - truth.position(plan[r])) for r in rest])
     assert np.mean(errors[True]) < 0.6 * np.mean(errors[False])
     assert np.mean(np.array(errors[True])[:, 3:]) < 0.06  # elbows and knees
+
+
+def test_a_drag_does_not_hop(human):
+    """A hand drawn along lines in steps of 1 mm turns no joint by more than 1.5 degrees a step."""
+    rest = ps.forward(human, human.rest)
+    feet = [ps.goals.Pose(foot, rest.matrix(foot)) for foot in ("foot.L", "foot.R")]
+    corners = np.array([[0.1, 1.3, 0.4], [-0.2, 0.7, 0.45], [-0.4, 1.0, 0.35], [-0.15, 1.6, 0.2]])
+    path = np.concatenate(
+        [a + np.linspace(0, 1, int(1e3 * np.linalg.norm(b - a)))[:, None] * (b - a) for a, b in pairwise(corners)]
+    )
+    session = ps.Session(human, [*feet, ps.goals.Position("hand.R", path[0]), ps.goals.Natural()])
+    session.solve()
+    poses = [session.solve({"hand.R": place}).pose for place in path]
+    frames = ps.forward(human, np.array(poses))
+    for joint in human.joints[1:]:
+        turns = frames.rotation(joint.parent).inv() * frames.rotation(joint.name)
+        assert np.degrees((turns[:-1].inv() * turns[1:]).magnitude()).max() < 1.5, joint.name

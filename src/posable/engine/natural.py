@@ -20,13 +20,13 @@ from posable.engine.assemble import add_entry, clear_hessian, derivatives, energ
 from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, project, recentre_all
 from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.layout import ABOVE, DEPTH, LEVEL
+from posable.engine.layout import ABOVE, DEPTH
 from posable.engine.newton import damped_step, hold_bounds
 
 # Columns of Comfort.pair_data
 STIFFNESS, RATIO = 0, 1
 # Columns of Prior.limb
-FEATURES, FEATURES_END, COMPONENTS, COMPONENTS_END, TIP, TOP = 0, 1, 2, 3, 4, 5
+FEATURES, FEATURES_END, COMPONENTS, COMPONENTS_END, TIP = 0, 1, 2, 3, 4
 # Columns of Prior.feature
 BASE, BODY, FROM, UNTIL, SENSE = 0, 1, 2, 3, 4
 
@@ -44,7 +44,7 @@ class Comfort(NamedTuple):
 class Prior(NamedTuple):
     """How likely a pose is: mixtures of Gaussians on unit vectors, limb by limb."""
 
-    limb: np.ndarray  # (l, 6) int64: ranges of its features and components, its last dof TIP, level TOP of its first
+    limb: np.ndarray  # (l, 5) int64: ranges of its features and components, its last dof TIP
     scale: np.ndarray  # (l,): weight of the limb's energy
     feature: np.ndarray  # (f, 5) int64: BASE body, BODY (-1: world), dofs FROM that one up to but not UNTIL, SENSE +-1
     axes: np.ndarray  # (f, 12): axes K of the base by rows, vector v in the body; the feature is K R_base' R_body v
@@ -52,6 +52,8 @@ class Prior(NamedTuple):
     mean: np.ndarray  # (c, m): m is three times the features of the largest limb
     inverse: np.ndarray  # (c,): precision off the factor
     factor: np.ndarray  # (c, m, r): the precision is inverse (1 - factor factor')
+    precision: np.ndarray  # (c, m m): the same, multiplied out
+    pull: np.ndarray  # (c, m): precision times mean
 
 
 # What the loop is told: columns of its params
@@ -62,13 +64,15 @@ SHORT = 0.3  # [rad, m] of any dof: a longer step is not the last
 NEAR_GOALS, WARM = 1e-3, 0.02  # a start with so little energy was settled before: more exactly, lest a drag trembles
 RESTORATIONS = 8  # steps that bring the goals back at the end
 LAST_DAMPING = 1e-9  # of those steps, relative to the stiffness of the goals
+LIGHT = 1e-9  # share of a component that does not count
 TIGHT = 0.05  # of a goal's tolerance: how near it must be at the end
 
 
-def room_size(prior: Prior, depth: int) -> int:
-    """Return how many numbers of scratch memory the prior needs on a figure whose chains have `depth` dofs."""
-    m = prior.mean.shape[1]
-    return m * m + 2 * m * depth + 3 * m + 9 * (m // 3) + len(prior.level) + prior.factor.shape[2]
+def room_size(prior: Prior) -> int:
+    """Return how many numbers of scratch memory the prior needs."""
+    m, k = prior.mean.shape[1], prior.mean.shape[1] // 3
+    placed = 2 * m + 9 * k + len(prior.level) + prior.factor.shape[2]
+    return placed + m + m * m + 9 * k * (k + 1) + (k + 1) * (k + 1) + 12 * (k + 1) + 3
 
 
 # --- Comfort ---
@@ -200,97 +204,158 @@ def prior_energy(prior, ws, room):
 @kernel
 def add_prior(figure, order, prior, ws, room, epsilon):
     """Add epsilon times the gradient of the prior and its Gauss-Newton Hessian to ws.gradient and ws.hessian."""
-    m, r = prior.mean.shape[1], prior.factor.shape[2]
-    shares = room[2 * m + 9 * (m // 3) :]
+    m, r, k = prior.mean.shape[1], prior.factor.shape[2], prior.mean.shape[1] // 3
+    shares = room[2 * m + 9 * k :]
     inner = shares[prior.level.shape[0] :]
     rest = inner[r:]
-    force, matrix, rest = rest[:m], rest[m : m + m * m].reshape(m, m), rest[m + m * m :]
+    force, matrix, rest = rest[:m], rest[m : m + m * m], rest[m + m * m :]
+    turns, pairs, rest = rest[: 9 * k], rest[9 * k : 9 * k * (k + 1)], rest[9 * k * (k + 1) :]
     for limb in range(prior.limb.shape[0]):
         if not prior.scale[limb] > 0.0:
             continue
-        size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
-        top = prior.limb[limb, TOP]
-        width = figure.dof[prior.limb[limb, TIP], LEVEL] + 1 - top
-        columns = rest[: width * m].reshape(width, m)
-        carried = rest[width * m : 2 * width * m].reshape(width, m)
         place_features(prior, limb, ws, room)
         mixture_energy(prior, limb, room, shares, inner)
-        mixture_force(prior, limb, room, shares, inner, force, matrix)
-        feature_columns(figure, prior, limb, ws, room, columns)
-        scale = epsilon * prior.scale[limb]
-        for i in range(width):
-            for a in range(size):
-                total = 0.0
-                for b in range(size):
-                    total += matrix[a, b] * columns[i, b]
-                carried[i, a] = total
-        i = prior.limb[limb, TIP]
-        for u in range(width - 1, -1, -1):
-            slope = 0.0
-            for a in range(size):
-                slope += columns[u, a] * force[a]
-            ws.gradient[i] += scale * slope
-            j = i
-            for v in range(u, -1, -1):
-                total = 0.0
-                for a in range(size):
-                    total += columns[u, a] * carried[v, a]
-                ws.hessian[i, order.rows[j, DEPTH]] += scale * total
-                j = figure.dof[j, ABOVE]
-            i = figure.dof[i, ABOVE]
+        mixture_force(prior, limb, room, shares, force, matrix)
+        turn_features(prior, limb, room, matrix, turns, pairs)
+        add_chain(figure, order, prior, limb, ws, force, turns, pairs, rest, epsilon * prior.scale[limb])
 
 
 @kernel
-def mixture_force(prior, limb, room, shares, inner, force, matrix):
-    """Write the slope (m,) of a limb's energy in its features, and the mean precision (m, m) of its components."""
-    r = prior.factor.shape[2]
+def turn_features(prior, limb, room, matrix, turns, pairs):
+    """Write how features move with a turn of what carries them.
+
+    Writes turns (k, 3, 3): derivative of each feature in a rotation vector of the world; pairs (k, k, 3, 3): the
+    precision of two features carried over to rotation vectors.
+    """
+    m = prior.mean.shape[1]
+    first, count = prior.limb[limb, FEATURES], prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES]
+    for k in range(count):
+        at, out = 2 * m + 9 * k, 9 * k
+        x, y, z = room[m + 3 * k], room[m + 3 * k + 1], room[m + 3 * k + 2]
+        sense = float(prior.feature[first + k, SENSE])
+        for a in range(3):
+            p, q, r = room[at + 3 * a], room[at + 3 * a + 1], room[at + 3 * a + 2]
+            turns[out + 3 * a] = sense * (r * y - q * z)
+            turns[out + 3 * a + 1] = sense * (p * z - r * x)
+            turns[out + 3 * a + 2] = sense * (q * x - p * y)
+    for k in range(count):
+        for j in range(k + 1):
+            out, other = 9 * (k * (m // 3) + j), 9 * (j * (m // 3) + k)
+            for b in range(3):
+                u, v, w = turns[9 * j + b], turns[9 * j + 3 + b], turns[9 * j + 6 + b]
+                at = 3 * k * m + 3 * j
+                x = matrix[at] * u + matrix[at + 1] * v + matrix[at + 2] * w
+                y = matrix[at + m] * u + matrix[at + m + 1] * v + matrix[at + m + 2] * w
+                z = matrix[at + 2 * m] * u + matrix[at + 2 * m + 1] * v + matrix[at + 2 * m + 2] * w
+                for a in range(3):
+                    value = turns[9 * k + a] * x + turns[9 * k + 3 + a] * y + turns[9 * k + 6 + a] * z
+                    pairs[out + 3 * a + b] = value
+                    pairs[other + 3 * b + a] = value
+
+
+@kernel
+def add_chain(figure, order, prior, limb, ws, force, turns, pairs, rest, scale):
+    """Add the gradient and the Hessian of a limb to the dofs of its chain, from its tip to the root.
+
+    Dofs that move the same features form a segment. With w the turn of a dof, two dofs of segments s and t have the
+    second derivative w_s' W_st w_t, where W_st sums the pairs of their features.
+    """
+    first, last = prior.limb[limb, FEATURES], prior.limb[limb, FEATURES_END]
+    most = prior.mean.shape[1] // 3
+    size = most + 1
+    moved, starts, rest = rest[: size * most], rest[size * most : size * size], rest[size * size :]
+    joined, pushed, slope = rest[: 9 * size], rest[9 * size : 12 * size], rest[12 * size : 12 * size + 3]
+    tip, segment = prior.limb[limb, TIP], -1
+    i = tip
+    while i >= 0:
+        changed = segment < 0
+        for k in range(first, last):
+            changed = changed or i == prior.feature[k, FROM] or i == prior.feature[k, UNTIL]
+        if changed:
+            segment += 1
+            starts[segment] = i
+            for k in range(first, last):
+                at = segment * most + k - first
+                moved[at] = moved[at - most] if segment > 0 else 0.0
+                if i == prior.feature[k, FROM]:
+                    moved[at] = 1.0
+                elif i == prior.feature[k, UNTIL]:
+                    moved[at] = 0.0
+            join_segments(last - first, most, segment, moved, turns, pairs, force, joined, slope)
+        x, y, z = ws.twist[i, 0], ws.twist[i, 1], ws.twist[i, 2]
+        if x != 0.0 or y != 0.0 or z != 0.0:  # slides turn nothing
+            ws.gradient[i] += scale * (x * slope[0] + y * slope[1] + z * slope[2])
+            for s in range(segment + 1):
+                for a in range(3):
+                    at = 9 * s + 3 * a
+                    pushed[3 * s + a] = scale * (joined[at] * x + joined[at + 1] * y + joined[at + 2] * z)
+            add_column(figure, ws, tip, i, order.rows[i, DEPTH], segment, starts, pushed)
+        i = figure.dof[i, ABOVE]
+
+
+@kernel
+def join_segments(count, most, segment, moved, turns, pairs, force, joined, slope):
+    """Write W_st (s, 3, 3) of all segments s with the last one, t, and the slope (3,) of a turn of t."""
+    for a in range(3):
+        slope[a] = 0.0
+    for a in range(9 * (segment + 1)):
+        joined[a] = 0.0
+    for k in range(count):
+        if moved[segment * most + k] == 0.0:
+            continue
+        for a in range(3):
+            for b in range(3):
+                slope[a] += turns[9 * k + 3 * b + a] * force[3 * k + b]
+        for s in range(segment + 1):
+            for j in range(count):
+                if moved[s * most + j] != 0.0:
+                    for a in range(9):
+                        joined[9 * s + a] += pairs[9 * (j * most + k) + a]
+
+
+@kernel
+def add_column(figure, ws, tip, top, depth, segment, starts, pushed):
+    """Add the products of the turns of all dofs from the tip to `top` with what their segment is pushed by (s, 3)."""
+    j, s = tip, 0
+    while True:
+        while s < segment and j == int(starts[s + 1]):
+            s += 1
+        w = ws.twist[j]
+        ws.hessian[j, depth] += w[0] * pushed[3 * s] + w[1] * pushed[3 * s + 1] + w[2] * pushed[3 * s + 2]
+        if j == top:
+            break
+        j = figure.dof[j, ABOVE]
+
+
+@kernel
+def dot(a, at, b, bt, first, last):
+    """Return the product of a[at + first : at + last] and b[bt + first : bt + last], a multiple of three long."""
+    x, y, z = 0.0, 0.0, 0.0
+    for k in range(first, last, 3):
+        x += a[at + k] * b[bt + k]
+        y += a[at + k + 1] * b[bt + k + 1]
+        z += a[at + k + 2] * b[bt + k + 2]
+    return x + y + z
+
+
+@kernel
+def mixture_force(prior, limb, room, shares, force, matrix):
+    """Write the slope (m,) of a limb's energy in its features, and the mean precision (m m,) of its components."""
+    m = prior.mean.shape[1]
+    for a in range(m * m):
+        matrix[a] = 0.0
+    for a in range(m):
+        force[a] = 0.0
+    for c in range(prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]):
+        share = shares[c]
+        if share > LIGHT:
+            for a in range(m * m):
+                matrix[a] += share * prior.precision[c, a]
+            for a in range(m):
+                force[a] -= share * prior.pull[c, a]
     size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
     for a in range(size):
-        force[a] = 0.0
-        for b in range(size):
-            matrix[a, b] = 0.0
-    for c in range(prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]):
-        w = shares[c] * prior.inverse[c]
-        if shares[c] < 1e-9:
-            continue
-        for q in range(r):
-            inner[q] = 0.0
-        for a in range(size):
-            gap = room[a] - prior.mean[c, a]
-            force[a] += w * gap
-            matrix[a, a] += w
-            for q in range(r):
-                inner[q] += prior.factor[c, a, q] * gap
-        for a in range(size):
-            for q in range(r):
-                x = w * prior.factor[c, a, q]
-                force[a] -= x * inner[q]
-                for b in range(size):
-                    matrix[a, b] -= x * prior.factor[c, b, q]
-
-
-@kernel
-def feature_columns(figure, prior, limb, ws, room, columns):
-    """Write the derivative (m,) of a limb's features in each dof of its chain, the highest first."""
-    m = prior.mean.shape[1]
-    first, top = prior.limb[limb, FEATURES], prior.limb[limb, TOP]
-    for u in range(columns.shape[0]):
-        for a in range(m):
-            columns[u, a] = 0.0
-    for k in range(first, prior.limb[limb, FEATURES_END]):
-        at, out = 2 * m + 9 * (k - first), 3 * (k - first)
-        x, y, z = room[m + out], room[m + out + 1], room[m + out + 2]
-        sense = float(prior.feature[k, SENSE])
-        i = prior.feature[k, FROM]
-        while i >= 0 and i != prior.feature[k, UNTIL]:
-            w = ws.twist[i]
-            dx = sense * (w[1] * z - w[2] * y)
-            dy = sense * (w[2] * x - w[0] * z)
-            dz = sense * (w[0] * y - w[1] * x)
-            u = figure.dof[i, LEVEL] - top
-            for a in range(3):
-                columns[u, out + a] = room[at + 3 * a] * dx + room[at + 3 * a + 1] * dy + room[at + 3 * a + 2] * dz
-            i = figure.dof[i, ABOVE]
+        force[a] += dot(matrix, a * m, room, 0, 0, size)
 
 
 # --- The loop ---
@@ -455,16 +520,16 @@ def near(errors, tolerances):
 @entry
 def natural_batch(
     figure, order, kind, constants, targets, pull, home, tolerances, comfort, prior, lower, upper, poses, references,
-    work, room, d, params, errors, outcome, iterations, values,
+    work, size, d, params, errors, outcome, iterations, values,
 ):  # fmt: skip
     """Settle every problem of a batch: poses (t, n) from where they are, near references (t or 1, n).
 
+    The first `size` numbers of work are the workspace, the others the prior's.
     Writes poses, errors (t, g), outcome (t,), iterations (t,), and values (t, 2): the energy of the goals and L.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
-    scale = work[work.shape[0] - n :]
+    fixed, scale, room = work[size - 2 * n : size - n], work[size - n : size], work[size:]
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, pull, home)
         reference = references[t if references.shape[0] > 1 else 0]

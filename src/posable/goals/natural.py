@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from posable.engine.layout import ABOVE, FIRST, LAST, LEVEL, PARENT, work_size
+from posable.engine.layout import FIRST, LAST, LEVEL, PARENT, work_size
 from posable.engine.natural import Prior, prior_energies, room_size
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, nonneg
@@ -25,8 +25,8 @@ from posable.model.skeleton import Skeleton
 
 MODEL = "pose_prior.npz"
 STRENGTH = 0.02  # of the negative logarithm of a likelihood, against the comfort of least change
-TEMPERATURE = 30.0  # of the prior in a solve
-CHANGE = 0.2  # of least change, where the prior speaks too: what it leaves open
+TEMPERATURE = 60.0  # of the prior in a solve: high enough that a pose passes between Gaussians without a jump
+CHANGE = 1.4  # of least change, where the prior speaks too: what it leaves open
 
 
 class Feature(NamedTuple):
@@ -172,18 +172,20 @@ def prior_of(skeleton: Skeleton, weight: float, temperature: float) -> Prior:
         tip = max((span[0] for span in spans if span[0] >= 0), key=lambda i: levels[i], default=-1)
         if tip < 0:
             continue
-        chain = _chain(skeleton, tip)
-        top = min(int(levels[i]) for span in spans for i in chain if i in _walk(skeleton, *span[:2]))
         components = _components(limb, size, rank)
-        rows.append((len(feature), len(feature) + len(spans), len(level), len(level) + len(components[0]), tip, top))
+        rows.append((len(feature), len(feature) + len(spans), len(level), len(level) + len(components[0]), tip))
         feature += [(int(a), int(b), *span) for (a, b), span in zip(limb.bodies, spans, strict=True)]
         axes += list(limb.axes)
         for values, more in zip((level, mean, inverse, factor), components, strict=True):
             values += list(more)
+    factors = np.array(factor)
+    precision = np.eye(size) - factors @ np.swapaxes(factors, 1, 2)
+    precision *= (np.array(inverse) / temperature)[:, None, None]
     return Prior(
         np.array(rows, dtype=np.int64), np.full(len(rows), STRENGTH * weight * temperature),
         np.array(feature, dtype=np.int64), np.array(axes), np.array(level) / temperature, np.array(mean),
-        np.array(inverse) / temperature, np.array(factor),
+        np.array(inverse) / temperature, factors, precision.reshape(len(level), -1),
+        np.einsum("cij,cj->ci", precision, np.array(mean)),
     )  # fmt: skip
 
 
@@ -225,19 +227,6 @@ def _last_dof(skeleton: Skeleton, body: int) -> int:
     return -1
 
 
-def _walk(skeleton: Skeleton, first: int, until: int) -> list[int]:
-    """Return the dofs from one up the chain, up to but not with another."""
-    out = []
-    while first >= 0 and first != until:
-        out.append(first)
-        first = int(skeleton.figure.dof[first, ABOVE])
-    return out
-
-
-def _chain(skeleton: Skeleton, tip: int) -> list[int]:
-    return _walk(skeleton, tip, -1)
-
-
 class Natural(Goal):
     """Prefer poses that people take, where the other goals leave a choice.
 
@@ -269,5 +258,5 @@ class Natural(Goal):
         depth = int(skeleton.order.rows[:, 1].max()) + 1
         work = np.empty(work_size(skeleton.size, skeleton.figure.body.shape[0], 0, depth))
         out = np.empty(len(rows))
-        prior_energies(skeleton.figure, prior, rows, work, np.empty(room_size(prior, depth)), depth, out)
+        prior_energies(skeleton.figure, prior, rows, work, np.empty(room_size(prior)), depth, out)
         return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])

@@ -7,14 +7,13 @@ answer without giving up any of it.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import numpy as np
 
 from posable.engine.bounds import CONVERGED, STATIONARY
 from posable.engine.natural import TIGHT, Comfort, Prior, natural_batch, room_size
+from posable.engine.parallel import in_pieces, thread_count
 from posable.errors import SolverError
 from posable.model.comfort import comfort_of, per_figure, person_plan
 from posable.model.skeleton import Skeleton
@@ -24,7 +23,7 @@ from posable.solvers.newton import Newton
 
 MOST = 40  # iterations of one problem
 # epsilon, relative to the stiffness of the goals: where it begins, where it ends, and where it ends if goals are missed
-FIRST, LEAST, LEAST_WHERE_MISSED = 5e-2, 3e-4, 1e-8
+FIRST, LEAST, LEAST_WHERE_MISSED = 5e-2, 5e-5, 1e-8
 FALL = 0.1  # of epsilon after a good step
 MERIT = 5e-4  # epsilon of the measure by which steps are accepted
 ENOUGH = 4e-3  # part of the change: where a step would gain no more, a pose is natural
@@ -38,8 +37,8 @@ def no_prior() -> Prior:
     """Return a prior without limbs."""
     whole = np.int64
     return Prior(
-        np.zeros((0, 6), whole), np.zeros(0), np.zeros((0, 5), whole), np.zeros((0, 12)), np.zeros(0), np.zeros((0, 3)),
-        np.zeros(0), np.zeros((0, 3, 1)),
+        np.zeros((0, 5), whole), np.zeros(0), np.zeros((0, 5), whole), np.zeros((0, 12)), np.zeros(0), np.zeros((0, 3)),
+        np.zeros(0), np.zeros((0, 3, 1)), np.zeros((0, 9)), np.zeros((0, 3)),
     )  # fmt: skip
 
 
@@ -82,8 +81,7 @@ def settle(problem: Problem, method: Solver, request: Request, references: np.nd
         outcome = method.run(problem, request)
         lowest.refine(outcome)
         return outcome
-    t = request.starts.shape[0]
-    outcome, _ = lowest.run(request.starts.copy(), np.arange(t), FIRST, LEAST)
+    outcome, _ = lowest.run(request.starts.copy(), None, FIRST, LEAST)
     if (outcome.codes != CONVERGED).any():
         missed = np.flatnonzero(outcome.codes != CONVERGED)
         some = rows_of(problem, missed)
@@ -137,39 +135,35 @@ class Lowest:
         self.problem, self.request, self.references = problem, request, references
         self.comfort, self.prior = lowest_priority(problem.skeleton, prior_weight(problem))
 
-    def run(self, poses: np.ndarray, rows: np.ndarray, first: float, least: float) -> tuple[Outcome, np.ndarray]:
-        """Settle poses (t, n) of some rows of the batch, in place.
+    def run(self, poses: np.ndarray, rows: np.ndarray | None, first: float, least: float) -> tuple[Outcome, np.ndarray]:
+        """Settle poses (t, n) of some rows of the batch, None for all of them, in place.
 
         Returns:
             The outcome, and (t, 2): the energy of the goals and of what is below them.
         """
-        t, g = len(poses), len(self.problem.springs)
-        most = MOST if self.request.max_iterations is None else min(MOST, self.request.max_iterations)
-        params = np.array((most, self.problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL))
+        problem, request = self.problem, self.request
+        t, g = len(poses), len(problem.springs)
+        most = MOST if request.max_iterations is None else min(MOST, request.max_iterations)
+        params = np.array((most, problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL))
         codes, turns = np.zeros(t, dtype=np.int64), np.zeros(t, dtype=np.int64)
         errors, values = np.empty((t, g)), np.empty((t, 2))
-        threads = 1 if t <= SMALL else self.request.threads or os.cpu_count() or 1
-        step = max(1, t if threads == 1 else min(CHUNK, -(-t // threads)))
-        parts = [slice(i, min(i + step, t)) for i in range(0, t, step)]
+        each = (problem.constants, problem.targets, self.references)
+        if rows is not None:
+            each = tuple(every if len(every) == 1 else every[rows] for every in each)
 
-        def enter(part: slice) -> None:
-            problem, request = self.problem, self.request
-            constants, targets, references = (
-                rows_each if len(rows_each) == 1 else rows_each[rows[part]]
-                for rows_each in (problem.constants, problem.targets, self.references)
-            )
+        def settle_some(part: slice) -> None:
+            constants, targets, references = (every if len(every) == 1 else every[part] for every in each)
             natural_batch(
                 problem.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
                 problem.tolerances, self.comfort, self.prior, request.lower, request.upper, poses[part], references,
-                np.empty(problem.work_size), np.empty(room_size(self.prior, problem.depth)), problem.depth, params,
+                np.empty(problem.work_size + room_size(self.prior)), problem.work_size, problem.depth, params,
                 errors[part], codes[part], turns[part], values[part],
             )  # fmt: skip
 
-        if len(parts) == 1:
-            enter(parts[0])
+        if t <= SMALL:
+            settle_some(slice(0, t))
         else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(enter, parts))
+            in_pieces(settle_some, t, min(CHUNK, -(-t // thread_count(request.threads))), request.threads, [])
         iterations = turns.astype(float)
         return Outcome(poses, codes, errors, iterations, iterations + 1.0), values
 
