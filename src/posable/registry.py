@@ -1,4 +1,4 @@
-"""Things by name: the only plug-in mechanism. Solvers, formats and figures each keep one `Registry`."""
+"""The registry of solvers, formats and figures by name: the only plug-in mechanism."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 class Registry:
-    """Names and what they stand for, in the order of registration.
+    """Objects by name, in the order of registration.
 
     Example::
 
         SOLVERS = Registry("solver")
-        SOLVERS.lazy("newton", "posable.solvers.newton:Newton")   # imported by the first get
+        SOLVERS.lazy("newton", "posable.solvers.newton:Newton")   # imported on first use
 
         @SOLVERS.register("mine")
         class Mine: ...
@@ -31,10 +31,10 @@ class Registry:
         self._homes: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that enters what it decorates under `name` and returns it unchanged."""
+        """Return a decorator that registers an object under `name` and returns it unchanged."""
 
         def enter(thing: T) -> T:
-            # The home module of a lazy entry registers the same name when it is imported: that is no clash.
+            # a lazy entry may be registered again by its own module
             if self._entries.get(name, thing) is not thing:
                 raise PosableError(f"{self.kind} {name!r} is registered twice: {self._entries[name]!r} and {thing!r}")
             home = self._homes.get(name)
@@ -46,7 +46,7 @@ class Registry:
         return enter
 
     def lazy(self, name: str, home: str) -> None:
-        """Enter `name` without importing it; `home` is "package.module:attribute"."""
+        """Register `name` without importing it; `home` is "package.module:attribute"."""
         module, colon, attribute = home.partition(":")
         if not (module and colon and attribute):
             raise PosableError(f"{self.kind} {name!r}: expected a home 'package.module:attribute', got {home!r}")
@@ -55,7 +55,11 @@ class Registry:
         self._homes[name] = home
 
     def get(self, name: str) -> Any:
-        """Return what goes by `name`; raise `UnknownName` with the choices if nothing does."""
+        """Return the object registered as `name`.
+
+        Raises:
+            UnknownName: With the choices and the closest of them.
+        """
         if name in self._entries:
             return self._entries[name]
         if name not in self._homes:

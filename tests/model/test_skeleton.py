@@ -101,17 +101,17 @@ FAULTS = {
     "mirror": ([ps.Joint("a", ps.Fixed(), rotation=np.diag([1, 1, -1]))], "rotation: expected"),
     "NaN rest": ([ps.Joint("a", ps.Revolute("x"), rest=np.nan)], "rest: expected"),
     "count of rest": ([ps.Joint("a", ps.Ball("xyz"), rest=(1, 2))], "rest: expected a number or 3"),
-    "negative gain": ([ps.Joint("a", ps.Revolute("x"), gain=-1)], "gain: expected numbers that are not negative"),
+    "negative gain": ([ps.Joint("a", ps.Revolute("x"), gain=-1)], "gain: expected non-negative numbers"),
     "negative mass": ([ps.Joint("a", ps.Revolute("x"), mass=-1)], "mass: expected"),
     "NaN mass": ([ps.Joint("a", ps.Revolute("x"), mass=np.nan)], "mass: expected"),
     "frozen count": ([ps.Joint("a", ps.Ball("xyz"), frozen=(True, False))], "frozen: expected True, False or 3"),
     "the world's name": (
         [ps.Joint("world", ps.Fixed(), offset=(0, 0, 1))],
-        "joint 'world': that name is the world's own",
+        "joint 'world': that name is reserved for the world",
     ),
     "one name for two dofs": (
         [ps.Joint("a", ps.Ball("zyx")), ps.Joint("a.z", ps.Revolute("x"), "a")],
-        "'a.z' is one of the joints 'a' and 'a.z' at once",
+        "'a.z' belongs to several joints: 'a' and 'a.z'",
     ),
     "NaN centre": ([ps.Joint("a", ps.Revolute("x"), center=(np.nan, 0, 0))], "center: expected"),
 }
@@ -129,7 +129,7 @@ SITES = {
     "duplicate": ([ps.Site("s", "elbow"), ps.Site("s", "elbow")], "site 's' appears 2 times"),
     "NaN offset": ([ps.Site("s", "elbow", (np.nan, 0, 0))], "site 's': offset"),
     "empty name": ([ps.Site("", "elbow")], "non-empty string"),
-    "the world's name": ([ps.Site("world", "elbow")], "site 'world': that name is the world's own"),
+    "the world's name": ([ps.Site("world", "elbow")], "site 'world': that name is reserved for the world"),
 }
 
 

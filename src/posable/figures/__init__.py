@@ -1,6 +1,6 @@
-"""The embedded figures by name: `posable.figures.human()`, or `posable.figures.get("human")`.
+"""The built-in figures by name: `posable.figures.human()`, or `posable.figures.get("human")`.
 
-A figure is one function that returns a Skeleton, in a file here, with its line in the table below.
+A figure is a function that returns a Skeleton, in a file of this package, with one line in the table below.
 """
 
 from __future__ import annotations
@@ -34,7 +34,15 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str, **options: Any) -> Skeleton:
-    """Return the figure of that name, made with the options of its function; raises with the nearest name."""
+    """Return a built-in figure.
+
+    Args:
+        name: One of `names()`.
+        **options: Arguments of the figure's function.
+
+    Raises:
+        UnknownName: With the closest name.
+    """
     return FIGURES.get(name)(**options)
 
 

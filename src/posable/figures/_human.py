@@ -1,4 +1,4 @@
-"""The human: the tables of anatomy.py made into a skeleton, the right side as the mirror image of the left."""
+"""The human: tables of anatomy, and the skeleton made from them. The right side mirrors the left."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from posable.errors import SkeletonError
 from posable.model.joints import Ball, Free, Joint, JointMotion, Revolute, Site, Universal, rotation_about, unit_axis
 from posable.model.skeleton import Skeleton
 
-# --- The tables of the human ---
+# --- Tables of anatomy ---
 
 STATURE = 1.80  # [m]
 SCAPULAR_PLANE = -40.0  # [deg] about y, left: forward of the plane of the body
-WIDE = 720.0  # [deg]: a person may turn round and round
-ROOM = 10.0  # [m]: half the width of the room in which the root may be
+WIDE = 720.0  # [deg] the root may turn twice in either direction
+ROOM = 10.0  # [m] half the width of the space of the root
 
-_THIGH, _SHANK, _SOLE = 0.441, 0.443, 0.070  # [m]; the sole is that far below the ankle
+_THIGH, _SHANK, _SOLE = 0.441, 0.443, 0.070  # [m] the last is the height of the ankle above the sole
 _UPPER_ARM, _FOREARM = 0.335, 0.263  # [m]
 _HIP_DROP = 0.026  # [m] from the pelvis down to the hips
-# At rest the knees are not quite straight, the feet flat, and the centre of mass stands before the ankles.
-_THIGH_LEAN, _SHANK_LEAN = 2.0, 6.0  # [deg] the thigh's top back, the shank's top forward
+# At rest the knees are slightly bent, the feet flat, and the centre of mass is in front of the ankles.
+_THIGH_LEAN, _SHANK_LEAN = 2.0, 6.0  # [deg] upper end of the thigh backward, of the shank forward
 PELVIS_HEIGHT = (  # [m] at rest
     _HIP_DROP + _THIGH * math.cos(math.radians(_THIGH_LEAN)) + _SHANK * math.cos(math.radians(_SHANK_LEAN)) + _SOLE
 )
 
 
 class Segment(NamedTuple):
-    """A joint and the bone that it moves; a name without a side stands for .L, and for its mirror image .R."""
+    """A joint and its bone. A name without a side stands for the left (.L) and its mirror image (.R)."""
 
     name: str
     parent: str | None
@@ -43,7 +43,7 @@ class Segment(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A site: a point [m] in a joint's frame, and where not that frame's, its axes x, y, z as columns by rows."""
+    """A site: a point [m] in a joint's frame and, if not those of the joint, its axes x, y, z as columns by rows."""
 
     name: str
     joint: str
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 # fmt: off
-# Balls bend forward and back first (x, + is forward in spine and neck), then to the side (z), and twist last (y).
+# Balls bend forward and backward first (x; + is forward in spine and neck), then sideways (z), and twist last (y).
 MIDDLE = (
     Segment("root", None, Free("yzx"), (0, 0, 0), ((-ROOM, ROOM),) * 3 + ((-WIDE, WIDE),) * 3,
             (0, PELVIS_HEIGHT, 0, 0, 0, 0), 11.17, (0, 0.01, -0.01)),
@@ -68,7 +68,7 @@ MIDDLE = (
             5.84, (0, 0.07, 0.02)),
 )
 
-# In the arm y points back to the shoulder, z to the thumb, x out of the back of the hand. Hinges count flexion as +.
+# In the arm, y points back to the shoulder, z to the thumb, x out of the back of the hand. Hinges flex positively.
 LEFT = (
     Segment("clavicle", "spine3", Universal("yz"), (0.025, 0.105, 0.110), ((-28, 22), (-8, 38)), (0, 0)),
     Segment("shoulder", "clavicle", Ball("zxy"), (0.155, 0.002, -0.055), ((-45, 160), (-75, 55), (-55, 120)),
@@ -95,7 +95,7 @@ LEFT = (
     Segment("toes", "ankle", Revolute("-x"), (0, -0.052, 0.135), ((-35, 65),), (0,), 0.17, (0, -0.005, 0.030)),
 )
 
-# A site's z points forward out of it and its y up. A hand's z points along the fingers, its y out of the hand's back.
+# The z of a site points forward and its y up. For a hand, z points along the fingers, y out of the back of the hand.
 _ALONG_FINGERS = ((0, 1, 0), (0, 0, -1), (-1, 0, 0))
 MIDDLE_SITES = (
     Place("pelvis", "root", (0, 0, 0)),
@@ -112,7 +112,7 @@ LEFT_SITES = (
     Place("toe", "toes", (0, -0.018, 0.074)),
 )
 
-# Markers on the skin. HDM05 has one of them, RBAC, on the right shoulder blade only, to tell the sides apart.
+# Markers on the skin. One of HDM05's, RBAC, is on the right shoulder blade only, to distinguish the sides.
 MIDDLE_MARKERS = (
     Place("C7", "spine3", (0, 0.165, -0.030)),
     Place("T10", "spine2", (0, 0.075, -0.060)),
@@ -157,10 +157,10 @@ _SIDED = {segment.name for segment in LEFT}
 
 
 def human(*, height: float = STATURE, mass: float = 75.0) -> Skeleton:
-    """Return a person: 71 degrees of freedom, every one with limits, a mass on every bone, y up, looking along z.
+    """Return a person with 71 degrees of freedom, all with limits, and a mass on every bone; y up, facing z.
 
-    height [m] scales the lengths, mass [kg] the masses. The rest pose stands on the ground y = 0, left is +x, arms
-    hanging a little off the body, elbows and knees slightly bent.
+    In the rest pose the person stands on the ground y = 0 with the left side at +x, the arms hanging slightly away from
+    the body, elbows and knees slightly bent.
 
     Joints: root (free), spine1, spine2, spine3, neck, skull, and with .L or .R: clavicle, shoulder, elbow, wrist (with
     the forearm's twist), index1, index2, fingers1, fingers2 (three fingers as one), thumb1, thumb2, thumb3, hip, knee,
@@ -169,6 +169,10 @@ def human(*, height: float = STATURE, mass: float = 75.0) -> Skeleton:
     Sites: pelvis, head (between the eyes), crown, and with .L or .R: hand, fingertip, thumbtip, forearm, foot (on the
     sole, under the ankle), heel, toe, with z forward and y up: along the gaze and to the crown, to the toes and out of
     the instep, along the fingers and out of the back of the hand. Then the 41 markers of HDM05, LFHD to RMT5.
+
+    Args:
+        height: [m] Scales all lengths.
+        mass: [kg] Scales all masses.
     """
     if not (0.0 < height < math.inf and 0.0 < mass < math.inf):
         raise SkeletonError(f"height [m] and mass [kg]: expected positive numbers, got {height!r} and {mass!r}")

@@ -1,8 +1,8 @@
-"""Which joint of a figure is its left knee: roles of a human or humanoid body, from names, topology and the rest pose.
+"""The roles of the joints of a human or humanoid ("knee.L"), from names, topology and the rest pose.
 
-Names decide where they are known (hip, femur, LeftUpLeg, leg_joint_L_1, LKneePitch, ...); where a limb's names only
-count its joints, its longest two bones in a row do. A role is a joint, so a figure with more joints or fewer than
-another has the same roles.
+Known names decide (hip, femur, LeftUpLeg, leg_joint_L_1, LKneePitch, ...). Where the names of a limb merely number its
+joints, its longest two consecutive bones decide. A role is one joint, so that figures with different numbers of joints
+have the same roles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MIDDLE_ROLES = ("pelvis", "chest", "neck", "head")
 SIDE_ROLES = ("hip", "knee", "ankle", "toe", "clavicle", "shoulder", "elbow", "wrist", "hand")
 ROLES = (*MIDDLE_ROLES, *(f"{role}.{side}" for side in SIDES for role in SIDE_ROLES))
 
-# For each role of a limb, the words that name its joint, the surest first.
+# For each role of a limb, the words that name its joint, most specific first.
 LEG_WORDS = {
     "hip": ("femur", "thigh", "upleg", "upperleg", "hip"),
     "knee": ("knee", "tibia", "shin", "calf", "shank", "lowerleg", "loleg", "leg"),
@@ -51,9 +51,9 @@ _NECK_WORDS, _HEAD_WORDS = ("neck",), ("head", "skull")
 _SHORT_SIDE = re.compile(
     r"^([lr])(?=(?:hip|femur|tibia|foot|toe|clav|hum|rad|wrist|hand|fing|thumb|thigh|shin|knee|elb|sho|arm|leg|ank|up|low))"
 )
-NEAR = 0.03  # joints nearer than this part of a limb's length are one place
-TOE = 0.05  # leg lengths that a toe is ahead of its ankle, at least
-CLUSTER = 0.3  # hinges of one name within this part of a limb's length are one joint, spelt as several
+NEAR = 0.03  # fraction of a limb's length below which two joints are at the same place
+TOE = 0.05  # least distance of a toe in front of its ankle [leg lengths]
+CLUSTER = 0.3  # fraction of a limb's length within which hinges of one name form one joint
 
 
 def words_of(name: str) -> tuple[str, str]:
@@ -78,18 +78,23 @@ def words_of(name: str) -> tuple[str, str]:
 
 
 def limb_of(name: str) -> str | None:
-    """Return whether a joint's name is of an arm or of a leg; None if of neither."""
+    """Return whether a joint's name belongs to an arm or to a leg; None if to neither."""
     word = words_of(name)[1]
     return next((limb for limb in (LEG, ARM) if any(part in word for part in _LIMB_WORDS[limb])), None)
 
 
 @dataclass(frozen=True, eq=False)
 class BodyPlan:
-    """The roles that a figure's joints play, and its axes at rest.
+    """The roles of a figure's joints, and its axes at rest.
 
-    roles: {role: joint}, for those of `ROLES` that were found; of a ball joint that a file spells as several hinges the
-    last one, which carries the bone. up, left, forward (3,): the figure's axes at rest. centers: {role: (3,)} [m] at
-    rest, where the axes of such hinges come nearest to one another.
+    Attributes:
+        skeleton: The figure.
+        roles: {role: joint} for the roles that were found. For a ball joint made of several hinges it is the last one,
+            which carries the bone.
+        up: (3,) Unit vector at rest.
+        left: (3,) Unit vector at rest.
+        forward: (3,) Unit vector at rest.
+        centers: {role: (3,)} [m] For such hinges, the point at rest that is nearest to all of their axes.
     """
 
     skeleton: Skeleton
@@ -112,20 +117,20 @@ class BodyPlan:
         return "\n".join(f"{role:12s} {self.roles[role]}" for role in ROLES if role in self.roles)
 
     def place(self, role: str) -> np.ndarray:
-        """Return where a role's joint is at rest (3,) [m]: of a ball joint made of hinges, where their axes meet."""
+        """Return the position (3,) [m] of a role's joint at rest; for a ball joint made of hinges, where they meet."""
         return self.centers[role] if role in self.centers else self.rest.position(self[role])
 
     def point(self, role: str) -> np.ndarray:
-        """Return that place in the frame of the role's joint (3,) [m]."""
+        """Return that position (3,) [m] in the frame of the role's joint."""
         return self.rest.convert(self.place(role), to=self[role])
 
     def first(self, *roles: str) -> str | None:
-        """Return the first of several roles that this figure has, or None."""
+        """Return the first of the given roles that this figure has, or None."""
         return next((role for role in roles if role in self.roles), None)
 
     @property
     def leg(self) -> float:
-        """Length of a leg [m], from hip to ankle along the bones; of both sides, the mean."""
+        """Length of a leg [m] from hip to ankle along the bones, the mean of both sides."""
         return float(
             np.mean(
                 [
@@ -138,13 +143,18 @@ class BodyPlan:
 
 
 def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, option: str = "roles") -> BodyPlan:
-    """Return the roles of a figure's joints; `roles` {role: joint} puts some of them right.
+    """Return the roles of a figure's joints.
 
-    Raises PosableError where the figure has no two legs, or no joint of a given name; option: what the caller's own
-    argument for roles is called, "" if there is none.
+    Args:
+        skeleton: The figure.
+        roles: {role: joint} Overrides what is found.
+        option: How the caller's own argument for roles is called, for the error message; "" if it has none.
+
+    Raises:
+        PosableError: The figure does not have two legs, or a given role or joint is unknown.
     """
     rest = forward(skeleton, skeleton.rest)
-    stated = skeleton.info.get("roles", {})  # by the file: VRM names the bones of its humanoid
+    stated = skeleton.info.get("roles", {})  # stated by the file, as VRM does
     roles = {**{role: joint for role, joint in stated.items() if joint in skeleton.names}, **(roles or {})}
     for role, joint in (roles or {}).items():
         if role not in ROLES:
@@ -170,7 +180,7 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, opt
     found |= tree.trunk(found)
     found |= roles or {}
     up, left = _axes(rest, found, up)
-    for side in SIDES:  # what is under an ankle and not ahead of it is a sole, whatever its name
+    for side in SIDES:  # a joint below the ankle and not in front of it is a sole, whatever its name
         ankle, toe = rest.position(found[f"ankle.{side}"]), found.get(f"toe.{side}")
         if toe is not None and f"toe.{side}" not in (roles or {}):
             away = rest.position(toe) - ankle
@@ -183,7 +193,7 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, opt
 
 
 def _axes(rest: Frames, found: Mapping[str, str], up: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return up and left (3,) at rest; a figure that lies on its side where it says that it stands is believed."""
+    """Return up and left (3,) at rest; the stated up axis is used even if the figure is lying."""
     across = rest.position(found["hip.L"]) - rest.position(found["hip.R"])
     left = across - (across @ up) * up
     if not np.linalg.norm(left) > 0.5 * np.linalg.norm(across):
@@ -195,7 +205,7 @@ def _axes(rest: Frames, found: Mapping[str, str], up: np.ndarray) -> tuple[np.nd
 
 
 def _meeting_point(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return the point (3,) nearest to lines (origin, axis); along what they leave open, nearest to their origins."""
+    """Return the point (3,) nearest to lines (origin, axis); if it is not unique, the one nearest to their origins."""
     matrix, right = 1e-3 * np.eye(3), 1e-3 * np.mean([origin for origin, _ in lines], axis=0)
     for origin, axis in lines:
         across = np.eye(3) - np.outer(axis, axis)
@@ -226,7 +236,7 @@ class _Tree:
     def limb(
         self, side: str, kind: str, vocabulary: Mapping[str, Sequence[str]], three: tuple[str, str, str]
     ) -> dict[str, str]:
-        """Return {role: joint} of one limb: by words, or its three places by geometry."""
+        """Return {role: joint} of one limb, by words or else by geometry."""
         chain = self._chain(side, kind)
         if not chain:
             return {}
@@ -280,7 +290,7 @@ class _Tree:
                 name for name in chain if self.words[name][1].startswith(word) and word not in ("leg", "arm", "hip")
             ]
             hits = hits or [name for name in chain if word == "hip" and self.words[name][1].startswith("hip")]
-            if hits:  # yaw, roll and pitch of one joint: what the last of them moves is the bone
+            if hits:  # yaw, roll and pitch of one joint: the last one moves the bone
                 start = self.rest.position(hits[0])
                 size = self._length(chain)
                 hinges = [name for name in hits if self.skeleton.joint(name).motion.size == 1]
@@ -289,7 +299,7 @@ class _Tree:
         return None
 
     def centers(self, found: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """Return {role: (3,)} [m] of hips, shoulders, ankles and wrists that are spelt as two or three hinges."""
+        """Return {role: (3,)} [m] for hips, shoulders, ankles and wrists made of two or three hinges."""
         out = {}
         for role, joint in found.items():
             kind = role.partition(".")[0]
@@ -323,7 +333,7 @@ class _Tree:
         return sum(float(np.linalg.norm(b - a)) for a, b in pairwise(places)) or 1.0
 
     def _longest(self, chain: list[str], three: tuple[str, str, str]) -> dict[str, str]:
-        """Return the three joints at the ends of a limb's longest two bones in a row."""
+        """Return the three joints at the ends of a limb's longest two consecutive bones."""
         size = self._length(chain)
         groups: list[list[str]] = []
         for name in chain:
@@ -339,7 +349,7 @@ class _Tree:
         return {three[0]: groups[i][-1], three[1]: groups[i + 1][-1], three[2]: groups[i + 2][-1]}
 
     def trunk(self, found: Mapping[str, str]) -> dict[str, str]:
-        """Return pelvis, chest, neck and head: where the limbs meet, and what is above."""
+        """Return {role: joint} of pelvis, chest, neck and head: where the limbs meet, and what is above."""
         out = {"pelvis": self._meeting(found["hip.L"], found["hip.R"])}
         arms = [found.get(f"clavicle.{s}") or found.get(f"shoulder.{s}") for s in SIDES]
         if arms[0] and arms[1]:
@@ -354,12 +364,12 @@ class _Tree:
         return out
 
     def _last_place(self, head: Sequence[str], chain: Sequence[str]) -> str:
-        """Return the last of the head's joints that sit where its first one does (yaw, pitch and roll of one neck)."""
+        """Return the last of the head's joints at the place of its first (yaw, pitch and roll of one neck)."""
         start = self.rest.position(head[0])
         size = max(self._length(chain), 1e-9)
         return [name for name in head if np.linalg.norm(self.rest.position(name) - start) <= NEAR * size][-1]
 
     def _meeting(self, a: str, b: str) -> str:
-        """Return the last joint that is above both."""
+        """Return the last common ancestor of two joints."""
         common = [x for x, y in zip(self.path(a)[:-1], self.path(b)[:-1], strict=False) if x == y]
         return common[-1] if common else self.skeleton.names[0]

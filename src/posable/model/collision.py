@@ -1,4 +1,4 @@
-"""A figure's shapes as the tables that the kernels read, which pairs of them are checked, and their distances."""
+"""Collision tables for the kernels, the choice of pairs that are checked, and distances between shapes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from posable.model.flatten import frozen_array
 from posable.model.joints import Joint
 from posable.model.shapes import WORLD, Shape
 
-MOST_CORNERS = 64  # of a hull; more are replaced by a smaller hull with a radius that covers them
-CLOSE_FIT = 5e-4  # [m]: a hull need not be closer to the mesh than this
-SAMPLES = 1000  # poses at which pairs are looked at before they are left out
-ALWAYS = 0.95  # share of the poses at which a pair touches that touches always
-NEVER = 0.05  # [m]: a pair that stays farther apart at every pose never touches
+MOST_CORNERS = 64  # of a hull; a larger hull is replaced by a smaller one with a radius that covers it
+CLOSE_FIT = 5e-4  # [m] accuracy of that replacement
+SAMPLES = 1000  # random poses at which pairs are examined
+ALWAYS = 0.95  # fraction of poses in contact above which a pair counts as always touching
+NEVER = 0.05  # [m] smallest distance over all poses above which a pair counts as never touching
 
 
 class Skeleton(Protocol):
-    """What is used of `posable.Skeleton`, whose `collision_pairs` come from here: this module cannot import it."""
+    """The part of `posable.Skeleton` used here. Skeleton imports this module, which therefore cannot import it."""
 
     joints: tuple[Joint, ...]
     names: tuple[str, ...]
@@ -61,15 +61,15 @@ class Skeleton(Protocol):
     def dof(self, name: str) -> int: ...  # noqa: D102
 
 
-# --- Hulls of few corners ---
+# --- Simplified hulls ---
 
 
 @lru_cache(maxsize=4096)
 def fitted(shape: Shape) -> tuple[np.ndarray, float]:
     """Return the corners (V, 3) and the radius [m] of a solid of at most MOST_CORNERS corners that covers a shape.
 
-    The extreme corners in many directions come first, then those that the hull of the chosen ones misses the most;
-    what it still misses is the radius.
+    Extreme corners in many directions are chosen first, then those farthest outside the hull of the chosen ones; the
+    remaining distance is added to the radius.
     """
     points = shape.points
     if len(points) <= MOST_CORNERS:
@@ -78,7 +78,7 @@ def fitted(shape: Shape) -> tuple[np.ndarray, float]:
     missed = hull_distances(points[chosen], points)
     while len(chosen) < MOST_CORNERS and missed.max() > CLOSE_FIT:
         worst: list[int] = []
-        for k in np.argsort(-missed)[:64].tolist():  # far from one another, or one face takes them all
+        for k in np.argsort(-missed)[:64].tolist():  # spread out, or one face takes them all
             apart = all(np.linalg.norm(points[k] - points[other]) > 0.02 for other in worst)
             if apart and missed[k] > CLOSE_FIT and len(worst) < min(8, MOST_CORNERS - len(chosen)):
                 worst.append(k)
@@ -88,7 +88,7 @@ def fitted(shape: Shape) -> tuple[np.ndarray, float]:
 
 
 def _directions(count: int) -> np.ndarray:
-    """Return unit vectors (count, 3), evenly spread (a Fibonacci lattice)."""
+    """Return evenly spread unit vectors (count, 3), a Fibonacci lattice."""
     k = np.arange(count) + 0.5
     height, angle = 1.0 - 2.0 * k / count, np.pi * (1.0 + 5.0**0.5) * k
     across = np.sqrt(1.0 - height * height)
@@ -96,7 +96,7 @@ def _directions(count: int) -> np.ndarray:
 
 
 def hull_distances(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return how far points (P, 3) are outside the convex hull of corners (V, 3) [m]; zero inside."""
+    """Return the distances (P,) [m] of points (P, 3) from the convex hull of corners (V, 3); zero inside."""
     count = len(points)
     solid = np.zeros((count + 1, SOLID_WIDTH))
     solid[:, ON_BODY], solid[:, CORNERS], solid[:, BOUND] = -1.0, 1.0, FAR
@@ -116,7 +116,7 @@ def hull_distances(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def bounding_capsule(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the middle (3,), the half axis (3,) and the radius [m] of a capsule around points (V, 3)."""
+    """Return the centre (3,), the half axis (3,) and the radius [m] of a capsule around points (V, 3)."""
     middle = points.mean(axis=0)
     if len(points) == 1:
         return middle, np.zeros(3), 0.0
@@ -138,7 +138,7 @@ def bounding_capsule(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
 
 
 class SolidTables:
-    """Solids and pairs as a figure's kernels read them, gathered from several goals."""
+    """The solids and pairs of a figure as the kernels read them, gathered from one or more goals."""
 
     def __init__(self, skeleton: Skeleton):
         self.skeleton = skeleton
@@ -154,7 +154,7 @@ class SolidTables:
         return body_of(self.skeleton, joint)
 
     def row_of(self, shape: Shape) -> int:
-        """Return the row of a shape, which is added where it is new."""
+        """Return the row of a shape, adding it if it is new."""
         if shape not in self.rows:
             self.rows[shape] = len(self.solids)
             self.solids.append(self._solid(shape))
@@ -182,7 +182,7 @@ class SolidTables:
         return row
 
     def add(self, pairs: Iterable[tuple[Shape, Shape]]) -> tuple[int, int]:
-        """Add pairs of shapes that must not touch; return the first and the last (exclusive) row of `touch`."""
+        """Add pairs of shapes that must not touch; return their range (first, last) of rows in `touch`."""
         by_bodies: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for a, b in pairs:
             if a.kind == "plane" or (self.body_of(a.joint) < 0 <= self.body_of(b.joint) and b.kind != "plane"):
@@ -199,7 +199,7 @@ class SolidTables:
         return first, len(self.touch)
 
     def figure(self) -> Figure:
-        """Return the skeleton's figure with these tables."""
+        """Return the skeleton's arrays with these tables."""
         figure = self.skeleton.figure
         solid = np.array(self.solids).reshape(-1, SOLID_WIDTH)
         return figure._replace(
@@ -212,7 +212,7 @@ class SolidTables:
 
 
 def _balls(bodies: int, solid: np.ndarray) -> np.ndarray:
-    """Return centre and radius (b, 4) [m] of a ball around the bounding capsules of each body's solids."""
+    """Return centres and radii (b, 4) [m] of bounding spheres of the solids of each body."""
     out = np.zeros((bodies, 4))
     out[:, 3] = -1.0
     for body in range(bodies):
@@ -246,7 +246,7 @@ def moving_dofs(skeleton: Skeleton, body: int) -> set[int]:
 
 
 def candidate_pairs(skeleton: Skeleton) -> list[tuple[str, str]]:
-    """Return the pairs of joints with shapes that move against each other and are no neighbours, nor disabled."""
+    """Return the pairs of joints with shapes that move relative to each other, except neighbours and disabled pairs."""
     joints = list(dict.fromkeys(shape.joint for shape in skeleton.shapes))
     bodies = {joint: body_of(skeleton, joint) for joint in joints}
     dofs = {joint: moving_dofs(skeleton, body) for joint, body in bodies.items()}
@@ -262,7 +262,7 @@ def candidate_pairs(skeleton: Skeleton) -> list[tuple[str, str]]:
             above = [int(parents[body]) if body >= 0 else -1 for body in (one, two)]
             both_on_robot = -1 not in (one, two)
             if both_on_robot and (above[0] == two or above[1] == one):
-                continue  # a joint holds the two together
+                continue  # parent and child
             if both_on_robot and ((one in still and above[1] in still) or (two in still and above[0] in still)):
                 continue
             out.append((a, b))
@@ -270,7 +270,7 @@ def candidate_pairs(skeleton: Skeleton) -> list[tuple[str, str]]:
 
 
 def shape_pairs(skeleton: Skeleton, pairs: Iterable[tuple[str, str]]) -> list[tuple[Shape, Shape]]:
-    """Return the pairs of shapes of pairs of joints that their bits let collide."""
+    """Return the pairs of shapes on pairs of joints whose collision bits allow a contact."""
     on: dict[str, list[Shape]] = {}
     for shape in skeleton.shapes:
         on.setdefault(shape.joint, []).append(shape)
@@ -280,8 +280,8 @@ def shape_pairs(skeleton: Skeleton, pairs: Iterable[tuple[str, str]]) -> list[tu
 def choose_pairs(skeleton: Skeleton) -> tuple[tuple[str, str], ...]:
     """Return the pairs of joints whose shapes are to be checked against each other.
 
-    Left out: neighbours, disabled pairs, pairs that touch at rest or at nearly every pose (they are built that way, or
-    their hulls are), and pairs that are far apart at every one of many random poses.
+    Excluded are neighbours, disabled pairs, pairs in contact at rest or at nearly every pose (by design, or because of
+    their hulls), and pairs that are far apart at all of many random poses.
     """
     candidates = candidate_pairs(skeleton)
     if not candidates or not skeleton.size:
@@ -295,7 +295,7 @@ def choose_pairs(skeleton: Skeleton) -> tuple[tuple[str, str], ...]:
     homes = np.array([skeleton.rest, *skeleton.named_poses.values()])
     free = [i for joint, where in zip(skeleton.joints, skeleton.slices, strict=True)
             if joint.motion.size == 6 for i in range(where.start, where.stop)]  # fmt: skip
-    poses[:, free] = homes[-1][free]  # the floor is below the figure as it stands
+    poses[:, free] = homes[-1][free]  # as the figure stands on the floor
     at_home = _touching(skeleton, candidates, homes[:1], 0.0)
     nearest = _touching(skeleton, candidates, poses, NEVER)
     chosen = []
@@ -308,7 +308,7 @@ def choose_pairs(skeleton: Skeleton) -> tuple[tuple[str, str], ...]:
 
 
 def _touching(skeleton: Skeleton, pairs: Sequence[tuple[str, str]], poses: np.ndarray, size: float) -> np.ndarray:
-    """Return the distances (t, p) [m] of pairs of joints at poses (t, n), large where they exceed size."""
+    """Return the distances (t, p) [m] of pairs of joints at poses (t, n); a large number beyond `size`."""
     out = np.full((len(poses), len(pairs)), FAR)
     groups = [shape_pairs(skeleton, [pair]) for pair in pairs]
     tables = SolidTables(skeleton)
@@ -325,7 +325,7 @@ def _touching(skeleton: Skeleton, pairs: Sequence[tuple[str, str]], poses: np.nd
 
 
 def measure(tables: SolidTables, poses: np.ndarray, size: float) -> np.ndarray:
-    """Return the distance (t, p) [m] of every pair of the tables at poses (t, n), large where it exceeds size."""
+    """Return the distances (t, p) [m] of all pairs of the tables at poses (t, n); a large number beyond `size`."""
     figure = tables.figure()
     n, b = tables.skeleton.size, figure.body.shape[0]
     out = np.empty((len(poses), len(tables.pairs)))
@@ -344,12 +344,12 @@ def pair_tables(skeleton: Skeleton, pairs: tuple[tuple[str, str], ...], obstacle
 
 
 def distances(skeleton: Skeleton, pose: Any, *, within: float = 0.1) -> list[tuple[str, str, float]]:
-    """Return (shape, other shape, distance [m]) of the pairs that are near at a pose (n,), the nearest first.
+    """Return (shape, other shape, distance [m]) of the near pairs at a pose, nearest first.
 
     Args:
-        skeleton: the figure; its `collision_pairs` are looked at.
+        skeleton: The figure; its `collision_pairs` are examined.
         pose: (n,) [rad, m].
-        within: [m]: pairs farther apart are left out. A negative distance is how deep two shapes are in each other.
+        within: [m] Largest distance reported. A negative distance is the depth of penetration.
     """
     tables = pair_tables(skeleton, skeleton.collision_pairs, ())
     if not tables.pairs:

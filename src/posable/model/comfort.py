@@ -1,7 +1,7 @@
-"""How readily each joint of a figure moves: the metric in which a change of pose is large or small.
+"""The comfort metric: how readily each joint of a figure moves, and so which changes of a pose are small.
 
-A person's joints are known by their roles (body_plan.py), so any figure with a person's body plan gets the same
-comfort, whatever its joints are called and however many vertebrae it has. Other figures weigh every joint by its gain.
+A person's joints are identified by their roles (body_plan.py): every figure with a person's body plan has the same
+metric, whatever its joints are called and however many vertebrae it has. Other figures weight each joint by its gain.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from posable.model.joints import Ball, Free
 from posable.model.kinematics import place_bodies
 from posable.model.skeleton import Skeleton
 
-# Stiffness of a joint [1/rad^2] against bending forward or back, to the side, and twisting, and of the root's place
-# [1/m^2]: heavy parts move less readily than light ones. Of the spine and the neck it is the stiffness of the whole
-# chain, which its joints share.
-TRAVEL, LEG = 12.0, 0.884  # of a person whose legs are so long [m]
+# Stiffness of a joint [1/rad^2] in forward bending, lateral bending and twist, and of the position of the root [1/m^2]:
+# heavy parts move less readily than light ones. For the spine and the neck it is the stiffness of the whole chain,
+# which is distributed over its joints.
+TRAVEL, LEG = 12.0, 0.884  # [1/m^2] for a person with legs of this length [m]
 TURN = (4.0, 12.0, 3.0)
 SPINE, NECK = (2.0, 5.0, 1.5), (0.5, 1.0, 0.3)
 LIMBS = {
@@ -34,22 +34,22 @@ LIMBS = {
     "fingers": (2.0, 2.0, 2.0), "hip": (0.5, 1.2, 1.2), "knee": (0.4, 0.4, 0.4), "ankle": (0.8, 1.5, 1.5),
     "toes": (2.5, 2.5, 2.5),
 }  # fmt: skip
-BONE = 10.0  # of joints that a person does not have
-SHARE = 1.0  # of a chain's joint stiffness: how firmly its neighbours keep to the same part of their ranges
-MARGIN = 0.25  # of a range, at either end: where a joint is uncomfortable
-FIGURES = 64  # whose comfort is kept
-END = 4.0  # stiffness there, against the joint's own
+BONE = 10.0  # of joints without a role
+SHARE = 1.0  # fraction of the joint stiffness that keeps neighbours in a chain at the same fraction of their ranges
+MARGIN = 0.25  # fraction of the range at either end that is uncomfortable
+FIGURES = 64  # number of figures that are cached
+END = 4.0  # stiffness there, relative to the joint's own
 
 
 def per_figure(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep what a function returns for the figures seen last. A figure is known by itself: comparing two is slow."""
+    """Cache a function's values for the most recent figures, by identity: comparing figures is slow."""
     kept: OrderedDict[tuple[Any, ...], tuple[Skeleton, Any]] = OrderedDict()
 
     @wraps(function)
     def known(skeleton: Skeleton, *rest: Any) -> Any:
         key = (id(skeleton), *rest)
         found = kept.get(key)
-        if found is not None:  # the figure is kept with it, so no other has its id
+        if found is not None:  # the figure is kept alive, so that no other has its id
             return found[1]
         value = function(skeleton, *rest)
         kept[key] = (skeleton, value)
@@ -62,10 +62,10 @@ def per_figure(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @per_figure
 def person_plan(skeleton: Skeleton) -> BodyPlan | None:
-    """Return the body plan of a figure that is a person, None for other figures.
+    """Return the body plan of a person; None for other figures.
 
-    A person has a head, two arms and two legs, a root that moves freely, and hips and shoulders that are ball joints;
-    a humanoid robot has a motor for each axis, and moves as its motors do.
+    A person has a head, two arms and two legs, a free root, and ball joints as hips and shoulders. A humanoid robot has
+    one motor per axis instead.
     """
     try:
         plan = body_plan(skeleton)
@@ -83,7 +83,7 @@ def person_plan(skeleton: Skeleton) -> BodyPlan | None:
 
 @per_figure
 def comfort_of(skeleton: Skeleton) -> Comfort:
-    """Return how readily each degree of freedom of a figure moves."""
+    """Return the comfort metric of a figure."""
     slides = skeleton.figure.dof[:, KIND] == SLIDE
     stiffness = np.where(slides, TRAVEL, 1.0) * np.maximum(skeleton.gain, 1e-3)
     pairs: list[tuple[int, int, float, float]] = []
@@ -92,7 +92,7 @@ def comfort_of(skeleton: Skeleton) -> Comfort:
         axes = place_bodies(skeleton, skeleton.rest[None], twists=True)[2][0, :, :3]  # (n, 3), in the world
         shares = (axes @ np.stack([plan.left, plan.forward, plan.up], axis=1)) ** 2  # bend, side, twist
         parts = _parts(plan)
-        for joint in skeleton.names:  # what has no role is no joint of a person: a hip bone, a jaw
+        for joint in skeleton.names:  # joints without a role are no joints of a person: a hip bone, a jaw
             where = skeleton.index(joint)
             stiffness[where] = shares[where] @ LIMBS[parts[joint]] if joint in parts else BONE
         for chain, total in ((_between(plan, "pelvis", "chest"), SPINE), (_between(plan, "chest", "head"), NECK)):
@@ -127,7 +127,7 @@ def _path(skeleton: Skeleton, joint: str) -> list[str]:
 
 
 def _between(plan: BodyPlan, base: str, tip: str) -> list[str]:
-    """Return the moving joints after the one of role `base`, up to and with the one of role `tip`."""
+    """Return the moving joints after that of role `base`, up to and including that of role `tip`."""
     if base not in plan or tip not in plan:
         return []
     path = _path(plan.skeleton, plan[tip])
@@ -138,7 +138,7 @@ def _between(plan: BodyPlan, base: str, tip: str) -> list[str]:
 
 
 def _parts(plan: BodyPlan) -> dict[str, str]:
-    """Return the part of a limb that each of its joints belongs to: that of the last role above it."""
+    """Return the part of a limb that each of its joints belongs to, given by the last role above it."""
     skeleton = plan.skeleton
     role_of = {joint: role.partition(".")[0] for role, joint in plan.roles.items() if "." in role}
     out: dict[str, str] = {}

@@ -26,17 +26,24 @@ def from_dh(
 ) -> Skeleton:
     """Return the arm of a Denavit-Hartenberg table; its end is the site "tool".
 
-    rows: (a [m], alpha [rad], d [m], theta [rad]) for each joint; theta and d are the constant parts.
-    convention: "standard", Rz(theta) Tz(d) Tx(a) Rx(alpha), or "modified" (Craig), Rx(alpha) Tx(a) Rz(theta) Tz(d).
-    kinds: one letter per joint, "r" for revolute (default) or "p" for prismatic. limits: (k, 2).
-    names: of the joints, "joint1", ... by default. tool: a 4x4 matrix from the last frame to the tool.
+    Args:
+        rows: (a [m], alpha [rad], d [m], theta [rad]) per joint; theta and d are the constant parts.
+        convention: "standard", Rz(theta) Tz(d) Tx(a) Rx(alpha), or "modified" (Craig), Rx(alpha) Tx(a) Rz(theta) Tz(d).
+        kinds: One letter per joint, "r" for revolute (default) or "p" for prismatic.
+        limits: (k, 2) [rad, m], or None.
+        names: Names of the joints; "joint1", ... by default.
+        tool: (4, 4) Transform from the last frame to the tool.
+        name: Name of the skeleton.
+
+    Raises:
+        SkeletonError: With every fault of the table at once.
     """
     table = [tuple(float(x) for x in row) for row in rows]
     kinds = kinds or "r" * len(table)
     faults = [f"row {i + 1}: expected 4 finite numbers (a, alpha, d, theta), got {row}" for i, row in enumerate(table)
               if len(row) != 4 or not np.all(np.isfinite(row))]  # fmt: skip
     if not table:
-        faults.append("rows: expected one row for each joint, got none")
+        faults.append("rows: expected one row per joint, got none")
     if convention not in CONVENTIONS:
         faults.append(f"convention: expected 'standard' or 'modified', got {convention!r}")
     if len(kinds) != len(table) or set(kinds) - {"r", "p"}:

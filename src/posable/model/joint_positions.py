@@ -1,9 +1,8 @@
-"""From joint positions over time to a skeleton and its motion: what pose estimators and position-only files give.
+"""A skeleton and its motion from joint positions over time, as pose estimators and position-only files give them.
 
-The tree comes from a table of names where the set is known, else from the data: joints that keep their distance hang
-together (a minimum spanning tree over how much each distance varies). Bone lengths are medians over the clip. Each
-joint's rotation is the one that carries its bones from the rest pose to the frame (Kabsch 1976), parents first; where
-a joint has one bone only, the twist about it is the parent's.
+The tree comes from a table for known sets of names, else from the data: a minimum spanning tree over how much each
+distance varies. Bone lengths are medians over the clip. The rotation of each joint carries its bones from the rest pose
+to the frame (Kabsch 1976), parents first; a joint with a single bone takes the twist about it from its parent.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
 ROOT_NAMES = ("pelvis", "hips", "hip", "root", "midhip", "mid_hip", "torso")
-MOST_SAMPLES = 400  # frames from which the tree and the lengths are taken
-NEARNESS = 0.02  # how much of a distance counts as variation: of two rigid neighbours the nearer one is the parent
-RIGID = 0.004  # [m] that a bone may stray from where it usually is and still count as rigid
-NOISE_TO_SMOOTHING = 0.04  # [s] of smoothing for each centimetre of noise
+MOST_SAMPLES = 400  # frames that determine the tree and the lengths
+NEARNESS = 0.02  # fraction of a distance added to its variation: of two rigid neighbours the nearer one is the parent
+RIGID = 0.004  # [m] deviation of a bone up to which it counts as rigid
+NOISE_TO_SMOOTHING = 0.04  # [s] of smoothing per centimetre of noise
 
 
 def motion_from_positions(
@@ -38,21 +37,21 @@ def motion_from_positions(
     parents: Mapping[str, str | None] | None = None,
     name: str = "",
 ) -> Motion:
-    """Return a motion whose joints are where the positions say.
+    """Return a motion whose joints follow given positions.
 
     Args:
         names: (J,) names of the joints.
-        positions: (T, J, 3) [m]; NaN where a joint was not seen.
+        positions: (T, J, 3) [m]; NaN for joints that were not seen.
         fps: Frames per second.
         up: "y" or "z", the axis that points up.
-        parents: {joint: parent or None}; from the data where it is left out.
+        parents: {joint: parent or None}; found from the data by default.
         name: Name of the skeleton and the motion.
 
     Returns:
         A Motion of a Skeleton with a free root and a ball for every joint that carries a bone.
 
     Raises:
-        PosableError: Fewer than two joints, names that do not fit, or a joint that no frame shows.
+        PosableError: Fewer than two joints, names that do not fit, or a joint that is never seen.
     """
     places = np.array(positions, dtype=float)
     if places.ndim != 3 or places.shape[1:] != (len(names), 3) or len(names) < 2:
@@ -62,7 +61,9 @@ def motion_from_positions(
     seen = np.asarray(np.isfinite(places).all(axis=2).any(axis=0))
     unseen = [name for k, name in enumerate(names) if not seen[k]]
     if unseen:
-        raise PosableError(f"joint positions: expected each joint in some frame, found none of {', '.join(unseen[:5])}")
+        raise PosableError(
+            f"joint positions: expected every joint in some frame, found none of {', '.join(unseen[:5])}"
+        )
     places = _filled(places, fps)
     tree = _tree(names, places) if parents is None else _table_tree(names, parents)
     rows = np.linspace(0, len(places) - 1, min(MOST_SAMPLES, len(places))).astype(int)
@@ -77,7 +78,7 @@ def motion_from_positions(
 
 
 def _filled(places: Floats, fps: float) -> Floats:
-    """Return positions without gaps, and as smooth as their noise asks: clean ones stay as they are."""
+    """Return positions with gaps filled, smoothed in proportion to their noise; clean ones stay as they are."""
     frames = np.arange(len(places))
     for k in range(places.shape[1]):
         seen = np.isfinite(places[:, k]).all(axis=1)
@@ -93,16 +94,16 @@ def _filled(places: Floats, fps: float) -> Floats:
 
 
 def _tree(names: Sequence[str], places: Floats) -> list[tuple[int, int]]:
-    """Return (joint, parent or -1), parents first: joints whose distance varies least hang together."""
+    """Return (joint, parent or -1), parents first: the tree of distances that vary least."""
     rows = places[np.linspace(0, len(places) - 1, min(MOST_SAMPLES, len(places))).astype(int)]
     apart = np.linalg.norm(rows[:, :, None] - rows[:, None], axis=-1)
     middle = np.median(apart, axis=0)
     cost = np.median(np.abs(apart - middle), axis=0) + NEARNESS * middle + 1e-6
     side = np.array([{"L": 1, "R": -1}.get(words_of(n)[0], 0) for n in names])
     limb = np.array([{LEG: 1, ARM: -1}.get(limb_of(n) or "", 0) for n in names])
-    cost[(side[:, None] * side < 0) | (limb[:, None] * limb < 0)] *= 100.0  # an arm does not hang on a leg,
+    cost[(side[:, None] * side < 0) | (limb[:, None] * limb < 0)] *= 100.0  # no arm on a leg,
     mixed = (side[:, None] == 0) != (side == 0)
-    cost[mixed] += 3.0 * NEARNESS * middle[mixed]  # nor a neck on a shoulder
+    cost[mixed] += 3.0 * NEARNESS * middle[mixed]  # no neck on a shoulder
     low = [n.lower() for n in names]
     root = next((low.index(word) for word in ROOT_NAMES if word in low), None)
     if root is None:
@@ -113,7 +114,7 @@ def _tree(names: Sequence[str], places: Floats) -> list[tuple[int, int]]:
 
 
 def _table_tree(names: Sequence[str], parents: Mapping[str, str | None]) -> list[tuple[int, int]]:
-    """Return (joint, parent or -1), parents first, of a given tree; a parent that is not there is passed over."""
+    """Return (joint, parent or -1), parents first, of a given tree; missing parents are skipped."""
     index = {n: k for k, n in enumerate(names)}
 
     def above(n: str) -> int:
@@ -134,7 +135,7 @@ def _table_tree(names: Sequence[str], parents: Mapping[str, str | None]) -> list
 
 
 def _reference_frame(names: Sequence[str], places: Floats, rows: np.ndarray, up: str) -> int:
-    """Return the frame in which the body stands tallest over its lowest point: the rest pose comes from it."""
+    """Return the frame in which the body is tallest above its lowest point, which gives the rest pose."""
     heights = places[rows][:, :, 2 if up == "z" else 1]
     return int(rows[int(np.argmax(np.ptp(heights, axis=1)))])
 
@@ -146,9 +147,10 @@ def _scaled(vector: Floats, length: float) -> Floats:
 def _average_shapes(
     places: Floats, tree: list[tuple[int, int]], offsets: dict[int, Floats], lengths: Mapping[int, float]
 ) -> set[int]:
-    """Let bones that share a joint (hips, shoulders) stand to one another as they do on average, not in one frame.
+    """Set the relative directions of bones that share a joint (hips, shoulders) to their average over the clip.
 
-    Returns those that do not stay there, as a spine does not stay with the hips: each gets a joint of its own.
+    Returns the bones that do not keep that direction, as a spine does not keep that of the hips; each gets a joint of
+    its own.
     """
     children: dict[int, list[int]] = {}
     for k, p in tree:
@@ -171,7 +173,7 @@ def _average_shapes(
 
 
 def _weight(k: int, loose: set[int]) -> float:
-    """Return how much a bone says of its joint's rotation: a loose one only what the others leave open."""
+    """Return a bone's weight in its joint's rotation; a loose one only decides what the others leave open."""
     return 0.01 if k in loose else 1.0
 
 
@@ -183,7 +185,7 @@ def _skeleton(
     up: str,
     name: str,
 ) -> tuple[Skeleton, dict[int, list[int]]]:
-    """Return the skeleton and {joint: its children}; a loose bone hangs on a ball of its own at its parent's place."""
+    """Return the skeleton and {joint: its children}; a loose bone gets a ball joint of its own at its parent."""
     carriers: dict[int, list[int]] = {}
     for k, p in tree:
         if p >= 0:
@@ -233,7 +235,7 @@ def _poses(
 
 
 def _carry(parent: Floats, bones: Floats, seen: Floats, weights: Floats | None = None) -> Floats:
-    """Return rotations (T, 3, 3) that carry bones (b, 3) onto seen (T, b, 3); what they leave open is the parent's."""
+    """Return rotations (T, 3, 3) that carry bones (b, 3) onto seen (T, b, 3); undetermined twist is the parent's."""
     if weights is not None:
         bones = weights[:, None] * bones
     if len(bones) > 1 and np.linalg.matrix_rank(bones, tol=1e-2 * np.abs(bones).max()) > 1:
@@ -247,7 +249,7 @@ def _carry(parent: Floats, bones: Floats, seen: Floats, weights: Floats | None =
     start /= np.maximum(np.linalg.norm(start, axis=1, keepdims=True), 1e-12)
     end = end / np.maximum(np.linalg.norm(end, axis=1, keepdims=True), 1e-12)
     axis, cosine = np.cross(start, end), np.sum(start * end, axis=1)
-    # the shortest turn from one direction to the other: v + hat(v)^2 / (1 + c)
+    # shortest rotation between two directions: v + hat(v)^2 / (1 + c)
     hat = np.zeros((len(axis), 3, 3))
     hat[:, 0, 1], hat[:, 0, 2], hat[:, 1, 2] = -axis[:, 2], axis[:, 1], -axis[:, 0]
     hat -= np.swapaxes(hat, 1, 2)

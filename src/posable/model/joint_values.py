@@ -1,4 +1,4 @@
-"""One joint's numbers as a rigid motion, and a rotation as the numbers of a joint that turns freely."""
+"""The values of one joint as a rigid motion, and rotations as values of a ball or free joint."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Floats = NDArray[np.float64]
 
 
 def joint_transform(motion: JointMotion, values: ArrayLike) -> tuple[Floats, Rotation]:
-    """Return how far a joint moves and turns its own frame at `values` (..., k): translation (..., 3) [m], rotation."""
-    theta = np.array(values, dtype=float)  # a copy: SciPy wants to be able to write
+    """Return the translation (..., 3) [m] and rotation of a joint's motion at `values` (..., k)."""
+    theta = np.array(values, dtype=float)  # a copy, since SciPy needs a writable array
     shape = theta.shape[:-1]
     theta = theta.reshape(math.prod(shape), theta.shape[-1])
     translation = np.zeros((len(theta), 3))
@@ -45,14 +45,14 @@ def _swing_vector(values: Floats, axis: int) -> Floats:
 
 
 def turns_freely(motion: JointMotion) -> bool:
-    """Say whether a joint reaches every rotation: a ball or a free joint, in any parametrisation."""
+    """Return whether a joint reaches every rotation: a ball or free joint, in any parametrisation."""
     return sum(dof.kind != SLIDE for dof in motion.dofs) == 3
 
 
 def rotation_values(motion: JointMotion, rotation: Rotation, near: ArrayLike) -> Floats:
-    """Return the numbers (T, 3) of a joint that turns freely at `rotation` (T of them), those closest to `near` (T, 3).
+    """Return the values (T, 3) of a ball or free joint at T rotations, those closest to `near` (T, 3).
 
-    Angles come back unwrapped: of all the numbers that mean one rotation, the ones nearest to where the joint was.
+    Angles are unwrapped: of all values that describe one rotation, the ones nearest to `near` are returned.
     """
     near = np.asarray(near, dtype=float)
     basis = motion.basis
@@ -86,7 +86,7 @@ def _nearest_turns(angles: Floats, near: Floats) -> Floats:
 
 
 def _nearest_vector(vectors: Floats, near: Floats) -> Floats:
-    """Return the rotation vectors of the same rotations, longer or shorter by whole turns, nearest to `near`."""
+    """Return the rotation vectors of the same rotations, changed by full turns, that are nearest to `near`."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     reference = np.linalg.norm(near, axis=-1, keepdims=True)
     axis = np.where(length > 1e-12, vectors / np.maximum(length, 1e-300), near / np.maximum(reference, 1e-300))

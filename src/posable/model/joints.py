@@ -1,4 +1,4 @@
-"""Joints and sites as a user writes them, and how their fields are read.
+"""Joints, sites and the ways in which joints move, as a user writes them.
 
 A joint sits in its parent at a constant place (Parent, Kinematic Linkages: the arc), then moves by its motion:
 T_world_joint = T_world_parent (offset, rotation) motion(theta). A site is a frame fixed in a joint's (the node of
@@ -14,18 +14,15 @@ import numpy as np
 
 from posable.engine.joints import ROTVEC, SLIDE, SWING, TAIL, TURN
 
-# --- Everything about the ways a joint can move ---
+# --- Joint motions ---
 
 AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 EULER_ORDERS = ("xyz", "xzy", "yxz", "yzx", "zxy", "zyx", "xyx", "xzx", "yxy", "yzy", "zxz", "zyz")
 
 
-# ---------------------------------------------------------------------------------------------- what a user writes
-
-
 @dataclass(frozen=True)
 class Dof:
-    """One elementary degree of freedom: its kind, the axis index 0..2 in the joint's frame, its sense, its name."""
+    """One elementary degree of freedom: kind, axis index 0..2 in the joint's frame, sign and name."""
 
     kind: int
     axis: int
@@ -35,7 +32,7 @@ class Dof:
 
 @dataclass(frozen=True)
 class JointMotion:
-    """How a joint moves. Its children are the ones to use."""
+    """How a joint moves. Use one of the subclasses, or write one."""
 
     turns: ClassVar[bool] = False
 
@@ -46,21 +43,21 @@ class JointMotion:
 
     @property
     def basis(self) -> np.ndarray:
-        """(3, 3): the frame, in the joint's own, whose axes the degrees of freedom use; the motion is B m B'."""
+        """(3, 3) The frame B whose axes the degrees of freedom use, in the joint's frame; the motion is B m B'."""
         return np.eye(3)
 
     @property
     def size(self) -> int:
-        """How many numbers of the pose it takes."""
+        """Number of degrees of freedom."""
         return len(self.dofs)
 
     def problems(self) -> list[str]:
-        """Say what is wrong with it, if anything."""
+        """Return what is wrong with the motion; empty if it is valid."""
         return []
 
 
 def unit_axis(axis: str | object) -> np.ndarray:
-    """Return an axis given as "x", "-y" or three numbers, as a unit vector (3,); zeros where it is none."""
+    """Return an axis given as "x", "-y" or three numbers as a unit vector (3,); zeros if it is no axis."""
     if isinstance(axis, str):
         name = axis.lower().lstrip("+-")
         value = np.array(AXES.get(name, (0.0, 0.0, 0.0)))
@@ -78,7 +75,7 @@ def unit_axis(axis: str | object) -> np.ndarray:
 def rotation_about(axis: int, angle: float) -> np.ndarray:
     """Return the rotation (3, 3) by an angle [rad] about axis 0, 1 or 2.
 
-    To the bit what SciPy's `from_euler` gives, without the quarter of a second that importing it takes.
+    The same bits as SciPy's `from_euler`, without the quarter of a second that importing SciPy takes.
     """
     s, c = np.sin(0.5 * angle), np.cos(0.5 * angle)
     out = np.diag([c * c - s * s] * 3)
@@ -94,14 +91,14 @@ def _freeze(axis: object) -> object:
 
 
 def _aligned(axis: object) -> tuple[int, float] | None:
-    """Return (index, sense) where the axis is one of the frame's own."""
+    """Return (index, sign) if the axis is one of the frame's own, else None."""
     value = unit_axis(axis)
     k = int(np.argmax(np.abs(value)))
     return (k, float(np.sign(value[k]))) if np.count_nonzero(value) == 1 else None
 
 
 def _frame_with(axis: np.ndarray, k: int) -> np.ndarray:
-    """Return a rotation whose column k is the axis; deterministic, and the identity where it can be."""
+    """Return a rotation whose column k is the axis; deterministic, and the identity if possible."""
     helper = np.eye(3)[int(np.argmin(np.abs(axis)))]
     first = np.cross(axis, helper)
     first /= np.linalg.norm(first)
@@ -141,11 +138,11 @@ class Revolute(JointMotion):
 
     @property
     def basis(self) -> np.ndarray:
-        """The frame whose z is a skew axis."""
+        """A frame whose z is the axis, unless the axis is one of the joint's own."""
         return np.eye(3) if _aligned(self.axis) else _frame_with(unit_axis(self.axis), 2)
 
     def problems(self) -> list[str]:
-        """Say whether the axis is one."""
+        """Return what is wrong with the axis."""
         return _axis_problem(self.axis, "axis")
 
 
@@ -166,11 +163,11 @@ class Prismatic(JointMotion):
 
     @property
     def basis(self) -> np.ndarray:
-        """The frame whose z is a skew axis."""
+        """A frame whose z is the axis, unless the axis is one of the joint's own."""
         return np.eye(3) if _aligned(self.axis) else _frame_with(unit_axis(self.axis), 2)
 
     def problems(self) -> list[str]:
-        """Say whether the axis is one."""
+        """Return what is wrong with the axis."""
         return _axis_problem(self.axis, "axis")
 
 
@@ -187,7 +184,7 @@ class Universal(JointMotion):
         return tuple(Dof(TURN, "xyz".index(a), 1.0, a) for a in self.axes)
 
     def problems(self) -> list[str]:
-        """Say whether the axes are two."""
+        """Return what is wrong with the axes."""
         good = (
             isinstance(self.axes, str)
             and len(self.axes) == 2
@@ -199,7 +196,7 @@ class Universal(JointMotion):
 
 @dataclass(frozen=True)
 class Planar(JointMotion):
-    """Two translations in the plane across a normal [m], then the rotation about it [rad]."""
+    """Two translations [m] in the plane perpendicular to a normal, then the rotation [rad] about the normal."""
 
     normal: object = "z"
     turns: ClassVar[bool] = True
@@ -216,20 +213,22 @@ class Planar(JointMotion):
 
     @property
     def basis(self) -> np.ndarray:
-        """The frame whose z is a skew normal."""
+        """A frame whose z is the normal, unless that is an axis of the joint's own frame."""
         return np.eye(3) if _aligned(self.normal) else _frame_with(unit_axis(self.normal), 2)
 
     def problems(self) -> list[str]:
-        """Say whether the normal is one."""
+        """Return what is wrong with the normal."""
         return _axis_problem(self.normal, "normal")
 
 
 @dataclass(frozen=True)
 class Ball(JointMotion):
-    """A ball joint: three numbers, read as Euler angles, as a rotation vector, or as swing and twist.
+    """A ball joint: three numbers, interpreted as Euler angles, a rotation vector, or swing and twist.
 
-    order: one of the 12 Euler orders, intrinsic, leftmost first ("zyx": R = Rz Ry Rx); "rotvec"; or "swing-twist":
-    a rotation vector (2 numbers) across `axis`, then the twist about it (1 number), R = swing twist.
+    Args:
+        order: One of the 12 intrinsic Euler orders, leftmost first ("zyx": R = Rz Ry Rx); "rotvec"; or "swing-twist":
+            a rotation vector perpendicular to `axis` (2 numbers), then the twist about it, R = swing twist.
+        axis: The twist axis of "swing-twist".
     """
 
     order: str = "zyx"
@@ -253,13 +252,13 @@ class Ball(JointMotion):
 
     @property
     def basis(self) -> np.ndarray:
-        """The frame whose x is a skew twist axis."""
+        """A frame whose x is the twist axis, unless that is one of the joint's own."""
         if self.order != "swing-twist" or _aligned(self.axis):
             return np.eye(3)
         return _frame_with(unit_axis(self.axis), 0)
 
     def problems(self) -> list[str]:
-        """Say whether the order is known and the axis is one."""
+        """Return what is wrong with the order or the axis."""
         choices = (*EULER_ORDERS, "rotvec", "swing-twist")
         if self.order not in choices:
             return [f"expected a rotation order among {', '.join(choices)}, got {self.order!r}"]
@@ -268,7 +267,7 @@ class Ball(JointMotion):
 
 @dataclass(frozen=True)
 class Free(JointMotion):
-    """A moving root: three translations [m], then a ball joint in any of its orders."""
+    """A floating base: three translations [m], then a ball joint of the given order."""
 
     order: str = "zyx"
     turns: ClassVar[bool] = True
@@ -280,29 +279,33 @@ class Free(JointMotion):
         return slides + Ball(self.order).dofs
 
     def problems(self) -> list[str]:
-        """Say whether the order is known."""
+        """Return what is wrong with the order."""
         return Ball(self.order).problems()
 
 
-# ------------------------------------------------------------------------------------------- what the kernels do
-
-
-# --- Joints and sites as a user writes them ---
+# --- Joints and sites ---
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A joint, and the bone that moves with it.
+    """A joint with k degrees of freedom, and the bone that moves with it.
 
-    name: unique among the joints. motion: `Revolute("z")`, `Ball("zyx")`, ... parent: another joint's name.
-    offset (3,) [m], rotation (SciPy Rotation or 3x3): the constant place in the parent's frame.
-    limits: None, one (lower, upper) for all, or (k, 2) [rad, m]; infinities allowed. rest: a number or (k,), the
-    relaxed value. gain: a number or (k,), the joint's strength: a stronger joint moves more readily, in every solver
-    that has a metric (`dls`, `newton`, ...), by the square of it; 0 never moves. frozen: True or (k,) of them: what
-    keeps its value.
-    mass [kg] sits at center (3,) [m] in the joint's frame; inertia (3, 3) [kg m^2] is about that centre, in the joint's
-    axes, where a file states it. velocity, effort: a number or (k,), the largest speed [rad/s, m/s] and torque or force
-    [N m, N] of each degree of freedom; infinite where none is stated.
+    Args:
+        name: Unique among the joints.
+        motion: `Revolute("z")`, `Ball("zyx")`, ...
+        parent: Name of the parent joint; None for the root.
+        offset: (3,) [m] Constant position in the parent's frame.
+        rotation: Constant rotation in the parent's frame: SciPy Rotation or (3, 3).
+        limits: [rad, m] None, one (lower, upper) for all, or (k, 2); infinities are allowed.
+        rest: [rad, m] Relaxed value, a number or (k,).
+        gain: Strength of the joint, a number or (k,). In solvers with a metric (`dls`, `newton`, ...) a stronger joint
+            moves more readily, by the square of its gain; 0 never moves.
+        mass: [kg] At `center`.
+        frozen: True, or (k,) of them: which degrees of freedom keep their value.
+        center: (3,) [m] Centre of mass in the joint's frame.
+        inertia: (3, 3) [kg m^2] About the centre of mass, in the joint's axes, if known.
+        velocity: [rad/s, m/s] Largest speed, a number or (k,).
+        effort: [N m, N] Largest torque or force, a number or (k,).
     """
 
     name: str
@@ -324,7 +327,14 @@ class Joint:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A frame fixed on a joint's bone: offset (3,) [m] and rotation in the joint's frame."""
+    """A frame fixed to a joint: an end effector, a tool, a marker.
+
+    Args:
+        name: Unique among the sites.
+        joint: The joint that carries it.
+        offset: (3,) [m] Position in the joint's frame.
+        rotation: Orientation in the joint's frame: SciPy Rotation or (3, 3).
+    """
 
     name: str
     joint: str
@@ -333,7 +343,7 @@ class Site:
 
 
 def rotation_matrix(rotation: Any) -> np.ndarray | None:
-    """Return a rotation given as None, a SciPy Rotation, or a 3x3 matrix, as (3, 3); None where it is neither."""
+    """Return a rotation given as None, a SciPy Rotation or (3, 3) as (3, 3); None if it is no rotation."""
     if rotation is None:
         return np.eye(3)
     try:
@@ -348,7 +358,7 @@ def rotation_matrix(rotation: Any) -> np.ndarray | None:
 
 
 def vector_of(value: Any) -> np.ndarray | None:
-    """Return three finite numbers as (3,), or None where they are not."""
+    """Return three finite numbers as (3,), or None."""
     try:
         out = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -357,7 +367,7 @@ def vector_of(value: Any) -> np.ndarray | None:
 
 
 def limits_of(joint: Joint) -> np.ndarray | None:
-    """Return a joint's limits as (k, 2), or None where they cannot be read."""
+    """Return a joint's limits as (k, 2), or None if they are invalid."""
     k = joint.motion.size
     if joint.limits is None:
         return np.tile([-np.inf, np.inf], (k, 1))
@@ -371,7 +381,7 @@ def limits_of(joint: Joint) -> np.ndarray | None:
 
 
 def numbers_of(value: Any, k: int) -> np.ndarray | None:
-    """Return a number or k numbers as (k,), or None where they cannot be read or are not finite."""
+    """Return a number or k numbers as (k,), or None if they are invalid or not finite."""
     try:
         out = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -382,7 +392,7 @@ def numbers_of(value: Any, k: int) -> np.ndarray | None:
 
 
 def bounds_of(value: Any, k: int) -> np.ndarray | None:
-    """Return a bound on speed or effort, positive or infinite, a number or k numbers, as (k,); None where it is not."""
+    """Return positive bounds, given as a number or k numbers, as (k,); infinity is allowed. None if invalid."""
     try:
         out = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -393,7 +403,7 @@ def bounds_of(value: Any, k: int) -> np.ndarray | None:
 
 
 def frozen_of(joint: Joint) -> np.ndarray | None:
-    """Return which of a joint's k degrees of freedom keep their value, as (k,) bool, or None where it cannot be."""
+    """Return which of a joint's k degrees of freedom keep their value, as (k,) bool, or None if invalid."""
     k = joint.motion.size
     try:
         out = np.asarray(joint.frozen)

@@ -1,4 +1,4 @@
-"""From a pose to frames: where every joint and site is, and points carried from any frame to any other."""
+"""Forward kinematics: the frames of joints and sites at a pose, and points converted between frames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _memory = threading.local()
 
 
 def scratch(size: int) -> np.ndarray:
-    """Return this thread's flat scratch memory, at least `size` numbers; whatever it holds is lost at the next call."""
+    """Return this thread's flat scratch memory of at least `size` numbers; the next call reuses it."""
     work = getattr(_memory, "work", None)
     if work is None or work.shape[0] < size:
         work = _memory.work = np.zeros(max(size, 4096))
@@ -31,7 +31,11 @@ def scratch(size: int) -> np.ndarray:
 
 
 def as_poses(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
-    """Return poses as a float array (..., n); raises where the shape or a number is wrong."""
+    """Return poses as a float array (..., n).
+
+    Raises:
+        SkeletonError: They are no numbers of that shape; `what` names them in the message.
+    """
     try:
         poses = np.asarray(pose, dtype=float)
     except (TypeError, ValueError):
@@ -47,7 +51,11 @@ def in_rows(poses: np.ndarray) -> np.ndarray:
 
 
 def one_pose(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
-    """Return one pose (n,) of finite numbers; raises where it is a batch or holds NaN or infinity."""
+    """Return one pose (n,) of finite numbers.
+
+    Raises:
+        SkeletonError: It is a batch, or contains NaN or infinity.
+    """
     theta = as_poses(skeleton, pose, what)
     if theta.ndim != 1:
         raise SkeletonError(f"{what}: expected one pose ({skeleton.size},), got shape {theta.shape}")
@@ -69,7 +77,15 @@ def place_bodies(skeleton: Skeleton, poses: np.ndarray, *, twists: bool = False)
 
 
 def forward(skeleton: Skeleton, pose: Any) -> Frames:
-    """Return the frames of every joint and site at a pose (n,), or at many (..., n)."""
+    """Return the frames of every joint and site.
+
+    Args:
+        skeleton: The figure.
+        pose: (n,) [rad, m], or a batch (..., n).
+
+    Returns:
+        Frames, which have the axes of the batch first.
+    """
     poses = as_poses(skeleton, pose)
     positions, rotations, _ = place_bodies(skeleton, in_rows(poses))
     shape = (*poses.shape[:-1], positions.shape[1])
@@ -77,9 +93,9 @@ def forward(skeleton: Skeleton, pose: Any) -> Frames:
 
 
 class Frames:
-    """Where everything is at a pose, or at a batch of poses, whose axes lead in every answer.
+    """The frames of a figure at a pose, or at a batch of poses, whose axes come first in every answer.
 
-    `name` is a site, a joint, or "world".
+    The argument `name` of the methods is a site, a joint, or "world".
     """
 
     def __init__(self, skeleton: Skeleton, pose: np.ndarray, positions: np.ndarray, rotations: np.ndarray):
@@ -118,16 +134,16 @@ class Frames:
     def rotation(self, name: str) -> Rotation:
         """Return the world orientation of a frame as a SciPy Rotation, one or a stack of them.
 
-        A batch of several leading axes has their shape with SciPy 1.17 or later; before, SciPy knew only flat stacks.
+        With SciPy 1.17 or later it has the shape of the batch; older versions support only flat stacks.
         """
-        from scipy.spatial.transform import Rotation  # a quarter of a second that a solve need not wait for
+        from scipy.spatial.transform import Rotation  # a quarter of a second that a solve does not need
 
         matrices = self.rotation_matrix(name)
         flat = matrices.ndim > 3 and not hasattr(Rotation, "shape")
         return Rotation.from_matrix(matrices.reshape(-1, 3, 3) if flat else matrices)
 
     def quaternion_wxyz(self, name: str) -> np.ndarray:
-        """Return the world orientation (..., 4) of a frame as a unit quaternion, w first and not negative."""
+        """Return the world orientation (..., 4) of a frame as a unit quaternion wxyz with w >= 0."""
         xyzw = self.rotation(name).as_quat(canonical=True)
         return np.roll(xyzw, 1, axis=-1).reshape(*self.pose.shape[:-1], 4)
 
@@ -140,7 +156,7 @@ class Frames:
         return out
 
     def convert(self, point: Any, *, from_: str = WORLD, to: str = WORLD) -> np.ndarray:
-        """Return a point (..., 3) [m] of one frame in the coordinates of another."""
+        """Return a point (..., 3) [m] given in the frame `from_` in coordinates of the frame `to`."""
         p = np.asarray(point, dtype=float)
         if p.shape[-1:] != (3,):
             raise SkeletonError(f"point: expected shape (..., 3), got {p.shape}")
@@ -149,7 +165,11 @@ class Frames:
         return (inverse @ (world - self.position(to))[..., None])[..., 0]
 
     def center_of_mass(self) -> np.ndarray:
-        """Return the centre of mass (..., 3) [m] of the whole figure; raises where no joint has a mass."""
+        """Return the centre of mass (..., 3) [m] of the figure.
+
+        Raises:
+            SkeletonError: No joint has a mass.
+        """
         if not self.skeleton.total_mass > 0.0:
             raise SkeletonError("centre of mass: no joint of this figure has a mass")
         share, centre = self.skeleton.figure.mass[:, 0], self.skeleton.figure.mass[:, 1:]

@@ -1,4 +1,4 @@
-"""Poses as MuJoCo's `qpos` and back: joints in their order, a ball as a quaternion wxyz, a free joint as x y z wxyz."""
+"""Conversion between poses and MuJoCo's `qpos`, where a ball is a quaternion wxyz and a free joint x y z wxyz."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def qpos_size(joints: Sequence[Joint]) -> int:
-    """Return how many numbers `qpos` has: one more than the pose for each joint that turns freely."""
+    """Return the size of `qpos`: one more than the pose's for each ball or free joint."""
     return sum(joint.motion.size + turns_freely(joint.motion) for joint in joints)
 
 
 def _rest_transform(joint: Joint) -> tuple[np.ndarray, Rotation] | None:
-    """Return the constant transform of a free joint that has one; MuJoCo's free joints have none."""
+    """Return the constant transform of a free joint, which MuJoCo's free joints do not have; None if it is identity."""
     from scipy.spatial.transform import Rotation
 
     turn = rotation_matrix(joint.rotation)
@@ -54,7 +54,11 @@ def to_qpos(joints: Sequence[Joint], slices: Sequence[slice], poses: np.ndarray)
 
 
 def from_qpos(joints: Sequence[Joint], slices: Sequence[slice], rest: np.ndarray, qpos: Any) -> np.ndarray:
-    """Return poses (..., n) of `qpos` (..., nq); quaternions are wxyz and need not have length one."""
+    """Return poses (..., n) of `qpos` (..., nq); quaternions wxyz are normalised.
+
+    Raises:
+        SkeletonError: The shape is wrong, or a quaternion is zero.
+    """
     from scipy.spatial.transform import Rotation
 
     size = qpos_size(joints)
@@ -74,7 +78,7 @@ def from_qpos(joints: Sequence[Joint], slices: Sequence[slice], rest: np.ndarray
         moved, wxyz = rows[:, at : at + slides], rows[:, at + slides : at + k + 1]
         at += k + 1
         if not (np.linalg.norm(wxyz, axis=-1) > 1e-12).all():
-            raise SkeletonError(f"qpos of {joint.name!r}: expected a quaternion wxyz, got one of length zero")
+            raise SkeletonError(f"qpos of {joint.name!r}: expected a quaternion wxyz, got a zero quaternion")
         rotation = Rotation.from_quat(np.roll(wxyz, -1, axis=-1))
         placed = _rest_transform(joint) if isinstance(joint.motion, Free) else None
         if placed is not None:

@@ -1,7 +1,7 @@
-"""Solids on a figure's bodies, for collision: every one is the convex hull of a few points, rounded by a radius.
+"""Solids on the bodies of a figure, for collision: each is the convex hull of a few points, rounded by a radius.
 
-A sphere is one point, a capsule two, a box eight; a cylinder and an ellipsoid are prisms and polyhedra around them,
-and a mesh is its convex hull. A plane is a point and a normal: everything behind it is solid.
+A sphere is one point, a capsule two, a box eight. Cylinders and ellipsoids are approximated by enclosing prisms and
+polyhedra, meshes by their convex hull. A plane is a point and a normal; the half-space behind it is solid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from posable.model.joints import rotation_matrix
 
 WORLD = "world"
 KINDS = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "hull", "plane")
-_SIDES = 16  # of the prism around a cylinder; it sticks out by 2 % of the radius
+_SIDES = 16  # of the prism around a cylinder, which exceeds its radius by 2 %
 _GOLDEN = 0.5 * (1.0 + 5.0**0.5)
 
 
@@ -27,15 +27,16 @@ class Shape:
     """A convex solid that moves with a joint: everything within `radius` of the convex hull of `points`.
 
     Attributes:
-        joint: the joint whose frame it is in; "world" for what never moves.
+        joint: The joint whose frame it is in; "world" for fixed shapes.
         points: (V, 3) [m] in the joint's frame.
-        radius: [m] of the rounding.
-        kind: what the file called it, one of `KINDS`.
-        name: for people and for reports.
-        normal: (3,) of a plane, pointing to the free side; None for a solid.
-        contype: bits, as in MuJoCo; two shapes may collide where the contype of one meets the conaffinity of the other.
-        conaffinity: bits, as in MuJoCo.
-        overshoot: [m] by which it may stick out of the solid that the file describes.
+        radius: [m] Of the rounding.
+        kind: One of `KINDS`, as the file names it.
+        name: Name in reports.
+        normal: (3,) Of a plane, towards the free side; None for a solid.
+        contype: Bits, as in MuJoCo: two shapes may collide if the contype of one and the conaffinity of the other
+            have a bit in common.
+        conaffinity: Bits, as in MuJoCo.
+        overshoot: [m] By which it may exceed the solid that the file describes.
     """
 
     joint: str
@@ -63,18 +64,18 @@ class Shape:
         return f"<Shape{label}: {self.kind} on {self.joint!r}>"
 
     def moved(self, joint: str, offset: Any = (0.0, 0.0, 0.0), rotation: Any = None) -> Shape:
-        """Return the same solid on another joint, in whose frame its own frame stands at offset (3,) and rotation."""
+        """Return the solid on another joint; its present frame is at offset (3,) [m] and rotation in that joint's."""
         turn = rotation_matrix(rotation)
         assert turn is not None
         normal = None if self.normal is None else turn @ self.normal
         return replace(self, joint=joint, points=np.asarray(offset, float) + self.points @ turn.T, normal=normal)
 
     def may_touch(self, other: Shape) -> bool:
-        """Return whether the bits of the two let them collide."""
+        """Return whether the collision bits of the two shapes allow a contact."""
         return bool((self.contype & other.conaffinity) | (other.contype & self.conaffinity))
 
     def problems(self) -> list[str]:
-        """Return what is wrong with it, in words."""
+        """Return every fault of the shape, as one sentence each."""
         out = []
         if self.kind not in KINDS:
             out.append(f"kind: expected one of {', '.join(KINDS)}, got {self.kind!r}")
@@ -83,11 +84,11 @@ class Shape:
         if not 0.0 <= self.radius < np.inf:
             out.append(f"radius: expected a non-negative number [m], got {self.radius!r}")
         if (self.kind == "plane") != (self.normal is not None):
-            out.append("normal: expected for a plane, and for nothing else")
+            out.append("normal: expected for a plane and only for a plane")
         return out
 
     def content(self) -> tuple[Any, ...]:
-        """Return what it is, as plain values that compare."""
+        """Return the shape as plain values, for comparison."""
         normal = None if self.normal is None else tuple(self.normal.tolist())
         points = tuple(self.points.ravel().tolist())
         return self.joint, points, self.radius, self.kind, self.name, normal, self.contype, self.conaffinity
@@ -99,7 +100,7 @@ def sphere(joint: str, radius: float, center: Any = (0.0, 0.0, 0.0), **fields: A
 
 
 def capsule(joint: str, start: Any, end: Any, radius: float, **fields: Any) -> Shape:
-    """Return everything within `radius` of the segment from start (3,) to end (3,) [m]."""
+    """Return a capsule: all points within `radius` [m] of the segment from start (3,) to end (3,) [m]."""
     return Shape(joint, np.array([start, end], dtype=float), radius, "capsule", **fields)
 
 
@@ -110,7 +111,7 @@ def box(joint: str, half: Any, **fields: Any) -> Shape:
 
 
 def cylinder(joint: str, radius: float, half_length: float, **fields: Any) -> Shape:
-    """Return the prism around a cylinder along the joint's z axis [m]."""
+    """Return a prism that encloses a cylinder along the joint's z axis [m]."""
     outer = radius / np.cos(np.pi / _SIDES)
     angles = 2.0 * np.pi * np.arange(_SIDES) / _SIDES
     ring = np.stack([outer * np.cos(angles), outer * np.sin(angles), np.zeros(_SIDES)], axis=-1)
@@ -120,7 +121,7 @@ def cylinder(joint: str, radius: float, half_length: float, **fields: Any) -> Sh
 
 
 def ellipsoid(joint: str, half: Any, **fields: Any) -> Shape:
-    """Return a polyhedron around an ellipsoid of half axes (3,) [m]."""
+    """Return a polyhedron that encloses an ellipsoid of half axes (3,) [m]."""
     directions, outer = _round_polyhedron()
     half = np.asarray(half, dtype=float)
     return Shape(
@@ -129,18 +130,18 @@ def ellipsoid(joint: str, half: Any, **fields: Any) -> Shape:
 
 
 def plane(joint: str, point: Any, normal: Any, **fields: Any) -> Shape:
-    """Return everything behind a plane: a point (3,) [m] of it and its normal (3,), which points to the free side."""
+    """Return the half-space behind a plane through point (3,) [m]; its normal (3,) points to the free side."""
     normal = np.asarray(normal, dtype=float)
     return Shape(joint, np.reshape(point, (1, 3)), 0.0, "plane", normal=normal / np.linalg.norm(normal), **fields)
 
 
 def hull(joint: str, vertices: Any, **fields: Any) -> Shape:
-    """Return the convex hull of vertices (V, 3) [m], of which it keeps the corners alone."""
+    """Return the convex hull of vertices (V, 3) [m]; only its corners are kept."""
     return Shape(joint, hull_corners(vertices), 0.0, "hull", **fields)
 
 
 def hull_corners(vertices: Any) -> np.ndarray:
-    """Return those of the vertices (V, 3) that are corners of their convex hull; flat clouds keep all distinct ones."""
+    """Return the vertices (V, 3) that are corners of their convex hull; all distinct ones if they are coplanar."""
     from scipy.spatial import ConvexHull, QhullError
 
     points = np.unique(np.asarray(vertices, dtype=float).reshape(-1, 3), axis=0)
@@ -153,7 +154,7 @@ def hull_corners(vertices: Any) -> np.ndarray:
 
 
 def _round_polyhedron() -> tuple[np.ndarray, float]:
-    """Return 162 unit directions (an icosahedron divided twice) and the factor by which their hull covers the ball."""
+    """Return 162 unit vectors (a twice divided icosahedron) and the factor by which their hull encloses the ball."""
     from scipy.spatial import ConvexHull
 
     signs = (-1.0, 1.0)
@@ -169,7 +170,7 @@ def _round_polyhedron() -> tuple[np.ndarray, float]:
 
 
 def check_shapes(shapes: Iterable[object], bodies: Collection[str]) -> list[str]:
-    """Return what is wrong with the shapes of a figure whose joints, and the world, are `bodies`."""
+    """Return every fault of the shapes of a figure; `bodies` are its joints and the world."""
     findings = []
     for shape in shapes:
         if not isinstance(shape, Shape):

@@ -29,13 +29,13 @@ from posable.model.joints import (
 if TYPE_CHECKING:
     from posable.model.shapes import Shape
 
-# --- What is wrong with a figure ---
+# --- Validation ---
 
-WORLD = "world"  # the frame that needs no joint
+WORLD = "world"  # name of the world frame
 
 
 def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> list[str]:
-    """Return everything that is wrong with a figure, in words."""
+    """Return every fault of a figure, as one sentence each."""
     strangers = [thing for thing in joints if not isinstance(thing, Joint)]
     strangers += [thing for thing in sites if not isinstance(thing, Site)]
     if strangers:
@@ -69,9 +69,9 @@ def check(joints: Sequence[Joint], sites: Sequence[Site], up: str | None) -> lis
             findings.append(f"site {site.name!r} is on the unknown joint {site.joint!r}{hint}")
         findings += [f"site {site.name!r}: {problem}" for problem in check_place(site.offset, site.rotation)]
     if any(joint.name == WORLD and not is_world(joint) for joint in joints):
-        findings.append(f"joint {WORLD!r}: that name is the world's own frame")
+        findings.append(f"joint {WORLD!r}: that name is reserved for the world frame")
     if WORLD in site_names:
-        findings.append(f"site {WORLD!r}: that name is the world's own frame")
+        findings.append(f"site {WORLD!r}: that name is reserved for the world frame")
     if up not in (None, "y", "z"):
         findings.append(f"up: expected 'y', 'z' or None, got {up!r}")
     return findings
@@ -84,7 +84,7 @@ def check_extras(
     loops: Sequence[tuple[str, str, bool]],
     pairs: Iterable[tuple[str, str]],
 ) -> list[str]:
-    """Return what is wrong with shapes, loops and pairs of bodies, in words."""
+    """Return every fault of shapes, loops and pairs of bodies, as one sentence each."""
     bodies = {*names, WORLD}
     frames = {*bodies, *site_names}
     findings = []
@@ -100,7 +100,7 @@ def check_extras(
 
 
 def is_world(joint: Joint) -> bool:
-    """Return whether a joint is the world's own frame: a root that never moves, at the origin (many robots have it)."""
+    """Return whether a joint is the world frame: a fixed root at the origin, as many robots have it."""
     place = vector_of(joint.offset)
     turn = rotation_matrix(joint.rotation)
     at_origin = place is not None and turn is not None and not place.any() and np.array_equal(turn, np.eye(3))
@@ -108,22 +108,22 @@ def is_world(joint: Joint) -> bool:
 
 
 def check_dof_names(joints: Sequence[Joint]) -> list[str]:
-    """Return the names that stand for two degrees of freedom, such as those of a Ball "a" and of a joint "a.z"."""
+    """Return the faults of ambiguous names of degrees of freedom, such as a Ball "a" beside a joint "a.z"."""
     owners: dict[str, list[str]] = {}
-    for joint in {joint.name: joint for joint in joints}.values():  # a joint that appears twice is said elsewhere
+    for joint in {joint.name: joint for joint in joints}.values():  # duplicate joints are reported elsewhere
         motion = joint.motion
         if isinstance(motion, JointMotion) and not motion.problems():
             for dof in motion.dofs:
                 owners.setdefault(joint.name + ("." + dof.name if dof.name else ""), []).append(joint.name)
     return [
-        f"degree of freedom {name!r} is one of the joints {' and '.join(map(repr, those))} at once"
+        f"degree of freedom {name!r} belongs to several joints: {' and '.join(map(repr, those))}"
         for name, those in owners.items()
         if len(those) > 1
     ]
 
 
 def check_place(offset: Any, rotation: Any) -> list[str]:
-    """Return what is wrong with a constant transform."""
+    """Return the faults of a constant transform."""
     out = []
     if vector_of(offset) is None:
         out.append(f"offset: expected three finite numbers [m], got {offset!r}")
@@ -133,7 +133,7 @@ def check_place(offset: Any, rotation: Any) -> list[str]:
 
 
 def check_joint(joint: Joint) -> list[str]:
-    """Return what is wrong with one joint by itself."""
+    """Return the faults of one joint by itself."""
     if not isinstance(joint.motion, JointMotion):
         return [f"motion: expected Revolute(...), Ball(...), ..., got {joint.motion!r}"]
     problems = joint.motion.problems()
@@ -153,7 +153,7 @@ def check_joint(joint: Joint) -> list[str]:
         if value is None:
             out.append(f"{what}: expected a number or {k} numbers, all finite, got {getattr(joint, what)!r}")
         elif what == "gain" and np.any(value < 0.0):
-            out.append(f"gain: expected numbers that are not negative, got {joint.gain!r}")
+            out.append(f"gain: expected non-negative numbers, got {joint.gain!r}")
     if frozen_of(joint) is None:
         out.append(f"frozen: expected True, False or {k} of them, got {joint.frozen!r}")
     mass = numbers_of(joint.mass, 1)
@@ -178,7 +178,7 @@ def _is_inertia(value: Any) -> bool:
 
 
 def cycles(joints: Sequence[Joint]) -> list[list[str]]:
-    """Return every cycle of parents, once."""
+    """Return every cycle among the parents, once."""
     parent = {joint.name: joint.parent for joint in joints}
     done: set[Any] = set()
     found = []
@@ -198,24 +198,24 @@ def cycles(joints: Sequence[Joint]) -> list[list[str]]:
 
 
 class Skeleton:
-    """A frozen, validated tree of joints with sites, and its flat arrays for the kernels.
+    """An immutable, validated tree of joints with sites, and its flat arrays for the kernels.
 
     Args:
-        joints: one root, any order; parents come first in `skeleton.joints`.
-        sites: frames to hold goals. Where a site has the name of a joint, a goal on that name means the site.
-        name: for people.
-        up: "y" or "z", the axis that points up, where it is known.
-        unit: metres per unit of the file it came from.
+        joints: In any order, with one root; in `skeleton.joints` parents come first.
+        sites: Frames to place goals on. If a site has the name of a joint, that name means the site.
+        name: Name of the figure.
+        up: "y" or "z", the axis that points up, if known.
+        unit: Metres per unit of the file it came from.
         couplings: (follower dof, leader dof, ratio, offset) of mimic joints.
-        loops: (frame, other frame, welded) of closed loops: the two origins coincide, and the axes too where welded.
-        shapes: solids on the joints, for collision (`posable.model.shapes`).
-        disabled_pairs: pairs of joints whose shapes are never checked against each other; "world" is one too.
-        collision_pairs: pairs of joints whose shapes are checked; None: chosen automatically when first asked for.
-        named_poses: poses by name, (n,) each.
-        info: anything a reader wants to keep.
+        loops: (frame, other frame, welded) of closed loops: the two origins coincide, and if welded the axes too.
+        shapes: Solids on the joints, for collision (`posable.model.shapes`).
+        disabled_pairs: Pairs of joints, or "world", whose shapes are never checked against each other.
+        collision_pairs: Pairs of joints whose shapes are checked; None: chosen automatically on first use.
+        named_poses: Poses (n,) [rad, m] by name.
+        info: Further data of the reader.
 
     Raises:
-        SkeletonError: with every finding at once.
+        SkeletonError: With every fault at once.
     """
 
     __slots__ = (
@@ -235,8 +235,8 @@ class Skeleton:
     upper: np.ndarray
     rest: np.ndarray
     gain: np.ndarray
-    velocity: np.ndarray  # (n,) [rad/s, m/s]: the largest speed of each dof, infinite where none is stated
-    effort: np.ndarray  # (n,) [N m, N]: the largest torque or force of each dof, infinite where none is stated
+    velocity: np.ndarray  # (n,) [rad/s, m/s] largest speed of each dof; infinite if not stated
+    effort: np.ndarray  # (n,) [N m, N] largest torque or force of each dof; infinite if not stated
     slices: tuple[slice, ...]
     figure: Figure
     order: Order
@@ -317,7 +317,7 @@ class Skeleton:
         return out
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a Skeleton is frozen; skeleton.replace({name}=...) makes a new one")
+        raise AttributeError(f"a Skeleton is immutable; skeleton.replace({name}=...) returns a new one")
 
     def __reduce__(self):
         fields = self._fields()
@@ -340,12 +340,12 @@ class Skeleton:
 
     @property
     def frozen(self) -> np.ndarray:
-        """(n,) bool: the degrees of freedom that keep the value they have."""
+        """(n,) bool: the degrees of freedom that keep their value."""
         return self._frozen
 
     @property
     def collision_pairs(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of joints whose shapes are checked against each other; "world" is what stands still."""
+        """The pairs of joints whose shapes are checked against each other; "world" for fixed shapes."""
         if self._collision_pairs is not None:
             return self._collision_pairs
         if self._chosen_pairs is None:
@@ -356,7 +356,11 @@ class Skeleton:
         return self._chosen_pairs
 
     def index(self, name: str) -> slice:
-        """Return where the numbers of a joint, or of one degree of freedom ("shoulder.z"), are in a pose."""
+        """Return the slice of a pose that belongs to a joint, or to one degree of freedom ("shoulder.z").
+
+        Raises:
+            UnknownName: With the closest name.
+        """
         if name in self._joint_index:
             return self.slices[self._joint_index[name]]
         if name in self.dof_names:
@@ -365,27 +369,39 @@ class Skeleton:
         raise unknown("joint or degree of freedom", name, tuple(dict.fromkeys((*self.names, *self.dof_names))))
 
     def joint(self, name: str) -> Joint:
-        """Return a joint by its name."""
+        """Return a joint by name."""
         if name not in self._joint_index:
             raise unknown("joint", name, self.names)
         return self.joints[self._joint_index[name]]
 
     def frame(self, name: str) -> int:
-        """Return the row of a site, or else of a joint, in the frame arrays; raises with the nearest name."""
+        """Return the row of a site, or else of a joint, in the frame arrays.
+
+        Raises:
+            UnknownName: With the closest name.
+        """
         try:
             return self._frames[name]
         except (KeyError, TypeError):
             raise unknown("joint or site", name, (*self.site_names, *self.names)) from None
 
     def dof(self, name: str) -> int:
-        """Return the place in a pose of a degree of freedom, named as in `dof_names`."""
+        """Return the index in a pose of a degree of freedom, named as in `dof_names`."""
         try:
             return self.dof_names.index(name)
         except ValueError:
             raise unknown("degree of freedom", name, self.dof_names) from None
 
     def pose(self, values: Mapping[str, Any] | None = None) -> np.ndarray:
-        """Return a pose (n,) with the named joints or degrees of freedom at the given values, the rest at rest."""
+        """Return a pose (n,) [rad, m] with the named joints at the given values and the others at rest.
+
+        Args:
+            values: Values by name of a joint (a number or (k,)) or of a degree of freedom.
+
+        Raises:
+            SkeletonError: A value has the wrong shape.
+            UnknownName: No joint or degree of freedom has that name.
+        """
         out = self.rest.copy()
         for name, value in (values or {}).items():
             where = self.index(name)
@@ -398,11 +414,11 @@ class Skeleton:
         return out
 
     def to_qpos(self, pose: Any) -> np.ndarray:
-        """Return poses (..., n) as MuJoCo's `qpos` (..., nq): joints in their order, quaternions wxyz.
+        """Return poses (..., n) as MuJoCo's `qpos` (..., nq), with the joints in the same order.
 
-        A ball joint has 4 numbers there and a free joint 7; everything else is as in the pose.
+        A ball joint has 4 numbers there (quaternion wxyz), a free joint 7; everything else is as in the pose.
         """
-        from posable.model.qpos import to_qpos  # brings SciPy, a quarter of a second that a solve need not wait for
+        from posable.model.qpos import to_qpos  # imports SciPy, a quarter of a second that a solve does not need
 
         poses = np.asarray(pose, dtype=float)
         if poses.shape[-1:] != (self.size,):
@@ -410,13 +426,13 @@ class Skeleton:
         return to_qpos(self.joints, self.slices, poses)
 
     def from_qpos(self, qpos: Any) -> np.ndarray:
-        """Return the poses (..., n) of MuJoCo's `qpos` (..., nq), or of an object that has one (`MjData`)."""
+        """Return poses (..., n) from MuJoCo's `qpos` (..., nq), or from an object with one (`MjData`)."""
         from posable.model.qpos import from_qpos
 
         return from_qpos(self.joints, self.slices, self.rest, getattr(qpos, "qpos", qpos))
 
     def replace(self, **changes: Any) -> Skeleton:
-        """Return a new skeleton with some of the arguments of `Skeleton` changed."""
+        """Return a new skeleton with some arguments of `Skeleton` changed."""
         fields = self._fields()
         for key in changes:
             if key not in fields:
@@ -424,7 +440,7 @@ class Skeleton:
         return Skeleton(**{**fields, **changes})
 
     def freeze(self, names: Iterable[str] | str) -> Skeleton:
-        """Return a new skeleton in which the named joints or degrees of freedom keep the value that they have."""
+        """Return a new skeleton in which the named joints or degrees of freedom keep their value."""
         held = self.frozen.copy()
         whole = {names} if isinstance(names, str) else set(names)
         for name in sorted(whole):
@@ -432,14 +448,16 @@ class Skeleton:
         joints = []
         for joint, where in zip(self.joints, self.slices, strict=True):
             mine = held[where]
-            given = joint.frozen if joint.name not in whole else True  # a Fixed joint has no numbers to hold
+            given = joint.frozen if joint.name not in whole else True  # a Fixed joint has no numbers
             joints.append(replace(joint, frozen=_one_or_all(mine.tolist()) if mine.size else given))
         return self.replace(joints=joints)
 
     def with_limits(self, limits: Mapping[str, Any]) -> Skeleton:
-        """Return a new skeleton with the limits of the named joints or degrees of freedom changed.
+        """Return a new skeleton with other limits on the named joints or degrees of freedom.
 
-        Of a joint: (lower, upper) or (k, 2); of a degree of freedom: (lower, upper). None takes them away.
+        Args:
+            limits: [rad, m] (lower, upper) or (k, 2) by name of a joint, (lower, upper) by name of a degree of
+                freedom; None removes the limits.
         """
         changed = {joint.name: joint.limits for joint in self.joints}
         for name, value in sorted(limits.items(), key=lambda item: item[0] not in changed):  # joints before their dofs
@@ -460,16 +478,16 @@ class Skeleton:
     # ------------------------------------------------------------------------------------------------------- equality
 
     def __eq__(self, other: object) -> bool:
-        """Two skeletons are equal where everything but `info` is: joints in their order, sites, name, up, unit."""
+        """Compare everything but `info`: joints in their order, sites, name, up, unit."""
         if not isinstance(other, Skeleton):
             return NotImplemented
         return self is other or (hash(self) == hash(other) and self._content() == other._content())
 
     def __hash__(self) -> int:
-        return hash((self.name, self.names, self.dof_names, self.site_names))  # quick: it is a key for every problem
+        return hash((self.name, self.names, self.dof_names, self.site_names))  # cheap: a key of every problem
 
     def _content(self) -> tuple[Any, ...]:
-        """Return what the skeleton is, as plain values that compare and hash."""
+        """Return the skeleton as plain values, for comparison."""
         joints = tuple(
             (j.name, j.parent, type(j.motion), j.motion.dofs, _values(j.motion.basis, j.offset, j.center, j.mass),
              _values(rotation_matrix(j.rotation), limits_of(j), numbers_of(j.rest, j.motion.size)),
@@ -487,12 +505,12 @@ class Skeleton:
 
 
 def _one_or_all(values: list[bool]) -> Any:
-    """Return what all values are, or a tuple of them where they differ."""
+    """Return the common value, or a tuple of the values if they differ."""
     return values[0] if len(set(values)) == 1 else tuple(values)
 
 
 def _values(*arrays: Any) -> tuple[tuple[float, ...], ...]:
-    """Return the numbers of arrays; they compare as numbers do, so that -0 is 0."""
+    """Return the numbers of arrays as tuples, in which -0 equals 0."""
     return tuple(tuple(np.asarray(array, dtype=float).ravel().tolist()) for array in arrays)
 
 

@@ -1,8 +1,8 @@
-"""Twists: the toolkit behind the recipe for Jacobians (Rabbani 2017).
+"""Twists, screws and the Jacobians built from them (Rabbani 2017).
 
 A twist is (..., 6): the linear part v [m] first, then the angular part w [rad], as the rows of
-`posable.jacobian(rows="pose")`. A spatial twist is taken at the world's origin, a body twist at the body's own. A
-rigid motion is a 4x4 matrix. Every function takes leading axes as a batch.
+`posable.jacobian(rows="pose")`. A spatial twist refers to the world's origin, a body twist to the body's. A rigid
+motion is a 4x4 matrix. Leading axes are a batch in every function.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _skew(vectors: np.ndarray) -> np.ndarray:
 
 
 def matrix_of(twist: Any) -> np.ndarray:
-    """Return the 4x4 matrices (..., 4, 4) of twists (..., 6): the hat operator."""
+    """Return the matrices (..., 4, 4) in se(3) of twists (..., 6): the hat operator."""
     xi = _read(twist, (6,), "twist")
     out = np.zeros((*xi.shape[:-1], 4, 4))
     out[..., :3, :3], out[..., :3, 3] = _skew(xi[..., 3:]), xi[..., :3]
@@ -54,7 +54,7 @@ def matrix_of(twist: Any) -> np.ndarray:
 
 
 def twist_of(matrix: Any) -> np.ndarray:
-    """Return the twists (..., 6) of 4x4 matrices of se(3): the vee operator, the inverse of `matrix_of`."""
+    """Return the twists (..., 6) of matrices (..., 4, 4) in se(3): the vee operator, the inverse of `matrix_of`."""
     m = _read(matrix, (4, 4), "matrix")
     turn = np.stack([m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]], axis=-1)
     return np.concatenate([m[..., :3, 3], 0.5 * turn], axis=-1)
@@ -82,7 +82,7 @@ def bracket(twist: Any) -> np.ndarray:
 
 
 def _left_jacobian(w: np.ndarray) -> np.ndarray:
-    """Return the left Jacobians of SO(3) (..., 3, 3) at rotation vectors (..., 3); series where they are short."""
+    """Return the left Jacobians of SO(3) (..., 3, 3) at rotation vectors (..., 3), by series near zero."""
     angle = np.linalg.norm(w, axis=-1)[..., None, None]
     square, small = angle**2, angle < 1e-4
     safe = np.where(small, 1.0, angle)
@@ -104,7 +104,7 @@ def exp(twist: Any) -> np.ndarray:
 
 
 def log(transform: Any) -> np.ndarray:
-    """Return the twists (..., 6) that reach rigid motions (..., 4, 4) in unit time, turning pi at most."""
+    """Return the twists (..., 6) that reach rigid motions (..., 4, 4) in unit time, with angles up to pi."""
     t = _read(transform, (4, 4), "transform")
     w = Rotation.from_matrix(t[..., :3, :3].reshape(-1, 3, 3)).as_rotvec().reshape(*t.shape[:-2], 3)
     v = np.linalg.solve(_left_jacobian(w), t[..., :3, 3, None])[..., 0]
@@ -118,10 +118,10 @@ class Screws(NamedTuple):
     the three numbers of a rotation vector (two of a swing), which turn as one.
     """
 
-    twists: np.ndarray  # (k, 6) [m, rad]: spatial twists of the dofs that move the body, all numbers zero
-    dofs: tuple[int, ...]  # where these k dofs are in a pose, from the root on
-    groups: tuple[tuple[int, ...], ...]  # rows of `twists` that are one exponent
-    home: np.ndarray  # (4, 4): the body's frame with all numbers zero
+    twists: np.ndarray  # (k, 6) [m, rad] spatial twists of the dofs that move the body, at the zero pose
+    dofs: tuple[int, ...]  # indices of these k dofs in a pose, from the root on
+    groups: tuple[tuple[int, ...], ...]  # rows of `twists` that share one exponent
+    home: np.ndarray  # (4, 4) the body's frame at the zero pose
 
 
 def chain(skeleton: Skeleton, body: str) -> tuple[str, ...]:
@@ -142,14 +142,14 @@ def _dofs(skeleton: Skeleton, body: str) -> list[int]:
 
 
 def screws(skeleton: Skeleton, body: str) -> Screws:
-    """Return the screws of the dofs that move a site or a joint, in the pose with all numbers zero.
+    """Return the screws of the dofs that move a site or a joint, at the zero pose.
 
     Args:
         skeleton: The figure.
         body: A site or a joint.
 
     Returns:
-        The twists, the dofs that they belong to, how they are grouped, and the body's frame at zero.
+        The twists, the dofs that they belong to, their groups, and the body's frame at the zero pose.
     """
     zero = np.zeros(skeleton.size)
     dofs = _dofs(skeleton, body)
@@ -168,7 +168,7 @@ def product_of_exponentials(form: Screws, pose: Any) -> np.ndarray:
     """Return the frames (..., 4, 4) of a body at poses (..., n) from its screws (Rabbani 2017, 2)."""
     poses = np.asarray(pose, dtype=float)
     if poses.ndim < 1 or (form.dofs and poses.shape[-1] <= max(form.dofs)):
-        raise SkeletonError(f"pose: expected the figure's numbers (..., n), got shape {poses.shape}")
+        raise SkeletonError(f"pose: expected shape (..., n), got {poses.shape}")
     out = np.broadcast_to(np.eye(4), (*poses.shape[:-1], 4, 4))
     for group in form.groups:
         numbers = poses[..., [form.dofs[row] for row in group]]
@@ -183,7 +183,7 @@ def spatial_jacobian(skeleton: Skeleton, pose: Any, body: str, *, frozen: bool =
         skeleton: The figure.
         pose: (..., n) [rad, m].
         body: A site or a joint.
-        frozen: Whether frozen joints have columns too.
+        frozen: Whether frozen joints have columns, too.
     """
     figure = skeleton
     if frozen and skeleton.frozen.any():
@@ -201,8 +201,8 @@ def _thawed(joint: Any) -> Any:
 def euler_jacobian(skeleton: Skeleton, pose: Any, body: str, *, order: str = "zyx") -> np.ndarray:
     """Return the analytic Jacobian (..., 6, n): of the position, then of the Euler angles of a frame in the world.
 
-    The rows of the angles map by the axes of the intrinsic rotations; where the middle angle is singular they have no
-    inverse, and the shortest rates are returned.
+    Angular velocity is mapped to angle rates through the axes of the intrinsic rotations. Where the middle angle is
+    singular the map has no inverse, and the rates of least norm are returned.
 
     Args:
         skeleton: The figure.
@@ -211,10 +211,10 @@ def euler_jacobian(skeleton: Skeleton, pose: Any, body: str, *, order: str = "zy
         order: Intrinsic axes, leftmost first: "zyx", "xyz", "zyz", ...
 
     Raises:
-        SkeletonError: Where the order is not three axes, each unlike the one before.
+        SkeletonError: The order is not three axes, each different from the one before.
     """
     if len(order) != 3 or set(order) - set("xyz") or order[0] == order[1] or order[1] == order[2]:
-        raise SkeletonError(f"order: expected three of 'x', 'y', 'z', each unlike the one before, got {order!r}")
+        raise SkeletonError(f"order: expected three of 'x', 'y', 'z', none twice in a row, got {order!r}")
     poses = as_poses(skeleton, pose)
     world = jacobian(skeleton, poses, body, rows="pose")
     turns = forward(skeleton, poses).matrix(body)[..., :3, :3]
@@ -234,7 +234,7 @@ def euler_jacobian(skeleton: Skeleton, pose: Any, body: str, *, order: str = "zy
 
 
 def curvature_tensor(skeleton: Skeleton, pose: Any, body: str, *, point: Any = (0.0, 0.0, 0.0)) -> np.ndarray:
-    """Return the second derivatives (..., 3, n, n) [m] of a point's place: the K tensor (Erleben & Andrews 2018).
+    """Return the second derivatives (..., 3, n, n) [m] of a point's position: the K tensor (Erleben & Andrews 2018).
 
     Args:
         skeleton: The figure.
