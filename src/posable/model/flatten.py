@@ -1,4 +1,4 @@
-"""From joints and sites to the flat arrays that the kernels read."""
+"""The flat arrays of joints and sites that the kernels read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from posable.engine.layout import ABOVE, DEPTH, LEVEL, SOLID_WIDTH, UP, VISIT, Figure, Order
-from posable.model.joints import Joint, Site, bounds_of, frozen_of, limits_of, rotation_matrix
+from posable.model.joints import Joint, Site, bounds_of, frozen_of, limits_of, numbers_of, rotation_matrix
 
 
 def parents_first(joints: Sequence[Joint]) -> tuple[Joint, ...]:
-    """Return the joints in the order given, but no joint before its parent."""
+    """Return the joints in the given order, except that parents come first."""
     by_name = {joint.name: joint for joint in joints}
     placed: dict[str, Joint] = {}
     for joint in joints:
@@ -27,97 +27,118 @@ def parents_first(joints: Sequence[Joint]) -> tuple[Joint, ...]:
 
 
 def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
-    """Compile joints, parents first, and sites to the arrays of a Figure and of the frames on its bodies."""
-    bodies: list[tuple[int, int, int, int]] = []
-    rests, masses = [], []
-    dofs: list[tuple[int, int, int, int, int]] = []
-    signs, dof_names, slices = [], [], []
-    box, rest_pose, gain, frozen = [], [], [], []
-    velocity, effort = [], []
-    place: dict[str, tuple[int, np.ndarray, np.ndarray]] = {}  # joint -> body, position and rotation in the body
-    last_dof: list[int] = []  # of each body
+    """Return the arrays of a Skeleton by name.
+
+    Args:
+        joints: Valid joints, parents first.
+        sites: Valid sites.
+    """
+    rows = _Rows()
     for joint in joints:
-        offset, rotation = np.asarray(joint.offset, dtype=float), rotation_matrix(joint.rotation)
-        assert rotation is not None  # checked before
-        body, p, r = place[joint.parent] if joint.parent is not None else (-1, np.zeros(3), np.eye(3))
-        p, r = p + r @ offset, r @ rotation
-        elements, basis = joint.motion.dofs, joint.motion.basis
-        first = len(dofs)
-        slices.append(slice(first, first + len(elements)))
-        if elements or body < 0:
-            r = r @ basis
-            turned = 0 if body >= 0 and np.array_equal(r, np.eye(3)) else 1
-            above = last_dof[body] if body >= 0 else -1
-            bodies.append((body, first, first + len(elements), turned))
-            rests.append(np.concatenate([p, r.ravel()]))
-            masses.append(np.zeros(4))
-            body = len(bodies) - 1
-            for element in elements:
-                level = dofs[above][LEVEL] + 1 if above >= 0 else 0
-                dofs.append((element.kind, element.axis, above, body, level))
-                above = len(dofs) - 1
-                signs.append(element.sign)
-                dof_names.append(joint.name + ("." + element.name if element.name else ""))
-            last_dof.append(above)
-            p, r = np.zeros(3), basis.T
-            limits = limits_of(joint)
-            assert limits is not None  # checked before
-            box += [tuple(pair) for pair in limits]
-            rest_pose += list(np.broadcast_to(np.asarray(joint.rest, dtype=float), len(elements)))
-            gain += list(np.broadcast_to(np.asarray(joint.gain, dtype=float), len(elements)))
-            held = frozen_of(joint)
-            speed, force = bounds_of(joint.velocity, len(elements)), bounds_of(joint.effort, len(elements))
-            assert held is not None  # checked before
-            assert speed is not None
-            assert force is not None
-            frozen += held.tolist()
-            velocity += speed.tolist()
-            effort += force.tolist()
-        place[joint.name] = (body, p, r)
-        if joint.mass:
-            _add_mass(masses[body], joint.mass, p + r @ np.asarray(joint.center, dtype=float))
-    frames = [place[joint.name] for joint in joints]
+        rows.add(joint)
+    frames = [rows.place[joint.name] for joint in joints]
     for site in sites:
-        body, p, r = place[site.joint]
-        rotation = rotation_matrix(site.rotation)
-        frames.append((body, p + r @ np.asarray(site.offset, dtype=float), r @ rotation))
-    n = len(dofs)
-    mass = np.array(masses).reshape(-1, 4)
-    total_mass = float(mass[:, 0].sum())
-    if total_mass > 0.0:
-        mass[:, 0] /= total_mass
-    limits = np.array(box, dtype=float).reshape(n, 2)
-    dof_array = np.array(dofs, dtype=np.int64).reshape(n, 5)
-    figure = Figure(
-        frozen_array(np.array(bodies, dtype=np.int64).reshape(-1, 4)),
-        frozen_array(np.array(rests)),
-        frozen_array(dof_array),
-        frozen_array(np.array(signs, dtype=float)),
-        frozen_array(mass),
-        *(frozen_array(np.zeros((0, width))) for width in (SOLID_WIDTH, 3, 4)),
-        *(frozen_array(np.zeros((0, width), dtype=np.int64)) for width in (4, 2)),
-    )
-    lower, upper = frozen_array(limits[:, 0].copy()), frozen_array(limits[:, 1].copy())
+        body, p, r = rows.place[site.joint]
+        frames.append((body, p + r @ np.asarray(site.offset, dtype=float), r @ rotation_matrix(site.rotation)))
     return {
-        "size": n,
-        "dof_names": tuple(dof_names),
-        "slices": tuple(slices),
-        "lower": lower,
-        "upper": upper,
-        "rest": frozen_array(np.clip(np.array(rest_pose, dtype=float).reshape(n), lower, upper)),
-        "gain": frozen_array(np.array(gain, dtype=float).reshape(n)),
-        "velocity": frozen_array(np.array(velocity, dtype=float).reshape(n)),
-        "effort": frozen_array(np.array(effort, dtype=float).reshape(n)),
-        "_frozen": frozen_array(
-            np.array(frozen, dtype=bool).reshape(n) | (np.array(gain, dtype=float).reshape(n) == 0.0)
-        ),
-        "figure": figure,
-        "order": elimination_order(dof_array, ()),
-        "total_mass": total_mass,
+        **rows.arrays(),
         "frame_bodies": frozen_array(np.array([f[0] for f in frames], dtype=np.int64)),
         "frame_positions": frozen_array(np.array([f[1] for f in frames]).reshape(-1, 3)),
         "frame_rotations": frozen_array(np.array([f[2] for f in frames]).reshape(-1, 3, 3)),
     }
+
+
+class _Rows:
+    """The rows of a figure's arrays while its joints are added."""
+
+    def __init__(self):
+        self.bodies: list[tuple[int, int, int, int]] = []
+        self.rests: list[np.ndarray] = []  # of each body: position and rotation in its parent
+        self.masses: list[np.ndarray] = []
+        self.dofs: list[tuple[int, int, int, int, int]] = []
+        self.signs: list[float] = []
+        self.dof_names: list[str] = []
+        self.slices: list[slice] = []
+        self.values: dict[str, list[Any]] = {
+            name: [] for name in ("limits", "rest", "gain", "frozen", "velocity", "effort")
+        }
+        self.place: dict[str, tuple[int, np.ndarray, np.ndarray]] = {}  # joint -> body, position and rotation in it
+        self.last_dof: list[int] = []  # of each body
+
+    def add(self, joint: Joint) -> None:
+        """Add a joint: a body if it moves, else a frame on the body of its parent."""
+        body, p, r = self.place[joint.parent] if joint.parent is not None else (-1, np.zeros(3), np.eye(3))
+        p, r = p + r @ np.asarray(joint.offset, dtype=float), r @ rotation_matrix(joint.rotation)  # type: ignore[operator]  # a valid joint
+        self.slices.append(slice(len(self.dofs), len(self.dofs) + joint.motion.size))
+        if joint.motion.size or body < 0:
+            body = self._add_body(joint, body, p, r @ joint.motion.basis)
+            p, r = np.zeros(3), joint.motion.basis.T
+        self.place[joint.name] = (body, p, r)
+        if joint.mass:
+            _add_mass(self.masses[body], joint.mass, p + r @ np.asarray(joint.center, dtype=float))
+
+    def _add_body(self, joint: Joint, parent: int, p: np.ndarray, r: np.ndarray) -> int:
+        """Add the body of a joint at position p (3,) and rotation r (3, 3) in its parent; return its index."""
+        first, count = len(self.dofs), joint.motion.size
+        turned = 0 if parent >= 0 and np.array_equal(r, np.eye(3)) else 1
+        above = self.last_dof[parent] if parent >= 0 else -1
+        body = len(self.bodies)
+        self.bodies.append((parent, first, first + count, turned))
+        self.rests.append(np.concatenate([p, r.ravel()]))
+        self.masses.append(np.zeros(4))
+        for element in joint.motion.dofs:
+            level = self.dofs[above][LEVEL] + 1 if above >= 0 else 0
+            self.dofs.append((element.kind, element.axis, above, body, level))
+            above = len(self.dofs) - 1
+            self.signs.append(element.sign)
+            self.dof_names.append(joint.name + ("." + element.name if element.name else ""))
+        self.last_dof.append(above)
+        given = {
+            "limits": limits_of(joint), "frozen": frozen_of(joint), "rest": numbers_of(joint.rest, count),
+            "gain": numbers_of(joint.gain, count), "velocity": bounds_of(joint.velocity, count),
+            "effort": bounds_of(joint.effort, count),
+        }  # fmt: skip
+        for name, value in given.items():
+            self.values[name] += list(value)  # type: ignore[arg-type]  # valid joints: never None
+        return body
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays of the joints added."""
+        n = len(self.dofs)
+        mass = np.array(self.masses).reshape(-1, 4)
+        total_mass = float(mass[:, 0].sum())
+        if total_mass > 0.0:
+            mass[:, 0] /= total_mass
+        dofs = np.array(self.dofs, dtype=np.int64).reshape(n, 5)
+        figure = Figure(
+            frozen_array(np.array(self.bodies, dtype=np.int64).reshape(-1, 4)),
+            frozen_array(np.array(self.rests)),
+            frozen_array(dofs),
+            frozen_array(np.array(self.signs, dtype=float)),
+            frozen_array(mass),
+            *(frozen_array(np.zeros((0, width))) for width in (SOLID_WIDTH, 3, 4)),
+            *(frozen_array(np.zeros((0, width), dtype=np.int64)) for width in (4, 2)),
+        )
+        limits = np.array(self.values["limits"], dtype=float).reshape(n, 2)
+        lower, upper = frozen_array(limits[:, 0].copy()), frozen_array(limits[:, 1].copy())
+        rest, gain, velocity, effort = (
+            np.array(self.values[name], dtype=float).reshape(n) for name in ("rest", "gain", "velocity", "effort")
+        )
+        return {
+            "size": n,
+            "dof_names": tuple(self.dof_names),
+            "slices": tuple(self.slices),
+            "lower": lower,
+            "upper": upper,
+            "rest": frozen_array(np.clip(rest, lower, upper)),
+            "gain": frozen_array(gain),
+            "velocity": frozen_array(velocity),
+            "effort": frozen_array(effort),
+            "_frozen": frozen_array(np.array(self.values["frozen"], dtype=bool).reshape(n) | (gain == 0.0)),
+            "figure": figure,
+            "order": elimination_order(dofs, ()),
+            "total_mass": total_mass,
+        }
 
 
 def _add_mass(row: np.ndarray, mass: float, centre: np.ndarray) -> None:
@@ -128,19 +149,21 @@ def _add_mass(row: np.ndarray, mass: float, centre: np.ndarray) -> None:
 
 
 def frozen_array(array: np.ndarray) -> np.ndarray:
-    """Return an array in one piece that cannot be written: one type, or every kernel is compiled twice."""
+    """Return a contiguous read-only array: one type for all figures, so that kernels are compiled once."""
     array = np.ascontiguousarray(array)
     array.flags.writeable = False
     return array
 
 
 def elimination_order(dof: np.ndarray, groups: Iterable[Iterable[int]]) -> Order:
-    """Return the elimination tree of the Hessian: the skeleton's own, joined where goals couple its branches.
+    """Return the elimination tree of the Hessian: the skeleton's own, merged where goals couple its branches.
 
-    dof is Figure.dof; each group lists degrees of freedom that some goal couples with one another, with all above them.
+    Args:
+        dof: (n, 5) Figure.dof.
+        groups: Degrees of freedom that some goal couples with one another, including all above them.
     """
     n = dof.shape[0]
-    patterns = [set() for _ in range(n)]  # the lower-numbered dofs with which i has an entry
+    patterns = [set() for _ in range(n)]  # columns below i with an entry in row i
     for i in range(n):
         above = int(dof[i, ABOVE])
         if above >= 0:
@@ -154,7 +177,7 @@ def elimination_order(dof: np.ndarray, groups: Iterable[Iterable[int]]) -> Order
         up = max(patterns[i], default=-1)
         rows[i, UP] = up
         if up >= 0:
-            patterns[up] |= patterns[i] - {up}  # fill-in: what i touched, the dof above it touches too
+            patterns[up] |= patterns[i] - {up}  # fill-in
     for i in range(n):
         up = rows[i, UP]
         rows[i, DEPTH] = rows[up, DEPTH] + 1 if up >= 0 else 0
