@@ -17,6 +17,7 @@ from posable.model.kinematics import one_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.limit_sensitivity import AT_BOUND, Block, blocking_limits
+from posable.solvers.reasons import Reason, reasons_for
 
 RANK_TOLERANCE = 1e-6  # of the largest singular value
 NEAR = 0.05  # of a range: how near a limit counts as near
@@ -44,6 +45,7 @@ class Explanation:
     of them (Yoshikawa), zero where the goals cannot all be moved. weakest: the singular direction nearest to being
     lost, by degree of freedom. near: limits near and active. blocking: limits in the way of a goal that is missed.
     errors: of each goal [m, rad]. limbs: where asked for, the swivel ranges of every limb that a goal holds.
+    reasons: why each goal is missed.
     """
 
     skeleton: str
@@ -61,6 +63,7 @@ class Explanation:
     near: list[NearLimit] = field(default_factory=list)
     blocking: list[Block] = field(default_factory=list)
     limbs: list[str] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
 
     @property
     def condition(self) -> float:
@@ -87,7 +90,8 @@ class Explanation:
             "singular": self.singular, "singular_values": self.singular_values.tolist(),
             "manipulability": self.manipulability, "weakest": self.weakest, "errors": self.errors,
             "reached": self.reached, "near": [vars(limit) for limit in self.near],
-            "blocking": [vars(block) for block in self.blocking], "limbs": self.limbs,
+            "blocking": [vars(block) | {"angles": sorted(block.angles)} for block in self.blocking],
+            "reasons": [vars(reason) for reason in self.reasons], "limbs": self.limbs,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -114,6 +118,9 @@ class Explanation:
             lines.append(f"On a limit: {', '.join(on)}.")
         if close:
             lines.append(f"Near a limit: {', '.join(close[:8])}{' ...' if len(close) > 8 else ''}.")
+        if self.reasons:
+            lines.append("Missed:")
+            lines += [f"  {reason}" for reason in self.reasons]
         if self.blocking:
             lines.append("In the way of the goals:")
             lines += [f"  {block}" for block in self.blocking[:8]]
@@ -152,6 +159,7 @@ def explain(
         ((skeleton.dof_names[i], float(x)) for i, x in zip(free, weak, strict=True)), key=lambda p: -abs(p[1])
     )
     reached = bool((errors <= problem.tolerances).all())
+    blocking = [] if reached else blocking_limits(problem, theta, lower, upper)
     return Explanation(
         skeleton=skeleton.name,
         size=skeleton.size,
@@ -166,7 +174,8 @@ def explain(
         errors=dict(zip(problem.error_names, errors.tolist(), strict=True)),
         reached=reached,
         near=near_limits(skeleton, theta, lower, upper),
-        blocking=[] if reached else blocking_limits(problem, theta, lower, upper),
+        blocking=blocking,
+        reasons=[] if reached else reasons_for(problem, theta, errors, lower, upper, blocking),
         limbs=explain_limbs(problem, theta) if limbs else [],
     )
 

@@ -31,7 +31,7 @@ def solve(
     solver: str | Solver = "newton",
     limits: bool = True,
     max_iterations: int | None = None,
-    restarts: int = 0,
+    restarts: int | str = 0,
     seed: int = 0,
     time_limit: float | None = None,
     record: bool = False,
@@ -50,7 +50,8 @@ def solve(
         solver: A name from `posable.solvers.names()`, or an object with options.
         limits: Whether joint limits hold.
         max_iterations: Of each problem; each solver has its own default.
-        restarts: Random starts, drawn from `seed`, where a problem is stuck.
+        restarts: Random starts, drawn from `seed`, where a problem is stuck: how many, or "auto": until it is solved,
+            proved to be out of reach, or another start would find a new local minimum with a probability below 5%.
         seed: Of the random starts.
         time_limit: [s], for the whole batch.
         record: Keep a trace of every iteration.
@@ -91,9 +92,12 @@ def solve(
     starts, shape = starts_of(problem, None if start_there is not None else start, spread=device == "cpu")
     lower, upper = box_of(skeleton, starts, limits)
     time_limit = nonneg_seconds(time_limit)
+    auto = restarts == "auto"
+    if auto and device != "cpu":
+        raise SolverError("restarts='auto'", expected="device='cpu'", got=repr(device))
     options = SolveOptions(
         projected(skeleton, starts, lower, upper), lower, upper, nonneg_int(max_iterations, "max_iterations"),
-        nonneg_int(restarts, "restarts") or 0, as_int(seed, "seed"), time_limit, bool(record),
+        0 if auto else nonneg_int(restarts, "restarts") or 0, as_int(seed, "seed"), time_limit, bool(record),
         positive_int(threads, "threads"), None if time_limit is None else begin + time_limit,
     )  # fmt: skip
     if 0 in shape:  # a batch of nothing: no solver need know of it
@@ -114,14 +118,24 @@ def solve(
     near = options.starts if device == "cpu" and wants_natural(natural, problem, method) else None
     if problem.plain:
         raw = method.run(problem, options) if near is None else settle(problem, method, options, near)
-        return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
+        result = Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
+        return searched(result, problem, method, near, begin) if auto else result
     from posable.solvers.hierarchy import answer
 
+    asked = problem
     problem, raw, chosen = answer(problem, method, options)
     if near is not None:
         settle_held(problem, raw, options, near)
     chosen = {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
-    return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape, chosen)
+    result = Result(problem, raw, options, method.name, time.perf_counter() - begin, shape, chosen)
+    return searched(result, asked, method, near, begin) if auto else result
+
+
+def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | None, begin: float) -> Result:
+    """Return a result whose problems that miss were tried from random starts until they reach, or until it is sure."""
+    from posable.solvers.restarts import search_on
+
+    return search_on(result, asked, method, near, begin)
 
 
 def check_solver(solver: Solver, problem: Problem) -> None:
@@ -403,3 +417,6 @@ class Session:
             self.problem, self._answered = before, answered
             raise
         self._answered = False
+
+
+Result.front_door = staticmethod(solve)  # what `result.remedy` verifies with

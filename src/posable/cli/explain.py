@@ -38,6 +38,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"status": str(result.status), **told.as_dict()}, indent=2))
     else:
-        print(result)
+        print(f"{result.status}: {result.message.partition(': ')[2]}.")
         print(told)
     return 0 if result.ok else 1

@@ -32,12 +32,16 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--write-goals", metavar="FILE", help="write all goals to a TOML file")
     work = parser.add_argument_group("the solve")
     work.add_argument("--solver", default="newton", help=f"one of {', '.join(ps.solvers.names())}")
-    work.add_argument("--restarts", type=int, default=0, help="fresh random starts where it is stuck")
+    work.add_argument(
+        "--restarts", type=restarts_of, default=0, metavar="N|auto",
+        help="fresh random starts where it is stuck; auto: until it is solved or sure",
+    )  # fmt: skip
     work.add_argument("--seed", type=int, default=0, help="of the random starts")
     work.add_argument("--swivel", type=float, metavar="RAD", help="swivel angle of the limbs [rad], by the limb solver")
     work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
     add_method(work)
     out = parser.add_argument_group("what becomes of it")
+    out.add_argument("--remedy", action="store_true", help="where goals are missed, say what would have to change")
     out.add_argument("--plot", metavar="FILE", help="draw the pose: png, svg or pdf")
     out.add_argument(
         "-o",
@@ -49,6 +53,11 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     )
     batch.add(parser)
     return parser
+
+
+def restarts_of(text: str) -> int | str:
+    """Return a number of restarts, or "auto"."""
+    return text if text == "auto" else int(text)
 
 
 def add_method(group: Any) -> None:
@@ -213,10 +222,14 @@ def alone(args: argparse.Namespace) -> int:
         )
     if args.save:
         ps.save(args.save, ps.Motion(skeleton, result.pose[None], 30.0))
+    remedies = result.remedy() if args.remedy else []
     if args.json:
-        print(json.dumps(summary(skeleton, result), indent=2))
+        told = {"remedies": [remedy_data(remedy) for remedy in remedies]} if args.remedy else {}
+        print(json.dumps(summary(skeleton, result) | told, indent=2))
     else:
         print(result)
+        if remedies:
+            print("Any of these would reach:", *(f"  {remedy}" for remedy in remedies), sep="\n")
         if args.swivel is not None:  # what became of the wish, and what it could have been
             told = ps.explain(skeleton, goals, result.pose, limits=not args.no_limits, limbs=True)
             print("\n".join(told.limbs))
@@ -240,6 +253,20 @@ def summary(skeleton: ps.Skeleton, result: ps.Result) -> dict[str, Any]:
         "blocking": [
             {"dof": b.dof, "side": b.side, "multiplier": b.multiplier, "cost": b.cost} for b in result.blocking
         ],
+        "reasons": [vars(reason) for reason in result.reasons],
+    }
+
+
+def remedy_data(remedy: Any) -> dict[str, Any]:
+    """Return a remedy as plain data."""
+    return {
+        "text": remedy.text,
+        "limits": remedy.limits,
+        "targets": {label: np.asarray(target).tolist() for label, target in remedy.targets.items()},
+        "goals": [goal.label for goal in remedy.goals],
+        "size": remedy.size,
+        "start": None if remedy.start is None else remedy.start.tolist(),
+        "verified": remedy.verified,
     }
 
 

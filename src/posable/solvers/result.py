@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions
 
 if TYPE_CHECKING:
     from posable.solvers.limit_sensitivity import Block
+    from posable.solvers.reasons import Reason
+    from posable.solvers.remedy import Remedy
+    from posable.solvers.restarts import Search
 
 
 class Status(StrEnum):
@@ -45,6 +48,8 @@ class Result:
     Everything but the pose is worked out when it is asked for.
     """
 
+    front_door: ClassVar[Any] = None  # `posable.solve`, which stands above this room and gives itself
+
     def __init__(
         self,
         problem: Problem,
@@ -58,6 +63,7 @@ class Result:
         self.problem, self.outcome, self.request = problem, outcome, request
         self.solver, self.seconds, self.shape = solver, seconds, shape
         self.chosen: dict[str, Any] = chosen or {}  # the member taken, by the label of each AnyOf
+        self.searches: dict[int, Search] = {}  # with restarts="auto": what became of them, by the problem's number
 
     @cached_property
     def pose(self) -> np.ndarray:
@@ -151,6 +157,33 @@ class Result:
         return blocking_limits(self.problem, self.outcome.poses[k], self.request.lower, self.request.upper, k)
 
     @cached_property
+    def reasons(self) -> list[Any]:
+        """Why each goal is missed: `Reason`s, the worst miss first; for a batch, lists of them, shaped as it is."""
+        return nested([self._reasons(k) for k in range(len(self.outcome.poses))], self.shape)
+
+    def _reasons(self, k: int) -> list[Reason]:
+        if self._good[k]:
+            return []
+        from posable.solvers.reasons import reasons_for
+
+        blocks = nested_at(self.blocking, self.shape, k)
+        lower, upper = self.request.lower, self.request.upper
+        return reasons_for(self.problem, self.outcome.poses[k], self.outcome.errors[k], lower, upper, blocks, k)
+
+    def remedy(self) -> list[Remedy]:
+        """Return what would have to change for the goals to be reached, as choices; nothing where they are.
+
+        Limits that must give and by how much (the smallest sum, of few joints), the nearest targets that can be
+        reached, tolerances that are wide enough, and the goal to leave out. Each was solved for and reaches.
+
+        Raises:
+            SolverError: for a batch.
+        """
+        from posable.solvers.remedy import remedies_for
+
+        return remedies_for(self, type(self).front_door)
+
+    @cached_property
     def message(self) -> Any:
         """One sentence on what became of it; an array of them for a batch."""
         every = [self._message(k) for k in range(len(self.outcome.poses))]
@@ -170,16 +203,18 @@ class Result:
         proof = self._proof(k)
         detail = f"; {proof}" if proof else ""
         if status is Status.STUCK:
-            detail += f"; {self._other_starts()}"
+            detail += f"; {self._other_starts(k)}"
         return (
             f"{str(status).lower().replace('_', ' ')}: {MEANINGS[status]}; missed {', '.join(missed) or 'none'}{detail}"
         )
 
-    def _other_starts(self) -> str:
-        """Say what other starts may do for a pose that is stuck."""
+    def _other_starts(self, k: int) -> str:
+        """Say what other starts did for a pose that is stuck, or may do."""
+        if k in self.searches:
+            return str(self.searches[k])
         if self.request.restarts:
-            return f"so were {self.request.restarts} random starts"
-        return "another start may reach it: solve(..., restarts=30) tries random ones"
+            return f'so were {self.request.restarts} random starts; restarts="auto" goes on until it is sure'
+        return 'no other start was tried: solve(..., restarts="auto") does, until it is sure'
 
     def __str__(self) -> str:
         if self.shape:
@@ -197,12 +232,13 @@ class Result:
                 continue
             word = "reached" if error <= self.problem.tolerances[i] else "missed by"
             lines.append(f"  {name}: {word} {amount(error, self.problem, i)}")
+            lines += [f"    {reason.text}" for reason in self.reasons if reason.goal == name]
         lines += [f"  {label}: took {member}" for label, member in self.chosen.items()]
         proof = self._proof(0) if not self.ok else None
         if proof:
             lines.append(f"  {proof}")
         if self.status is Status.STUCK:
-            lines.append(f"  {self._other_starts()}")
+            lines.append(f"  {self._other_starts(0)}")
         if self.blocking:
             lines.append("In the way:")
             bounds = {name: self.problem.tolerances[rows[0]] for name, rows in self.problem.error_groups.items()}
@@ -231,6 +267,13 @@ def nested(every: list[Any], shape: tuple[int, ...]) -> Any:
         return every[0]
     for length in reversed(shape[1:]):
         every = [every[i : i + length] for i in range(0, len(every), length)] if length else []
+    return every
+
+
+def nested_at(every: Any, shape: tuple[int, ...], k: int) -> Any:
+    """Return answer number k of a batch from lists in lists of its shape."""
+    for i in np.unravel_index(k, shape) if shape else ():
+        every = every[i]
     return every
 
 

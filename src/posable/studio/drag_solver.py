@@ -117,6 +117,10 @@ class Engine:
         """Return the limits in the way of the last answer, worst first."""
         return tuple(self.last.blocking) if self.last is not None else ()
 
+    def reasons(self) -> tuple[Any, ...]:
+        """Return why the last answer misses its goals."""
+        return tuple(self.last.reasons) if self.last is not None else ()
+
     def curves(self, handles: tuple[Handle, ...], start: np.ndarray) -> dict[str, np.ndarray]:
         """Return the energy over the iterations from `start` (n,) of the solver and of its ghost, by name."""
         out = {}

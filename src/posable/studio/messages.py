@@ -13,7 +13,6 @@ import numpy as np
 import posable as ps
 
 AT_LIMIT = 1e-4  # [rad, m] within which a joint counts as standing at its limit
-FURTHER = np.radians(10.0)  # [rad] and 1 cm for sliding joints: how much more room the text supposes
 _SLIDES = ("tx", "ty", "tz", "t1", "t2")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-!|~>:])")
 
@@ -98,20 +97,21 @@ def in_the_way(skeleton: ps.Skeleton, blocks: tuple[Any, ...], most: int = 4) ->
     """Return a sentence for each limit in the way: which, where it stands, and what it costs which goal."""
     out = []
     for block in blocks[:most]:
-        dof = skeleton.dof(block.dof)
-        straight = slides(skeleton, dof)
-        bound = (skeleton.lower if block.side == "lower" else skeleton.upper)[dof]
-        where = amount(float(bound), angle=not straight)
-        room = 0.01 if straight else FURTHER
-        least = {name: np.radians(0.1) if name.endswith(".rotation") else 1e-4 for name in block.cost}
-        gain = {name: cost * room for name, cost in block.cost.items() if cost * room > least[name]}
-        best = sorted(gain.items(), key=lambda item: -item[1])[:2]
-        told = " and ".join(
-            f"{marked(name)} {amount(value, angle=name.endswith('.rotation'))} closer" for name, value in best
-        )
-        more = amount(room, angle=not straight)
+        straight = slides(skeleton, skeleton.dof(block.dof))
+        least = {name: np.radians(0.1) if name in block.angles else 1e-4 for name in block.gain}
+        best = sorted(((name, gain) for name, gain in block.gain.items() if gain > least[name]), key=lambda g: -g[1])[
+            :2
+        ]
+        told = " and ".join(f"{marked(name)} {amount(gain, angle=name in block.angles)} closer" for name, gain in best)
+        more = "5 mm" if straight else "5°"
         out.append(
-            f"**{marked(block.dof)}** is at its {block.side} limit ({where})"
+            f"**{marked(block.dof)}** is at its {block.side} limit ({amount(block.limit, angle=not straight)})"
             + (f"; {more} more would bring {told}" if told else "")
         )
     return out
+
+
+def why_missed(reasons: tuple[Any, ...], most: int = 3) -> list[str]:
+    """Return a sentence for each reason that goals are missed, but those about limits, which `in_the_way` tells."""
+    told = [reason for reason in reasons if reason.kind in ("reach", "goals")]
+    return [f"**{marked(reason.goal)}**: {marked(reason.text)}" for reason in told[:most]]

@@ -159,6 +159,7 @@ class Session:
         self.answer: Answer | None = None
         self.ghost: Answer | None = None
         self.blocking: tuple[Any, ...] = ()
+        self.reasons: tuple[Any, ...] = ()
         self.curves: dict[str, np.ndarray] = {}
         self.start = self.pose
         self._doing: str | None = None
@@ -286,7 +287,7 @@ class Session:
         self._place(pose)
         self._snap_handles()
         self.timeline = replace(self.timeline.posed(self.pose), playing=False)
-        self.answer, self.ghost, self.start, self.blocking = None, None, self.pose, ()
+        self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
 
     # ----------------------------------------------------------------------------------------------- undo and redo
 
@@ -333,7 +334,7 @@ class Session:
             return View(
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
                 self.selected, self.selection, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
-                limits_met(self.skeleton, self.pose), self.blocking,
+                limits_met(self.skeleton, self.pose), self.blocking, self.reasons,
                 self.curves, limb, self.timeline, self.settings, self.strength, tuple(self.library),
                 self.origin.name or self.skeleton.name, self.dirty,
                 self.active is None and not self._busy and not self.timeline.playing,
@@ -506,7 +507,7 @@ class Session:
         if new:
             self._remember()  # one gesture, one step of undo, whoever else is dragging
             self.timeline = replace(self.timeline, playing=False)
-            self.start, self.blocking = self.pose, ()
+            self.start, self.blocking, self.reasons = self.pose, (), ()
             for name in new:
                 self.dragging[name] = self.frames.position(name)
             self.dragged = tuple(name for name in self.dragging if name not in self.limbs)
@@ -563,9 +564,10 @@ class Session:
         """Work out what takes longer: which limits are in the way, and how both solvers came here."""
         with self._lock:
             self._stale = self._busy = False
-            self.blocking, self.curves = (), {}
+            self.blocking, self.reasons, self.curves = (), (), {}
             if self.answer is not None and self.engine.main is not None:
-                self.blocking = self.engine.blocking() if not self.answer.ok else ()
+                if not self.answer.ok:
+                    self.blocking, self.reasons = self.engine.blocking(), self.engine.reasons()
                 if not np.array_equal(self.start, self.pose):
                     self.curves = self.engine.curves(self.handles, self.start)
         self._changed()
@@ -923,7 +925,7 @@ class Session:
         if pose is not None:
             self._place(pose)
             self._snap_handles()
-            self.answer, self.ghost, self.start, self.blocking = None, None, self.pose, ()
+            self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
 
     def set_key(self, frame: int | None = None) -> bool:
         """Keep the pose on screen as a key, by default at the frame shown."""

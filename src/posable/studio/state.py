@@ -51,6 +51,7 @@ class View:
     ghost_answer: Answer | None
     limits: tuple[AtLimit, ...]
     blocking: tuple[Any, ...]
+    reasons: tuple[Any, ...]
     curves: dict[str, np.ndarray]
     limb: LimbView | None
     timeline: Timeline

@@ -8,7 +8,7 @@ from typing import Any
 
 import viser
 
-from posable.studio.messages import in_the_way, plain, standing
+from posable.studio.messages import in_the_way, plain, standing, why_missed
 from posable.studio.panels.widgets import Refresh, write
 from posable.studio.session import Session
 from posable.studio.state import View
@@ -40,6 +40,7 @@ def lines_for(view: View) -> list[str]:
     lines = [standing(answer, {h.body: h.mode for h in view.handles})]
     if answer.status == "OUT_OF_REACH":
         lines[0] += " It is farther away than the figure can reach."
+    lines += [f"• {sentence}" for sentence in why_missed(view.reasons)]
     lines += [f"• {sentence}" for sentence in in_the_way(view.skeleton, view.blocking)] or _at_limits(view)
     lines.append(f"*{answer.solver}: {answer.iterations} iterations, {answer.seconds * 1e6:.0f} µs*")
     return lines

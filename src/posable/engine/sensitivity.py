@@ -1,0 +1,205 @@
+"""How a minimum answers to a change: of a limit, followed along the path of solutions; of a target, by its adjoint.
+
+A minimum inside a box satisfies dE/dtheta_F = 0 on the dofs F that no bound holds. If a bound or a parameter p moves,
+the free dofs answer with -H_FF^-1 (d/dp dE/dtheta_F) as long as the same bounds hold. Where a bound takes hold or lets
+go the path has a kink, so it is followed in short steps, each brought back to the minimum.
+"""
+
+from __future__ import annotations
+
+from posable.engine.assemble import energy_at, gradient_at, springs_of
+from posable.engine.forward import forward, workspace
+from posable.engine.jit import entry, kernel
+from posable.engine.layout import POINT, TARGETS
+from posable.engine.ltl import damped_copy, factorise, substitute
+from posable.engine.newton import damping_scale, fresh_derivatives, hold_bounds, propose
+
+FLAT = 1e-10  # damping, relative to the mean diagonal: keeps directions that the goals leave free where they are
+TRIES = 14  # dampings tried for one step
+SHORT = 0.1  # [rad, m]: the longest step of a dof, so that a pose stays in its valley
+DONE = 1e-15  # part of the energy: a step that would gain no more ends the search
+JUMP = 0.25  # [rad, m]: a pose that moves farther in one step of a path has left it
+DIFFERENCE = 1e-4  # [m, 1] of the parameters whose effect on the gradient is found by differences
+NO_MULTIPLIER = 1e-9  # part of the largest multiplier: a bound that pushes less may hold or let go
+RIDGE = 1e-8  # damping where the goals leave the pose some freedom: of all answers the one of least motion
+
+# What the adjoint of a pose may be
+EXISTS, LEAST_MOTION, DEGENERATE, NO_MINIMUM = 0, 1, 2, 3
+
+
+@kernel
+def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled, most):
+    """Bring theta (n,), in place, to the minimum of the energy inside the box that short downhill steps lead to.
+
+    Unlike a solve it neither stops at a goal's tolerance nor looks for another minimum. Returns the energy.
+    """
+    n = theta.shape[0]
+    energy = energy_at(figure, springs, theta, ws)
+    for _ in range(most):
+        fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0)
+        damping_scale(order, ws.hessian, scale)
+        damping, accepted = FLAT, False
+        for _ in range(TRIES):
+            definite, slope, _, length = propose(order, theta, lower, upper, ws, fixed, scale, damping)
+            if definite:
+                if not -slope > DONE * energy:
+                    break
+                if length > SHORT:
+                    for i in range(n):
+                        ws.trial[i] = theta[i] + SHORT / length * (ws.trial[i] - theta[i])
+                after = energy_at(figure, springs, ws.trial, ws)
+                if after < energy:
+                    energy, accepted = after, True
+                    for i in range(n):
+                        theta[i] = ws.trial[i]
+                    break
+            damping = max(damping, 1e-8) * 20.0
+            hold_bounds(order, theta, lower, upper, ws, fixed)
+        if not accepted:
+            break
+    return energy_at(figure, springs, theta, ws)
+
+
+@entry
+def refine_pose(figure, order, springs, lower, upper, theta, work, d, coupled, most, errors):
+    """Refine one pose (n,), in place, and write the springs' errors (g,); return the energy."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
+    energy = refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled != 0, most)
+    for k in range(g):
+        errors[k] = ws.error[k]
+    return energy
+
+
+@entry
+def follow_bound(figure, order, springs, lower, upper, theta, work, d, coupled, dof, outward, steps, errors):
+    """Move a bound of one dof outward by `outward` [rad, m], signed, in steps, and let a minimum theta (n,) follow.
+
+    The dof that the bound held moves along with it, the others answer by Newton steps from where they were, and bounds
+    that take hold or let go are met on the way. lower, upper (n,), theta and the errors (g,) at the end are written.
+    Returns 0, or 1 where the path ends: the minimum ceases to exist and the next one is elsewhere.
+    """
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
+    ended = 0
+    for _ in range(steps):
+        if outward < 0.0:
+            lower[dof] += outward / steps
+        else:
+            upper[dof] += outward / steps
+        for i in range(n):
+            ws.anchor[i] = theta[i]
+        theta[dof] += outward / steps
+        refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled != 0, 30)
+        for i in range(n):
+            if abs(theta[i] - ws.anchor[i]) > JUMP:
+                ended = 1
+        if ended == 1:
+            break
+    for k in range(g):
+        errors[k] = ws.error[k]
+    return ended
+
+
+@kernel
+def along(figure, order, springs, theta, ws, adjoint):
+    """Return the gradient of the energy along adjoint (n,), at a pose whose bodies are placed."""
+    gradient_at(figure, order, springs, theta, ws)
+    total = 0.0
+    for i in range(theta.shape[0]):
+        total += ws.gradient[i] * adjoint[i]
+    return total
+
+
+@kernel
+def solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled, adjoint):
+    """Turn adjoint (n,), how a loss changes with the pose, into H_FF^-1 of it, in place; return what it is."""
+    n = theta.shape[0]
+    energy_at(figure, springs, theta, ws)
+    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0)
+    damping_scale(order, ws.hessian, scale)
+    largest, stiff, code = 0.0, scale[0] if n > 0 else 1.0, EXISTS
+    for i in range(n):
+        largest = max(largest, abs(ws.gradient[i]))
+    for i in range(n):
+        on = (theta[i] <= lower[i] + 1e-9 or theta[i] >= upper[i] - 1e-9) and lower[i] < upper[i]
+        if on and abs(ws.gradient[i]) <= max(NO_MULTIPLIER * largest, 1e-12 * stiff) and ws.gradient[i] != 0.0:
+            code = DEGENERATE
+    for i in range(n):
+        if fixed[i] != 0.0:
+            adjoint[i] = 0.0
+    damping = 0.0
+    while True:
+        damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor, ws.path)
+        failed = factorise(order, ws.factor, fixed, RIDGE * stiff if damping == 0.0 else 0.0)
+        if failed < 0:
+            break
+        if damping > 0.0:
+            return NO_MINIMUM
+        damping = RIDGE
+        code = LEAST_MOTION if code == EXISTS else code
+    substitute(order, ws.factor, adjoint, ws.path)
+    return code
+
+
+@entry
+def adjoint_batch(
+    figure, order, kind, constants, targets, pull, home, lower, upper, poses, work, d, coupled, adjoints, moving,
+    shaped, pinned, target_slopes, rest_slopes, point_slopes, codes,
+):  # fmt: skip
+    """Carry how a loss changes with the poses of a batch back to how it changes with what the poses were solved for.
+
+    Args:
+        figure, order, kind, constants, targets, pull, home, lower, upper, d: As of `newton_batch`; figure.rest and
+            constants are changed while it runs, and put back.
+        poses: (t, n) [rad, m], minima.
+        work: Scratch memory.
+        coupled: Not 0 where goals couple branches.
+        adjoints: (t, n), how the loss changes with each dof; becomes H^-1 of it.
+        moving: (g, TARGETS) not 0 for each number of a target that counts.
+        shaped: (b,) not 0 for each body whose place on its parent counts.
+        pinned: (g,) not 0 for each spring whose point on its body counts.
+        target_slopes: (t, g, TARGETS), rest_slopes (t, b, 3), point_slopes (t, g, 3): written, how the loss changes.
+        codes: (t,) written: EXISTS, LEAST_MOTION, DEGENERATE or NO_MINIMUM.
+    """
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
+    half = 0.5 / DIFFERENCE
+    for t in range(poses.shape[0]):
+        springs, theta, adjoint = springs_of(kind, constants, targets, t, pull, home), poses[t], adjoints[t]
+        codes[t] = solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled != 0, adjoint)
+        for k in range(g):
+            for c in range(TARGETS):
+                if moving[k, c] != 0:
+                    kept = springs.targets[k, c]
+                    springs.targets[k, c] = kept + DIFFERENCE
+                    up = along(figure, order, springs, theta, ws, adjoint)
+                    springs.targets[k, c] = kept - DIFFERENCE
+                    down = along(figure, order, springs, theta, ws, adjoint)
+                    springs.targets[k, c] = kept
+                    target_slopes[t, k, c] = -half * (up - down)
+            if pinned[k] != 0:
+                for c in range(POINT, POINT + 3):
+                    kept = springs.constants[k, c]
+                    springs.constants[k, c] = kept + DIFFERENCE
+                    up = along(figure, order, springs, theta, ws, adjoint)
+                    springs.constants[k, c] = kept - DIFFERENCE
+                    down = along(figure, order, springs, theta, ws, adjoint)
+                    springs.constants[k, c] = kept
+                    point_slopes[t, k, c - POINT] = -half * (up - down)
+        for body in range(b):
+            if shaped[body] == 0:
+                continue
+            for c in range(3):
+                kept = figure.rest[body, c]
+                figure.rest[body, c] = kept + DIFFERENCE
+                forward(figure, theta, ws)
+                up = along(figure, order, springs, theta, ws, adjoint)
+                figure.rest[body, c] = kept - DIFFERENCE
+                forward(figure, theta, ws)
+                down = along(figure, order, springs, theta, ws, adjoint)
+                figure.rest[body, c] = kept
+                rest_slopes[t, body, c] = -half * (up - down)

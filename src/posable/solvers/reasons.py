@@ -1,0 +1,230 @@
+"""Why a goal is missed: its limb is too short, another goal pulls against it, or limits hold it back.
+
+Nothing here is told by rule of thumb. A limb is too short by the length of its bones. That a goal pulls against another
+is tried out: it is left out, and the pose is brought to the minimum that is then there. What a limit costs is followed
+along the path of solutions (limit_sensitivity.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from posable.engine.joints import SLIDE
+from posable.engine.layout import AT, FIRST, KIND, LAST, MEASURE, OFF, ON, OTHER, PARENT, POINT, ROBUST, SPRING, WEIGHT
+from posable.engine.springs import POINT_SPRING
+from posable.model.kinematics import forward
+from posable.problem import Problem
+from posable.solvers.limit_sensitivity import AT_BOUND, Block, Minimum
+from posable.solvers.reach_bound import WHOLE
+from posable.solvers.result import amount
+
+SHARE = 0.05  # of a goal's pull, or of its error: what another goal must take or cost to be named
+MOST = 2  # goals that are named for each goal that is missed; limits: twice as many
+HALF = 0.5  # of an error: what a limb must lack for its length to be the reason
+STRICTER = 1e4  # how much stiffer a stricter level is where levels are compared in one energy
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why one goal is missed.
+
+    Attributes:
+        goal: The name of its error in `result.errors`.
+        kind: "reach", "goals", "limits", or "start" where neither a length, a goal nor a limit is in the way.
+        text: In words.
+        others: The goals or degrees of freedom that it is about.
+        amount: [m, rad]: how much of the error it accounts for.
+    """
+
+    goal: str
+    kind: str
+    text: str
+    others: tuple[str, ...] = ()
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.goal}: {self.text}"
+
+
+def reasons_for(
+    problem: Problem,
+    pose: np.ndarray,
+    errors: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    blocks: list[Block],
+    member: int = 0,
+) -> list[Reason]:
+    """Return why each goal is missed at a pose (n,) with the springs' errors (g,), the worst miss first."""
+    missed = np.flatnonzero(~(errors <= problem.tolerances) & np.isfinite(errors))
+    if not missed.size or problem.customs:
+        return []
+    worst = sorted(missed.tolist(), key=lambda k: -errors[k] / max(problem.tolerances[k], 1e-12))
+    first = {problem.error_names[k]: k for k in reversed(worst)}
+    ordered = [k for k in worst if first[problem.error_names[k]] == k]
+    asked = Asked(problem, pose, lower, upper, member)
+    out: list[Reason] = []
+    for k in ordered:
+        name = problem.error_names[k]
+        against = asked.opponents(k, errors)
+        reach = asked.too_short(k, errors[k], against, blocks)
+        told = {(reason.goal, *reason.others) for reason in out if reason.kind == "goals"}
+        out += [reach] if reach else []
+        out += [one for one in against if (*one.others, name) not in told or not reach]
+        every = ((block.gain.get(name, 0.0), block.dof) for block in blocks)
+        gains = sorted((gain for gain in every if gain[0] > SHARE * errors[k]), reverse=True)
+        if gains:
+            names = tuple(dof for _, dof in gains[: 2 * MOST])
+            out.append(Reason(name, "limits", f"held back by the limits of {listed(names)}", names, gains[0][0]))
+        if not any(reason.goal == name for reason in out):
+            limits = [block.dof for block in blocks if block.gain.get(name, 0.0) > 0.0]
+            text = "no single limit and no other goal is in the way; another start may reach it"
+            if limits:
+                which = "a limit that gives" if len(limits) == 1 else f"{len(limits)} limits, each of which gives"
+                text = f"held back by {which} little; remedy() says what would help"
+            out.append(Reason(name, "limits" if limits else "start", text, tuple(limits[: 2 * MOST])))
+    return out
+
+
+class Asked:
+    """A stuck pose, and what becomes of it when goals are left out."""
+
+    def __init__(self, problem: Problem, pose: np.ndarray, lower: np.ndarray, upper: np.ndarray, member: int):
+        self.pose, self.lower, self.upper = pose, lower, upper
+        self.problem = one_of(problem, member)
+        self.owners = np.array(problem.owners, dtype=int)
+        levels = sorted({goal.priority for goal in problem.goals})
+        if len(levels) > 1:  # one energy in which stricter goals are stiffer
+            for k, owner in enumerate(problem.owners):
+                factor = STRICTER ** (len(levels) - 1 - levels.index(problem.goals[owner].priority))
+                self.problem.constants[:, k, WEIGHT : WEIGHT + 6] *= factor
+            self.pose = Minimum(self.problem, pose, lower, upper).pose  # where their forces balance
+        self.frames = forward(problem.skeleton, pose)
+        self._gradients: dict[int, np.ndarray] = {}
+
+    def without(self, goals: set[int]) -> Problem:
+        """Return the problem with some goals switched off."""
+        out = self.problem.copy()
+        out.constants[:, np.isin(self.owners, list(goals)), ROBUST] = OFF
+        return out
+
+    def gradient(self, goal: int) -> np.ndarray:
+        """Return the gradient (n,) of one goal alone."""
+        if goal not in self._gradients:
+            alone = self.without(set(range(len(self.problem.goals))) - {goal})
+            alone.pull, alone.home = np.zeros_like(self.pose), np.zeros_like(self.pose)
+            self._gradients[goal] = alone.evaluate(self.pose)[1]
+        return self._gradients[goal]
+
+    def opponents(self, k: int, errors: np.ndarray) -> list[Reason]:
+        """Return the goals that pull against that of spring k: without them it would be missed by less."""
+        mine = int(self.owners[k])
+        total = self.problem.evaluate(self.pose)[1]
+        held = (self.lower >= self.upper) | ((self.pose <= self.lower + AT_BOUND) & (total > 0.0))
+        free = ~(held | ((self.pose >= self.upper - AT_BOUND) & (total < 0.0)))
+        pull = self.gradient(mine) * free
+        size = float(pull @ pull)
+        if not size > 1e-18:
+            return []
+        others = [o for o in sorted(set(self.owners.tolist())) if o != mine and o not in self.problem.off]
+        shares = {o: -float(self.gradient(o) @ pull) / size for o in others}
+        candidates = sorted((o for o in others if shares[o] > SHARE), key=lambda o: -shares[o])[:MOST]
+        out = []
+        for o in candidates:
+            left = Minimum(self.without({o}), self.pose, self.lower, self.upper).errors[k]
+            if errors[k] - left > max(SHARE * errors[k], self.problem.tolerances[k]):
+                out.append(self.conflict(k, o, errors, float(left)))
+        return out
+
+    def conflict(self, k: int, other: int, errors: np.ndarray, left: float) -> Reason:
+        """Return the reason that a goal pulls against that of spring k, which would be missed by `left` without it."""
+        problem = self.problem
+        name, label = problem.error_names[k], problem.labels[other]
+        angle = problem.measures_angle(k)
+        rows = [j for j, owner in enumerate(problem.owners) if owner == other and problem.measures_angle(j) == angle]
+        both = errors[k] + max((errors[j] for j in rows), default=0.0)
+        then = "reached" if left <= problem.tolerances[k] else f"missed by {amount(left, problem, k)}"
+        together = ""
+        if rows and both > errors[k] + problem.tolerances[k]:
+            together = f": together they come no nearer than {amount(both, problem, k)}"
+        text = f"{label} and {name} pull against each other{together}; without {label}, {name} would be {then}"
+        return Reason(name, "goals", text, (label,), float(errors[k] - left))
+
+    def too_short(self, k: int, error: float, against: list[Reason], blocks: list[Block]) -> Reason | None:
+        """Return the reason that the limb of spring k is too short, from the highest joint of which that is so."""
+        problem, figure = self.problem, self.problem.skeleton.figure
+        row = problem.constants[0, k]
+        if problem.kind[k, SPRING] != POINT_SPRING or problem.kind[k, ON] < 0 or problem.kind[k, OTHER] >= 0:
+            return None
+        if not np.array_equal(row[MEASURE : MEASURE + 6], WHOLE):
+            return None
+        target, body = problem.targets[0, k, AT : AT + 3], int(problem.kind[k, ON])
+        length, found, bodies = float(np.linalg.norm(row[POINT : POINT + 3])), None, 0
+        while body >= 0:
+            joint = self.joint(body)
+            distance = float(np.linalg.norm(target - self.frames.position(joint)))
+            lacks = distance - length
+            if bodies > 0 and lacks > max(problem.tolerances[k], HALF * error):
+                found = (body, joint, length, distance, lacks)
+            first, last = int(figure.body[body, FIRST]), int(figure.body[body, LAST])
+            slides = [i for i in range(first, last) if figure.dof[i, KIND] == SLIDE]
+            length += float(np.hypot.reduce([self.span(i) for i in slides], initial=0.0))
+            length += float(np.linalg.norm(figure.rest[body, :3]))
+            body, bodies = int(figure.body[body, PARENT]), bodies + 1
+        if found is None or not np.isfinite(found[2]):
+            return None
+        body, joint, length, distance, lacks = found
+        digits = 2 if lacks > 0.02 else 4
+        text = (
+            f"from {joint} on it is {length:.{digits}f} m long; the target is {distance:.{digits}f} m from {joint}, "
+            f"{self.holder(body, joint, against, blocks)}"
+        )
+        return Reason(problem.error_names[k], "reach", text, (joint,), lacks)
+
+    def holder(self, body: int, joint: str, against: list[Reason], blocks: list[Block]) -> str:
+        """Return what keeps a joint where it is: the base, limits of joints above it, other goals."""
+        skeleton = self.problem.skeleton
+        figure = skeleton.figure
+        above, parent = [], int(figure.body[body, PARENT])
+        first, last = int(figure.body[body, FIRST]), int(figure.body[body, LAST])
+        above += [i for i in range(first, last) if figure.dof[i, KIND] == SLIDE]
+        while parent >= 0:
+            above += range(int(figure.body[parent, FIRST]), int(figure.body[parent, LAST]))
+            parent = int(figure.body[parent, PARENT])
+        if not any(self.lower[i] < self.upper[i] for i in above):
+            return "which does not move"
+        names = {skeleton.dof_names[i] for i in above}
+        goals = [other for reason in against for other in reason.others][:2]
+        limits = [block.dof for block in blocks if block.dof in names][:2]
+        what = [f"the goal {label}" for label in goals] + [f"the limit of {dof}" for dof in limits]
+        hold = "holds" if len(what) == 1 else "hold"
+        return f"with {joint} where {listed(tuple(what))} {hold} it" if what else f"as near as {joint} comes"
+
+    def joint(self, body: int) -> str:
+        """Return the joint that moves a body."""
+        skeleton = self.problem.skeleton
+        return next(
+            name
+            for row, name in enumerate(skeleton.names)
+            if skeleton.frame_bodies[row] == body and not skeleton.frame_positions[row].any()
+        )
+
+    def span(self, i: int) -> float:
+        """Return how far a slide may go [m]."""
+        return max(abs(float(self.lower[i])), abs(float(self.upper[i])))
+
+
+def one_of(problem: Problem, member: int) -> Problem:
+    """Return one problem of a batch, with numbers of its own."""
+    out = problem.copy()
+    out.constants = out.constants[[member if len(out.constants) > 1 else 0]].copy()
+    out.targets = out.targets[[member if len(out.targets) > 1 else 0]].copy()
+    out.batch_shape = ()
+    return out
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return names as people list them."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,426 @@
+"""What would have to change for the goals to be reached; told only where a solve with the change reaches them.
+
+Limits: among the poses that reach the goals, the one whose excess over the limits is smallest in sum. That sum is
+piecewise linear, so a sequence of linear programs finds it, and leaves most joints without any excess. Targets: where
+the bodies come nearest. Goals: one that is left out, or tolerances that are wide enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from posable.engine.joints import ROTVEC, SLIDE, SWING
+from posable.engine.layout import KIND
+from posable.errors import GoalError, SolverError
+from posable.goals.axis import Aim, Direction
+from posable.goals.base import Goal
+from posable.goals.energy import full
+from posable.goals.orientation import Orientation, Pose
+from posable.goals.point import HalfSpace, Line, Plane, Position
+from posable.goals.relative import Distance
+from posable.model.kinematics import Frames, forward
+from posable.model.skeleton import Skeleton
+from posable.problem import Problem
+from posable.solvers.base import SOLVERS
+from posable.solvers.reasons import listed
+from posable.solvers.restarts import random_pose
+from posable.solvers.result import Result, amount
+
+STARTS = 12  # random starts from which poses that reach without limits are looked for
+KEPT = 4  # of those poses, the ones that exceed the limits least, whose excess is then made small
+ROUNDS = 25  # of linear programs
+TRUST = 0.3  # [rad, m]: how far a dof moves in the first of them
+ON_GOAL = 1e-6  # [m, rad, weighted]: residual at which a pose counts as reaching
+MARGINS = (0.01, 0.08, 0.18)  # parts of an excess by which a limit gives more than it must, until a solve reaches
+DUST = 2e-3  # [rad, m]: an excess that the goals' tolerances may do without
+SAME_SIZE = 1.25  # of the smallest remedy: what one that needs no start of its own may be larger
+
+
+@dataclass(frozen=True, eq=False)
+class Remedy:
+    """A change after which the goals are reached, verified by solving.
+
+    Attributes:
+        text: In words.
+        limits: {degree of freedom: (lower, upper)} [rad, m] of the limits that give, for `Skeleton.with_limits`.
+        targets: {label: target} of the goals that move, for `Goal.moved`.
+        goals: The goals to solve for, with targets moved, tolerances widened or goals left out.
+        verified: Whether a solve with the change reaches: always, or it would not be told.
+        size: How much changes: the sum of what limits give [rad, m], of how far targets move or tolerances grow
+            [m, rad], or the number of goals left out.
+        skeleton: The figure to solve with, its limits widened.
+        start: (n,) [rad, m], the start from which it reaches; None: the one that the result had.
+        pose: (n,) [rad, m], the pose that reaches.
+    """
+
+    text: str
+    limits: dict[str, tuple[float, float]] = field(default_factory=dict)
+    targets: dict[str, Any] = field(default_factory=dict)
+    goals: list[Goal] = field(default_factory=list)
+    verified: bool = False
+    size: float = 0.0
+    skeleton: Any = field(default=None, repr=False)
+    start: np.ndarray | None = field(default=None, repr=False)
+    pose: np.ndarray | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Remedies:
+    """The choices for one result that misses."""
+
+    def __init__(self, result: Result, again: Callable[..., Result]):
+        self.result, self.problem, self.skeleton = result, result.problem, result.problem.skeleton
+        self.request, self.again = result.request, again
+        self.goals = list(self.problem.goals)[: len(self.problem.goals) - self._brought_along()]
+        errors = result.outcome.errors[0]
+        missed = np.flatnonzero(~(errors <= self.problem.tolerances))
+        self.missed = sorted({self.problem.owners[k] for k in missed})
+        self.own_start = self.request.starts[0]
+        self.method = result.solver if result.solver in SOLVERS.names() else "newton"
+
+    def _brought_along(self) -> int:
+        """Return how many goals are the figure's own couplings and loops, which stand last."""
+        return len(self.skeleton.couplings) + len(self.skeleton.loops)
+
+    def solve(self, skeleton: Skeleton, goals: list[Goal], start: np.ndarray, restarts: Any = None) -> Result:
+        """Solve as the result was solved, but for what a remedy changes."""
+        limits = bool(np.isfinite(self.request.lower).any() or np.isfinite(self.request.upper).any())
+        return self.again(
+            skeleton, goals, start=start, solver=self.method, seed=self.request.seed, max_iterations=self.request.max_iterations, limits=limits,
+            restarts=self.request.restarts if restarts is None else restarts,
+        )  # fmt: skip
+
+    def verified(self, remedy: dict[str, Any], poses: list[np.ndarray]) -> Remedy | None:
+        """Return a remedy if a solve with it reaches, from the result's own start or else from one of some poses."""
+        skeleton, goals = remedy.get("skeleton", self.skeleton), remedy.get("goals", self.goals)
+        for k, start in enumerate([self.own_start, *poses]):
+            answer = self.solve(skeleton, goals, start)
+            if answer.ok:
+                own = None if k == 0 else start
+                told = k == 0 or "remedy.start" in remedy["text"]
+                text = remedy["text"] + ("" if told else " Solve from remedy.start.")
+                fields = {"skeleton": skeleton, "goals": goals, **remedy, "text": text, "start": own}
+                return Remedy(**fields, verified=True, pose=answer.pose)
+        return None
+
+    def all(self) -> list[Remedy]:
+        """Return every remedy that was found: limits that give, targets that move, goals to loosen or leave out."""
+        elsewhere = self.another_start()
+        if elsewhere is not None:
+            return [elsewhere]
+        found = [self.limits(), self.targets(), self.loosened(), self.left_out()]
+        return [remedy for remedy in found if remedy is not None]
+
+    def another_start(self) -> Remedy | None:
+        """Return that nothing must change where another start reaches the goals."""
+        searched = 0 in self.result.searches
+        answer = self.result if searched else self.solve(self.skeleton, self.goals, self.own_start, restarts="auto")
+        if not answer.ok:
+            return None
+        text = 'Nothing must change: another start reaches the goals. Solve from remedy.start, or with restarts="auto".'
+        return self.verified({"text": text}, [answer.pose])
+
+    # ----------------------------------------------------------------------------------------------------------- limits
+
+    def limits(self) -> Remedy | None:
+        """Return the limits that must give: smallest in sum, of few joints."""
+        if self.problem.customs or self.problem.choices or not np.isfinite(self.request.lower).any():
+            return None
+        try:
+            found = sorted(self.least_excesses(), key=lambda pair: pair[0])
+        except GoalError:  # a goal without residuals, such as NoCollision
+            return None
+        remedies = []
+        for total, pose in found:
+            if remedies and total > SAME_SIZE * remedies[0].size:
+                break
+            remedy = self.with_room(pose)
+            if remedy is not None:
+                remedies.append(remedy)
+                if remedy.start is None:
+                    break
+        good = [remedy for remedy in remedies if remedy.start is None and remedy.size <= SAME_SIZE * remedies[0].size]
+        return (good or remedies or [None])[0]
+
+    def with_room(self, pose: np.ndarray) -> Remedy | None:
+        """Return the remedy whose limits give way to a pose (n,), with as little room beyond it as a solve needs."""
+        for margin in MARGINS:
+            for least in (DUST, 0.0):  # numerical dust is no joint that must give, unless it proves to be one
+                change = self.widened(pose, margin, least)
+                if change is not None and (remedy := self.verified(change, [])) is not None:
+                    return remedy
+        for least in (DUST, 0.0):
+            change = self.widened(pose, MARGINS[0], least)
+            if change is not None and (remedy := self.verified(change, [self.result.pose, pose])) is not None:
+                return remedy
+        return None
+
+    def widened(self, pose: np.ndarray, margin: float, least: float) -> dict[str, Any] | None:
+        """Return what a remedy is whose limits give way to a pose (n,) that is past them by more than `least`."""
+        skeleton, limits, told, total = self.skeleton, {}, [], 0.0
+        for i in np.flatnonzero(excess(pose, skeleton.lower, skeleton.upper) > least + 1e-9).tolist():
+            name, slides = skeleton.dof_names[i], skeleton.figure.dof[i, KIND] == SLIDE
+            low, high = float(skeleton.lower[i]), float(skeleton.upper[i])
+            by = max(low - pose[i], pose[i] - high)
+            below = low - pose[i] > pose[i] - high
+            bound = rounded_out(low if below else high, -by if below else by, margin, bool(slides))
+            limits[name] = (bound, high) if below else (low, bound)
+            total += abs(bound - (low if below else high))
+            told.append(f"{name} to {place(bound, slides)} (now {place(low if below else high, slides)})")
+        if not limits:
+            return None
+        text = f"Let {len(limits)} limit{'s' * (len(limits) > 1)} give: {', '.join(told)}."
+        return {"text": text, "limits": limits, "size": total, "skeleton": skeleton.with_limits(limits)}
+
+    def least_excesses(self) -> Iterator[tuple[float, np.ndarray]]:
+        """Yield (sum of excess, pose (n,)) of poses that reach the goals past their limits."""
+        skeleton = self.skeleton
+        rng = np.random.default_rng(self.request.seed)
+        starts = [self.result.pose, self.own_start]
+        starts += [random_pose(self.problem, self.request, self.own_start, rng) for _ in range(STARTS)]
+        free = self.again(skeleton, self.goals, start=np.array(starts), limits=False, natural=False)
+        poses = [pose for pose, ok in zip(free.pose, np.atleast_1d(free.ok), strict=True) if ok]
+        turns = [near_limits(skeleton, pose) for pose in poses]
+        turns.sort(key=lambda pose: float(excess(pose, skeleton.lower, skeleton.upper).sum()))
+        for pose in turns[:KEPT]:
+            yield least_excess(self.problem, skeleton, pose)
+
+    # --------------------------------------------------------------------------------------- targets, tolerances, goals
+
+    def targets(self) -> Remedy | None:
+        """Return the nearest targets that can be reached: of one goal that is missed, or of all of them."""
+        choices = []
+        for movers in [*([k] for k in self.missed if len(self.missed) > 1), self.missed]:
+            change = self.moved_targets(movers)
+            if change is not None:
+                choices.append(change)
+        choices.sort(key=lambda change: change[0]["size"])
+        for change, pose in choices:
+            remedy = self.verified(change, [pose])
+            if remedy is not None:
+                return remedy
+        return None
+
+    def moved_targets(self, movers: list[int]) -> tuple[dict[str, Any], np.ndarray] | None:
+        """Return a remedy in which some goals move to where their bodies come nearest while the others are reached."""
+        if any(k >= len(self.goals) for k in movers):
+            return None
+        pose = self.nearest_pose(movers)
+        if pose is None:
+            return None
+        frames, targets, told, size, goals = forward(self.skeleton, pose), {}, [], 0.0, list(self.goals)
+        errors = self.problem.evaluate(pose)[3]
+        for k in movers:
+            target = achieved_target(self.goals[k], frames)
+            if target is None:
+                return None
+            label = self.problem.labels[k]
+            rows = [row for row, owner in enumerate(self.problem.owners) if owner == k]
+            targets[label], goals[k] = target, self.goals[k].moved(target)
+            size += float(sum(errors[row] for row in rows))
+            by = " and ".join(amount(errors[row], self.problem, row) for row in rows if errors[row] > 0.0)
+            told.append(f"{label} by {by}{whereto(target)}")
+        text = f"Move the target of {'; of '.join(told)}."
+        return {"text": text, "targets": targets, "size": size, "goals": goals}, pose
+
+    def nearest_pose(self, movers: list[int]) -> np.ndarray | None:
+        """Return the pose (n,) at which some goals are missed by least while all others are reached."""
+        if set(movers) == set(self.missed) and len(self.missed) > 1:
+            return self.result.pose
+        others = [goal for k, goal in enumerate(self.goals) if k not in movers]
+        if not others:
+            nearest = self.solve(self.skeleton, self.goals, self.own_start)
+            rng = np.random.default_rng(self.request.seed)
+            starts = np.array([random_pose(self.problem, self.request, self.own_start, rng) for _ in range(STARTS)])
+            many = self.again(self.skeleton, self.goals, start=starts, natural=False)
+            poses = [self.result.pose, nearest.pose, *many.pose]
+            return min(poses, key=self.problem.energy)
+        last = max(goal.priority for goal in self.goals) + 1
+        later = [changed_priority(goal, last) if k in movers else goal for k, goal in enumerate(self.goals)]
+        answer = self.solve(self.skeleton, later, self.result.pose)
+        kept = Problem(self.skeleton, others)
+        reached = (kept.evaluate(answer.pose)[3] <= kept.tolerances).all()
+        return answer.pose if reached else None
+
+    def loosened(self) -> Remedy | None:
+        """Return tolerances of the goals that are missed with which the present pose reaches."""
+        goals, told, size = list(self.goals), [], 0.0
+        errors = self.result.outcome.errors[0]
+        for k in self.missed:
+            if k >= len(goals):
+                return None
+            rows = [row for row, owner in enumerate(self.problem.owners) if owner == k]
+            wide = [np.ceil(1e4 * 1.02 * errors[row] + 1.0) / 1e4 for row in rows]
+            size += float(sum(wide))
+            goal = goals[k].changed()
+            goal.tolerance = tuple(wide) if isinstance(goal.tolerance, tuple) else max(wide)
+            if isinstance(goal.tolerance, tuple) and len(goal.tolerance) != len(goals[k].tolerance):
+                return None
+            goals[k] = goal
+            within = " and ".join(amount(value, self.problem, row) for value, row in zip(wide, rows, strict=True))
+            told.append(f"{self.problem.labels[k]} within {within}")
+        change = {"text": f"Accept {', '.join(told)}.", "size": size, "goals": goals}
+        return self.verified(change, [self.result.pose])
+
+    def left_out(self) -> Remedy | None:
+        """Return the goal without which the others are reached; if there is none, those that are missed."""
+        order = [other for reason in self.result.reasons if reason.kind == "goals" for other in reason.others]
+        first = [self.problem.label_index[label] for label in dict.fromkeys(order)]
+        singles = [[k] for k in dict.fromkeys([*self.missed, *first, *range(len(self.goals))])]
+        for gone in [*singles, self.missed]:
+            goals = [goal for k, goal in enumerate(self.goals) if k not in gone]
+            if not goals or any(k >= len(self.goals) for k in gone):
+                continue
+            if all(goal.is_posture for goal in goals):
+                continue
+            text = f"Leave out {listed(tuple(self.problem.labels[k] for k in gone))}."
+            remedy = self.verified({"text": text, "size": float(len(gone)), "goals": goals}, [self.result.pose])
+            if remedy is not None:
+                return remedy
+        return None
+
+
+# --- Least excess ---
+
+
+def excess(pose: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return (n,) [rad, m]: by how much each dof is past its limits."""
+    return np.maximum(np.maximum(lower - pose, pose - upper), 0.0)
+
+
+def least_excess(problem: Problem, skeleton: Skeleton, pose: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return (sum of excess, pose (n,)), the least that can be reached from a pose (n,) that meets the goals."""
+    total, trust = float(excess(pose, skeleton.lower, skeleton.upper).sum()), TRUST
+    for _ in range(ROUNDS):
+        step = excess_step(problem, skeleton, pose, trust)
+        after = None if step is None else onto_goals(problem, skeleton, pose + step)
+        size = np.inf if after is None else float(excess(after, skeleton.lower, skeleton.upper).sum())
+        if after is None or not size < total:
+            trust *= 0.25
+            if trust < 1e-4:
+                break
+            continue
+        gained, pose, total = total - size, after, size
+        if gained < 1e-4 * total and trust <= 0.05:
+            break
+        trust = min(2.0 * trust, 1.0)
+    return total, pose
+
+
+def excess_step(problem: Problem, skeleton: Skeleton, pose: np.ndarray, trust: float) -> np.ndarray | None:
+    """Return the step (n,) that makes the sum of excess least, to first order, while the goals stay reached."""
+    from scipy.optimize import linprog
+
+    residual, jacobian = problem.residuals(pose, jacobian=True, vectors=True)
+    n = skeleton.size
+    free = ~skeleton.frozen & (skeleton.lower < skeleton.upper)
+    reach = np.where(free, trust, 0.0)
+    limited_up, limited_down = np.flatnonzero(np.isfinite(skeleton.upper)), np.flatnonzero(np.isfinite(skeleton.lower))
+    eye = np.eye(n)
+    rows = np.vstack([np.hstack([eye, -eye])[limited_up], np.hstack([-eye, -eye])[limited_down]])
+    room = np.concatenate([(skeleton.upper - pose)[limited_up], (pose - skeleton.lower)[limited_down]])
+    used = np.abs(jacobian).max(axis=1) > 1e-12
+    answer = linprog(
+        np.concatenate([np.zeros(n), np.ones(n)]), A_ub=rows, b_ub=room,
+        A_eq=np.hstack([jacobian, np.zeros_like(jacobian)])[used] if used.any() else None,
+        b_eq=-residual[used] if used.any() else None,
+        bounds=[*zip(-reach, reach, strict=True), *[(0.0, None)] * n], method="highs",
+    )  # fmt: skip
+    return answer.x[:n] if answer.status == 0 else None
+
+
+def onto_goals(problem: Problem, skeleton: Skeleton, pose: np.ndarray) -> np.ndarray | None:
+    """Return the pose (n,) that reaches the goals near a given one, whatever its limits; None where there is none."""
+    free = ~skeleton.frozen & (skeleton.lower < skeleton.upper)
+    for _ in range(8):
+        residual, jacobian = problem.residuals(pose, jacobian=True, vectors=True)
+        if np.abs(residual).max(initial=0.0) < ON_GOAL:
+            return pose
+        pose = pose.copy()
+        pose[free] -= np.linalg.lstsq(jacobian[:, free], residual, rcond=1e-8)[0]
+        if not np.isfinite(pose).all():
+            return None
+    return None
+
+
+def near_limits(skeleton: Skeleton, pose: np.ndarray) -> np.ndarray:
+    """Return the same pose (n,) with angles turned by whole turns to where they exceed their limits least."""
+    middle = 0.5 * (skeleton.lower + skeleton.upper)
+    turning = np.isfinite(middle) & ~np.isin(skeleton.figure.dof[:, KIND], (SLIDE, ROTVEC, SWING))
+    turns = np.round((np.where(turning, middle, 0.0) - pose) / (2.0 * np.pi))
+    return pose + 2.0 * np.pi * np.where(turning, turns, 0.0)
+
+
+def rounded_out(bound: float, outward: float, margin: float, slides: bool) -> float:
+    """Return a bound moved outward [rad, m], signed, a little farther than it must, rounded so that it can be said."""
+    by = abs(outward) * (1.0 + margin) + 1e-5
+    unit = (1e-4 if by < 1e-2 else 1e-3) if slides else np.radians(0.01 if by < np.radians(1.0) else 0.1)
+    sign = np.sign(outward)
+    return float(sign * np.ceil(sign * (bound + sign * by) / unit - 1e-9) * unit)
+
+
+def place(bound: float, slides: Any) -> str:
+    """Return a limit in words."""
+    return f"{1e3 * bound:.1f} mm" if slides else f"{np.degrees(bound):.4g}°"
+
+
+def whereto(target: Any) -> str:
+    """Return a target in words, where it is a point."""
+    value = np.asarray(target)
+    return f" to ({', '.join(f'{x:.4f}' for x in value)})" if value.shape == (3,) else ""
+
+
+def achieved_target(goal: Goal, frames: Frames) -> Any:
+    """Return the target nearest to a goal's own that the goal has reached where its body is; None where none is known.
+
+    What the goal ignores of its target (an axis of weight zero, the distance of what it aims at) stays as it is.
+    """
+    if type(goal) in (Orientation, Pose):
+        turn = frames.rotation_matrix(goal.body)
+        if isinstance(goal, Orientation):
+            return turn
+        out = np.eye(4)
+        out[:3, :3], out[:3, 3] = turn, point_at(goal.body, goal.point, frames)
+        return out
+    if type(goal) is Position:
+        miss = point_at(goal.body, goal.point, frames) - goal.target
+        return np.round(goal.target + np.where(full(goal.weight).any(axis=0), miss, 0.0), 5)
+    if type(goal) is Direction:
+        return frames.rotation_matrix(goal.body) @ goal.axis
+    if type(goal) is Aim:
+        eye = point_at(goal.body, goal.point, frames)
+        return eye + np.linalg.norm(goal.target - eye) * frames.rotation_matrix(goal.body) @ goal.axis
+    if type(goal) in (Plane, HalfSpace, Line):
+        miss, along = point_at(goal.body, goal.at, frames) - goal.target, goal.direction
+        part = (miss @ along) * along
+        return goal.target + (miss - part if isinstance(goal, Line) else part)
+    if type(goal) is Distance:
+        ends = point_at(goal.body, goal.point, frames), point_at(goal.other, goal.second, frames)
+        return float(np.linalg.norm(ends[0] - ends[1]))
+    return None
+
+
+def point_at(body: str, point: np.ndarray | None, frames: Frames) -> np.ndarray:
+    """Return where a point of a body is (3,) [m]."""
+    at = frames.position(body)
+    return at if point is None else at + frames.rotation_matrix(body) @ point
+
+
+def changed_priority(goal: Goal, priority: int) -> Goal:
+    """Return the same goal on another level."""
+    out = goal.changed()
+    out.priority = priority
+    return out
+
+
+def remedies_for(result: Result, again: Callable[..., Result] | None) -> list[Remedy]:
+    """Return what would have to change for a result's goals to be reached; nothing where they are."""
+    if result.shape:
+        raise SolverError("remedy", expected="a result of one pose", got=f"a batch of shape {result.shape}")
+    return [] if result.ok or again is None else Remedies(result, again).all()

@@ -1,0 +1,157 @@
+"""Random starts until a problem is solved, or until it is unlikely that another start would find anything new.
+
+Of N starts that ended in w different local minima, the expected share of starts that would lead to one not yet seen is
+w (w + 1) / (N (N - 1)) (Boender & Rinnooy Kan 1987). The search ends where that is small.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posable.engine.bounds import EXHAUSTED
+from posable.engine.joints import SLIDE
+from posable.engine.layout import BODY, KIND, PARENT
+from posable.problem import Problem
+from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions, Solver
+from posable.solvers.hierarchy import answer
+from posable.solvers.natural import settle, settle_held
+from posable.solvers.reasons import one_of
+from posable.solvers.result import Result, Status, judge
+
+CONFIDENCE = 0.95  # the search ends where the share of what was not seen is below the rest
+FIRST, MOST = 16, 1024  # starts of the first round, and in all
+SAME = 1e-4  # part of an energy within which two minima count as one
+
+
+@dataclass(frozen=True)
+class Search:
+    """What became of the random starts of one problem.
+
+    Attributes:
+        starts: How many were tried.
+        minima: How many different local minima they, and the first solve, ended in.
+        unseen: The expected share of further starts that would lead to a minimum not yet seen.
+        reached: Whether one of them reached.
+    """
+
+    starts: int
+    minima: int
+    unseen: float
+    reached: bool = False
+
+    def __str__(self) -> str:
+        what = "1 local minimum" if self.minima == 1 else f"{self.minima} local minima"
+        sure = "" if self.unseen <= 1.0 - CONFIDENCE else "; stopped before it was sure"
+        return (
+            f"{self.starts} random starts ended in {what}, the best of which this is; another start would find a new "
+            f"one with a probability of {100.0 * min(self.unseen, 1.0):.2g}%{sure}"
+        )
+
+
+def keep_searching(
+    problem: Problem,
+    raw: RawResult,
+    options: SolveOptions,
+    member: int,
+    run: Callable[[np.ndarray], tuple[Problem, RawResult]],
+    judge: Callable[[Problem, RawResult], np.ndarray],
+) -> Search:
+    """Try random starts of one problem of a batch, and put the best answer in the place of its first one, in place.
+
+    Args:
+        problem: The problem, its choices made.
+        raw: The answers of the batch.
+        options: As solved with.
+        member: The number of the problem.
+        run: Solves that problem from starts (m, n).
+        judge: Says which answers are good (m,).
+
+    Returns:
+        What became of the search.
+    """
+    rng = np.random.default_rng([options.seed & 0xFFFFFFFF, member])
+    start = options.starts[member]
+    best = problem.evaluate(raw.poses[member], member=member)[0]
+    energies, tried, size = [best], 0, FIRST
+    while True:
+        starts = np.array([random_pose(problem, options, start, rng) for _ in range(size)])
+        chosen, answers = run(starts)
+        good = judge(chosen, answers)
+        tried += size
+        values = [chosen.evaluate(pose, member=i if len(chosen.constants) > 1 else 0)[0]
+                  for i, pose in enumerate(answers.poses)]  # fmt: skip
+        if good.any():
+            among = np.flatnonzero(good)
+            take = int(min(among, key=lambda i: values[i]) if problem.soft else among[0])
+        else:
+            take = int(np.argmin(values))
+        raw.iterations[member] += answers.iterations.sum()
+        raw.evaluations[member] += answers.evaluations.sum()
+        if good.any() or values[take] < best:
+            best = values[take]
+            raw.poses[member], raw.codes[member] = answers.poses[take], answers.codes[take]
+            raw.errors[member] = answers.errors[take]
+            if len(chosen.constants) > 1 and len(problem.constants) > 1:  # another member of an AnyOf was taken
+                problem.constants[member], problem.targets[member] = chosen.constants[take], chosen.targets[take]
+        ended = np.isin(answers.codes, (EXHAUSTED, OUT_OF_TIME), invert=True)
+        energies += [value for value, end in zip(values, ended, strict=True) if end]
+        minima, n = count_minima(np.array(energies)), len(energies)
+        unseen = minima * (minima + 1) / (n * (n - 1)) if n > 1 else 1.0
+        late = options.deadline is not None and time.perf_counter() >= options.deadline
+        if good.any() or unseen <= 1.0 - CONFIDENCE or tried + 2 * size > MOST or late:
+            return Search(tried, minima, float(unseen), bool(good.any()))
+        size *= 2
+
+
+def count_minima(energies: np.ndarray) -> int:
+    """Return how many different values energies (m,) have."""
+    ordered = np.sort(energies)
+    gaps = np.diff(ordered) > SAME * np.maximum(ordered[1:], 1e-12)
+    return 1 + int(gaps.sum())
+
+
+def random_pose(problem: Problem, options: SolveOptions, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a random pose (n,) inside the box; a root's place, and a slide without limits, stay where they start."""
+    figure, lower, upper = problem.skeleton.figure, options.lower, options.upper
+    slides = figure.dof[:, KIND] == SLIDE
+    bounded = np.isfinite(upper - lower)
+    rooted = slides & (figure.body[figure.dof[:, BODY], PARENT] < 0) & (start.size > 6)
+    low = np.where(bounded, lower, np.maximum(start - np.pi, lower))
+    high = np.where(bounded, upper, np.minimum(start + np.pi, upper))
+    drawn = rng.uniform(low, np.maximum(low, high))
+    return np.where(rooted | (slides & ~bounded), start, drawn)
+
+
+def search_on(result: Result, asked: Problem, method: Solver, near: np.ndarray | None, begin: float) -> Result:
+    """Return a result whose problems that miss were tried from random starts until they reach, or until it is sure.
+
+    asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from.
+    """
+    raw, options, searches = result.outcome, result.request, {}
+    missed = [int(k) for k in np.flatnonzero(~result._good) if result._status(k) is not Status.OUT_OF_REACH]
+    for k in missed:
+        one = one_of(asked, k)
+        reference = None if near is None else near[[k if len(near) > 1 else 0]]
+
+        def run(starts: np.ndarray, one: Problem = one, reference: Any = reference) -> tuple[Problem, RawResult]:
+            more = options._replace(starts=starts)
+            if one.plain:
+                return one, method.run(one, more) if reference is None else settle(one, method, more, reference)
+            made, found, _ = answer(one, method, more)
+            if reference is not None:
+                settle_held(made, found, more, reference)
+            return made, found
+
+        search: Search = keep_searching(result.problem, raw, options, k, run, lambda p, r: judge(p, r, options))
+        searches[k] = search
+    if not searches:
+        return result
+    seconds = time.perf_counter() - begin
+    out = Result(result.problem, raw, options, result.solver, seconds, result.shape, result.chosen)
+    out.searches = searches
+    return out
