@@ -92,8 +92,8 @@ class Remedies:
         """Solve as the result was solved, but for what a remedy changes."""
         limits = bool(np.isfinite(self.request.lower).any() or np.isfinite(self.request.upper).any())
         return self.again(
-            skeleton, goals, start=start, solver=self.method, seed=self.request.seed, max_iterations=self.request.max_iterations, limits=limits,
-            restarts=self.request.restarts if restarts is None else restarts,
+            skeleton, goals, start=start, solver=self.method, seed=self.request.seed, limits=limits,
+            max_iterations=self.request.max_iterations, restarts=self.request.restarts if restarts is None else restarts,
         )  # fmt: skip
 
     def verified(self, remedy: dict[str, Any], poses: list[np.ndarray]) -> Remedy | None:

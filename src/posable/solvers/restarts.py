@@ -92,7 +92,7 @@ def keep_searching(
             take = int(np.argmin(values))
         raw.iterations[member] += answers.iterations.sum()
         raw.evaluations[member] += answers.evaluations.sum()
-        if good.any() or values[take] < best:
+        if good.any() or values[take] < best * (1.0 - SAME):
             best = values[take]
             raw.poses[member], raw.codes[member] = answers.poses[take], answers.codes[take]
             raw.errors[member] = answers.errors[take]
