@@ -39,6 +39,8 @@ CONTRACT = {
     "problem": ("Problem",),
     "solvers.result": ("Result", "Status"),
     "solvers.limit_sensitivity": ("Block",),
+    "solvers.reasons": ("Reason",),
+    "solvers.remedy": ("Remedy",),
     "_explain": ("explain",),
     "_reach": ("reach", "Reach"),
     "limb": ("Limb", "LimbSolution"),

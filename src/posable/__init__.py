@@ -60,6 +60,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.model.skeleton import Skeleton as Skeleton
     from posable.problem import Problem as Problem
     from posable.solvers.limit_sensitivity import Block as Block
+    from posable.solvers.reasons import Reason as Reason
+    from posable.solvers.remedy import Remedy as Remedy
     from posable.solvers.result import Result as Result
     from posable.solvers.result import Status as Status
 
@@ -94,6 +96,8 @@ _HOME = {
     "Block": "posable.solvers.limit_sensitivity",
     "Explanation": "posable._explain",
     "Problem": "posable.problem",
+    "Reason": "posable.solvers.reasons",
+    "Remedy": "posable.solvers.remedy",
     "Result": "posable.solvers.result",
     "Session": "posable._solve",
     "Status": "posable.solvers.result",

@@ -96,3 +96,19 @@ def test_wrong_words(capsys, words, said):
 def test_an_unknown_figure(capsys):
     assert cli.main(["solve", "humn", "--reach", "hand.R=1,2,3"]) == 2
     assert "did you mean 'human'" in capsys.readouterr().err
+
+
+def test_a_remedy_is_told_and_reaches_when_it_is_typed(capsys):
+    words = ["--fix", "pelvis", "--reach=hand.R=-0.2,1.2,-1.6", "--restarts", "auto", "--remedy"]
+    code, out, _ = call(capsys, *words)
+    assert code == 1
+    assert "pull against each other" in out
+    assert "random starts ended in" in out
+    assert "Any of these would reach:" in out
+    code, out, _ = call(capsys, *words, "--json")
+    data = json.loads(out)
+    assert all(remedy["verified"] for remedy in data["remedies"])
+    moved = next(remedy for remedy in data["remedies"] if remedy["targets"])
+    target = ",".join(f"{x:.5f}" for x in moved["targets"]["hand.R"])
+    code, out, _ = call(capsys, "--fix", "pelvis", f"--reach=hand.R={target}", "--restarts", "auto")
+    assert code == 0

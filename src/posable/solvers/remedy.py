@@ -17,8 +17,7 @@ from posable.engine.joints import ROTVEC, SLIDE, SWING
 from posable.engine.layout import KIND
 from posable.errors import GoalError, SolverError
 from posable.goals.axis import Aim, Direction
-from posable.goals.base import Goal
-from posable.goals.energy import full
+from posable.goals.base import Goal, range_projector, unpack_sym
 from posable.goals.orientation import Orientation, Pose
 from posable.goals.point import HalfSpace, Line, Plane, Position
 from posable.goals.relative import Distance
@@ -93,7 +92,8 @@ class Remedies:
         limits = bool(np.isfinite(self.request.lower).any() or np.isfinite(self.request.upper).any())
         return self.again(
             skeleton, goals, start=start, solver=self.method, seed=self.request.seed, limits=limits,
-            max_iterations=self.request.max_iterations, restarts=self.request.restarts if restarts is None else restarts,
+            max_iterations=self.request.max_iterations,
+            restarts=self.request.restarts if restarts is None else restarts,
         )  # fmt: skip
 
     def verified(self, remedy: dict[str, Any], poses: list[np.ndarray]) -> Remedy | None:
@@ -376,7 +376,7 @@ def whereto(target: Any) -> str:
     return f" to ({', '.join(f'{x:.4f}' for x in value)})" if value.shape == (3,) else ""
 
 
-def achieved_target(goal: Goal, frames: Frames) -> Any:
+def achieved_target(goal: Any, frames: Frames) -> Any:
     """Return the target nearest to a goal's own that the goal has reached where its body is; None where none is known.
 
     What the goal ignores of its target (an axis of weight zero, the distance of what it aims at) stays as it is.
@@ -390,7 +390,7 @@ def achieved_target(goal: Goal, frames: Frames) -> Any:
         return out
     if type(goal) is Position:
         miss = point_at(goal.body, goal.point, frames) - goal.target
-        return np.round(goal.target + np.where(full(goal.weight).any(axis=0), miss, 0.0), 5)
+        return np.round(goal.target + unpack_sym(range_projector(goal.weight)) @ miss, 5)
     if type(goal) is Direction:
         return frames.rotation_matrix(goal.body) @ goal.axis
     if type(goal) is Aim:

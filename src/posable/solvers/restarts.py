@@ -133,7 +133,7 @@ def search_on(result: Result, asked: Problem, method: Solver, near: np.ndarray |
     asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from.
     """
     raw, options, searches = result.outcome, result.request, {}
-    missed = [int(k) for k in np.flatnonzero(~result._good) if result._status(k) is not Status.OUT_OF_REACH]
+    missed = [k for k in np.flatnonzero(~result._good).tolist() if result._status(k) is not Status.OUT_OF_REACH]
     for k in missed:
         one = one_of(asked, k)
         reference = None if near is None else near[[k if len(near) > 1 else 0]]

@@ -219,6 +219,7 @@ class Result:
     def __str__(self) -> str:
         if self.shape:
             return self._batch_text()
+        proof = self._proof(0) if not self.ok else None
         lines = [
             f"{self.status}: {MEANINGS[self.status]} "
             f"({self.solver}, {self.iterations} iterations, {self.seconds * 1e3:.3g} ms)."
@@ -232,9 +233,9 @@ class Result:
                 continue
             word = "reached" if error <= self.problem.tolerances[i] else "missed by"
             lines.append(f"  {name}: {word} {amount(error, self.problem, i)}")
-            lines += [f"    {reason.text}" for reason in self.reasons if reason.goal == name]
+            told = [reason for reason in self.reasons if reason.goal == name and (reason.kind != "reach" or not proof)]
+            lines += [f"    {reason.text}" for reason in told]
         lines += [f"  {label}: took {member}" for label, member in self.chosen.items()]
-        proof = self._proof(0) if not self.ok else None
         if proof:
             lines.append(f"  {proof}")
         if self.status is Status.STUCK:
