@@ -17,7 +17,7 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
 from posable.solvers.natural import prior_weight, settle, settle_held, wants_natural
-from posable.solvers.result import Result
+from posable.solvers.result import Result, Status, judge
 
 DEVICES = ("cpu", "cuda", "auto")
 PRECISIONS = ("single", "double")
@@ -132,10 +132,37 @@ def solve(
 
 
 def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | None, begin: float) -> Result:
-    """Return a result whose problems that miss were tried from random starts until they reach, or until it is sure."""
-    from posable.solvers.restarts import search_on
+    """Return a result whose problems that miss were tried from random starts until they reach, or until it is sure.
 
-    return search_on(result, asked, method, near, begin)
+    asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from.
+    """
+    from posable.solvers.hierarchy import answer
+    from posable.solvers.reasons import one_of
+    from posable.solvers.restarts import Search, keep_searching
+
+    raw, options, searches = result.outcome, result.request, {}
+    missed = [k for k in np.flatnonzero(~result._good).tolist() if result._status(k) is not Status.OUT_OF_REACH]
+    for k in missed:
+        one = one_of(asked, k)
+        reference = None if near is None else near[[k if len(near) > 1 else 0]]
+
+        def run(starts: np.ndarray, one: Problem = one, reference: Any = reference) -> tuple[Problem, RawResult]:
+            more = options._replace(starts=starts)
+            if one.plain:
+                return one, method.run(one, more) if reference is None else settle(one, method, more, reference)
+            made, found, _ = answer(one, method, more)
+            if reference is not None:
+                settle_held(made, found, more, reference)
+            return made, found
+
+        search: Search = keep_searching(result.problem, raw, options, k, run, lambda p, r: judge(p, r, options))
+        searches[k] = search
+    if not searches:
+        return result
+    seconds = time.perf_counter() - begin
+    out = Result(result.problem, raw, options, result.solver, seconds, result.shape, result.chosen)
+    out.searches = searches
+    return out
 
 
 def check_solver(solver: Solver, problem: Problem) -> None:

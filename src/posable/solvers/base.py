@@ -282,3 +282,10 @@ def named_trace(trace: np.ndarray, seconds: np.ndarray) -> dict[str, np.ndarray]
     out = {name: trace[:, k] for k, name in enumerate(TRACE_NAMES)}
     out["seconds"] = seconds
     return out
+
+
+def amount(value: float, problem: Problem, spring: int) -> str:
+    """Return an error in words: millimetres or degrees, as the spring measures."""
+    if problem.measures_angle(spring):
+        return f"{np.degrees(value):.3g} deg"
+    return f"{value * 1e3:.3g} mm" if value < 1.0 else f"{value:.3g} m"

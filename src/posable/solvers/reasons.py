@@ -16,9 +16,9 @@ from posable.engine.layout import AT, FIRST, KIND, LAST, MEASURE, OFF, ON, OTHER
 from posable.engine.springs import POINT_SPRING
 from posable.model.kinematics import forward
 from posable.problem import Problem
+from posable.solvers.base import amount
 from posable.solvers.limit_sensitivity import AT_BOUND, Block, Minimum
 from posable.solvers.reach_bound import WHOLE
-from posable.solvers.result import amount
 
 SHARE = 0.05  # of a goal's pull, or of its error: what another goal must take or cost to be named
 MOST = 2  # goals that are named for each goal that is missed; limits: twice as many

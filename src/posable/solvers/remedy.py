@@ -24,10 +24,9 @@ from posable.goals.relative import Distance
 from posable.model.kinematics import Frames, forward
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SOLVERS
+from posable.solvers.base import SOLVERS, amount
 from posable.solvers.reasons import listed
 from posable.solvers.restarts import random_pose
-from posable.solvers.result import Result, amount
 
 STARTS = 12  # random starts from which poses that reach without limits are looked for
 KEPT = 4  # of those poses, the ones that exceed the limits least, whose excess is then made small
@@ -73,7 +72,7 @@ class Remedy:
 class Remedies:
     """The choices for one result that misses."""
 
-    def __init__(self, result: Result, again: Callable[..., Result]):
+    def __init__(self, result: Any, again: Callable[..., Any]):
         self.result, self.problem, self.skeleton = result, result.problem, result.problem.skeleton
         self.request, self.again = result.request, again
         self.goals = list(self.problem.goals)[: len(self.problem.goals) - self._brought_along()]
@@ -87,7 +86,7 @@ class Remedies:
         """Return how many goals are the figure's own couplings and loops, which stand last."""
         return len(self.skeleton.couplings) + len(self.skeleton.loops)
 
-    def solve(self, skeleton: Skeleton, goals: list[Goal], start: np.ndarray, restarts: Any = None) -> Result:
+    def solve(self, skeleton: Skeleton, goals: list[Goal], start: np.ndarray, restarts: Any = None) -> Any:
         """Solve as the result was solved, but for what a remedy changes."""
         limits = bool(np.isfinite(self.request.lower).any() or np.isfinite(self.request.upper).any())
         return self.again(
@@ -419,7 +418,7 @@ def changed_priority(goal: Goal, priority: int) -> Goal:
     return out
 
 
-def remedies_for(result: Result, again: Callable[..., Result] | None) -> list[Remedy]:
+def remedies_for(result: Any, again: Callable[..., Any] | None) -> list[Remedy]:
     """Return what would have to change for a result's goals to be reached; nothing where they are."""
     if result.shape:
         raise SolverError("remedy", expected="a result of one pose", got=f"a batch of shape {result.shape}")

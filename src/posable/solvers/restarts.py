@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,7 @@ from posable.engine.bounds import EXHAUSTED
 from posable.engine.joints import SLIDE
 from posable.engine.layout import BODY, KIND, PARENT
 from posable.problem import Problem
-from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions, Solver
-from posable.solvers.hierarchy import answer
-from posable.solvers.natural import settle, settle_held
-from posable.solvers.reasons import one_of
-from posable.solvers.result import Result, Status, judge
+from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions
 
 CONFIDENCE = 0.95  # the search ends where the share of what was not seen is below the rest
 FIRST, MOST = 16, 1024  # starts of the first round, and in all
@@ -125,33 +120,3 @@ def random_pose(problem: Problem, options: SolveOptions, start: np.ndarray, rng:
     high = np.where(bounded, upper, np.minimum(start + np.pi, upper))
     drawn = rng.uniform(low, np.maximum(low, high))
     return np.where(rooted | (slides & ~bounded), start, drawn)
-
-
-def search_on(result: Result, asked: Problem, method: Solver, near: np.ndarray | None, begin: float) -> Result:
-    """Return a result whose problems that miss were tried from random starts until they reach, or until it is sure.
-
-    asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from.
-    """
-    raw, options, searches = result.outcome, result.request, {}
-    missed = [k for k in np.flatnonzero(~result._good).tolist() if result._status(k) is not Status.OUT_OF_REACH]
-    for k in missed:
-        one = one_of(asked, k)
-        reference = None if near is None else near[[k if len(near) > 1 else 0]]
-
-        def run(starts: np.ndarray, one: Problem = one, reference: Any = reference) -> tuple[Problem, RawResult]:
-            more = options._replace(starts=starts)
-            if one.plain:
-                return one, method.run(one, more) if reference is None else settle(one, method, more, reference)
-            made, found, _ = answer(one, method, more)
-            if reference is not None:
-                settle_held(made, found, more, reference)
-            return made, found
-
-        search: Search = keep_searching(result.problem, raw, options, k, run, lambda p, r: judge(p, r, options))
-        searches[k] = search
-    if not searches:
-        return result
-    seconds = time.perf_counter() - begin
-    out = Result(result.problem, raw, options, result.solver, seconds, result.shape, result.chosen)
-    out.searches = searches
-    return out

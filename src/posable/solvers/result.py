@@ -13,7 +13,7 @@ from posable.engine.batches import LIMIT_TOLERANCE, judge_batch
 from posable.engine.bounds import EXHAUSTED
 from posable.engine.parallel import in_pieces
 from posable.problem import Problem
-from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions
+from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions, amount
 
 if TYPE_CHECKING:
     from posable.solvers.limit_sensitivity import Block
@@ -309,10 +309,3 @@ def judge_anew(problem: Problem, poses: np.ndarray, options: SolveOptions) -> np
 
 
 PIECE = 1024  # problems that a thread judges at a time
-
-
-def amount(value: float, problem: Problem, spring: int) -> str:
-    """Return an error in words: millimetres or degrees, as the spring measures."""
-    if problem.measures_angle(spring):
-        return f"{np.degrees(value):.3g} deg"
-    return f"{value * 1e3:.3g} mm" if value < 1.0 else f"{value:.3g} m"
