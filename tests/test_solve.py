@@ -71,6 +71,12 @@ def test_zero_weights_huge_targets_and_equal_limits(limb):
     assert ps.solve(pinned, g.Position("hand", (0.3, 0.2, 0.1))).pose[limb.index("elbow")] == 1.0
 
 
+def test_a_batch_of_nothing_leaves_the_next_solve_alone():
+    limb = ps.figures.limb()
+    assert ps.solve(limb, g.Position("hand", np.zeros((0, 3)))).pose.shape == (0, limb.size)
+    assert ps.solve(limb, g.Position("hand", (0.3, 0.2, 0.1))).ok
+
+
 def test_limits_off_may_leave_the_box(limb):
     target = ps.forward(limb, limb.upper + 0.3).matrix("hand")
     assert ps.solve(limb, g.Pose("hand", target), limits=False, restarts=5).ok

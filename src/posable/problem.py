@@ -233,7 +233,7 @@ class Problem:
         if skeleton.couplings or skeleton.loops:
             self._goals += mimic_goals(skeleton)
         self._collect(skeleton, on_gpu)
-        if key is not None:
+        if key is not None and 0 not in self.batch_shape:  # a batch of nothing has no targets to begin from
             self._keep_template(key)
 
     def _collect(self, skeleton: Skeleton, on_gpu: bool) -> None:
