@@ -14,7 +14,7 @@ STRANGE = '''
 import os, signal
 from pathlib import Path
 import numpy as np
-from posable.cli.batch import Told
+from posable.cli.batch import FileResult
 
 def write(args):
     """Write the file's content as its own result; `count` is how many times the file was begun."""
@@ -28,25 +28,25 @@ def write(args):
 
 def fine(args):
     text, _ = write(args)
-    return Told(len(text), 0.5, "too short" if text == "short" else "")
+    return FileResult(len(text), 0.5, "too short" if text == "short" else "")
 
 def deadly(args):
     text, times = write(args)
     if text == "deadly" or (text == "deadly once" and times == 1):
         os.kill(os.getpid(), signal.SIGKILL)
-    return Told(len(text))
+    return FileResult(len(text))
 
 def greedy(args):
     text, _ = write(args)
     if text == "greedy":
         np.ones(int(4e9))  # 32 GB
-    return Told(len(text))
+    return FileResult(len(text))
 
 def faulty(args):
     text, _ = write(args)
     if text == "faulty":
         raise ZeroDivisionError("of one file")
-    return Told(len(text))
+    return FileResult(len(text))
 '''
 
 

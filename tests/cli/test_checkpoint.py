@@ -9,7 +9,7 @@ import pytest
 
 from posable.cli import checkpoint as outcomes
 from posable.cli.checkpoint import FAILED, NOT_REACHED, OK
-from posable.cli.workers import do
+from posable.cli.workers import run_job
 
 
 def test_a_finished_job_is_known_again(strange, jobs):
@@ -59,22 +59,22 @@ def forget_results(job):
 )
 def test_what_is_not_the_same_is_not_finished(strange, jobs, spoil):
     (job,) = jobs(strange.fine, ["long enough"])
-    do(job)
+    run_job(job)
     spoil(job)
     assert outcomes.finished(job) is None
 
 
 def test_other_options_are_not_finished(strange, jobs):
     (job,) = jobs(strange.fine, ["long enough"])
-    do(job)
+    run_job(job)
     assert outcomes.finished(replace(job, options={**job.options, "a": [1, 3]})) is None
 
 
 def test_a_job_that_fails_leaves_nothing_but_its_reason(strange, jobs):
     (job,) = jobs(strange.faulty, ["fine at first"])
-    assert do(job).status == OK
+    assert run_job(job).status == OK
     job.source.write_text("faulty")
-    outcome = do(job)
+    outcome = run_job(job)
     assert (outcome.status, outcome.why) == (FAILED, "ZeroDivisionError: of one file")
     assert not job.outcome.exists()
     assert not list(job.result.parent.glob(".*"))
@@ -97,7 +97,7 @@ WRONG = {
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in WRONG.items() for value in values])
 def test_an_outcome_of_wrong_types_is_not_finished(strange, jobs, key, value):
     (job,) = jobs(strange.fine, ["long enough"])
-    do(job)
+    run_job(job)
     kept = json.loads(job.outcome.read_text())
     job.outcome.write_text(json.dumps(kept | {key: value}))
     assert outcomes.finished(job) is None
@@ -106,7 +106,7 @@ def test_an_outcome_of_wrong_types_is_not_finished(strange, jobs, key, value):
 @pytest.mark.parametrize("text", ["5", "[]", "null", '"ok"', "{}", '{"a": 1}', "[" * 100_000, "\x00", ""])
 def test_an_outcome_that_is_none_is_not_finished(strange, jobs, text):
     (job,) = jobs(strange.fine, ["long enough"])
-    do(job)
+    run_job(job)
     job.outcome.write_text(text)
     assert outcomes.finished(job) is None
 

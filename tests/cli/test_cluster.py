@@ -32,7 +32,7 @@ def test_without_dask_it_says_how_to_get_it(monkeypatch):
 
 def test_where_nobody_answers(clips, tmp_path, capsys, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster, "ANSWERS_WITHIN", 0.5)
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"

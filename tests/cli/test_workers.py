@@ -46,7 +46,7 @@ def test_too_little_memory_is_refused(strange, jobs):
 
 
 def test_workers_are_renewed(strange, jobs, tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "RENEWED_AFTER", 2)
+    monkeypatch.setattr(pool, "FILES_PER_PROCESS", 2)
     done = run(jobs(strange.fine, list("abcde")), workers=1)
     workers = [begun(tmp_path, name)[0] for name in sorted(done)]
     assert len(set(workers)) == 3

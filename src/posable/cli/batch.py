@@ -13,7 +13,7 @@ from typing import Any
 
 import posable as ps
 from posable.cli import checkpoint
-from posable.cli.checkpoint import FAILED, NOT_DONE, NOT_REACHED, OK, Job, Outcome, Told, digest, write_at_once
+from posable.cli.checkpoint import FAILED, NOT_DONE, NOT_REACHED, OK, FileResult, Job, Outcome, digest, write_atomically
 from posable.cli.progress import FilesBar
 
 # --- Which files are meant ---
@@ -135,8 +135,8 @@ class Summary:
     def write(self) -> None:
         """Write summary.json and summary.md into the folder."""
         text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False)
-        write_at_once(self.folder / "summary.json", text + "\n")
-        write_at_once(self.folder / "summary.md", self._markdown())
+        write_atomically(self.folder / "summary.json", text + "\n")
+        write_atomically(self.folder / "summary.md", self._markdown())
 
     def _markdown(self) -> str:
         head = f"| file | frames | {self.measure} | seconds | outcome | why |"
@@ -159,7 +159,20 @@ def _cell(text: str) -> str:
 # --- The flags for many files ---
 
 FORMATS = ("bvh", "glb", "amc", "csv", "npz")
-HOW = ("run", "file", "files", "out", "save", "report", "json", "threads", "workers", "memory", "scheduler", "again")
+EXECUTION_ARGS = (
+    "run",
+    "file",
+    "files",
+    "out",
+    "save",
+    "report",
+    "json",
+    "threads",
+    "workers",
+    "memory",
+    "scheduler",
+    "again",
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -172,7 +185,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--again", action="store_true", help="do files anew that are finished")
 
 
-def asked(args: argparse.Namespace, words: Sequence[str], out: str | None) -> bool:
+def is_batch(args: argparse.Namespace, words: Sequence[str], out: str | None) -> bool:
     """Return whether a command line is for many files: by its files, a folder as output, or a flag."""
     several = len(words) > 1 or expand(words) != list(words)
     return several or is_folder(out) or bool(args.format or args.scheduler or args.workers or args.memory)
@@ -180,7 +193,7 @@ def asked(args: argparse.Namespace, words: Sequence[str], out: str | None) -> bo
 
 def run(
     args: argparse.Namespace,
-    work: Callable[[argparse.Namespace], Told],
+    work: Callable[[argparse.Namespace], FileResult],
     words: Sequence[str],
     out: str | None,
     *,
@@ -201,7 +214,7 @@ def run(
     done, stopped, begin = dict(earlier), False, time.perf_counter()
     left = [job for job in jobs if job not in earlier]
     checkpoint.sweep(jobs)
-    where, doing = _crew(args, left)
+    where, doing = _executor(args, left)
     bar = FilesBar(len(left), verb, quiet=args.json)
 
     def summed() -> Summary:
@@ -261,7 +274,7 @@ def _check(args: argparse.Namespace, words: Sequence[str], out: str | None) -> N
 
 def _jobs(args, work, words, folder: Path, report: str, needs, options: dict[str, Any]) -> list[Job]:
     """Return a job for each file. Places become absolute: a worker on a cluster stands in a folder of its own."""
-    given = {name: value for name, value in vars(args).items() if name not in HOW}
+    given = {name: value for name, value in vars(args).items() if name not in EXECUTION_ARGS}
     given["format"] = args.format or "bvh"
     options |= given | {f"sha256 of {name}": digest(given[name]) for name in needs if _is_file(given[name])}
     places = {name: str(Path(given[name]).resolve()) for name in needs if _is_file(given[name])}
@@ -280,7 +293,7 @@ def _is_file(name: str | None) -> bool:
     return bool(name) and Path(str(name)).is_file()
 
 
-def _crew(args: argparse.Namespace, jobs: Sequence[Job]) -> tuple[str, Generator[tuple[Job, Outcome]]]:
+def _executor(args: argparse.Namespace, jobs: Sequence[Job]) -> tuple[str, Generator[tuple[Job, Outcome]]]:
     """Return who does the jobs, in words and as what yields them."""
     from posable.cli import workers
 

@@ -23,7 +23,7 @@ OK, NOT_REACHED, FAILED, NOT_DONE = "ok", "not reached", "failed", "not done"
 
 
 @dataclass(frozen=True)
-class Told:
+class FileResult:
     """What a verb says of one file: frames, mean error (SI; None: there is none), whether it was reached or why not."""
 
     frames: int
@@ -40,7 +40,7 @@ class Job:
     source: Path
     result: Path
     report: Path
-    work: Callable[[Namespace], Told]
+    work: Callable[[Namespace], FileResult]
     args: Namespace
     options: Mapping[str, Any]  # what the result depends on beside the file: plain data
     run: str  # the name of this run; unfinished folders carry it
@@ -81,12 +81,12 @@ def failure(job: Job, why: str, seconds: float = 0.0) -> Outcome:
 # --- The outcome file beside each result ---
 
 
-def keep(job: Job, outcome: Outcome) -> None:
+def save(job: Job, outcome: Outcome) -> None:
     """Write the outcome of a job beside its result."""
-    write_at_once(job.outcome, json.dumps(asdict(outcome), indent=1, ensure_ascii=False) + "\n")
+    write_atomically(job.outcome, json.dumps(asdict(outcome), indent=1, ensure_ascii=False) + "\n")
 
 
-def forget(job: Job) -> None:
+def discard(job: Job) -> None:
     """Take away what an earlier call has said of the job: from here on its result is in doubt."""
     job.outcome.unlink(missing_ok=True)
 
@@ -122,7 +122,7 @@ def _is_well_formed(outcome: Outcome) -> bool:
     )
 
 
-def write_at_once(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file so that it is never seen half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)

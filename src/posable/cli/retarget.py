@@ -60,12 +60,12 @@ def counterparts(words: list[str]) -> dict[str, str | None] | None:
 
 def run(args: argparse.Namespace) -> int:
     """Retarget one file, or many."""
-    if batch.asked(args, args.files, args.out):
+    if batch.is_batch(args, args.files, args.out):
         figure_of(args.to)  # what is wrong with the call is wrong before it begins
         counterparts(args.map)
         measure = "mean slip of feet that stand [m]"
         return batch.run(args, work, args.files, args.out, verb="retarget", measure=measure, needs=("to", "skeleton"))
-    return alone(argparse.Namespace(**vars(args), file=args.files[0]))
+    return run_one(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
 def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[float], bool]:
@@ -85,17 +85,17 @@ def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[flo
     return result, slips, len(result) == len(scene.motion)
 
 
-def work(args: argparse.Namespace) -> batch.Told:
+def work(args: argparse.Namespace) -> batch.FileResult:
     """Retarget one of many files."""
     scene = read_quietly(args)
     result, slips, _ = retargeted(args, scene)
     worst = max(slips, default=0.0)
     why = f"a foot that stands slips {1e3 * worst:.1f} mm" if worst > WORST_SLIP else ""
     mean = sum(slips) / len(slips) if slips else None
-    return batch.Told(len(result), mean, why, (*scene.notes, *result.notes))
+    return batch.FileResult(len(result), mean, why, (*scene.notes, *result.notes))
 
 
-def alone(args: argparse.Namespace) -> int:
+def run_one(args: argparse.Namespace) -> int:
     """Retarget one file and say what became of it."""
     scene = read(args)
     result, slips, whole = retargeted(args, scene)

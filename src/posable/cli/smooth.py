@@ -33,11 +33,11 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Smooth one file, or many."""
-    if batch.asked(args, args.files, args.out):
+    if batch.is_batch(args, args.files, args.out):
         measure = "mean change [rad, m]"
         return batch.run(args, work, args.files, args.out, verb="smooth", measure=measure, needs=("skeleton",))
     require_out(args, "smooth.bvh")
-    return alone(argparse.Namespace(**vars(args), file=args.files[0]))
+    return run_one(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
 def smoothed(args: argparse.Namespace, scene: ps.Scene) -> Any:
@@ -55,14 +55,14 @@ def smoothed(args: argparse.Namespace, scene: ps.Scene) -> Any:
     return result
 
 
-def work(args: argparse.Namespace) -> batch.Told:
+def work(args: argparse.Namespace) -> batch.FileResult:
     """Smooth one of many files."""
     scene = read_quietly(args)
     result = smoothed(args, scene)
-    return batch.Told(len(result), result.change if len(result) else None, notes=tuple(scene.notes))
+    return batch.FileResult(len(result), result.change if len(result) else None, notes=tuple(scene.notes))
 
 
-def alone(args: argparse.Namespace) -> int:
+def run_one(args: argparse.Namespace) -> int:
     """Smooth one file and print the outcome."""
     result = smoothed(args, read(args))
     before, after = result.accelerations

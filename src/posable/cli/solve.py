@@ -93,7 +93,7 @@ def add_goals(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve for the goals of the command line, or for those of many files."""
-    if batch.asked(args, args.files, args.save):
+    if batch.is_batch(args, args.files, args.save):
         figure_of(args.figure)  # what is wrong with the call is wrong before it begins
         if args.plot or args.write_goals:
             raise ps.PosableError("--plot, --write-goals: expected goals of one file, got many files")
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         return batch.run(
             args, work, args.files, args.save, verb="solve", measure=measure, report=".answer.json", needs=needs
         )  # fmt: skip
-    return alone(argparse.Namespace(**vars(args), file=args.files[0] if args.files else None))
+    return run_one(argparse.Namespace(**vars(args), file=args.files[0] if args.files else None))
 
 
 def solved(args: argparse.Namespace, skeleton: ps.Skeleton, goals: list[ps.goals.Goal]) -> ps.Result:
@@ -199,17 +199,17 @@ def prepared(args: argparse.Namespace) -> ps.Skeleton:
     return skeleton.freeze([name for name in args.freeze.split(",") if name]) if args.freeze else skeleton
 
 
-def work(args: argparse.Namespace) -> batch.Told:
+def work(args: argparse.Namespace) -> batch.FileResult:
     """Solve for the goals of one of many files."""
     skeleton = prepared(args)
     result = solved(args, skeleton, goals_of(args, skeleton))
     ps.save(args.out, ps.Motion(skeleton, result.pose[None], 30.0))
     write_text(args.report, json.dumps(summary(skeleton, result), indent=2) + "\n")
     mean = sum(result.errors.values()) / len(result.errors) if result.errors else None
-    return batch.Told(1, mean, "" if result.ok else f"{result.status}: {result.message}")
+    return batch.FileResult(1, mean, "" if result.ok else f"{result.status}: {result.message}")
 
 
-def alone(args: argparse.Namespace) -> int:
+def run_one(args: argparse.Namespace) -> int:
     """Solve for the goals of the command line, say what became of it, draw and save."""
     skeleton = prepared(args)
     goals = goals_of(args, skeleton)

@@ -57,7 +57,7 @@ def attachments(words: list[str]) -> dict[str, str] | None:
 
 def run(args: argparse.Namespace) -> int:
     """Track one file, or many."""
-    if batch.asked(args, args.files, args.out):
+    if batch.is_batch(args, args.files, args.out):
         figure_of(args.figure)  # a wrong call fails before any work is done
         attachments(args.attach)
         measure = "mean marker error [m]"
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             args, work, args.files, args.out, verb="track", measure=measure, needs=("figure", "skeleton")
         )  # fmt: skip
     require_out(args, "take.bvh")
-    return alone(argparse.Namespace(**vars(args), file=args.files[0]))
+    return run_one(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
 def tracked(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Skeleton, Any]:
@@ -87,14 +87,14 @@ def tracked(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Skeleton, Any
     return figure, take
 
 
-def work(args: argparse.Namespace) -> batch.Told:
+def work(args: argparse.Namespace) -> batch.FileResult:
     """Track one of many files."""
     scene = read_quietly(args)
     report = tracked(args, scene)[1].report
-    return batch.Told(report.frames, report.mean, "" if report.ok else report.verdict, tuple(scene.notes))
+    return batch.FileResult(report.frames, report.mean, "" if report.ok else report.verdict, tuple(scene.notes))
 
 
-def alone(args: argparse.Namespace) -> int:
+def run_one(args: argparse.Namespace) -> int:
     """Track one file and print the outcome."""
     figure, take = tracked(args, read(args))
     report = take.report

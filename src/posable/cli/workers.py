@@ -20,16 +20,16 @@ from urllib.parse import urlsplit
 
 import posable as ps
 from posable.cli import checkpoint
-from posable.cli.checkpoint import NOT_REACHED, OK, Job, Outcome, Told, digest, failure
+from posable.cli.checkpoint import NOT_REACHED, OK, FileResult, Job, Outcome, digest, failure
 
 # --- How a worker does one file ---
 
 
-def do(job: Job) -> Outcome:
+def run_job(job: Job) -> Outcome:
     """Do one file, wherever this runs, and return what became of it: no fault of a file is a fault of its worker."""
     begin = time.perf_counter()
     try:
-        checkpoint.forget(job)
+        checkpoint.discard(job)
         theirs = job.options.get("posable")
         if theirs != ps.__version__:
             raise ps.PosableError(f"expected a worker with posable {theirs}, got {ps.__version__}")
@@ -40,13 +40,13 @@ def do(job: Job) -> Outcome:
             job.file, status, told.why, told.frames, told.error, time.perf_counter() - begin, told.notes, content,
             job.options, written,
         )  # fmt: skip
-        checkpoint.keep(job, outcome)
+        checkpoint.save(job, outcome)
     except Exception as error:  # whatever it is, it is this file's: the others go on
         return failure(job, _one_line(error, job), time.perf_counter() - begin)
     return outcome
 
 
-def _work(job: Job) -> tuple[Told, dict[str, str]]:
+def _work(job: Job) -> tuple[FileResult, dict[str, str]]:
     """Do the work in a folder of its own, then move what was written into place: nothing is ever half written."""
     home = job.result.parent
     home.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _one_line(error: Exception, job: Job) -> str:
 
 SPAWN = get_context("spawn")  # forking a process that has threads is not safe
 TRIES = 3  # a file whose worker dies is tried again twice
-RENEWED_AFTER = 200  # files; then a new process takes over, so that nothing leaks for long
+FILES_PER_PROCESS = 200  # files; then a new process takes over, so that nothing leaks for long
 LEAST_MEMORY = 0.5e9  # [bytes] the compiler alone needs about that
 # Two levels of parallel work would only get in each other's way, and threads in BLAS may change the last bits.
 ONE_THREAD: dict[str, str] = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -102,7 +102,7 @@ def share_of_memory(workers: int) -> int | None:
 
 
 def run_pool(jobs: Sequence[Job], *, workers: int, memory: float | None) -> Generator[tuple[Job, Outcome]]:
-    """Yield each job with its outcome, as they are done. memory [bytes]: of each worker, as `_bound` bounds it.
+    """Yield each job with its outcome, as they are done. memory [bytes]: of each worker, as `_limit_memory` bounds it.
 
     Ends its workers when it is closed or interrupted, in the middle of what they do: a file without an outcome has
     not been touched.
@@ -113,7 +113,7 @@ def run_pool(jobs: Sequence[Job], *, workers: int, memory: float | None) -> Gene
     crew: list[_Worker] = []
     try:
         while waiting or any(worker.job for worker in crew):
-            for worker in [w for w in crew if w.job is None and w.done >= RENEWED_AFTER]:
+            for worker in [w for w in crew if w.job is None and w.done >= FILES_PER_PROCESS]:
                 crew.remove(worker)
                 worker.end()
             while len(crew) < min(workers, len(waiting) + len(crew)):
@@ -152,7 +152,7 @@ class _Worker:
     def __init__(self, memory: float | None):
         self.pipe, there = SPAWN.Pipe()
         self.process = SPAWN.Process(target=_serve, args=(there, memory), daemon=True)
-        with _surroundings():
+        with _worker_environment():
             self.process.start()
         there.close()  # the process's death is then the end of the pipe
         self.job: Job | None = None
@@ -187,7 +187,7 @@ class _Worker:
 
 
 @contextmanager
-def _surroundings() -> Iterator[None]:
+def _worker_environment() -> Iterator[None]:
     """What a worker inherits: one thread in BLAS, and deaf to Control-C, which is this process's to answer."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     main = threading.current_thread() is threading.main_thread()
@@ -207,13 +207,13 @@ def _surroundings() -> Iterator[None]:
 
 def _serve(pipe: connection.Connection, memory: float | None) -> None:
     """Be a worker: do jobs until there are no more, or nobody gives any."""
-    _bound(memory)
+    _limit_memory(memory)
     with suppress(EOFError, OSError):
         while (job := pipe.recv()) is not None:
-            pipe.send(do(job))
+            pipe.send(run_job(job))
 
 
-def _bound(memory: float | None) -> None:
+def _limit_memory(memory: float | None) -> None:
     """Let the process have so much memory [bytes] and no more: a file that needs more fails, the machine does not.
 
     The limit is on data, which the system counts when it is asked for, not on addresses, of which compilers reserve
@@ -230,8 +230,8 @@ def _bound(memory: float | None) -> None:
 # --- Many files on a Dask cluster ---
 
 SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")
-ANSWERS_WITHIN = 10.0  # [s]
-A_CORE = 2  # files under way for each core: one at work, one that waits beside it
+CONNECT_TIMEOUT = 10.0  # [s]
+FILES_PER_CORE = 2  # files under way for each core: one at work, one that waits beside it
 
 
 def check(address: str) -> None:
@@ -271,7 +271,7 @@ def run_on_cluster(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job,
     dask = _dask()
     _silence_dask()
     try:
-        client = dask.Client(address, timeout=ANSWERS_WITHIN)
+        client = dask.Client(address, timeout=CONNECT_TIMEOUT)
     except (OSError, TimeoutError) as error:
         why = " ".join(str(error).split())
         raise ps.PosableError(f"--scheduler: expected a Dask scheduler at {address}, nobody answers ({why})") from None
@@ -283,7 +283,7 @@ def run_on_cluster(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job,
         try:
             while True:
                 for job in islice(waiting, _room(client, len(under_way))):
-                    future = client.submit(do, job, key=f"posable-{job.run}-{job.file}", pure=False)
+                    future = client.submit(run_job, job, key=f"posable-{job.run}-{job.file}", pure=False)
                     under_way[future.key] = job
                     done.add(future)
                 if not under_way:
@@ -296,7 +296,7 @@ def run_on_cluster(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job,
 
 def _room(client: Any, under_way: int) -> int:
     """Return how many more files may be under way on the cores that the cluster has now."""
-    return max(0, A_CORE * max(1, sum(client.nthreads().values())) - under_way)
+    return max(0, FILES_PER_CORE * max(1, sum(client.nthreads().values())) - under_way)
 
 
 def _outcome(dask: Any, future: Any, job: Job) -> Outcome:
