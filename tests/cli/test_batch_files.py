@@ -47,7 +47,7 @@ def test_where_results_go(sources, results):
 
 
 def test_results_never_take_the_place_of_files():
-    with pytest.raises(ps.PosableError, match="replace its own file"):
+    with pytest.raises(ps.PosableError, match="overwrite an input file"):
         files.results([Path("/d/a.bvh"), Path("/d/b.bvh")], Path("/d"), ".bvh")
     with pytest.raises(ps.PosableError, match="one result"):
         files.results([Path("/d/a.c3d"), Path("/d/a.trc"), Path("/d/a_trc.c3d")], Path("/o"), ".bvh")

@@ -14,7 +14,7 @@ from posable.cli.workers import run_job
 
 def test_a_finished_job_is_known_again(strange, jobs):
     long, short = jobs(strange.fine, ["long enough", "short"])
-    first, second = do(long), do(short)
+    first, second = run_job(long), run_job(short)
     assert (first.status, first.frames, first.error) == (OK, 11, 0.5)
     assert (second.status, second.why) == (NOT_REACHED, "too short")
     assert long.result.read_text() == "LONG ENOUGH"
@@ -82,7 +82,7 @@ def test_a_job_that_fails_leaves_nothing_but_its_reason(strange, jobs):
 
 def test_a_worker_with_another_version_refuses(strange, jobs):
     (job,) = jobs(strange.fine, ["long enough"])
-    outcome = do(replace(job, options={**job.options, "posable": "99"}))
+    outcome = run_job(replace(job, options={**job.options, "posable": "99"}))
     assert outcome.status == FAILED
     assert "posable 99" in outcome.why
 

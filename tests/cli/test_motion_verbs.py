@@ -101,7 +101,7 @@ def test_calibrate_once_and_track_as_is(files, capsys):
 def test_a_result_that_goes_nowhere_is_refused(files, capsys, verb):
     figure = ["--figure", "human"] if verb != "smooth" else []
     assert main([verb, str(files / "walk.c3d"), *figure]) == 2
-    assert "expected -o" in capsys.readouterr().err
+    assert "expected an output file, such as -o" in capsys.readouterr().err
 
 
 def test_a_wrong_unit_is_said_in_one_line(files, capsys):

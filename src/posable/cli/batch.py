@@ -1,4 +1,4 @@
-"""The flags for many files, and the way from a command line to a summary."""
+"""Commands on many files: their flags, the jobs, and the summary of all outcomes."""
 
 import argparse
 import glob
@@ -16,33 +16,35 @@ from posable.cli import checkpoint
 from posable.cli.checkpoint import FAILED, NOT_DONE, NOT_REACHED, OK, FileResult, Job, Outcome, digest, write_atomically
 from posable.cli.progress import FilesBar
 
-# --- Which files are meant ---
+# --- Input and output files ---
 
 
 def expand(words: Sequence[str]) -> list[str]:
-    """Return the files that the words name, in their order, each once; patterns that no shell has expanded are."""
+    """Return the files that the words name, in order and without duplicates; patterns are expanded."""
     found: dict[Path, str] = {}
     for word in words:
         names = [word]
         if glob.has_magic(word) and not Path(word).exists():
             names = sorted(name for name in glob.glob(word, recursive=True) if Path(name).is_file())
             if not names:
-                raise ps.PosableError(f"{word}: expected a pattern that some file matches, found none")
+                raise ps.PosableError(f"{word}: expected a pattern that matches a file, found none")
         for name in names:
             found.setdefault(Path(os.path.realpath(name)), name)
     return list(found.values())
 
 
 def is_folder(out: str | None) -> bool:
-    """Return whether an output names a folder: one that is there, or one that ends with a slash."""
+    """Return whether an output is a folder: one that exists, or a name that ends with a slash."""
     return bool(out) and (Path(out).is_dir() or out.endswith(("/", os.sep)))
 
 
 def results(sources: Sequence[Path], folder: Path, suffix: str) -> list[Path]:
-    """Return where each result goes: under `folder` as the source lies under what all sources have in common.
+    """Return the path of each result: in `folder`, relative to it as the source is to the common parent of all.
 
-    Two sources that differ only in their suffix keep it in their names, with an underscore. No result may take the
-    place of a source.
+    Sources that differ only in their suffix keep it in their names, after an underscore.
+
+    Raises:
+        PosableError: Two results have the same path, or a result would overwrite a source.
     """
     common = os.path.commonpath([source.parent for source in sources])
     stems = [source.relative_to(common).with_name(source.stem) for source in sources]
@@ -54,48 +56,60 @@ def results(sources: Sequence[Path], folder: Path, suffix: str) -> list[Path]:
     places = [folder / name.with_name(f"{name.name}{suffix}") for name in names]
     for place, times in Counter(places).items():
         if times > 1:
-            raise ps.PosableError(f"{place}: expected one result to be written there, got {times}; rename a file")
+            raise ps.PosableError(f"{place}: {times} results would be written there; rename a file")
     taken = set(places) & set(sources)
     if taken:
-        raise ps.PosableError(f"{min(taken)}: the result would replace its own file; choose another folder with -o")
+        raise ps.PosableError(f"{min(taken)}: the result would overwrite an input file; choose another folder with -o")
     return places
 
 
-# --- What became of all files ---
+# --- Summary ---
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Every job with its outcome, and how they were done: `outcomes` lacks those that were not done."""
+    """The outcomes of all jobs.
+
+    Attributes:
+        verb: The command.
+        measure: What the error is, with its unit.
+        folder: Where the results are.
+        jobs: All jobs, in order.
+        outcomes: Those of the jobs that were completed.
+        skipped: Jobs that an earlier run had completed.
+        where: The workers or the cluster, in words.
+        seconds: [s] Wall-clock time.
+        stopped: Whether the run was interrupted.
+    """
 
     verb: str
-    measure: str  # what the error is, with its unit
+    measure: str
     folder: Path
     jobs: Sequence[Job]
     outcomes: Mapping[Job, Outcome]
-    skipped: frozenset[Job]  # finished by an earlier call
-    where: str  # on what they were done
-    seconds: float  # from the first to the last, on the clock
+    skipped: frozenset[Job]
+    where: str
+    seconds: float
     stopped: bool = False
 
     @property
     def counts(self) -> Counter[str]:
-        """How many files have which status."""
+        """Number of files by status."""
         return Counter(row["status"] for row in self.rows)
 
     @property
     def exit_code(self) -> int:
-        """0: every file is reached; 2: one has failed; 1: one is not reached, or not done."""
+        """0 if every file was reached, 2 if one failed, 1 otherwise."""
         counts = self.counts
         return 2 if counts[FAILED] else 1 if counts[NOT_REACHED] or counts[NOT_DONE] else 0
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each file, in the order in which they were given."""
+        """One row per file, in the given order."""
         return [self._row(job) for job in self.jobs]
 
     def _row(self, job: Job) -> dict[str, Any]:
-        outcome = self.outcomes.get(job, Outcome(job.file, NOT_DONE, "stopped before it was done"))
+        outcome = self.outcomes.get(job, Outcome(job.file, NOT_DONE, "the run was stopped first"))
         written = outcome.status in (OK, NOT_REACHED)
         return {
             "file": job.file, "status": outcome.status, "why": outcome.why, "frames": outcome.frames,
@@ -106,7 +120,7 @@ class Summary:
         }  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data; frames and rate are of what this call has done."""
+        """Return everything as plain data; frames and their rate count only this run."""
         new = [outcome for job, outcome in self.outcomes.items() if job not in self.skipped]
         frames = sum(outcome.frames for outcome in new)
         return {
@@ -124,12 +138,12 @@ class Summary:
         )
         lines = [f"{data['files']} file{'' if data['files'] == 1 else 's'}: {counts}"]
         if self.skipped:
-            lines.append(f"{data['skipped']} of them were finished before and skipped; --again does them anew")
+            lines.append(f"skipped {data['skipped']} that an earlier run completed; --again repeats them")
         lines.append(
-            f"{data['frames']} frames in {self.seconds:.1f} s ({data['frames_per_second']:.0f} a second), {self.where}"
+            f"{data['frames']} frames in {self.seconds:.1f} s ({data['frames_per_second']:.0f}/s), {self.where}"
         )
         if self.stopped:
-            lines.append("stopped early; the same call goes on from here")
+            lines.append("stopped early; run the same command to continue")
         return "\n".join(lines)
 
     def write(self) -> None:
@@ -156,37 +170,28 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-# --- The flags for many files ---
+# --- The run ---
 
 FORMATS = ("bvh", "glb", "amc", "csv", "npz")
-EXECUTION_ARGS = (
-    "run",
-    "file",
-    "files",
-    "out",
-    "save",
-    "report",
-    "json",
-    "threads",
-    "workers",
-    "memory",
-    "scheduler",
-    "again",
-)
+EXECUTION_ARGS = (  # do not affect results
+    "run", "file", "files", "out", "save", "report", "json", "threads", "workers", "memory", "scheduler", "again",
+)  # fmt: skip
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that are for many files."""
+    """Add the flags for many files."""
     group = parser.add_argument_group("many files", "One result, one report and one line of a summary for each.")
-    group.add_argument("--format", choices=FORMATS, help="what is written into the folder -o (bvh)")
-    group.add_argument("--workers", type=int, metavar="N", help="files at a time; one for each core by default")
-    group.add_argument("--memory", type=float, metavar="GB", help="of each worker; its share of the machine by default")
-    group.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask cluster that does the work")
-    group.add_argument("--again", action="store_true", help="do files anew that are finished")
+    group.add_argument("--format", choices=FORMATS, help="format of the files in the folder -o (default: bvh)")
+    group.add_argument("--workers", type=int, metavar="N", help="files processed in parallel; one per core by default")
+    group.add_argument(
+        "--memory", type=float, metavar="GB", help="of each worker; an equal share of the machine by default"
+    )
+    group.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="run on a Dask cluster")
+    group.add_argument("--again", action="store_true", help="repeat files that are already completed")
 
 
 def is_batch(args: argparse.Namespace, words: Sequence[str], out: str | None) -> bool:
-    """Return whether a command line is for many files: by its files, a folder as output, or a flag."""
+    """Return whether a command line is for many files, judging by its files, an output folder, or a flag."""
     several = len(words) > 1 or expand(words) != list(words)
     return several or is_folder(out) or bool(args.format or args.scheduler or args.workers or args.memory)
 
@@ -202,10 +207,17 @@ def run(
     report: str = ".html",
     needs: Sequence[str] = (),
 ) -> int:
-    """Do all files, print and write the summary, and return the exit code.
+    """Process all files, print and write the summary, and return the exit code.
 
-    work: does one file, given the arguments with `file`, `out` and `report` put in. measure: what its error is, with
-    the unit. report: the ending of its reports. needs: which arguments name files that the results depend on.
+    Args:
+        args: The command line.
+        work: Processes one file, given the arguments with `file`, `out` and `report` set.
+        words: The files, or patterns of them.
+        out: The output folder.
+        verb: The command.
+        measure: What the error is, with its unit.
+        report: Suffix of the reports.
+        needs: Arguments that name files which the results depend on.
     """
     _check(args, words, out)
     folder = Path(str(out)).resolve()
@@ -246,26 +258,26 @@ def run(
 
 
 def _finished_since(jobs: Sequence[Job], done: Mapping[Job, Outcome]) -> dict[Job, Outcome]:
-    """Return the outcomes that workers have kept without being able to tell them any more."""
+    """Return outcomes that workers saved but could not report before the run ended."""
     return {job: kept for job in jobs if job not in done and (kept := checkpoint.finished(job))}
 
 
 def _check(args: argparse.Namespace, words: Sequence[str], out: str | None) -> None:
-    """Raise `PosableError` where the call is wrong."""
+    """Raise a PosableError if the command line is wrong."""
     if not words:
-        raise ps.PosableError("many files: expected some, got none")
+        raise ps.PosableError("expected at least one file, got none")
     if not out or Path(out).is_file():
-        raise ps.PosableError(f"many files: expected a folder, as in -o results/, got {out or 'none'}")
+        raise ps.PosableError(f"many files: expected an output folder, as in -o results/, got {out or 'none'}")
     if getattr(args, "report", None):
-        raise ps.PosableError("--report: with many files each report lies beside its result; leave it out")
+        raise ps.PosableError("--report: with many files, each report is written beside its result; omit this flag")
     if getattr(args, "threads", None):
-        raise ps.PosableError("--threads: with many files each has one thread; expected --workers")
+        raise ps.PosableError("--threads: with many files, each uses one thread; use --workers")
     if args.workers is not None and args.workers < 1:
         raise ps.PosableError(f"--workers: expected at least 1, got {args.workers}")
     if args.scheduler:
         if args.workers or args.memory:
             raise ps.PosableError(
-                "--scheduler: the cluster's workers and their memory are its own; leave out --workers and --memory"
+                "--scheduler: the cluster manages its workers and their memory; omit --workers and --memory"
             )
         from posable.cli import workers
 
@@ -273,7 +285,7 @@ def _check(args: argparse.Namespace, words: Sequence[str], out: str | None) -> N
 
 
 def _jobs(args, work, words, folder: Path, report: str, needs, options: dict[str, Any]) -> list[Job]:
-    """Return a job for each file. Places become absolute: a worker on a cluster stands in a folder of its own."""
+    """Return one job per file. Paths are made absolute, since workers on a cluster have other working directories."""
     given = {name: value for name, value in vars(args).items() if name not in EXECUTION_ARGS}
     given["format"] = args.format or "bvh"
     options |= given | {f"sha256 of {name}": digest(given[name]) for name in needs if _is_file(given[name])}
@@ -294,7 +306,7 @@ def _is_file(name: str | None) -> bool:
 
 
 def _executor(args: argparse.Namespace, jobs: Sequence[Job]) -> tuple[str, Generator[tuple[Job, Outcome]]]:
-    """Return who does the jobs, in words and as what yields them."""
+    """Return a description of the workers, and a generator of completed jobs."""
     from posable.cli import workers
 
     if args.scheduler:

@@ -1,6 +1,6 @@
-"""`posable bench`: what this machine does with the embedded figures, in about a minute; nothing else is needed.
+"""`posable bench`: speed of this machine on the built-in figures, in about a minute.
 
-The peers, the recordings and the plots are measured by `python -m benchmarks` in the source repository.
+Comparisons with other libraries and on recordings are made by `python -m benchmarks` in the source repository.
 """
 
 import argparse
@@ -19,29 +19,29 @@ from posable.cli.problem_sets import BODIES, ProblemSet, problem_set
 from posable.cli.progress import Bar
 
 EXAMPLE = "posable bench"
-POSES = 2000  # placed in one call of forward kinematics
-COMPARED = 32  # problems that every solver is given
-DRIVEN, DRIVEN_COUNT = ("rate", "sqp"), 4  # driven from Python: slow, and few problems say enough
-PLACES_ALONE = ("fabrik",)  # turns no hand: it is given the places of the same problems
+POSES = 2000  # in one call of forward kinematics
+COMPARED = 32  # problems per solver
+DRIVEN, DRIVEN_COUNT = ("rate", "sqp"), 4  # driven from Python and slow: fewer problems
+PLACES_ALONE = ("fabrik",)  # solves positions only
 RESTARTS = 50
-PASSES = 3  # the best of them counts: other work on the machine only ever adds
+PASSES = 3  # the fastest counts: other load only adds time
 
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "bench",
-        help="measure this machine, in a minute once everything is compiled",
+        help="measure the speed of this machine, in about a minute",
         description="Measure this machine, in a minute once all is compiled: "
         "forward kinematics, the default solver on every embedded "
         "figure, and every solver on the limb.",
     )
-    parser.add_argument("--count", type=int, default=200, metavar="N", help="problems of each figure (default 200)")
+    parser.add_argument("--count", type=int, default=200, metavar="N", help="problems per figure (default: 200)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print; 0 where the default solver reached every problem of every figure."""
+    """Measure and print; return 0 if the default solver reached every problem of every figure."""
     if args.count < 1:
         raise ps.PosableError(f"--count: expected at least 1, got {args.count}")
     measured = measure(args.count, None if args.json else Bar())
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(count: int, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
-    """Return what this machine does: forward kinematics, the default solver on every figure, every solver on an arm."""
+    """Return measurements: forward kinematics, the default solver on every figure, every solver on an arm."""
     figures, solvers = list(BODIES), ps.solvers.names()
     steps = 2 + len(figures) + len(solvers)
     done = 0
@@ -78,7 +78,7 @@ def measure(count: int, progress: Callable[[float], None] | None = None) -> dict
 
 
 def this_machine() -> dict[str, Any]:
-    """Return what may matter to a time, and nothing that names a host or a user."""
+    """Return what timings depend on, without anything that identifies the host or the user."""
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count() or 1,
@@ -89,7 +89,7 @@ def this_machine() -> dict[str, Any]:
 
 
 def first_solve() -> float:
-    """Return the seconds of the first solve of this process: loading the engine, or compiling it where it is new."""
+    """Return the seconds of the first solve of this process, which loads or compiles the engine."""
     begin = time.perf_counter()
     skeleton = ps.figures.human()
     ps.solve(skeleton, ps.goals.Position("hand.R", (0.4, 1.2, 0.3)))
@@ -97,7 +97,7 @@ def first_solve() -> float:
 
 
 def forward_kinematics() -> float:
-    """Return microseconds a pose of the human, all frames, in a batch from Python; the least of several."""
+    """Return microseconds per pose of the human, all frames, in a batch; the fastest of several passes."""
     skeleton = ps.figures.human()
     poses = np.random.default_rng(0).uniform(-0.5, 0.5, (POSES, skeleton.size))
     best = np.inf
@@ -109,7 +109,7 @@ def forward_kinematics() -> float:
 
 
 def default_solver(problems: ProblemSet) -> dict[str, Any]:
-    """Return one row: how many are reached, how long a Session takes for each, and how many a second in a batch."""
+    """Return one row: problems reached, time per solve in a Session, and solves per second in a batch."""
     skeleton, count = problems.skeleton, len(problems)
     session = ps.Session(skeleton, problems.goals(0), restarts=RESTARTS)
     session.solve(start=skeleton.rest)
@@ -136,7 +136,7 @@ def default_solver(problems: ProblemSet) -> dict[str, Any]:
 
 
 def one_solver(problems: ProblemSet, solver: str) -> dict[str, Any]:
-    """Return one row: what a solver makes of the limb's problems, without restarts, on one core."""
+    """Return one row: one solver on the limb's problems, without restarts, on one core."""
     if solver in PLACES_ALONE:
         problems = replace(problems, turns=False)
     count = DRIVEN_COUNT if solver in DRIVEN else len(problems)
@@ -158,7 +158,7 @@ def one_solver(problems: ProblemSet, solver: str) -> dict[str, Any]:
 
 
 def as_text(measured: dict[str, Any]) -> str:
-    """Return the tables as a page for a terminal."""
+    """Return the tables as text for a terminal."""
     machine = measured["machine"]
     lines = [
         f"posable {machine['posable']} on {machine['system']}, {machine['cores']} cores, "
@@ -177,7 +177,7 @@ def as_text(measured: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        "Every solver on the limb's poses (places alone where it turns no hand), one start, no restarts",
+        "Every solver on the limb's poses (positions for those without orientation), one start, no restarts",
         f"{'solver':22s}{'goals':8s}{'reached':>9s}{'iterations':>12s}{'mean ms':>10s}",
     ]
     for row in measured["solvers"]:

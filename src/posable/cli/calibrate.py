@@ -21,10 +21,10 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("file", metavar="MARKERS", help="a take in which the actor moves every joint")
     parser.add_argument("--figure", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
-    parser.add_argument("-o", "--out", metavar="ACTOR", help="where the actor goes; NPZ keeps all of it")
+    parser.add_argument("-o", "--out", metavar="ACTOR", help="output file; NPZ keeps all data of the actor")
     parser.add_argument("--symmetric", action="store_true", help="give left and right bones the same length")
     parser.add_argument(
-        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="the bone that a marker sits on"
+        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="the joint whose bone carries a marker"
     )
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     add_reading(parser)

@@ -1,4 +1,4 @@
-"""The outcome file beside each result. It is written last and at once, so where it is, the result is whole."""
+"""Jobs, and the outcome file beside each result, which is written last and atomically: where it is, the result is."""
 
 import hashlib
 import json
@@ -16,44 +16,44 @@ from uuid import uuid4
 
 from posable._files import write_text
 
-# --- One file's work as plain data ---
+# --- Jobs ---
 
-ABANDONED_AFTER = 86400.0  # [s] that nobody has touched what is unfinished
+ABANDONED_AFTER = 86400.0  # [s] age at which unfinished folders count as abandoned
 OK, NOT_REACHED, FAILED, NOT_DONE = "ok", "not reached", "failed", "not done"
 
 
 @dataclass(frozen=True)
 class FileResult:
-    """What a verb says of one file: frames, mean error (SI; None: there is none), whether it was reached or why not."""
+    """What a verb returns for one file: frames, mean error (SI units, or None), and why it was not reached."""
 
     frames: int
     error: float | None = None
-    why: str = ""  # nothing: reached
+    why: str = ""  # empty: reached
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One file and all that a worker needs to do it; places are absolute, so that a worker may be anywhere."""
+    """One file with everything that a worker needs. Paths are absolute, so that it may run anywhere."""
 
-    file: str  # as it was given
+    file: str  # as given on the command line
     source: Path
     result: Path
     report: Path
     work: Callable[[Namespace], FileResult]
     args: Namespace
-    options: Mapping[str, Any]  # what the result depends on beside the file: plain data
-    run: str  # the name of this run; unfinished folders carry it
+    options: Mapping[str, Any]  # what the result depends on besides the file, as plain data
+    run: str  # name of this run, part of the names of unfinished folders
 
     @property
     def outcome(self) -> Path:
-        """Where the outcome is kept: beside the result."""
+        """Path of the outcome file, beside the result."""
         return self.result.with_suffix(".outcome.json")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one file: status, reason, frames, mean error, seconds; and of what it is the outcome."""
+    """The outcome of one file, with the content and the options that it belongs to."""
 
     file: str
     status: str
@@ -74,11 +74,11 @@ def digest(path: str | Path) -> str:
 
 
 def failure(job: Job, why: str, seconds: float = 0.0) -> Outcome:
-    """Return the outcome of a file that has no result. It is not kept: the next call tries again."""
+    """Return the outcome of a failed file. It is not saved, so that the next run tries again."""
     return Outcome(job.file, FAILED, why, seconds=seconds, options=job.options)
 
 
-# --- The outcome file beside each result ---
+# --- Outcome files ---
 
 
 def save(job: Job, outcome: Outcome) -> None:
@@ -87,12 +87,12 @@ def save(job: Job, outcome: Outcome) -> None:
 
 
 def discard(job: Job) -> None:
-    """Take away what an earlier call has said of the job: from here on its result is in doubt."""
+    """Remove the outcome of an earlier run, since the result is about to be replaced."""
     job.outcome.unlink(missing_ok=True)
 
 
 def finished(job: Job) -> Outcome | None:
-    """Return the outcome that an earlier call has left for the very same content and options, or None."""
+    """Return the outcome that an earlier run saved for the same content and options, or None."""
     try:
         kept = json.loads(job.outcome.read_text(encoding="utf-8"))
         outcome = Outcome(**kept | {"file": job.file, "notes": tuple(kept["notes"])})
@@ -102,13 +102,13 @@ def finished(job: Job) -> Outcome | None:
             and outcome.sha256 == digest(job.source)
             and all(digest(job.result.parent / name) == content for name, content in outcome.written.items())
         )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):  # none, or not ours: done anew
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):  # missing or not ours
         return None
     return outcome if same else None
 
 
 def _is_well_formed(outcome: Outcome) -> bool:
-    """Return whether an outcome from a file has the types of one that was kept, and names files of its own folder."""
+    """Return whether an outcome read from a file has the right types and names only files of its own folder."""
     numbers = (outcome.frames, outcome.seconds, 0.0 if outcome.error is None else outcome.error)
     return (
         outcome.status in (OK, NOT_REACHED)
@@ -123,18 +123,18 @@ def _is_well_formed(outcome: Outcome) -> bool:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is never seen half written."""
+    """Write a file so that readers never see it incomplete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)
 
 
 def run_name() -> str:
-    """Return a name for a run: its machine and process, by which a later one finds out that it has ended."""
+    """Return a name for a run from its machine and process, by which a later run can tell whether it has ended."""
     return f"{platform.node() or 'host'}.{os.getpid()}.{uuid4().hex[:8]}"
 
 
 def sweep(jobs: Iterable[Job]) -> None:
-    """Take away the unfinished folders that killed workers have left: of this run, and of runs that have ended."""
+    """Remove unfinished folders left by killed workers of this run and of runs that have ended."""
     for folder, run in {(job.result.parent, job.run) for job in jobs}:
         for part in folder.glob(".part-*"):
             if part.name.startswith(f".part-{run}-") or _is_abandoned(part):
@@ -145,7 +145,7 @@ def sweep(jobs: Iterable[Job]) -> None:
 
 
 def _is_abandoned(part: Path) -> bool:
-    """Return whether nobody works on an unfinished folder: its process has ended, or it was not touched for a day."""
+    """Return whether an unfinished folder is abandoned: its process has ended, or it is a day old."""
     host, _, rest = part.name.removeprefix(".part-").rpartition(".")[0].rpartition(".")
     if os.name == "posix" and host and host == platform.node() and rest.isdigit():
         try:
@@ -159,7 +159,7 @@ def _is_abandoned(part: Path) -> bool:
 
 
 def _age(path: Path) -> float:
-    """Return the seconds since a file or folder was last changed; 0 where it is gone."""
+    """Return the seconds since a file or folder was last changed; 0 if it is gone."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:

@@ -24,7 +24,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, turn, resample and write."""
+    """Read, convert, resample and write."""
     scene = read(args)
     if args.fps is not None and scene.motion is not None and scene.motion.fps != args.fps:
         scene = scene.replace(motion=scene.motion.resample(args.fps), motions={})

@@ -32,11 +32,11 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     work = parser.add_argument_group("the motion")
     work.add_argument("--fps", type=float, default=30.0, help="frames per second (30)")
     work.add_argument("--seconds", type=float, default=1.0, help="how long waypoints take (1)")
-    work.add_argument("--smooth", type=float, default=0.0, metavar="SECONDS", help="remove what is faster")
-    work.add_argument("--start", metavar="FILE[:FRAME]|any", help="where to start from; any: the best branch")
-    work.add_argument("--max-iterations", type=int, metavar="N", help="of each frame; 1: one step a frame")
-    work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
-    parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
+    work.add_argument("--smooth", type=float, default=0.0, metavar="SECONDS", help="remove faster motion")
+    work.add_argument("--start", metavar="FILE[:FRAME]|any", help="pose to start from; any: the best branch")
+    work.add_argument("--max-iterations", type=int, metavar="N", help="per frame; 1: one step per frame")
+    work.add_argument("--no-limits", action="store_true", help="ignore joint limits")
+    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     return parser
 
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"frames": len(motion), "reached": reached, "worst": worst, "largest_step": step}))
     else:
         print(motion.__str__())
-        print(f"wrote {args.out}" if args.out else "nothing written: give -o FILE to keep the motion")
+        print(f"wrote {args.out}" if args.out else "nothing written; use -o FILE to save the motion")
     return 0 if reached == len(motion) else 1
 
 
@@ -84,5 +84,5 @@ def path_goal(word: str, args: argparse.Namespace) -> ps.goals.Goal:
     lengths = np.linalg.norm(np.diff(corners, axis=0), axis=1)
     along = np.concatenate([[0.0], np.cumsum(lengths)])
     at = np.linspace(0.0, along[-1], round(args.seconds * args.fps) + 1)
-    keep = np.concatenate([[True], lengths > 0.0])  # a corner given twice is one
+    keep = np.concatenate([[True], lengths > 0.0])  # drop repeated corners
     return ps.goals.Position(body, np.stack([np.interp(at, along[keep], c[keep]) for c in corners.T], axis=1))

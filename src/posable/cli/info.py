@@ -1,4 +1,4 @@
-"""`posable info FILE`: what a file holds, its skeleton drawn as a tree."""
+"""`posable info FILE`: the contents of a file, with its skeleton as a tree."""
 
 import argparse
 import json
@@ -21,8 +21,8 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "info",
-        help="what a file holds: the skeleton's tree, limits, frames, markers, gaps",
-        description="Say what a file holds: the skeleton's tree, its limits, frames, markers and their gaps.",
+        help="show the contents of a file: skeleton, limits, frames, markers, gaps",
+        description="Show the contents of a file: the tree of its skeleton, limits, frames, markers and their gaps.",
     )
     parser.add_argument("file", metavar="FILE", help="any file that Posable reads")
     add_reading(parser)
@@ -30,7 +30,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add what can be said about a file that does not say it itself."""
+    """Add the flags that supply what a file does not state."""
     parser.add_argument("--skeleton", metavar="FILE", help="skeleton of the motion, for AMC and CSV")
     parser.add_argument("--unit", help="unit of length of the file: mm, cm, m, in, asf, or metres per unit")
     parser.add_argument("--up", choices=("y", "z"), help="the axis that points up")
@@ -38,7 +38,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 
 def read(args: argparse.Namespace) -> ps.Scene:
-    """Load the file of a command line; what was repaired goes to stderr, one line each."""
+    """Load the file of a command line; print a line to stderr for each repair."""
     scene = read_quietly(args)
     for note in scene.notes:
         print(f"note: {note}", file=sys.stderr)
@@ -46,10 +46,10 @@ def read(args: argparse.Namespace) -> ps.Scene:
 
 
 def read_quietly(args: argparse.Namespace) -> ps.Scene:
-    """Load the file of a command line; what was repaired is in its notes."""
+    """Load the file of a command line without warnings; repairs are in its notes."""
     unit = args.unit
     if unit is not None:
-        with suppress(ValueError):  # a name: load knows them
+        with suppress(ValueError):  # the name of a unit
             unit = float(unit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PosableWarning)
@@ -57,7 +57,7 @@ def read_quietly(args: argparse.Namespace) -> ps.Scene:
 
 
 def figure_of(name: str) -> ps.Skeleton:
-    """Return the skeleton of a file, or an embedded figure by name.
+    """Return the skeleton of a file, or a built-in figure by name.
 
     Raises:
         PosableError: The name is no figure and no file with a skeleton.
@@ -75,7 +75,7 @@ def figure_of(name: str) -> ps.Skeleton:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what the file holds."""
+    """Print the contents of the file."""
     scene = read(args)
     if args.json:
         print(json.dumps(summary(scene, args.file), indent=2))
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def summary(scene: ps.Scene, file: str) -> dict[str, Any]:
-    """Return what a scene holds as plain data."""
+    """Return the contents of a scene as plain data."""
     out: dict[str, Any] = {"file": file, "name": scene.name, "notes": list(scene.notes)}
     if scene.has_skeleton:
         out["skeleton"] = _skeleton_data(scene.skeleton)
@@ -142,7 +142,7 @@ def _length(joint: ps.Joint) -> float:
 
 
 def lines(scene: ps.Scene, file: str) -> list[str]:
-    """Return what a scene holds as lines for people."""
+    """Return the contents of a scene as lines of text."""
     out = [file]
     if scene.has_skeleton:
         out += _skeleton_lines(scene.skeleton)
@@ -161,7 +161,7 @@ def _skeleton_lines(skeleton: ps.Skeleton) -> list[str]:
     children: dict[str | None, list[tuple[str, Any]]] = {}
     for joint in skeleton.joints:
         children.setdefault(joint.parent, []).append((joint.name, joint))
-    alias: dict[str, list[str]] = {}  # sites in the very place of their joint, as the links of a robot are
+    alias: dict[str, list[str]] = {}  # sites that coincide with their joint, as the links of a robot do
     for site in skeleton.sites:
         if not any(site.offset) and site.rotation is None:
             alias.setdefault(site.joint, []).append(site.name)

@@ -24,9 +24,9 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
     parser.add_argument("keys", metavar="SECONDS=KEY", nargs="+", help="rest, GOALS.toml or FILE[:FRAME]")
     parser.add_argument("--fps", type=float, default=30.0, help="frames per second (30)")
-    parser.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
-    parser.add_argument("--seed", type=int, default=0, help="of random starts where a key is hard to reach")
-    parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
+    parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random starts for keys that are hard to reach")
+    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     return parser
 
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"{len(motion)} frames, {motion.duration:g} s")
         print("\n".join(motion.notes) or "nothing was changed between the keys")
-        print(f"wrote {args.out}" if args.out else "nothing written: give -o FILE to keep the motion")
+        print(f"wrote {args.out}" if args.out else "nothing written; use -o FILE to save the motion")
     return 0
 
 

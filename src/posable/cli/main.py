@@ -1,4 +1,4 @@
-"""`posable VERB ...`: finds the verb, runs it, turns errors into one line and an exit code.
+"""`posable VERB ...`: the entry point of the command line. Errors become one line and an exit code.
 
 A verb is a module of this package, named in `VERBS`, with
 
@@ -39,7 +39,7 @@ REACHED, NOT_REACHED, WRONG_CALL = 0, 1, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line (by default the process's own) and return its exit code: 0, 1 or 2."""
+    """Run a command line, that of the process by default, and return its exit code: 0, 1 or 2."""
     argv = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _warn
     try:
@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = args.run(args)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader has seen enough, as `head` does: nobody is left to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails, too
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit would fail, too
         return NOT_REACHED
     except (ps.PosableError, ps.CompilingForbidden, OSError) as error:
         print(f"posable: {_one_line(error)}", file=sys.stderr)
@@ -59,13 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: object) -> None:
-    """Print a warning as one line, without the source line that raised it; those of libraries are not for users."""
+    """Print a warning of Posable as one line; warnings of libraries are hidden."""
     if issubclass(category, ps.PosableWarning):
         print(f"warning: {message}", file=sys.stderr)
 
 
 def _verbs_needed(word: str) -> tuple[str, ...]:
-    """Return the verbs to import for a command line that begins with `word`: one, or all for `--help`."""
+    """Return the verbs to import for a command line that starts with `word`: one, or all for `--help`."""
     if word.startswith("-"):
         return VERBS
     if word not in VERBS:
@@ -85,9 +85,9 @@ def _parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     for verb in verbs:
         module = import_module(f"posable.cli.{verb.replace('-', '_')}")
         verb_parser = module.add(subparsers)
-        verb_parser.add_argument("--json", action="store_true", help="print the outcome as JSON, for machines")
+        verb_parser.add_argument("--json", action="store_true", help="print the result as JSON")
         verb_parser.set_defaults(run=module.run)
-        verb_parser.formatter_class = argparse.RawDescriptionHelpFormatter  # an example is one line, to be copied
+        verb_parser.formatter_class = argparse.RawDescriptionHelpFormatter  # keeps examples on one line, for copying
         verb_parser.description = textwrap.fill(verb_parser.description or "", 78)
         verb_parser.epilog = f"example:\n  {module.EXAMPLE}"
         examples.append(f"  {module.EXAMPLE}")
@@ -101,7 +101,7 @@ def _one_line(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}"
     head, *rest = str(error).splitlines() or [type(error).__name__]
     line = " ".join([head, "; ".join(line.strip(" -") for line in rest)]).strip()
-    return "".join(c if c.isprintable() else " " for c in line)  # names in files may hold codes for terminals
+    return "".join(c if c.isprintable() else " " for c in line)  # names in files may contain terminal escape codes
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Fixed problems on the embedded figures, the same for the same seed: what `posable bench` times and a gate counts.
+"""Reproducible problems on the built-in figures, which `posable bench` times and the regression gate counts.
 
-Every problem comes from a pose inside the limits, so it can be reached; every solve starts at the rest pose. Whether an
-answer reaches is judged by forward kinematics alone, never by the solver's own word.
+Every problem comes from a pose inside the limits, so it can be reached; every solve starts at the rest pose. Results
+are verified with independent forward kinematics.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 
 import posable as ps
 
-NEAR, TURNED = 1e-3, 1e-2  # [m], [rad]: what counts as reached
+NEAR, TURNED = 1e-3, 1e-2  # [m], [rad] tolerances
 LIMIT_SLACK = 1e-9  # [rad, m]
 
 BODIES = {
@@ -22,13 +22,20 @@ BODIES = {
     "tree": ("end1", "end2", "end3", "end4", "end5", "end6"),
     "human": ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis"),
 }
-SHARE = {"planar_arm": 0.5, "limb": 1.0, "panda": 1.0, "spider": 0.5, "tree": 0.3, "human": 0.5}  # of the joints' range
-TURNS = ("limb", "panda")  # their goals are poses; the others' are places
+SHARE = {
+    "planar_arm": 0.5,
+    "limb": 1.0,
+    "panda": 1.0,
+    "spider": 0.5,
+    "tree": 0.3,
+    "human": 0.5,
+}  # of the ranges
+TURNS = ("limb", "panda")  # figures with pose goals; the others have positions
 
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """Problems on one figure: frames (t, 4, 4) for each body, wanted as poses or as places."""
+    """Problems on one figure: target frames (t, 4, 4) per body, as poses or as positions."""
 
     figure: str
     skeleton: ps.Skeleton
@@ -39,18 +46,18 @@ class ProblemSet:
         return len(next(iter(self.targets.values())))
 
     def goals(self, which: Any = slice(None)) -> list[Any]:
-        """Return the goals of the problems chosen: of one where `which` is a number, else of a batch."""
+        """Return the goals of problem `which`, or of a batch if it is a slice."""
         if self.turns:
             return [ps.goals.Pose(body, frames[which]) for body, frames in self.targets.items()]
         return [ps.goals.Position(body, frames[which][..., :3, 3]) for body, frames in self.targets.items()]
 
     def move(self, session: ps.Session, k: int) -> None:
-        """Give a session the goals of problem `k`."""
+        """Set the goals of a session to those of problem `k`."""
         for body, frames in self.targets.items():
             session.move(body, frames[k] if self.turns else frames[k, :3, 3])
 
     def reached(self, poses: np.ndarray) -> np.ndarray:
-        """Return, for the poses (t, n) of the problems in turn, whether each reaches its goals inside the limits."""
+        """Return for poses (t, n), one per problem, whether each reaches its goals inside the limits."""
         skeleton = self.skeleton
         inside = (poses >= skeleton.lower - LIMIT_SLACK) & (poses <= skeleton.upper + LIMIT_SLACK)
         good = np.all(inside & np.isfinite(poses), axis=1)
@@ -64,12 +71,12 @@ class ProblemSet:
 
 
 def problem_set(figure: str, count: int, seed: int = 0) -> ProblemSet:
-    """Return `count` problems on an embedded figure; each joint is drawn from its range, or part of it, about rest."""
+    """Return `count` problems on a built-in figure; joints are drawn from a fraction of their range around rest."""
     skeleton = ps.figures.get(figure)
     rng = np.random.default_rng(seed)
     lower = np.where(np.isfinite(skeleton.lower), skeleton.lower, skeleton.rest - np.pi)
     upper = np.where(np.isfinite(skeleton.upper), skeleton.upper, skeleton.rest + np.pi)
-    if isinstance(skeleton.joints[0].motion, ps.Free):  # a moving root stays near
+    if isinstance(skeleton.joints[0].motion, ps.Free):  # keep a free root nearby
         reach = np.array([0.5, 0.5, 0.5, 1.0, 1.0, 1.0])
         lower[:6] = np.maximum(lower[:6], skeleton.rest[:6] - reach)
         upper[:6] = np.minimum(upper[:6], skeleton.rest[:6] + reach)

@@ -1,21 +1,21 @@
-"""The bar over all files."""
+"""Progress bars."""
 
 import sys
 import time
 
 from posable.cli.checkpoint import FAILED, Outcome
 
-# --- A progress bar for work over a second ---
+# --- One task ---
 
 
 class Bar:
-    """A progress bar on standard error, from the first second on; silent where nobody watches a terminal."""
+    """A progress bar on standard error after the first second; silent unless standard error is a terminal."""
 
     def __init__(self):
         self.begin, self.drawn = time.perf_counter(), False
 
     def __call__(self, share: float) -> None:
-        """Draw the share that is done."""
+        """Draw the completed fraction."""
         if not sys.stderr.isatty() or (time.perf_counter() - self.begin < 1.0 and not self.drawn):
             return
         self.drawn = True
@@ -24,13 +24,13 @@ class Bar:
         print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {100 * share:3.0f}%", end=end, file=sys.stderr, flush=True)
 
 
-# --- The bar over all files ---
+# --- Many files ---
 
-BAR_AFTER = 1.0  # [s]: work that is shorter shows no bar
+BAR_AFTER = 1.0  # [s] before a bar is shown
 
 
 class FilesBar:
-    """A progress bar on standard error where somebody watches a terminal, and a line for each file that fails."""
+    """A progress bar on standard error if it is a terminal, and a line for each file that fails."""
 
     def __init__(self, total: int, what: str, *, quiet: bool = False):
         self.total, self.what, self.quiet = total, what, quiet
@@ -65,5 +65,5 @@ class FilesBar:
             self.shown = ""
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._clear()

@@ -23,14 +23,14 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
     parser.add_argument("--site", required=True, help="the site or joint that reaches")
     parser.add_argument("--grid", type=float, default=0.1, metavar="METRES", help="spacing of the points (default 0.1)")
-    parser.add_argument("--at", action="append", metavar="X,Y,Z", help="a point to try instead of a grid; repeatable")
-    parser.add_argument("--orientations", type=int, metavar="N", help="try N orientations at every point")
+    parser.add_argument("--at", action="append", metavar="X,Y,Z", help="a point to test instead of a grid; repeatable")
+    parser.add_argument("--orientations", type=int, metavar="N", help="test N orientations at every point")
     parser.add_argument("--plot", metavar="FILE", help="draw sections to a picture")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Map the workspace; 0 where every given point, or any point of a grid, is reached."""
+    """Map the workspace; return 0 if every given point, or any point of a grid, is reached."""
     skeleton = figure_of(args.figure)
     points = None if args.at is None else np.array([_point(text) for text in args.at])
     reach = ps.reach(
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             verdict = f"reached, {room:.3f} clear of the limits" if good else "out of reach"
             print(f"  {', '.join(f'{x:g}' for x in point)}: {verdict}")
         if args.plot:
-            print(f"drawn to {args.plot}")
+            print(f"wrote {args.plot}")
     return 0 if (reach.reachable.all() if args.at else reach.reachable.any()) else 1
 
 

@@ -1,4 +1,4 @@
-"""`posable render take.bvh -o take.mp4`: a picture or a film of a figure, without a screen."""
+"""`posable render take.bvh -o take.mp4`: a picture or a video of a figure, without a display."""
 
 import argparse
 import json
@@ -17,22 +17,22 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "render",
-        help="make a picture or a film of a figure or a take",
-        description="Make a picture (PNG), a film (MP4, GIF) or a page that plays by itself (HTML) of a figure or a "
-        "take. It needs no screen and no GPU.",
+        help="make a picture or a video of a figure or a take",
+        description="Make a picture (PNG), a video (MP4, GIF) or a self-contained page (HTML) of a figure or a "
+        "take. It needs no display and no GPU.",
     )
     parser.add_argument("file", metavar="FILE", help="a figure, a take or a .posable project; or a figure's name")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="what to write: .png, .mp4, .gif, .html")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="output file: .png, .mp4, .gif or .html")
     parser.add_argument("--skeleton", metavar="FILE", help="the figure of an AMC or CSV file")
-    parser.add_argument("--size", metavar="WxH", default="1280x720", help="of the picture, in pixels (1280x720)")
-    parser.add_argument("--frame", type=int, help="of the take, for a PNG (0)")
-    parser.add_argument("--fps", type=float, help="of the film; at most that of the take (its own, up to 60)")
-    parser.add_argument("--transparent", action="store_true", help="PNG: the figure alone")
+    parser.add_argument("--size", metavar="WxH", default="1280x720", help="size in pixels (default: 1280x720)")
+    parser.add_argument("--frame", type=int, help="frame of the take, for a PNG (default: 0)")
+    parser.add_argument("--fps", type=float, help="frame rate, at most that of the take (default: its own, up to 60)")
+    parser.add_argument("--transparent", action="store_true", help="PNG: only the figure, on a transparent background")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the picture or the film."""
+    """Write the picture or the video."""
     out = Path(args.output)
     kind = out.suffix.lower().removeprefix(".")
     if f".{kind}" not in SUFFIXES:
@@ -95,6 +95,6 @@ def _motion(args: argparse.Namespace) -> tuple[ps.Motion, ps.Scene]:
     if scene.motion is not None and len(scene.motion):
         return scene.motion, scene
     if not scene.has_skeleton:
-        raise ps.PosableError(f"{args.file}: expected a figure or a motion, got markers alone")
+        raise ps.PosableError(f"{args.file}: expected a figure or a motion, got only markers")
     opening = import_module("posable.studio.handles").opening_pose(scene.skeleton, scene)
     return ps.Motion(scene.skeleton, opening[None], 30.0), scene

@@ -9,7 +9,7 @@ from posable.cli import batch
 from posable.cli.info import add_reading, figure_of, read, read_quietly
 
 EXAMPLE = "posable retarget take.bvh --to robot.urdf -o out.csv"
-WORST_SLIP = 0.005  # [m] of a foot that stands
+WORST_SLIP = 0.005  # [m] of a standing foot
 
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
@@ -19,22 +19,22 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         help="motion on another figure, human or robot; feet keep their contacts",
         description="Put a motion on another figure, human or robot. Feet keep their contacts, limits are held.",
     )
-    parser.add_argument("files", metavar="MOTION", nargs="+", help="a file, or many, which go into a folder")
+    parser.add_argument("files", metavar="MOTION", nargs="+", help="one file, or several with a folder as -o")
     parser.add_argument("--to", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
-    parser.add_argument("-o", "--out", metavar="OUT", help="where the motion goes; the suffix says in which format")
+    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     parser.add_argument(
-        "--map", action="append", default=[], metavar="FROM=TO", help="a joint's counterpart; FROM= leaves it out"
+        "--map", action="append", default=[], metavar="FROM=TO", help="map a joint to a joint; FROM= omits it"
     )
-    parser.add_argument("--report", metavar="HTML", help="write a report that any browser shows")
+    parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
     parser.add_argument("--smooth", type=float, default=0.18, metavar="SECONDS", help="remove faster motion (0.18)")
-    parser.add_argument("--no-contacts", action="store_true", help="do not lock feet that stand")
-    parser.add_argument("--no-touches", action="store_true", help="do not keep touches of hands")
+    parser.add_argument("--no-contacts", action="store_true", help="do not lock standing feet")
+    parser.add_argument("--no-touches", action="store_true", help="do not keep contacts of the hands")
     parser.add_argument(
         "--objects",
         action="append",
         default=[],
         metavar="OBJ",
-        help="a mesh to stand on and keep out of; repeat for more",
+        help="a mesh to stand on and to keep out of; repeatable",
     )
     parser.add_argument(
         "--layout",
@@ -48,7 +48,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def counterparts(words: list[str]) -> dict[str, str | None] | None:
-    """Return {from: to} from FROM=TO."""
+    """Return {from: to} of FROM=TO words."""
     mapping = {}
     for word in words:
         source, equals, target = word.partition("=")
@@ -61,7 +61,7 @@ def counterparts(words: list[str]) -> dict[str, str | None] | None:
 def run(args: argparse.Namespace) -> int:
     """Retarget one file, or many."""
     if batch.is_batch(args, args.files, args.out):
-        figure_of(args.to)  # what is wrong with the call is wrong before it begins
+        figure_of(args.to)  # a wrong call fails before any work is done
         counterparts(args.map)
         measure = "mean slip of feet that stand [m]"
         return batch.run(args, work, args.files, args.out, verb="retarget", measure=measure, needs=("to", "skeleton"))
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[float], bool]:
-    """Retarget and save; return the result, the slips of feet that stand [m], and whether it is all there."""
+    """Retarget and save; return the result, the slips of standing feet [m], and whether it is complete."""
     if scene.motion is None:
         raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
     result = ps.retarget(
@@ -96,7 +96,7 @@ def work(args: argparse.Namespace) -> batch.FileResult:
 
 
 def run_one(args: argparse.Namespace) -> int:
-    """Retarget one file and say what became of it."""
+    """Retarget one file and print the outcome."""
     scene = read(args)
     result, slips, whole = retargeted(args, scene)
     quality = ps.motion_quality(result, scene.motion, objects=args.objects) if len(result) > 2 else None

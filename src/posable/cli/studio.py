@@ -25,19 +25,22 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "file", metavar="FILE", nargs="?",
         help="a figure, a take or a .posable project, watched for changes; or a figure's name",
     )  # fmt: skip
-    parser.add_argument("--port", type=int, default=8080, help="the next free one from here on (8080)")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on: this machine alone by default")
-    parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
+    parser.add_argument("--port", type=int, default=8080, help="first port to try (default: 8080)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
     parser.add_argument("--fresh", action="store_true", help="do not recover unsaved work")
     parser.add_argument(
-        "--detail", type=float, default=1.0, help="of the body, 0.2 to 2 (1); slow pages get less by themselves"
+        "--detail",
+        type=float,
+        default=1.0,
+        help="detail of the body, 0.2 to 2 (default: 1), reduced on slow pages",
     )
-    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)  # end by itself: for tests
+    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)  # ends by itself, for tests
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the page and stay until it is interrupted."""
+    """Serve the page until interrupted."""
     if not 0 < args.port < 65536:
         raise ps.PosableError(f"--port: expected 1 to 65535, got {args.port}")
     try:
@@ -46,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise ps.PosableError(f"the studio needs {error.name}: pip install 'posable[studio]'") from error
     access, project = import_module("posable.studio.access"), import_module("posable.studio.project")
     session = import_module("posable.studio.session").Session(shelf=project.Shelf(access.state_folder() / "studio"))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does, and cleans up
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end and clean up as on Ctrl-C
     page = None
     try:
         if args.file is not None and not session.open_figure(args.file):
@@ -61,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
             print(f"posable studio: {page.url}  (Ctrl-C ends it)", flush=True)
             if args.host not in LOCAL:
                 print(
-                    f"listening on {args.host}, unencrypted: whoever has this address can look on, drag, and open and "
-                    "download files of the session",
+                    f"listening on {args.host}, without encryption: anyone with this address can view and drag "
+                    "the figure, and open and download files of the session",
                     flush=True,
                 )
         if not args.no_browser:

@@ -30,7 +30,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--symmetric", action="store_true", help="give left and right bones the same length")
     parser.add_argument(
-        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="the bone that a marker sits on"
+        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="the joint whose bone carries a marker"
     )
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     parser.add_argument("--threads", type=int, help="cores to use; all by default")
@@ -40,14 +40,18 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def require_out(args: argparse.Namespace, example: str) -> str:
-    """Return where the result goes; raise where the call does not say."""
+    """Return the output file.
+
+    Raises:
+        PosableError: The command line has none.
+    """
     if not args.out:
-        raise ps.PosableError(f"expected -o, the file to write, such as -o {example}; got none")
+        raise ps.PosableError(f"expected an output file, such as -o {example}")
     return args.out
 
 
 def attachments(words: list[str]) -> dict[str, str] | None:
-    """Return {marker: joint} from MARKER=JOINT."""
+    """Return {marker: joint} of MARKER=JOINT words."""
     pairs = [word.partition("=") for word in words]
     for marker, equals, joint in pairs:
         if not (marker and equals and joint):

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = goals_of(args, skeleton) if skeleton is not None else []
     solvers = ps.solvers.names() if everything else args.solver or ["newton"]
     if everything:
-        solvers = [name for name in solvers if name != "limb"]  # its kernels are those of the part
+        solvers = [name for name in solvers if name != "limb"]  # compiled with the part of that name
 
     def progress(name: str, seconds: float) -> None:
         if not args.json:

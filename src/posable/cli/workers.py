@@ -1,4 +1,4 @@
-"""Many files on a Dask cluster. Its workers read and write the files themselves: all see one file system."""
+"""Workers for many files: processes on this machine, or a Dask cluster with a shared file system."""
 
 import logging
 import os
@@ -22,11 +22,11 @@ import posable as ps
 from posable.cli import checkpoint
 from posable.cli.checkpoint import NOT_REACHED, OK, FileResult, Job, Outcome, digest, failure
 
-# --- How a worker does one file ---
+# --- One file ---
 
 
 def run_job(job: Job) -> Outcome:
-    """Do one file, wherever this runs, and return what became of it: no fault of a file is a fault of its worker."""
+    """Process one file and return its outcome. Errors belong to the file: they never end the worker."""
     begin = time.perf_counter()
     try:
         checkpoint.discard(job)
@@ -41,13 +41,13 @@ def run_job(job: Job) -> Outcome:
             job.options, written,
         )  # fmt: skip
         checkpoint.save(job, outcome)
-    except Exception as error:  # whatever it is, it is this file's: the others go on
+    except Exception as error:  # of any kind: the other files continue
         return failure(job, _one_line(error, job), time.perf_counter() - begin)
     return outcome
 
 
 def _work(job: Job) -> tuple[FileResult, dict[str, str]]:
-    """Do the work in a folder of its own, then move what was written into place: nothing is ever half written."""
+    """Process the file in a temporary folder, then move the results into place, so that none is ever incomplete."""
     home = job.result.parent
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".part-{job.run}-", dir=home) as name:
@@ -65,36 +65,36 @@ def _work(job: Job) -> tuple[FileResult, dict[str, str]]:
 
 def _one_line(error: Exception, job: Job) -> str:
     text = " ".join(str(error).split()).replace(str(job.source), job.file)
-    for end in (": ", " "):  # which file it is stands beside it already
+    for end in (": ", " "):  # the summary names the file
         text = text.removeprefix(f"{job.file}{end}")
     if isinstance(error, ps.PosableError):
         return text
     if isinstance(error, MemoryError):
-        return f"out of memory: it needs more than a worker may have{f' ({text})' if text else ''}"
+        return f"out of memory: it needs more than a worker's limit{f' ({text})' if text else ''}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename in (None, str(job.source)) else f"{error.filename}: {error.strerror}"
     return f"{type(error).__name__}: {text}"
 
 
-# --- Many files on one machine ---
+# --- Processes on this machine ---
 
-SPAWN = get_context("spawn")  # forking a process that has threads is not safe
-TRIES = 3  # a file whose worker dies is tried again twice
-FILES_PER_PROCESS = 200  # files; then a new process takes over, so that nothing leaks for long
-LEAST_MEMORY = 0.5e9  # [bytes] the compiler alone needs about that
-# Two levels of parallel work would only get in each other's way, and threads in BLAS may change the last bits.
+SPAWN = get_context("spawn")  # forking a process with threads is not safe
+TRIES = 3  # attempts at a file whose worker dies
+FILES_PER_PROCESS = 200  # then a new process replaces the worker, which bounds leaks
+LEAST_MEMORY = 0.5e9  # [bytes] about what the compiler needs
+# Nested parallelism would only cost time, and threads in BLAS may change the last bits of results.
 ONE_THREAD: dict[str, str] = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def share_of_memory(workers: int) -> int | None:
-    """Return the memory [bytes] that each of so many workers may have of this machine's; None where it is unknown."""
+    """Return the memory [bytes] per worker if all share this machine equally; None if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // workers
     except (AttributeError, ValueError, OSError):
@@ -102,10 +102,14 @@ def share_of_memory(workers: int) -> int | None:
 
 
 def run_pool(jobs: Sequence[Job], *, workers: int, memory: float | None) -> Generator[tuple[Job, Outcome]]:
-    """Yield each job with its outcome, as they are done. memory [bytes]: of each worker, as `_limit_memory` bounds it.
+    """Yield each job with its outcome, in order of completion.
 
-    Ends its workers when it is closed or interrupted, in the middle of what they do: a file without an outcome has
-    not been touched.
+    When the generator is closed or interrupted, the workers are terminated; files without an outcome are untouched.
+
+    Args:
+        jobs: The files.
+        workers: Number of processes.
+        memory: [bytes] Limit of each process; None: unlimited.
     """
     if memory is not None and memory < LEAST_MEMORY:
         raise ps.PosableError(f"--memory: expected at least {LEAST_MEMORY / 1e9:g} GB, got {memory / 1e9:g}")
@@ -127,7 +131,7 @@ def run_pool(jobs: Sequence[Job], *, workers: int, memory: float | None) -> Gene
                 job: Any = worker.job
                 try:
                     outcome = worker.answer()
-                except (EOFError, OSError):  # it is dead
+                except (EOFError, OSError):  # the worker died
                     crew.remove(worker)
                     said = worker.end()
                     deaths[job.source] += 1
@@ -147,31 +151,35 @@ def run_pool(jobs: Sequence[Job], *, workers: int, memory: float | None) -> Gene
 
 
 class _Worker:
-    """A process, the pipe to it, the job it has and how many it has done."""
+    """A worker process, the pipe to it, its present job and the number of jobs it has completed."""
 
     def __init__(self, memory: float | None):
         self.pipe, there = SPAWN.Pipe()
         self.process = SPAWN.Process(target=_serve, args=(there, memory), daemon=True)
         with _worker_environment():
             self.process.start()
-        there.close()  # the process's death is then the end of the pipe
+        there.close()  # so that the pipe ends when the process dies
         self.job: Job | None = None
         self.done = 0
 
     def begin(self, job: Job) -> None:
-        """Give it a job. That it has died in the meantime is noticed where its answer is awaited."""
+        """Send a job. A worker that has died in the meantime is detected when its answer is read."""
         self.job = job
         with suppress(OSError):
             self.pipe.send(job)
 
     def answer(self) -> Outcome:
-        """Return what it has done; raises EOFError or OSError where it is dead."""
+        """Return the outcome of its job.
+
+        Raises:
+            EOFError: The worker died. So does OSError.
+        """
         outcome = self.pipe.recv()
         self.job, self.done = None, self.done + 1
         return outcome
 
     def end(self) -> str:
-        """Let it go, and say how it ended."""
+        """Stop the worker and return how it ended."""
         with suppress(OSError):
             self.pipe.send(None)
         self.process.join(10)
@@ -188,7 +196,7 @@ class _Worker:
 
 @contextmanager
 def _worker_environment() -> Iterator[None]:
-    """What a worker inherits: one thread in BLAS, and deaf to Control-C, which is this process's to answer."""
+    """Set what workers inherit: one BLAS thread, and Control-C ignored, which this process handles."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     main = threading.current_thread() is threading.main_thread()
     hearing = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
@@ -206,7 +214,7 @@ def _worker_environment() -> Iterator[None]:
 
 
 def _serve(pipe: connection.Connection, memory: float | None) -> None:
-    """Be a worker: do jobs until there are no more, or nobody gives any."""
+    """Run in a worker: process jobs until the pipe is closed."""
     _limit_memory(memory)
     with suppress(EOFError, OSError):
         while (job := pipe.recv()) is not None:
@@ -214,10 +222,10 @@ def _serve(pipe: connection.Connection, memory: float | None) -> None:
 
 
 def _limit_memory(memory: float | None) -> None:
-    """Let the process have so much memory [bytes] and no more: a file that needs more fails, the machine does not.
+    """Limit the memory [bytes] of this process, so that a file that needs more fails and the machine does not.
 
-    The limit is on data, which the system counts when it is asked for, not on addresses, of which compilers reserve
-    many more than they use. Only Linux keeps it; elsewhere nothing but the renewal of workers bounds them.
+    The limit is on data, counted when it is allocated, and not on addresses, of which compilers reserve many more than
+    they use. Only Linux enforces it; elsewhere only the replacement of workers bounds memory.
     """
     if memory is None:
         return
@@ -227,19 +235,19 @@ def _limit_memory(memory: float | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (int(memory), resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
-# --- Many files on a Dask cluster ---
+# --- A Dask cluster ---
 
 SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")
 CONNECT_TIMEOUT = 10.0  # [s]
-FILES_PER_CORE = 2  # files under way for each core: one at work, one that waits beside it
+FILES_PER_CORE = 2  # one in progress and one waiting
 
 
 def check(address: str) -> None:
-    """Raise `PosableError` where the address is none, or where Dask is not installed."""
+    """Raise a PosableError if the address is invalid or Dask is not installed."""
     try:
         parts = urlsplit(address)
         right = parts.scheme in SCHEMES and parts.hostname and parts.port
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         right = False
     if not right:
         raise ps.PosableError(f"--scheduler: expected an address such as tcp://host:8786, got {address!r}")
@@ -250,21 +258,21 @@ def _dask() -> Any:
     try:
         import distributed
     except ImportError:
-        raise ps.PosableError("--scheduler: expected Dask, found none; pip install 'posable[cluster]'") from None
+        raise ps.PosableError("--scheduler: needs Dask: pip install 'posable[cluster]'") from None
     return distributed
 
 
 def _silence_dask() -> None:
-    """Keep Dask's tracebacks from the terminal: what goes wrong is said here, in one line."""
+    """Silence Dask's tracebacks on the terminal: errors are reported here, in one line each."""
     for name in ("asyncio", "tornado", *logging.root.manager.loggerDict):
-        if name.partition(".")[0] in ("asyncio", "tornado", "distributed"):  # Dask sets the level of each of its own
+        if name.partition(".")[0] in ("asyncio", "tornado", "distributed"):  # Dask sets the level of each logger
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def run_on_cluster(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job, Outcome]]:
-    """Yield each job with its outcome, as they are done. What is under way is cancelled when it is closed.
+    """Yield each job with its outcome, in order of completion. Closing the generator cancels the jobs in progress.
 
-    A dead worker's files are given to others by the scheduler, as often as its setting `allowed-failures` says (3).
+    The scheduler reassigns the files of a dead worker, up to `allowed-failures` times (3).
     """
     if not jobs:
         return
@@ -274,11 +282,11 @@ def run_on_cluster(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job,
         client = dask.Client(address, timeout=CONNECT_TIMEOUT)
     except (OSError, TimeoutError) as error:
         why = " ".join(str(error).split())
-        raise ps.PosableError(f"--scheduler: expected a Dask scheduler at {address}, nobody answers ({why})") from None
+        raise ps.PosableError(f"--scheduler: no Dask scheduler answers at {address} ({why})") from None
     waiting, under_way = iter(jobs), {}
     with client:
         if not client.nthreads():
-            print(f"{address} has no workers yet: waiting for them", file=sys.stderr, flush=True)
+            print(f"{address} has no workers yet; waiting for them", file=sys.stderr, flush=True)
         done = dask.as_completed()
         try:
             while True:
@@ -291,21 +299,23 @@ def run_on_cluster(jobs: Sequence[Job], *, address: str) -> Generator[tuple[Job,
                 future = next(done)
                 yield (job := under_way.pop(future.key)), _outcome(dask, future, job)
         except (OSError, CancelledError) as error:
-            raise ps.PosableError(f"the scheduler at {address} has gone: {error}; call again to go on") from None
+            raise ps.PosableError(
+                f"lost the scheduler at {address}: {error}; run the command again to continue"
+            ) from None
 
 
 def _room(client: Any, under_way: int) -> int:
-    """Return how many more files may be under way on the cores that the cluster has now."""
+    """Return how many more files may be submitted, given the cores of the cluster."""
     return max(0, FILES_PER_CORE * max(1, sum(client.nthreads().values())) - under_way)
 
 
 def _outcome(dask: Any, future: Any, job: Job) -> Outcome:
-    """Return what became of a job; a fault here is the cluster's, for the job catches its own."""
+    """Return the outcome of a job. An error here is the cluster's: jobs catch their own."""
     try:
         return future.result()
     except dask.KilledWorker as error:
         return failure(job, f"its workers died, the last of them {error.last_worker.address}")
     except (OSError, CancelledError):
         raise
-    except Exception as error:  # a worker that cannot import posable, for one
+    except Exception as error:  # for example a worker that cannot import posable
         return failure(job, f"on the cluster: {type(error).__name__}: {error}")
