@@ -72,8 +72,8 @@ def test_one_file_is_as_ever(few, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "expected a folder"),
-        (("-o", "clips/0.c3d"), "expected a folder"),
+        ((), "expected an output folder"),
+        (("-o", "clips/0.c3d"), "expected an output folder"),
         (("-o", "out", "--report", "r.html"), "--report"),
         (("-o", "out", "--threads", "2"), "--workers"),
         (("-o", "out", "--workers", "0"), "at least 1"),
