@@ -1,11 +1,14 @@
 """The recipes of CONTRIBUTING.md, carried out: one class each, and nothing else of the package is touched."""
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import posable as ps
+import posable.cli
+from posable.cli import main
 from posable.engine.bounds import STATIONARY
 from posable.engine.joints import SLIDE, TURN
 from posable.formats.base import FORMATS, Format
@@ -85,3 +88,65 @@ def test_a_format(tmp_path, monkeypatch):
         assert ps.load(tmp_path / "a.toy").skeleton.name == "panda"
     with pytest.raises(ps.PosableError):
         ps.load(tmp_path / "a.toy")
+
+
+VERB = '''
+"""`posable joints FIGURE`: the number of joints of a figure."""
+
+import posable as ps
+
+EXAMPLE = "posable joints panda"
+
+
+def add(subparsers):
+    parser = subparsers.add_parser("joints", help="count joints", description="Count the joints of a figure.")
+    parser.add_argument("figure")
+    return parser
+
+
+def run(args):
+    print(len(ps.figures.get(args.figure).joints))
+    return 0
+'''
+
+
+def test_a_verb(tmp_path, monkeypatch, capsys):
+    (tmp_path / "joints.py").write_text(VERB)  # its file in cli/
+    monkeypatch.setattr(posable.cli, "__path__", [*posable.cli.__path__, str(tmp_path)])
+    monkeypatch.setattr(main, "VERBS", (*main.VERBS, "joints"))  # its name in VERBS
+    assert main.main(["joints", "panda"]) == 0
+    assert capsys.readouterr().out == f"{len(ps.figures.panda().joints)}\n"
+    with pytest.raises(SystemExit):
+        main.main(["--help"])
+    assert "posable joints panda" in capsys.readouterr().out
+    sys.modules.pop("posable.cli.joints")
+
+
+def test_a_panel(monkeypatch):
+    pytest.importorskip("viser")
+    from posable.studio import server
+    from posable.studio.session import Session
+
+    shown = []
+
+    def height(gui, session, studio):
+        """A panel that shows how high the head is."""
+        text = gui.add_markdown("")
+
+        def refresh(view):
+            text.content = f"{view.frames.position('head')[1]:.2f} m"
+            shown.append(text.content)
+
+        return refresh
+
+    monkeypatch.setattr(server, "PANELS", {**server.PANELS, "Height": (height,)})  # its line
+    session = Session()
+    monkeypatch.setattr(session, "start_worker", lambda: None)
+    studio = server.Studio(session, port=8951)
+    try:
+        for refresh in studio.refreshers:
+            refresh(session.view())
+        assert shown[-1] == f"{session.frames.position('head')[1]:.2f} m"
+    finally:
+        studio.close()
+        session.close()

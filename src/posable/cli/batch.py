@@ -14,7 +14,6 @@ from typing import Any
 import posable as ps
 from posable.cli import checkpoint
 from posable.cli.checkpoint import FAILED, NOT_DONE, NOT_REACHED, OK, FileResult, Job, Outcome, digest, write_atomically
-from posable.cli.progress import FilesBar
 
 # --- Input and output files ---
 
@@ -227,6 +226,8 @@ def run(
     left = [job for job in jobs if job not in earlier]
     checkpoint.sweep(jobs)
     where, doing = _executor(args, left)
+    from posable.cli.progress import FilesBar
+
     bar = FilesBar(len(left), verb, quiet=args.json)
 
     def summed() -> Summary:

@@ -62,10 +62,11 @@ def figure_of(name: str) -> ps.Skeleton:
     Raises:
         PosableError: The name is no figure and no file with a skeleton.
     """
-    if name in ps.figures.names() and not Path(name).is_file():
-        return ps.figures.get(name)
-    if not Path(name).exists() and not Path(name).suffix:
-        raise ps.errors.unknown("figure", name, ps.figures.names())
+    if not Path(name).is_file():
+        if name in ps.figures.names():
+            return ps.figures.get(name)
+        if not Path(name).exists() and not Path(name).suffix:
+            raise ps.errors.unknown("figure", name, ps.figures.names())
     scene = ps.load(name)
     if not scene.has_skeleton:
         raise ps.errors.FormatError(

@@ -14,8 +14,7 @@ from posable.formats.scene import Scene
 from posable.formats.source import Source
 from posable.model.joints import rotation_matrix
 from posable.model.motion import Markers, Motion
-from posable.model.shapes import WORLD
-from posable.model.skeleton import Skeleton
+from posable.model.skeleton import WORLD, Skeleton
 
 # --- Units of length ---
 
