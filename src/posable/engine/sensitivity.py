@@ -73,6 +73,17 @@ def refine_pose(figure, order, springs, lower, upper, theta, work, d, coupled, m
 
 
 @entry
+def refine_batch(figure, order, kind, constants, targets, pull, home, lower, upper, poses, work, d, coupled, most):
+    """Refine the poses (t, n) of a batch, in place; constants and targets (t or 1, g, ...)."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
+    for t in range(poses.shape[0]):
+        springs = springs_of(kind, constants, targets, t, pull, home)
+        refine(figure, order, springs, lower, upper, poses[t], ws, fixed, scale, coupled != 0, most)
+
+
+@entry
 def follow_bound(figure, order, springs, lower, upper, theta, work, d, coupled, dof, outward, steps, errors):
     """Move a bound of one dof outward by `outward` [rad, m], signed, in steps, and let a minimum theta (n,) follow.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,10 +13,12 @@ from numpy.typing import NDArray
 from posable.engine.batches import LIMIT_TOLERANCE, judge_batch
 from posable.engine.bounds import EXHAUSTED
 from posable.engine.parallel import in_pieces
+from posable.errors import PosableWarning
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions, amount
 
 if TYPE_CHECKING:
+    from posable.solvers.derivatives import Sensitivity
     from posable.solvers.limit_sensitivity import Block
     from posable.solvers.reasons import Reason
     from posable.solvers.remedy import Remedy
@@ -182,6 +185,44 @@ class Result:
         from posable.solvers.remedy import remedies_for
 
         return remedies_for(self, type(self).front_door)
+
+    def jacobian(self, name: str, wrt: str = "target") -> np.ndarray | None:
+        """Return how the pose moves with a goal's target (n, 3), or (n, 6) for a Pose; None where that does not exist.
+
+        Limits that hold go on holding. Where the goals leave the pose some freedom it is the least motion. The reason
+        for None is a warning, and in `sensitivity`.
+
+        Args:
+            name: The label of a goal; for "length" and "offset" a joint or a site.
+            wrt: "target": points, directions and lengths by their numbers, rotations by a rotation vector in world
+                axes; "weight" (n, 1); "length" (n, 1) of a bone [1/m]; "offset" (n, 3) of a joint on its parent, or of
+                a site on its joint.
+
+        Returns:
+            (..., n, k) with the batch's axes; NaN for the problems of a batch that have none.
+
+        Raises:
+            PosableError: for an unknown name, or a goal without a target.
+        """
+        every = [self._sensitivity(k, name, wrt) for k in range(len(self.outcome.poses))]
+        missing = [one.reason for one in every if one.matrix is None]
+        if missing:
+            warnings.warn(f"jacobian({name!r}): {missing[0]}", PosableWarning, stacklevel=2)
+        if not self.shape:
+            return every[0].matrix
+        width = next((one.matrix.shape[1] for one in every if one.matrix is not None), 0)
+        none = np.full((self.pose.shape[-1], width), np.nan)
+        return np.array([none if one.matrix is None else one.matrix for one in every]).reshape(*self.shape, *none.shape)
+
+    def sensitivity(self, name: str, wrt: str = "target") -> Any:
+        """Return what `jacobian` returns with its reason: `matrix`, `reason`, `least_motion`; of a batch a list."""
+        return nested([self._sensitivity(k, name, wrt) for k in range(len(self.outcome.poses))], self.shape)
+
+    def _sensitivity(self, k: int, name: str, wrt: str) -> Sensitivity:
+        from posable.solvers.derivatives import pose_derivative, single
+
+        problem = single(self.problem, k) if self.shape else self.problem
+        return pose_derivative(problem, self.outcome.poses[k], self.request.lower, self.request.upper, name, wrt)
 
     @cached_property
     def message(self) -> Any:

@@ -1,0 +1,209 @@
+"""How an answer moves with its question: derivatives of a pose in targets, weights and the shape of the figure.
+
+At a minimum inside the limits the gradient is zero on the free dofs F, those that no limit holds. If a parameter p of
+the problem changes, F answers with -H_FF^-1 (d/dp dE/dtheta_F) and the held dofs stay (the implicit function theorem),
+with the exact Hessian H. The inner derivative is a difference of exact gradients, extrapolated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from posable.errors import GoalError, unknown
+from posable.model.skeleton import Skeleton
+from posable.problem import Problem
+from posable.solvers.limit_sensitivity import Minimum
+
+STEP = 1e-3  # [m, rad, 1] of the differences
+FLAT = 1e-9  # part of the largest eigenvalue below which a direction is one that the goals leave free
+UNPUSHED = 1e-8  # part of the stiffness: the multiplier of a limit that may as well let go
+MOVED = 1e-2  # [rad, m]: a pose that refining moves farther is no minimum
+CHOICES = ("target", "weight", "length", "offset")
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """A derivative of a pose.
+
+    Attributes:
+        matrix: (n, k), None where there is none.
+        reason: Why there is none; empty where there is.
+        least_motion: Whether the goals leave the pose some freedom, and the derivative is that of the least motion.
+    """
+
+    matrix: np.ndarray | None
+    reason: str = ""
+    least_motion: bool = False
+
+
+def pose_derivative(
+    problem: Problem, pose: np.ndarray, lower: np.ndarray, upper: np.ndarray, name: str, wrt: str
+) -> Sensitivity:
+    """Return the derivative of a solution (n,) of one problem with respect to a goal's or a joint's numbers."""
+    columns = parameter(problem, name, wrt)
+    if problem.customs or problem.choices or len({goal.priority for goal in problem.goals}) > 1:
+        return Sensitivity(None, "goals with priorities, choices or energies in Python have no one energy to derive")
+    theta = Minimum(problem, pose, lower, upper).pose
+    if np.abs(theta - pose).max(initial=0.0) > MOVED:
+        return Sensitivity(None, "the pose is not a minimum: the solve ended before it got there")
+    energy, gradient, hessian, errors = problem.evaluate(theta)
+    on_lower, on_upper = theta <= lower + 1e-9, theta >= upper - 1e-9
+    held = (on_lower & (gradient > 0.0)) | (on_upper & (gradient < 0.0)) | (lower >= upper)
+    stiff = max(float(np.abs(np.diag(hessian)).max(initial=0.0)), 1e-300)
+    idle = (gradient == 0.0) & ~hessian.any(axis=0)  # dofs that no goal knows of
+    loose = (on_lower | on_upper) & (lower < upper) & (np.abs(gradient) <= UNPUSHED * stiff) & ~idle
+    if loose.any():
+        dof = problem.skeleton.dof_names[int(np.flatnonzero(loose)[0])]
+        return Sensitivity(None, f"{dof} is at its limit without being pushed against it: the two sides differ")
+    free = np.flatnonzero(~(held | idle))
+    out = np.zeros((theta.size, len(columns)))
+    if not free.size:
+        return Sensitivity(out)
+    values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
+    if values[0] < -FLAT * values[-1]:
+        return Sensitivity(None, "the pose is at a saddle, not at a minimum")
+    flat = values <= FLAT * values[-1]
+    mixed = np.stack([extrapolated(column, theta)[free] for column in columns], axis=-1)
+    if np.abs(vectors[:, flat].T @ mixed).max(initial=0.0) > 1e-6 * max(np.abs(mixed).max(initial=0.0), 1e-300):
+        return Sensitivity(None, "the pose is at a fold: a small change of the parameter moves it without bound")
+    if flat.any() and (errors <= problem.tolerances).all():
+        # reached, and to first order nothing may be lost: what the free dofs cannot follow is a fold
+        lost = np.array([second_difference(column, theta, energy) for column in columns])
+        followed = ((vectors[:, ~flat].T @ mixed) ** 2 / values[~flat, None]).sum(axis=0)
+        if (lost - followed > 1e-4 * np.maximum(lost, 1e-12)).any():
+            return Sensitivity(None, "the pose is at a fold: it is singular, and cannot follow every small change")
+    inverse = np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, values))
+    out[free] = -vectors @ (inverse[:, None] * (vectors.T @ mixed))
+    return Sensitivity(out, least_motion=bool(flat.any()))
+
+
+def extrapolated(problem_at: Callable[[float], Problem], theta: np.ndarray) -> np.ndarray:
+    """Return the derivative (n,) of the gradient at theta (n,) along a parameter that problems are made for."""
+    at = {h: problem_at(h).evaluate(theta)[1] for h in (STEP, -STEP, 0.5 * STEP, -0.5 * STEP)}
+    wide, near = (at[STEP] - at[-STEP]) / (2.0 * STEP), (at[0.5 * STEP] - at[-0.5 * STEP]) / STEP
+    return (4.0 * near - wide) / 3.0
+
+
+def second_difference(problem_at: Callable[[float], Problem], theta: np.ndarray, energy: float) -> float:
+    """Return the second derivative of the energy along a parameter, at a pose theta (n,) that stays."""
+    return (problem_at(STEP).evaluate(theta)[0] - 2.0 * energy + problem_at(-STEP).evaluate(theta)[0]) / STEP**2
+
+
+def single(problem: Problem, member: int) -> Problem:
+    """Return one problem of a batch as if it had been asked alone."""
+    goals = []
+    for goal in problem.goals[: len(problem.goals) - len(problem.skeleton.couplings) - len(problem.skeleton.loops)]:
+        target = getattr(goal, "target", None)
+        if goal.target_shape:
+            every = np.broadcast_to(goal.target, (*problem.batch_shape, *goal.target_shape))
+            goal = goal.moved(every.reshape(-1, *goal.target_shape)[member])
+        elif target is not None and np.ndim(target) > 1:
+            raise GoalError(f"jacobian: {goal}", expected="a target for one pose", got=f"shape {np.shape(target)}")
+        goals.append(goal)
+    return Problem(problem.skeleton, goals)
+
+
+def parameter(problem: Problem, name: str, wrt: str) -> list[Callable[[float], Problem]]:
+    """Return, for each number of a parameter, the problem as it is when that number changes by h.
+
+    Raises:
+        GoalError: for an unknown `wrt`, or a goal without a target that moves.
+        UnknownName: for a label, joint or site that is not there.
+    """
+    if wrt not in CHOICES:
+        raise GoalError("jacobian: wrt", expected=" or ".join(map(repr, CHOICES)), got=repr(wrt))
+    if wrt in ("target", "weight"):
+        if name not in problem.label_index:
+            raise unknown("goal", name, problem.labels)
+        k = problem.label_index[name]
+        goal = problem.goals[k]
+        changes = moved_targets(goal) if wrt == "target" else [lambda h: reweighted(goal, h)]
+        return [lambda h, change=change: with_goal(problem, k, change(h)) for change in changes]
+    shapes = reshaped(problem.skeleton, name, wrt)
+    return [lambda h, shape=shape: on_skeleton(problem, shape(h)) for shape in shapes]
+
+
+def with_goal(problem: Problem, k: int, goal: Any) -> Problem:
+    """Return the problem with another goal in the place of goal k."""
+    goals = list(problem.goals[: len(problem.goals) - len(problem.skeleton.couplings) - len(problem.skeleton.loops)])
+    goals[k] = goal
+    return Problem(problem.skeleton, goals)
+
+
+def on_skeleton(problem: Problem, skeleton: Skeleton) -> Problem:
+    """Return the problem on a figure of another shape."""
+    brought = len(skeleton.couplings) + len(skeleton.loops)
+    return Problem(skeleton, problem.goals[: len(problem.goals) - brought])
+
+
+def moved_targets(goal: Any) -> list[Callable[[float], Any]]:
+    """Return, for each number by which a target can change, the goal after it has changed by h.
+
+    A point, a direction or a length changes by its own numbers; a rotation by a rotation vector in world axes; a
+    transform by its place and then its rotation.
+    """
+    target = getattr(goal, "target", None)
+    value = None if target is None else np.asarray(target, dtype=float)
+    if value is None or value.ndim > 2:
+        raise GoalError(f"jacobian: {goal}", expected="a goal with a target", got="one without")
+
+    def shifted(i: int) -> Callable[[float], Any]:
+        return lambda h: goal.moved(value + h * np.eye(value.size)[i].reshape(value.shape))
+
+    def turned(i: int) -> Callable[[float], Any]:
+        def change(h: float) -> Any:
+            out, rows = value.copy(), slice(0, 3)
+            out[rows, rows] = rotation_about(i, h) @ value[rows, rows]
+            return goal.moved(out)
+
+        return change
+
+    def carried(i: int) -> Callable[[float], Any]:
+        return lambda h: goal.moved(value + h * np.outer(np.eye(4)[i], np.eye(4)[3]))
+
+    if value.shape == (3, 3):
+        return [turned(i) for i in range(3)]
+    if value.shape == (4, 4):
+        return [*(carried(i) for i in range(3)), *(turned(i) for i in range(3))]
+    return [shifted(i) for i in range(value.size)]
+
+
+def rotation_about(axis: int, angle: float) -> np.ndarray:
+    """Return the rotation (3, 3) about a world axis."""
+    out = np.eye(3)
+    a, b = (axis + 1) % 3, (axis + 2) % 3
+    out[a, a] = out[b, b] = np.cos(angle)
+    out[b, a], out[a, b] = np.sin(angle), -np.sin(angle)
+    return out
+
+
+def reweighted(goal: Any, h: float) -> Any:
+    """Return a goal whose weight, if it is one number, is h more; else the weight times 1 + h."""
+    weight = np.ravel(np.asarray(goal.weight, dtype=float)) if not isinstance(goal.weight, tuple) else np.zeros(0)
+    one = weight.size in (1, 6) and weight[0] > 0.0 and (weight[:3] == weight[0]).all() and not weight[3:].any()
+    return goal.changed(factor=1.0 + h / (float(weight[0]) if one else 1.0))
+
+
+def reshaped(skeleton: Skeleton, name: str, wrt: str) -> list[Callable[[float], Skeleton]]:
+    """Return, for each number of a joint's or a site's offset, or for its length, the figure with h more of it."""
+    parts = {part.name: part for part in (*skeleton.joints, *skeleton.sites)}
+    if name not in parts:
+        raise unknown("joint or site", name, tuple(parts))
+    part = parts[name]
+    offset = np.asarray(part.offset, dtype=float)
+    length = float(np.linalg.norm(offset))
+    if wrt == "length" and not length > 0.0:
+        raise GoalError(f"jacobian: {name!r}", expected="a joint or site with a length", got="an offset of zero")
+    directions = [offset / length] if wrt == "length" else list(np.eye(3))
+
+    def change(direction: np.ndarray, h: float) -> Skeleton:
+        moved = replace(part, offset=tuple(offset + h * direction))
+        if any(part is joint for joint in skeleton.joints):
+            return skeleton.replace(joints=[moved if joint is part else joint for joint in skeleton.joints])
+        return skeleton.replace(sites=[moved if site is part else site for site in skeleton.sites])
+
+    return [lambda h, direction=direction: change(direction, h) for direction in directions]
