@@ -1,0 +1,510 @@
+"""The fit of marker offsets and bone lengths of an actor to chosen frames of a take.
+
+Variable projection: for given offsets and lengths the poses are solved to convergence by the compiled frame solver,
+inside the limits; then one Gauss-Newton step is made over offsets and lengths, with the poses eliminated from the
+normal equations (Schur complement), so that the step accounts for their response. A handful of steps is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from posable.engine.linalg import eliminate
+from posable.mocap.frame_solver import Pace, marker_walker
+from posable.mocap.gaps import thresholds
+from posable.mocap.root_align import (
+    best_turn,
+    move_figure,
+)
+from posable.model.body_plan import words_of
+from posable.model.joints import Site
+from posable.model.kinematics import forward, place_bodies
+from posable.model.skeleton import Skeleton
+from posable.problem import path_of
+
+STEPS = 25  # of Gauss-Newton
+NOISE = 0.01  # [m]: how well a marker is expected to fit
+OFFSET_SPREAD = 0.10  # [m]: how far a first guess of an offset may be off
+LENGTH_SPREAD = 0.06  # of a bone's length against the whole figure's: limbs of 99 actors (CMU) spread by 4 to 6%
+SIDE_SPREAD = 0.03  # of a bone's length against that of the other side: 2 to 5% among them
+CENTER_SPREAD = (0.02, 0.03)  # [m]: of a joint's center level with a marker, along the bone and across it
+ROBUST, ROBUST_AT_FIRST = 0.03, 0.10  # [m]: beyond, a marker pulls no harder; on the first poses
+WRONG, WRONG_AT_FIRST = 0.03, 0.20  # [m]: a sample that misses by less is never left out, in the end and at first
+POSE_PULL = 1e-4  # [m^2/rad^2]: of what no marker holds, to the rest pose
+GAINED = 0.9  # part of its energy below which a frame that is found anew is another bend
+STICKS = 0.7  # part of its scatter at which a marker counts as sitting on another bone
+LOOSE = 0.03  # [m]: scatter beyond which a marker of unknown name sits on no bone
+_SETTLE = Pace(most=100, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-1)
+_REFINE = Pace(most=15, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-3)
+TRIMMINGS = 2  # at a time
+LEAST_SEEN = 4  # markers that a frame keeps, however wrong they are
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """How an actor was fitted. In `actor.info["calibration"]`; print it.
+
+    before, after [m]: mean marker error over the chosen frames, with the first guesses and in the end. markers {name:
+    (bone, error [m])}. scale: of the whole figure; lengths {joint: factor beyond it}. left_out: markers that sit
+    on no bone. frames: those used.
+    """
+
+    before: float
+    after: float
+    markers: Mapping[str, tuple[str, float]]
+    scale: float
+    lengths: Mapping[str, float]
+    left_out: tuple[str, ...]
+    frames: tuple[int, ...]
+    steps: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        worst = sorted(self.markers.items(), key=lambda item: -item[1][1])[:5]
+        changed = sorted(self.lengths.items(), key=lambda item: -abs(item[1] - 1.0))[:5]
+        lines = [
+            f"calibrated on {len(self.frames)} frames: mean marker error {self.before * 1e3:.1f} mm before, "
+            f"{self.after * 1e3:.1f} mm after {self.steps} steps; figure scaled by {self.scale:.3f}",
+            "  worst markers: " + ", ".join(f"{name} on {bone} {error * 1e3:.1f} mm" for name, (bone, error) in worst),
+            "  bones that changed most: " + ", ".join(f"{name} {factor:.3f}" for name, factor in changed),
+        ]
+        if self.left_out:
+            lines.append(f"  left out: {', '.join(self.left_out)}")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+
+class Fit:
+    """The state of a calibration: offsets (M, 3), factors of bone lengths (G,), poses (K, n) of its frames."""
+
+    def __init__(self, skeleton, attached, places, symmetric, lengths, limits, centers):
+        self.generic = skeleton
+        self.names = list(attached)
+        self.joints = [joint for joint, _ in attached.values()]
+        self.guesses = np.array([offset for _, offset in attached.values()])
+        self.places = places  # (K, M, 3) [m], NaN where unseen
+        self.limits = limits
+        self.robust = ROBUST_AT_FIRST
+        self.centers = dict(centers)  # {marker: joint whose center is level with it}
+        self.groups = _length_groups(skeleton, symmetric) if lengths else {}
+        self.factors = np.ones(len(set(self.groups.values())))
+        self.pairs = _side_pairs(skeleton, self.groups)
+        self.rest = forward(skeleton, skeleton.rest)
+        self.scale = self._first_scale()
+        self.offsets = self.guesses * self.scale
+        self.guesses = self.offsets.copy()
+        self.poses = np.empty((0, skeleton.size))
+        self.energy = np.inf
+
+    def _first_scale(self) -> float:
+        """Return the actor's size against the figure's: by distances of markers on one bone or on neighbours."""
+        rest = self.rest
+        at_rest = np.array([rest.convert(o, from_=j) for j, o in zip(self.joints, self.guesses, strict=True)])
+        parent = {joint.name: joint.parent for joint in self.generic.joints}
+        ours, theirs = 0.0, 0.0
+        for a, first in enumerate(self.joints):
+            for b, second in enumerate(self.joints[:a]):
+                if first == second or parent[first] == second or parent[second] == first:
+                    gaps = np.linalg.norm(self.places[:, a] - self.places[:, b], axis=-1)
+                    if np.isfinite(gaps).any():
+                        ours += float(np.linalg.norm(at_rest[a] - at_rest[b]))
+                        theirs += float(np.nanmedian(gaps))
+        return theirs / ours if ours > 0.0 and theirs > 0.0 else 1.0
+
+    # ------------------------------------------------------------------------------------------------------ figures
+
+    def figure(self, *, sites: bool = True) -> Skeleton:
+        """Return the figure as it is fitted now."""
+        joints = []
+        for joint in self.generic.joints:
+            factor = self.scale * self._factor(joint.name)
+            base = np.asarray(joint.offset, dtype=float)
+            center = np.asarray(joint.center, dtype=float) * self.scale * self._factor_below(joint.name)
+            joints.append(replace(joint, offset=base if joint.parent is None else base * factor, center=center))
+        others = [
+            replace(site, offset=np.asarray(site.offset, dtype=float) * self.scale * self._factor_below(site.joint))
+            for site in self.generic.sites
+            if site.name not in self.names
+        ]
+        mine = [Site(n, j, o) for n, j, o in zip(self.names, self.joints, self.offsets, strict=True)] if sites else []
+        return self.generic.replace(joints=joints, sites=others + mine)
+
+    def _factor(self, joint: str) -> float:
+        return float(self.factors[self.groups[joint]]) if joint in self.groups else 1.0
+
+    def _factor_below(self, joint: str) -> float:
+        """Return the factor of what hangs on a joint: of its children's offsets, or its own where it has none."""
+        below = [self._factor(child.name) for child in self.generic.joints if child.parent == joint]
+        return float(np.mean(below)) if below else self._factor(joint)
+
+    # -------------------------------------------------------------------------------------------------------- poses
+
+    def settle(self) -> float:
+        """Find the poses from nothing: the root from the trunk's markers, then all joints; return the mean error."""
+        figure = self.figure()
+        rest = forward(figure, figure.rest)
+        at_rest = np.array([rest.position(name) for name in self.names])
+        trunk = _trunk_weights(figure, self.joints)
+        starts = []
+        for targets in self.places:
+            r, t = best_turn(at_rest, targets, trunk)
+            starts.append(move_figure(figure, figure.rest, r, t))
+        self.poses = np.array(starts)
+        self.robust = ROBUST_AT_FIRST
+        errors, notes = self._solve(figure, _SETTLE)
+        energies = notes[:, 0]
+        usual = np.median(energies)
+        for k in np.flatnonzero(energies > 4.0 * usual):  # caught in a wrong bend: start from a frame that is not
+            best = int(np.argmin(energies))
+            r, t = best_turn(self._model(figure, self.poses[best]), self.places[k], trunk)
+            trial = move_figure(figure, self.poses[best], r, t)[None].copy()
+            kept = self.poses[k].copy()
+            self.poses[k] = trial
+            _, again = self._solve(figure, _SETTLE, slice(k, k + 1))
+            if again[0, 0] >= energies[k]:
+                self.poses[k] = kept
+        self.robust = ROBUST
+        errors = self.trim(WRONG_AT_FIRST)
+        return float(np.nanmean(errors))
+
+    def trim(self, least: float = WRONG) -> np.ndarray:
+        """Leave out samples that miss by far more than usual; return the errors (K, M) [m] of the poses then.
+
+        A redescending loss: what is this far off has no weight at all, and the poses are solved again without it.
+        """
+        figure = self.figure()
+        errors, notes = self._solve(figure, _REFINE)
+        for _ in range(TRIMMINGS):
+            wrong = errors > _usual_misses(errors, least)
+            wrong &= np.isfinite(np.where(wrong, np.nan, self.places[..., 0])).sum(axis=1, keepdims=True) >= LEAST_SEEN
+            if not wrong.any():
+                break
+            self.places[wrong] = np.nan
+            errors, notes = self._solve(figure, _REFINE)
+        self.energy = self._total(notes)
+        return errors
+
+    def resettle(self) -> bool:
+        """Find the poses from nothing once more, with what is fitted by now, and keep those that are better.
+
+        A frame that the first guesses had sent into a wrong bend holds the whole fit back. Returns whether any gained.
+        """
+        figure = self.figure()
+        _, before = self._solve(figure, _REFINE)
+        kept, energies = self.poses.copy(), before[:, 0].copy()
+        self.settle()
+        _, after = self._solve(figure, _REFINE)
+        worse = after[:, 0] >= energies
+        self.poses[worse] = kept[worse]
+        _, notes = self._solve(figure, _REFINE)
+        self.energy = self._total(notes)
+        return bool((after[:, 0] < GAINED * energies).any())
+
+    def _model(self, figure: Skeleton, pose: np.ndarray) -> np.ndarray:
+        frames = forward(figure, pose)
+        return np.array([frames.position(name) for name in self.names])
+
+    def _solve(self, figure: Skeleton, pace: Pace, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        walker = marker_walker(figure, self.names, limits=self.limits, robust=self.robust)
+        walker.pull = _pull_shares(figure)
+        return walker(pace, self.poses[part], targets=self.places[part])
+
+    def _total(self, notes: np.ndarray) -> float:
+        rows, values, weights = self._prior()
+        return float(notes[:, 0].sum() + 0.5 * weights @ np.square(rows @ self._parameters() - values))
+
+    # --------------------------------------------------------------------------------------------------- parameters
+
+    def _parameters(self) -> np.ndarray:
+        return np.concatenate([self.offsets.ravel(), self.factors])
+
+    def _prior(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows (R, P), values (R,) and weights (R,) of what is expected: rows @ parameters = values.
+
+        Offsets are near their first guesses; where a marker is level with the center of a joint, near that center,
+        wherever the lengths put it. Bones have the figure's proportions, and both sides the same lengths.
+        What fits badly does so in every frame, so weights count frames.
+        """
+        m, g, frames = self.offsets.size, len(self.factors), len(self.places)
+        rows, values, weights = [], [], []
+
+        def add(row: np.ndarray, value: np.ndarray | float, spread: float) -> None:
+            rows.append(np.atleast_2d(row))
+            values.append(np.broadcast_to(value, (len(rows[-1]),)))
+            weights.append(np.full(len(rows[-1]), frames * (NOISE / spread) ** 2))
+
+        for i, name in enumerate(self.names):
+            row = np.zeros((3, m + g))
+            row[:, 3 * i : 3 * i + 3] = np.eye(3)
+            level = self._level(i) if name in self.centers else None
+            if level is None:
+                add(row, self.guesses[i], OFFSET_SPREAD)
+                continue
+            by_factor, axes = level
+            row[:, m:] -= by_factor
+            value = self.guesses[i] - by_factor.sum(axis=1)  # of the guess beside the center, at the figure's lengths
+            add(axes[:1] @ row, axes[:1] @ value, CENTER_SPREAD[0])
+            add(axes[1:] @ row, axes[1:] @ value, CENTER_SPREAD[1])
+        for k in range(g):
+            row = np.zeros(m + g)
+            row[m:] = -1.0 / g
+            row[m + k] += 1.0
+            add(row, 0.0, LENGTH_SPREAD)
+            row = np.zeros(m + g)
+            row[m + k] = 1.0
+            add(row, 1.0, 10.0)
+        for a, b in self.pairs:
+            row = np.zeros(m + g)
+            row[m + a], row[m + b] = 1.0, -1.0
+            add(row, 0.0, SIDE_SPREAD)
+        return np.vstack(rows), np.concatenate(values), np.concatenate(weights)
+
+    def _level(self, i: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return how the center that a marker is level with moves with the factors (3, G) in the frame of the marker's
+        joint, and axes (3, 3) there, as rows, the first along the bone; None where they are not on one chain.
+        """
+        joint, center = self.joints[i], self.centers[self.names[i]]
+        joints = {other.name: other for other in self.generic.joints}
+        chain = [center]
+        while chain[-1] != joint and joints[chain[-1]].parent is not None:
+            chain.append(joints[chain[-1]].parent)
+        if chain[-1] != joint:
+            return None
+        turn = self.rest.rotation_matrix(joint).T
+        by_factor = np.zeros((3, len(self.factors)))
+        for name in chain[:-1]:
+            if name not in self.groups:
+                return None
+            parent = joints[name].parent
+            offset = np.asarray(joints[name].offset, dtype=float) * self.scale
+            by_factor[:, self.groups[name]] += turn @ self.rest.rotation_matrix(parent) @ offset
+        parent = joints[center].parent
+        if parent is None:
+            return None
+        u, _, _ = np.linalg.svd((turn @ (self.rest.position(center) - self.rest.position(parent))).reshape(3, 1))
+        return by_factor, u.T
+
+    def _put(self, parameters: np.ndarray) -> None:
+        self.offsets = parameters[: self.offsets.size].reshape(-1, 3)
+        self.factors = parameters[self.offsets.size :]
+
+    def believe(self) -> None:
+        """Take the offsets as they are now for the first guesses: what was guessed along a bone was far off."""
+        self.guesses = self.offsets.copy()
+
+    def run(self) -> int:
+        """Take Gauss-Newton steps until they gain nothing; return how many."""
+        damping, steps = 1e-4, 0
+        while steps < STEPS and damping < 1e4:
+            steps += 1
+            figure = self.figure()
+            matrix, slope = self._normal_equations(figure)
+            old, poses, energy = self._parameters(), self.poses.copy(), self.energy
+            change = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), slope)
+            if len(self.factors):  # a step that turns a figure inside out is no step
+                change *= min(1.0, 0.2 / max(np.abs(change[self.offsets.size :]).max(), 1e-12))
+            self._put(old + change)
+            _, notes = self._solve(self.figure(), _REFINE)
+            self.energy = self._total(notes)
+            if self.energy < energy:
+                damping = max(damping * 0.2, 1e-8)
+                if energy - self.energy < 1e-4 * energy:
+                    break
+            else:
+                self._put(old)
+                self.poses, self.energy = poses, energy
+                damping = max(damping, 1e-5) * 10.0
+        return steps
+
+    def _normal_equations(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray]:
+        """Return matrix (P, P) and slope (P,) of the energy over offsets and factors, the poses eliminated.
+
+        In the frame of its bone a marker moves as its offset does: that part of the Jacobian is the identity.
+        """
+        residuals, by_pose, by_factor, seen = self._jacobians(figure)
+        m, g, n = self.offsets.size, len(self.factors), figure.size
+        pulls = POSE_PULL * _pull_shares(figure)
+        matrix, slope = np.zeros((m + g, m + g)), np.zeros(m + g)
+        inner, half = np.empty((n, n)), np.empty((n, m + g + 1))
+        gaps = pulls * (self.poses - figure.rest)
+        eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, matrix, slope)
+        matrix = np.tril(matrix) + np.tril(matrix, -1).T
+        rows, values, weights = self._prior()
+        matrix += rows.T @ (weights[:, None] * rows)
+        slope += rows.T @ (weights * (rows @ self._parameters() - values))
+        return matrix, slope
+
+    def _jacobians(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return residuals (K, 3M), their derivatives by pose (K, 3M, n) and by factor (K, 3M, G), and seen (K, 3M).
+
+        Each marker's rows are in the frame of its bone; those of unseen markers are zero, and so are the columns of
+        degrees of freedom that a limit holds.
+        """
+        k, m, n = len(self.poses), len(self.names), figure.size
+        frames = forward(figure, self.poses)
+        _, _, twists = place_bodies(figure, self.poses, twists=True)
+        seen: np.ndarray = np.asarray(np.isfinite(self.places).all(axis=-1))
+        residuals, by_pose, by_factor = (
+            np.zeros((k, m, 3)),
+            np.zeros((k, m, 3, n)),
+            np.zeros((k, m, 3, len(self.factors))),
+        )
+        joints = {joint.name: joint for joint in self.generic.joints}
+        turns = {name: frames.rotation_matrix(name) for name in joints}
+        for i, (name, bone) in enumerate(zip(self.names, self.joints, strict=True)):
+            model = frames.position(name)
+            path = sorted(path_of(figure, int(figure.frame_bodies[figure.frame(bone)])))
+            by_pose[:, i, :, path] = np.swapaxes(
+                np.cross(twists[:, path, :3], model[:, None]) + twists[:, path, 3:], 0, 1
+            )
+            residuals[:, i] = np.where(seen[:, i, None], model - self.places[:, i], 0.0)
+            joint = joints[bone]
+            while joint.parent is not None:
+                if joint.name in self.groups:
+                    column = turns[joint.parent] @ (np.asarray(joint.offset, dtype=float) * self.scale)
+                    by_factor[:, i, :, self.groups[joint.name]] += column
+                joint = joints[joint.parent]
+            inverse = np.swapaxes(turns[bone], -1, -2)
+            residuals[:, i] = (inverse @ residuals[:, i, :, None])[..., 0]
+            by_pose[:, i], by_factor[:, i] = inverse @ by_pose[:, i], inverse @ by_factor[:, i]
+        roots = np.where(seen, (1.0 + np.square(residuals).sum(axis=-1) / self.robust**2) ** -0.25, 0.0)
+        residuals *= roots[..., None]  # each marker by the root of the weight that the loss leaves it
+        by_pose *= roots[..., None, None]
+        by_factor *= roots[..., None, None]
+        if self.limits:
+            slope = np.einsum("kmxn,kmx->kn", by_pose, residuals)
+            at_lower, at_upper = self.poses <= figure.lower + 1e-9, self.poses >= figure.upper - 1e-9
+            by_pose *= ~((at_lower & (slope > 0.0)) | (at_upper & (slope < 0.0)))[:, None, None, :]
+        rows = (k, 3 * m)
+        return (
+            residuals.reshape(rows),
+            by_pose.reshape(*rows, n),
+            by_factor.reshape(*rows, -1),
+            np.repeat(roots, 3, axis=1),
+        )
+
+    # ------------------------------------------------------------------------------------------- which bone it is on
+
+    def _scatter(self, figure: Skeleton, joint: str, track: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return how far a marker's places (K, 3) scatter in a joint's frame [m, RMS], and their middle."""
+        local = forward(figure, self.poses).convert(track, to=joint)
+        good = local[np.isfinite(local).all(axis=-1)]
+        if len(good) < 3:
+            return np.inf, np.zeros(3)
+        middle = np.median(good, axis=0)
+        return float(np.sqrt(np.mean(np.sum((good - middle) ** 2, axis=-1)))), middle
+
+    def reattach(self) -> bool:
+        """Move markers to a neighbouring bone on which they sit much more firmly; return whether any was moved."""
+        figure = self.figure()
+        moved = False
+        parent = {joint.name: joint.parent for joint in figure.joints}
+        for i, (name, joint) in enumerate(zip(self.names, self.joints, strict=True)):
+            near = [parent[joint], *(other for other, above in parent.items() if above == joint)]
+            here, _ = self._scatter(figure, joint, self.places[:, i])
+            options = [(*self._scatter(figure, other, self.places[:, i]), other) for other in near if other is not None]
+            best = min(options, key=lambda option: option[0], default=None)
+            if best is not None and best[0] < STICKS * here and here > 0.5 * NOISE and name:
+                self.joints[i], self.offsets[i], self.guesses[i] = best[2], best[1], best[1]
+                self.centers.pop(name, None)
+                moved = True
+        if moved:
+            _, notes = self._solve(self.figure(), _REFINE)
+            self.energy = self._total(notes)
+        return moved
+
+    def adopt(self, name: str, track: np.ndarray) -> bool:
+        """Put a marker of unknown name on the bone where it moves least; return whether it sits firmly."""
+        figure = self.figure()
+        bones = [joint.name for joint in figure.joints if joint.motion.dofs]
+        scatter, middle, bone = min(
+            ((*self._scatter(figure, joint, track), joint) for joint in bones), key=lambda option: option[0]
+        )
+        if not scatter < LOOSE:
+            return False
+        self.names.append(name)
+        self.joints.append(bone)
+        self.offsets = np.vstack([self.offsets, middle])
+        self.guesses = np.vstack([self.guesses, middle])
+        self.places = np.concatenate([self.places, track[:, None]], axis=1)
+        _, notes = self._solve(self.figure(), _REFINE)
+        self.energy = self._total(notes)
+        return True
+
+    def actor(self, before: float, steps: int, left_out, frames, notes: tuple[str, ...]) -> Skeleton:
+        """Return the fitted figure, with its calibration in `info`."""
+        figure = self.figure()
+        errors, _ = self._solve(figure, _REFINE)
+        mean = np.nanmean(errors, axis=0)
+        middle = float(self.factors.mean()) if len(self.factors) else 1.0
+        found = Calibration(
+            before,
+            float(np.nanmean(errors)),
+            {n: (j, float(e)) for n, j, e in zip(self.names, self.joints, mean, strict=True)},
+            self.scale * middle,
+            {joint: self._factor(joint) / middle for joint in self.groups},
+            left_out,
+            frames,
+            steps,
+            notes,
+        )
+        best_first = self.poses[np.argsort(np.nanmean(errors, axis=1))]
+        return figure.replace(info={**figure.info, "calibration": found, "calibration_poses": best_first})
+
+
+def _usual_misses(errors: np.ndarray, least: float) -> np.ndarray:
+    """Return (M,) [m]: the error beyond which a sample of errors (K, M) is wrong.
+
+    A marker that is wrong for much of the take would raise its own limit: no marker's is far above what is usual.
+    """
+    limits = thresholds(errors, least)
+    return np.minimum(limits, max(least, 2.0 * float(np.median(limits[np.isfinite(limits)]))))
+
+
+def _length_groups(skeleton: Skeleton, symmetric: bool) -> dict[str, int]:
+    """Return {joint: number of its factor}: every bone has one, or, symmetric, left and right share one."""
+    out: dict[str, int] = {}
+    keys: dict[tuple[int, str], int] = {}
+    depth: dict[str, int] = {}
+    for joint in skeleton.joints:
+        depth[joint.name] = depth[joint.parent] + 1 if joint.parent is not None else 0
+        if joint.parent is None or not np.any(joint.offset):
+            continue
+        side, word = words_of(joint.name)
+        key = (depth[joint.name], word) if symmetric and side else (-1, joint.name)
+        out[joint.name] = keys.setdefault(key, len(keys))
+    return out
+
+
+def _side_pairs(skeleton: Skeleton, groups: Mapping[str, int]) -> list[tuple[int, int]]:
+    """Return the factors (left, right) of bones that are mirror images by their names."""
+    depth: dict[str, int] = {}
+    sided: dict[tuple[int, str], dict[str, int]] = {}
+    for joint in skeleton.joints:
+        depth[joint.name] = depth[joint.parent] + 1 if joint.parent is not None else 0
+        side, word = words_of(joint.name)
+        if side and joint.name in groups:
+            sided.setdefault((depth[joint.name], word), {})[side] = groups[joint.name]
+    return [(pair["L"], pair["R"]) for pair in sided.values() if len(pair) == 2 and pair["L"] != pair["R"]]
+
+
+def _trunk_weights(skeleton: Skeleton, joints: list[str]) -> np.ndarray:
+    """Return (M,) weights of the markers for the root's first place: little for those that hang on many joints."""
+    depth: dict[str, int] = {}
+    for joint in skeleton.joints:
+        moves = len(joint.motion.dofs) if joint.parent is not None else 0
+        depth[joint.name] = moves + (depth[joint.parent] if joint.parent is not None else 0)
+    levels = np.array([depth[joint] for joint in joints], dtype=float)
+    return np.exp(-0.25 * (levels - levels.min()))
+
+
+def _pull_shares(skeleton: Skeleton) -> np.ndarray:
+    """Return (n,) shares of a pull to the rest pose: none for what moves the whole figure."""
+    out = np.ones(skeleton.size)
+    for joint in skeleton.joints:
+        if joint.motion.dofs:
+            out[skeleton.index(joint.name)] = 0.0
+            break
+    return out
