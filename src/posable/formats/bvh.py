@@ -22,7 +22,6 @@ from posable.engine.joints import SLIDE, TURN
 from posable.errors import FormatError
 from posable.formats.base import Format, Options, build_skeleton
 from posable.formats.conventions import CENTIMETRES, skeleton_with_up
-from posable.formats.number_text import parse_numbers
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
 from posable.formats.transforms import constant_place, motion_of, slider_chains, zero_rotations
@@ -520,6 +519,8 @@ def _numbers(source: Source, at: int) -> NDArray[np.float64]:
     text = source.data[at:].rstrip(b" \t\r\n\x1a")
     if not text.strip():
         return np.zeros(0)
+    from posable.formats.number_text import parse_numbers  # writing needs none of it
+
     values = parse_numbers(text)
     if values is not None and np.isfinite(values).all():
         return values
