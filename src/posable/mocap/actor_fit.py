@@ -25,31 +25,38 @@ from posable.model.kinematics import forward, place_bodies
 from posable.model.skeleton import Skeleton
 from posable.problem import path_of
 
-STEPS = 25  # of Gauss-Newton
-NOISE = 0.01  # [m]: how well a marker is expected to fit
-OFFSET_SPREAD = 0.10  # [m]: how far a first guess of an offset may be off
-LENGTH_SPREAD = 0.06  # of a bone's length against the whole figure's: limbs of 99 actors (CMU) spread by 4 to 6%
-SIDE_SPREAD = 0.03  # of a bone's length against that of the other side: 2 to 5% among them
-CENTER_SPREAD = (0.02, 0.03)  # [m]: of a joint's center level with a marker, along the bone and across it
-ROBUST, ROBUST_AT_FIRST = 0.03, 0.10  # [m]: beyond, a marker pulls no harder; on the first poses
-WRONG, WRONG_AT_FIRST = 0.03, 0.20  # [m]: a sample that misses by less is never left out, in the end and at first
-POSE_PULL = 1e-4  # [m^2/rad^2]: of what no marker holds, to the rest pose
-GAINED = 0.9  # part of its energy below which a frame that is found anew is another bend
-STICKS = 0.7  # part of its scatter at which a marker counts as sitting on another bone
-LOOSE = 0.03  # [m]: scatter beyond which a marker of unknown name sits on no bone
+STEPS = 25  # Gauss-Newton steps, at most
+NOISE = 0.01  # [m] expected residual of a marker
+OFFSET_SPREAD = 0.10  # [m] expected error of the first guess of an offset
+LENGTH_SPREAD = 0.06  # of bone lengths relative to the scale of the figure: 4 to 6 % among 99 actors (CMU)
+SIDE_SPREAD = 0.03  # of bone lengths relative to the other side: 2 to 5 % among them
+CENTER_SPREAD = (0.02, 0.03)  # [m] of a joint's centre level with a marker, along and across the bone
+ROBUST, ROBUST_AT_FIRST = 0.03, 0.10  # [m] error beyond which a marker pulls no harder, finally and at first
+WRONG, WRONG_AT_FIRST = 0.03, 0.20  # [m] error below which a sample is never rejected, finally and at first
+POSE_PULL = 1e-4  # [m^2/rad^2] towards the rest pose, for degrees of freedom without markers
+GAINED = 0.9  # relative energy below which a frame solved again counts as improved
+STICKS = 0.7  # relative scatter at which a marker is moved to another bone
+LOOSE = 0.03  # [m] scatter beyond which a marker of unknown name is on no bone
 _SETTLE = Pace(most=100, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-1)
 _REFINE = Pace(most=15, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-3)
-TRIMMINGS = 2  # at a time
-LEAST_SEEN = 4  # markers that a frame keeps, however wrong they are
+TRIMMINGS = 2  # rounds of rejection in a row
+LEAST_SEEN = 4  # markers that are always kept in a frame
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """How an actor was fitted. In `actor.info["calibration"]`; print it.
+    """The result of a calibration, in `actor.info["calibration"]`; it can be printed.
 
-    before, after [m]: mean marker error over the chosen frames, with the first guesses and in the end. markers {name:
-    (bone, error [m])}. scale: of the whole figure; lengths {joint: factor beyond it}. left_out: markers that sit
-    on no bone. frames: those used.
+    Attributes:
+        before: [m] Mean marker error over the chosen frames with the first guesses.
+        after: [m] Mean marker error with the fitted actor.
+        markers: {name: (joint, error [m])}.
+        scale: Of the whole figure.
+        lengths: {joint: further factor of its bone's length}.
+        left_out: Markers that are on no bone.
+        frames: The frames that were used.
+        steps: Number of Gauss-Newton steps.
+        notes: Warnings.
     """
 
     before: float
@@ -77,7 +84,7 @@ class Calibration:
 
 
 class Fit:
-    """The state of a calibration: offsets (M, 3), factors of bone lengths (G,), poses (K, n) of its frames."""
+    """The state of a calibration: offsets (M, 3) [m], factors of bone lengths (G,), poses (K, n) of its frames."""
 
     def __init__(self, skeleton, attached, places, symmetric, lengths, limits, centers):
         self.generic = skeleton
@@ -87,7 +94,7 @@ class Fit:
         self.places = places  # (K, M, 3) [m], NaN where unseen
         self.limits = limits
         self.robust = ROBUST_AT_FIRST
-        self.centers = dict(centers)  # {marker: joint whose center is level with it}
+        self.centers = dict(centers)  # {marker: joint whose centre is level with it}
         self.groups = _length_groups(skeleton, symmetric) if lengths else {}
         self.factors = np.ones(len(set(self.groups.values())))
         self.pairs = _side_pairs(skeleton, self.groups)
@@ -99,7 +106,7 @@ class Fit:
         self.energy = np.inf
 
     def _first_scale(self) -> float:
-        """Return the actor's size against the figure's: by distances of markers on one bone or on neighbours."""
+        """Return the actor's size relative to the figure's, from distances of markers on the same or adjacent bones."""
         rest = self.rest
         at_rest = np.array([rest.convert(o, from_=j) for j, o in zip(self.joints, self.guesses, strict=True)])
         parent = {joint.name: joint.parent for joint in self.generic.joints}
@@ -116,7 +123,7 @@ class Fit:
     # ------------------------------------------------------------------------------------------------------ figures
 
     def figure(self, *, sites: bool = True) -> Skeleton:
-        """Return the figure as it is fitted now."""
+        """Return the figure with the present parameters."""
         joints = []
         for joint in self.generic.joints:
             factor = self.scale * self._factor(joint.name)
@@ -135,14 +142,14 @@ class Fit:
         return float(self.factors[self.groups[joint]]) if joint in self.groups else 1.0
 
     def _factor_below(self, joint: str) -> float:
-        """Return the factor of what hangs on a joint: of its children's offsets, or its own where it has none."""
+        """Return the length factor below a joint: of its children's offsets, or its own if it has no children."""
         below = [self._factor(child.name) for child in self.generic.joints if child.parent == joint]
         return float(np.mean(below)) if below else self._factor(joint)
 
     # -------------------------------------------------------------------------------------------------------- poses
 
     def settle(self) -> float:
-        """Find the poses from nothing: the root from the trunk's markers, then all joints; return the mean error."""
+        """Solve the poses from scratch, the root from the markers of the trunk first; return the mean error [m]."""
         figure = self.figure()
         rest = forward(figure, figure.rest)
         at_rest = np.array([rest.position(name) for name in self.names])
@@ -156,7 +163,7 @@ class Fit:
         errors, notes = self._solve(figure, _SETTLE)
         energies = notes[:, 0]
         usual = np.median(energies)
-        for k in np.flatnonzero(energies > 4.0 * usual):  # caught in a wrong bend: start from a frame that is not
+        for k in np.flatnonzero(energies > 4.0 * usual):  # stuck in a wrong bend: start from a frame that is not
             best = int(np.argmin(energies))
             r, t = best_turn(self._model(figure, self.poses[best]), self.places[k], trunk)
             trial = move_figure(figure, self.poses[best], r, t)[None].copy()
@@ -170,9 +177,9 @@ class Fit:
         return float(np.nanmean(errors))
 
     def trim(self, least: float = WRONG) -> np.ndarray:
-        """Leave out samples that miss by far more than usual; return the errors (K, M) [m] of the poses then.
+        """Reject samples with unusually large errors and solve again; return the errors (K, M) [m].
 
-        A redescending loss: what is this far off has no weight at all, and the poses are solved again without it.
+        This is a redescending loss: rejected samples have no weight.
         """
         figure = self.figure()
         errors, notes = self._solve(figure, _REFINE)
@@ -187,9 +194,9 @@ class Fit:
         return errors
 
     def resettle(self) -> bool:
-        """Find the poses from nothing once more, with what is fitted by now, and keep those that are better.
+        """Solve the poses from scratch with the present parameters and keep the improved ones.
 
-        A frame that the first guesses had sent into a wrong bend holds the whole fit back. Returns whether any gained.
+        A frame that the first guesses led into a wrong bend would hold the fit back. Returns whether any improved.
         """
         figure = self.figure()
         _, before = self._solve(figure, _REFINE)
@@ -221,11 +228,11 @@ class Fit:
         return np.concatenate([self.offsets.ravel(), self.factors])
 
     def _prior(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rows (R, P), values (R,) and weights (R,) of what is expected: rows @ parameters = values.
+        """Return the prior as rows (R, P), values (R,) and weights (R,): rows @ parameters = values.
 
-        Offsets are near their first guesses; where a marker is level with the center of a joint, near that center,
-        wherever the lengths put it. Bones have the figure's proportions, and both sides the same lengths.
-        What fits badly does so in every frame, so weights count frames.
+        Offsets are near their first guesses or, for a marker level with the centre of a joint, near that centre, which
+        moves with the lengths. Bones have the proportions of the figure, and both sides the same lengths. Model errors
+        occur in every frame, so weights are proportional to the number of frames.
         """
         m, g, frames = self.offsets.size, len(self.factors), len(self.places)
         rows, values, weights = [], [], []
@@ -244,7 +251,7 @@ class Fit:
                 continue
             by_factor, axes = level
             row[:, m:] -= by_factor
-            value = self.guesses[i] - by_factor.sum(axis=1)  # of the guess beside the center, at the figure's lengths
+            value = self.guesses[i] - by_factor.sum(axis=1)  # the guess relative to the centre, at the figure's lengths
             add(axes[:1] @ row, axes[:1] @ value, CENTER_SPREAD[0])
             add(axes[1:] @ row, axes[1:] @ value, CENTER_SPREAD[1])
         for k in range(g):
@@ -262,8 +269,11 @@ class Fit:
         return np.vstack(rows), np.concatenate(values), np.concatenate(weights)
 
     def _level(self, i: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return how the center that a marker is level with moves with the factors (3, G) in the frame of the marker's
-        joint, and axes (3, 3) there, as rows, the first along the bone; None where they are not on one chain.
+        """Return how the centre that a marker is level with depends on the factors.
+
+        Returns:
+            Its derivative (3, G) in the frame of the marker's joint, and axes (3, 3) there as rows, the first along the
+            bone; None if they are not on one chain.
         """
         joint, center = self.joints[i], self.centers[self.names[i]]
         joints = {other.name: other for other in self.generic.joints}
@@ -291,11 +301,11 @@ class Fit:
         self.factors = parameters[self.offsets.size :]
 
     def believe(self) -> None:
-        """Take the offsets as they are now for the first guesses: what was guessed along a bone was far off."""
+        """Use the present offsets as first guesses, since guesses along a bone may be far off."""
         self.guesses = self.offsets.copy()
 
     def run(self) -> int:
-        """Take Gauss-Newton steps until they gain nothing; return how many."""
+        """Take Gauss-Newton steps until the energy no longer decreases; return their number."""
         damping, steps = 1e-4, 0
         while steps < STEPS and damping < 1e4:
             steps += 1
@@ -303,7 +313,7 @@ class Fit:
             matrix, slope = self._normal_equations(figure)
             old, poses, energy = self._parameters(), self.poses.copy(), self.energy
             change = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), slope)
-            if len(self.factors):  # a step that turns a figure inside out is no step
+            if len(self.factors):  # lengths stay positive
                 change *= min(1.0, 0.2 / max(np.abs(change[self.offsets.size :]).max(), 1e-12))
             self._put(old + change)
             _, notes = self._solve(self.figure(), _REFINE)
@@ -319,9 +329,9 @@ class Fit:
         return steps
 
     def _normal_equations(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray]:
-        """Return matrix (P, P) and slope (P,) of the energy over offsets and factors, the poses eliminated.
+        """Return the matrix (P, P) and gradient (P,) of the energy over offsets and factors, with the poses eliminated.
 
-        In the frame of its bone a marker moves as its offset does: that part of the Jacobian is the identity.
+        In the frame of its bone a marker moves with its offset, so that part of the Jacobian is the identity.
         """
         residuals, by_pose, by_factor, seen = self._jacobians(figure)
         m, g, n = self.offsets.size, len(self.factors), figure.size
@@ -370,7 +380,7 @@ class Fit:
             residuals[:, i] = (inverse @ residuals[:, i, :, None])[..., 0]
             by_pose[:, i], by_factor[:, i] = inverse @ by_pose[:, i], inverse @ by_factor[:, i]
         roots = np.where(seen, (1.0 + np.square(residuals).sum(axis=-1) / self.robust**2) ** -0.25, 0.0)
-        residuals *= roots[..., None]  # each marker by the root of the weight that the loss leaves it
+        residuals *= roots[..., None]  # by the square root of each marker's weight in the loss
         by_pose *= roots[..., None, None]
         by_factor *= roots[..., None, None]
         if self.limits:
@@ -388,7 +398,7 @@ class Fit:
     # ------------------------------------------------------------------------------------------- which bone it is on
 
     def _scatter(self, figure: Skeleton, joint: str, track: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return how far a marker's places (K, 3) scatter in a joint's frame [m, RMS], and their middle."""
+        """Return the RMS scatter [m] of a marker's positions (K, 3) in a joint's frame, and their median."""
         local = forward(figure, self.poses).convert(track, to=joint)
         good = local[np.isfinite(local).all(axis=-1)]
         if len(good) < 3:
@@ -397,7 +407,7 @@ class Fit:
         return float(np.sqrt(np.mean(np.sum((good - middle) ** 2, axis=-1)))), middle
 
     def reattach(self) -> bool:
-        """Move markers to a neighbouring bone on which they sit much more firmly; return whether any was moved."""
+        """Move markers to an adjacent bone on which they scatter much less; return whether any was moved."""
         figure = self.figure()
         moved = False
         parent = {joint.name: joint.parent for joint in figure.joints}
@@ -416,7 +426,7 @@ class Fit:
         return moved
 
     def adopt(self, name: str, track: np.ndarray) -> bool:
-        """Put a marker of unknown name on the bone where it moves least; return whether it sits firmly."""
+        """Attach a marker of unknown name to the bone on which it moves least; return whether it is rigid there."""
         figure = self.figure()
         bones = [joint.name for joint in figure.joints if joint.motion.dofs]
         scatter, middle, bone = min(
@@ -455,16 +465,16 @@ class Fit:
 
 
 def _usual_misses(errors: np.ndarray, least: float) -> np.ndarray:
-    """Return (M,) [m]: the error beyond which a sample of errors (K, M) is wrong.
+    """Return thresholds (M,) [m] above which samples of errors (K, M) are wrong.
 
-    A marker that is wrong for much of the take would raise its own limit: no marker's is far above what is usual.
+    A marker that is wrong for much of the take would raise its own threshold, so thresholds are bounded by the usual.
     """
     limits = thresholds(errors, least)
     return np.minimum(limits, max(least, 2.0 * float(np.median(limits[np.isfinite(limits)]))))
 
 
 def _length_groups(skeleton: Skeleton, symmetric: bool) -> dict[str, int]:
-    """Return {joint: number of its factor}: every bone has one, or, symmetric, left and right share one."""
+    """Return {joint: index of its length factor}; if symmetric, left and right share one."""
     out: dict[str, int] = {}
     keys: dict[tuple[int, str], int] = {}
     depth: dict[str, int] = {}
@@ -479,7 +489,7 @@ def _length_groups(skeleton: Skeleton, symmetric: bool) -> dict[str, int]:
 
 
 def _side_pairs(skeleton: Skeleton, groups: Mapping[str, int]) -> list[tuple[int, int]]:
-    """Return the factors (left, right) of bones that are mirror images by their names."""
+    """Return the pairs of factors (left, right) of bones that are mirror images by name."""
     depth: dict[str, int] = {}
     sided: dict[tuple[int, str], dict[str, int]] = {}
     for joint in skeleton.joints:
@@ -491,7 +501,7 @@ def _side_pairs(skeleton: Skeleton, groups: Mapping[str, int]) -> list[tuple[int
 
 
 def _trunk_weights(skeleton: Skeleton, joints: list[str]) -> np.ndarray:
-    """Return (M,) weights of the markers for the root's first place: little for those that hang on many joints."""
+    """Return weights (M,) of the markers in the first placement of the root, small for those below many joints."""
     depth: dict[str, int] = {}
     for joint in skeleton.joints:
         moves = len(joint.motion.dofs) if joint.parent is not None else 0
@@ -501,7 +511,7 @@ def _trunk_weights(skeleton: Skeleton, joints: list[str]) -> np.ndarray:
 
 
 def _pull_shares(skeleton: Skeleton) -> np.ndarray:
-    """Return (n,) shares of a pull to the rest pose: none for what moves the whole figure."""
+    """Return weights (n,) of the pull towards the rest pose: zero for the root."""
     out = np.ones(skeleton.size)
     for joint in skeleton.joints:
         if joint.motion.dofs:

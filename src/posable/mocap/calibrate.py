@@ -28,14 +28,14 @@ from posable.model.kinematics import forward
 from posable.model.motion import Markers
 from posable.model.skeleton import Skeleton
 
-FRAMES = 64  # chosen from a take
-DOUBTFUL = 0.1  # part of its frames in which a marker is left out that is worth a word
-MOST_SCALE = 20.0  # of an actor to the figure, or the markers' unit is another
-KNOWN = 4  # markers of known bones, or all are found from rigidity
-RESETTLINGS = 2  # of the poses, with what is fitted by then
-REGROUPINGS = 3  # after which markers found from rigidity are looked at again
-CONSIDERED = 20000  # frames of a long take that are looked at
-CANDIDATES = 400  # frames among which they are chosen
+FRAMES = 64  # used for the fit
+DOUBTFUL = 0.1  # fraction of frames with a marker rejected above which it is reported
+MOST_SCALE = 20.0  # of the actor relative to the figure; beyond, the unit of the markers is wrong
+KNOWN = 4  # markers with known bones; with fewer, all are inferred from rigidity
+RESETTLINGS = 2  # times that poses are solved from scratch during the fit
+REGROUPINGS = 3  # rounds of reattaching inferred markers
+CONSIDERED = 20000  # frames of a long take that are examined
+CANDIDATES = 400  # frames among which those for the fit are chosen
 
 
 def calibrate(
@@ -49,14 +49,28 @@ def calibrate(
     roles: Mapping[str, str] | None = None,
     limits: bool = True,
 ) -> Skeleton:
-    """Return the actor: the figure with the lengths of the person in the take, and a site for every marker.
+    """Return the actor: the figure with the bone lengths of the person in the take, and a site for every marker.
 
-    attachments: {marker: joint} or {marker: (joint, offset (3,) [m])}; what it leaves open comes from the sites of
-    the same name, from the names of the usual sets (Plug-in Gait, HDM05, CMU), or, for other names, from the bone on
-    which the marker moves least. frames: which to use; by default those with the most different poses.
-    symmetric: left and right bones keep one length. lengths=False fits the offsets alone. roles {role: joint} helps
-    where a figure's names say too little. A figure that is bolted down, as robots in files are, is let loose, with a
-    warning, where the markers ask for it. `print(actor.info["calibration"])` tells how it went.
+    A figure with a fixed root, as robots in files have it, gets a free root, with a warning, if the markers require it.
+    `print(actor.info["calibration"])` shows the quality of the fit.
+
+    Args:
+        skeleton: The generic figure.
+        markers: A take in which the actor moves every joint.
+        attachments: {marker: joint} or {marker: (joint, offset (3,) [m])}. Other markers are attached by sites of the
+            same name, by the names of common sets (Plug-in Gait, HDM05, CMU), or else to the bone on which they move
+            least.
+        frames: The frames to use; by default those with the most different poses.
+        symmetric: Whether left and right bones have the same length.
+        lengths: Whether bone lengths are fitted, or only the offsets of markers.
+        roles: {role: joint} for figures whose joint names are ambiguous.
+        limits: Whether joint limits hold.
+
+    Returns:
+        The actor.
+
+    Raises:
+        PosableError: There are no frames, too few markers, or the markers are not in metres.
     """
     if not len(markers_for("calibrate", markers)):
         raise PosableError("calibrate: expected a take with frames, got none")
@@ -76,7 +90,7 @@ def calibrate(
 
 
 def _judged(actor: Skeleton, generic: Skeleton, markers: Markers) -> Skeleton:
-    """Return the actor; warn where no person is like that, and keep the warning in its calibration."""
+    """Return the actor; warn if its proportions are implausible, and keep the warning in its calibration."""
     found: Calibration = actor.info["calibration"]
     said = [wrong_size(actor, markers, generic), lies(actor, actor.info["calibration_poses"], markers)]
     said = [text for text in said if text]
@@ -127,7 +141,7 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
     doubtful = _doubtful(fit, shown)
     left_out = []
     for name in strangers:
-        if name.startswith("*"):  # what C3D files call a trajectory that nobody has labelled
+        if name.startswith("*"):  # an unlabelled trajectory of a C3D file
             left_out.append(name)
             continue
         track = places[chosen, names.index(name)]
@@ -140,7 +154,7 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
 
 
 def _centers(skeleton: Skeleton, attached: Iterable[str], roles: Mapping[str, str] | None) -> dict[str, str]:
-    """Return {marker: joint whose center is level with it}, by what the usual marker sets mean."""
+    """Return {marker: joint whose centre is level with it}, as the common marker sets define it."""
     try:
         plan = body_plan(skeleton, roles)
     except PosableError:
@@ -155,7 +169,7 @@ def _centers(skeleton: Skeleton, attached: Iterable[str], roles: Mapping[str, st
 
 
 def _doubtful(fit: Fit, shown: np.ndarray) -> list[str]:
-    """Return a line for markers that were left out in many of the chosen frames."""
+    """Return a note on markers that were rejected in many of the chosen frames."""
     gone = (shown & ~np.isfinite(fit.places[..., 0])).sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
     bad = [f"{fit.names[k]} in {gone[k]:.0%}" for k in np.argsort(-gone) if gone[k] > DOUBTFUL]
     if not bad:
@@ -166,7 +180,7 @@ def _doubtful(fit: Fit, shown: np.ndarray) -> list[str]:
 def _attach(
     skeleton: Skeleton, names: list[str], given: Mapping[str, Any] | None, roles: Mapping[str, str] | None
 ) -> tuple[dict[str, tuple[str, np.ndarray]], list[str]]:
-    """Return {marker: (joint, offset (3,))}, and the markers whose bone is not known."""
+    """Return {marker: (joint, offset (3,) [m])}, and the markers whose bone is unknown."""
     wanted = {base_name(name): value for name, value in (given or {}).items()}
     for name, value in wanted.items():
         if name not in names:
@@ -209,22 +223,22 @@ def _infer(
     known: dict[str, tuple[str, np.ndarray]],
     roles: Mapping[str, str] | None,
 ) -> tuple[dict[str, tuple[str, np.ndarray]], list[str]]:
-    """Return {marker: (joint, offset (3,))} from rigidity over the take, and the markers that hang on nothing."""
+    """Return {marker: (joint, offset (3,) [m])} inferred from rigidity, and the markers that fit no bone."""
     from posable.mocap.autolabel import infer_attachments
 
     try:
         found = infer_attachments(body_plan(skeleton, roles), places)
     except PosableError as error:
         raise PosableError(
-            "calibrate: expected markers whose bones are known by name, given in attachments={marker: joint}, or plain "
-            f"from how they move; got {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}; {error}"
+            "calibrate: expected markers whose bones are known by name, given in attachments={marker: joint}, or "
+            f"evident from their motion; got {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}; {error}"
         ) from error
     attached = {names[k]: place for k, place in sorted(found.items())} | known
     return attached, [name for name in names if name not in attached]
 
 
 def _places(skeleton: Skeleton, markers: Markers, rows: np.ndarray, columns: list[int]) -> np.ndarray:
-    """Return the places (T, M, 3) [m] of some frames and markers in the figure's axes; of an hour never all of it."""
+    """Return positions (T, M, 3) [m] of some frames and markers in the figure's axes, without copying a long take."""
     part = Markers(
         tuple(markers.names[k] for k in columns),
         screen(markers).pick(markers.positions, rows)[:, columns],
@@ -235,7 +249,7 @@ def _places(skeleton: Skeleton, markers: Markers, rows: np.ndarray, columns: lis
 
 
 def _given(frames: Iterable[int], total: int) -> np.ndarray:
-    """Return the frames that the caller wants used."""
+    """Return the frames given by the caller."""
     rows = np.array(sorted({int(frame) for frame in frames}), dtype=int)
     if not len(rows) or rows[0] < 0 or rows[-1] >= total:
         raise PosableError(f"calibrate: expected frames from 0 to {total - 1}, got {list(rows[:5])}")
@@ -243,7 +257,7 @@ def _given(frames: Iterable[int], total: int) -> np.ndarray:
 
 
 def _choose(places: np.ndarray) -> np.ndarray:
-    """Return the frames to use: half as they come and half the most different ones."""
+    """Return the frames to use: half evenly spaced, half with the most different poses."""
     seen = np.isfinite(places).all(axis=-1)
     enough = seen.sum(axis=1) >= max(4, np.quantile(seen.sum(axis=1), 0.5))
     candidates = np.flatnonzero(enough)
@@ -254,7 +268,7 @@ def _choose(places: np.ndarray) -> np.ndarray:
     shape = shape - np.nanmean(shape, axis=1, keepdims=True)
     shape = np.where(np.isfinite(shape), shape, 0.0).reshape(len(candidates), -1)
     count = min(FRAMES, len(candidates))
-    picked = list(np.linspace(0, len(candidates) - 1, max(1, count // 2)).astype(int))  # half as they come
+    picked = list(np.linspace(0, len(candidates) - 1, max(1, count // 2)).astype(int))  # evenly spaced
     far = np.min([np.linalg.norm(shape - shape[k], axis=1) for k in picked], axis=0)
     while len(picked) < count:
         picked.append(int(np.argmax(far)))

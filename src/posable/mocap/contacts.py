@@ -1,4 +1,4 @@
-"""Feet on the ground: when a foot stands, found from its height and speed, and where it stands."""
+"""Foot contacts: when a foot stands on the ground, found from its height and speed, and where."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from posable.model.kinematics import forward
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
-SPEED = 0.35  # leg lengths a second below which a low foot stands
-HEIGHT = 0.06  # leg lengths above its lowest place within which a foot is low
-SHORTEST = 0.08  # [s] of a contact
-BREAK = 0.05  # [s] of movement inside a contact that does not end it
-PART = 4096  # frames whose bodies are placed at a time
-QUIET = 0.4  # of the speed of a standing foot: what noise may add to it
-SMOOTHEST = 0.06  # [s]: of the Gauss curve that takes noise away
-_FOURTH = 8.3666  # sqrt(70): of fourth differences of noise against the noise itself
-_QUARTER = 0.3186  # standard deviations within which a quarter of all normal numbers is
+SPEED = 0.35  # [leg lengths per second] below which a low foot stands
+HEIGHT = 0.06  # [leg lengths] above its lowest position within which a foot is low
+SHORTEST = 0.08  # [s] shortest contact
+BREAK = 0.05  # [s] of motion within a contact that does not end it
+PART = 4096  # frames processed at a time
+QUIET = 0.4  # fraction of SPEED that noise may contribute
+SMOOTHEST = 0.06  # [s] largest width of the Gaussian filter against noise
+_FOURTH = 8.3666  # sqrt(70): amplification of white noise by fourth differences
+_QUARTER = 0.3186  # standard deviations that contain a quarter of a normal distribution
 
 
 @dataclass(frozen=True, eq=False)
 class Contacts:
-    """When points of a figure stand still on the ground.
+    """When and where points of a figure stand on the ground.
 
-    points: names of joints or sites. standing (T, P): whether each stands. places (T, P, 3) [m]: where, the same
-    through one contact; NaN where it does not stand.
+    Attributes:
+        points: Names of P joints or sites.
+        standing: (T, P) bool.
+        places: (T, P, 3) [m] Constant during a contact; NaN outside contacts.
     """
 
     points: tuple[str, ...]
@@ -43,7 +45,7 @@ class Contacts:
         return [(point, a, b) for k, point in enumerate(self.points) for a, b in runs(self.standing[:, k])]
 
     def slips(self, motion: Motion) -> np.ndarray:
-        """Return, for every contact, how far its point strays along the ground in a motion [m], at most."""
+        """Return for every contact the largest displacement [m] of its point along the ground in a motion."""
         up = _up(motion.skeleton)
         out = []
         paths = paths_of(motion, self.points)
@@ -59,12 +61,12 @@ def _up(skeleton: Skeleton) -> np.ndarray:
 
 
 def foot_points(plan: BodyPlan) -> tuple[str, ...]:
-    """Return the points of the feet that can stand: ankle and toe of either side, as far as the figure has them."""
+    """Return the points of the feet that can stand: the ankles and toes that the figure has."""
     return tuple(plan[f"{role}.{side}"] for side in SIDES for role in ("ankle", "toe") if f"{role}.{side}" in plan)
 
 
 def paths_of(motion: Motion, points: Sequence[str]) -> np.ndarray:
-    """Return where points of a figure are (T, P, 3) [m]; of an hour the frames of all bodies are never held at once."""
+    """Return the positions (T, P, 3) [m] of points, computed in chunks to save memory."""
     out = np.empty((len(motion), len(points), 3))
     for start in range(0, len(motion) if points else 0, PART):
         frames = forward(motion.skeleton, motion.poses[start : start + PART])
@@ -74,7 +76,7 @@ def paths_of(motion: Motion, points: Sequence[str]) -> np.ndarray:
 
 
 def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
-    """Return when the feet of a figure stand, from the height and the speed of its ankles and toes."""
+    """Return the contacts of the feet, from the height and speed of ankles and toes."""
     skeleton = motion.skeleton
     try:
         plan = plan or body_plan(skeleton)
@@ -89,9 +91,14 @@ def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
 def standing_still(
     paths: np.ndarray, up: np.ndarray, leg: float, fps: float, floor: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return (T, P) bool: which points with paths (T, P, 3) [m] are low and slow.
+    """Return (T, P) bool: which points are low and slow.
 
-    floor: (T,) [m], the height of the surface under the points, where it is not level.
+    Args:
+        paths: (T, P, 3) [m] Positions of the points.
+        up: (3,) Unit vector.
+        leg: [m] Length of a leg.
+        fps: Frames per second.
+        floor: [m] Height of the surface below the points, if it is not level.
     """
     count = len(paths)
     if count < 3:
@@ -114,19 +121,19 @@ def standing_still(
 
 
 def _reach(fps: float) -> int:
-    """Return the frames on either side from which a speed is taken: from neighbours alone it is noise."""
+    """Return the number of frames on either side over which speed is measured, to average out noise."""
     return max(1, round(0.02 * fps))
 
 
 def without_noise(paths: np.ndarray, leg: float, fps: float) -> np.ndarray:
-    """Return paths (T, P, 3) [m] as smooth as it takes to tell a standing foot by its speed: clean ones as they are.
+    """Return paths (T, P, 3) [m] smoothed just enough to recognise a standing foot by its speed.
 
-    White noise of size s on every coordinate adds s sqrt(6) / (2 reach) a frame to the speed over `reach` frames on
-    either side; after a Gauss curve of width w [frames], which delays nothing, s sqrt(3 / (4 sqrt(pi) w^3)).
+    White noise of standard deviation s per coordinate adds s sqrt(6) / (2 reach) per frame to the speed measured over
+    `reach` frames on either side; after a Gaussian filter of width w [frames], s sqrt(3 / (4 sqrt(pi) w^3)).
     """
     if len(paths) < 5 or not paths.shape[1]:
         return paths
-    jolts = np.abs(np.diff(paths, n=4, axis=0))  # a quarter of the frames is quiet: there they are noise alone
+    jolts = np.abs(np.diff(paths, n=4, axis=0))  # in the quietest quarter of the frames they are only noise
     noise = float(np.quantile(jolts, 0.25, axis=(0, 2)).max()) / (_FOURTH * _QUARTER)
     allowed = QUIET * SPEED * leg / fps
     if noise * np.sqrt(6.0) / (2 * _reach(fps)) <= allowed:
@@ -136,7 +143,7 @@ def without_noise(paths: np.ndarray, leg: float, fps: float) -> np.ndarray:
 
 
 def held_places(paths: np.ndarray, standing: np.ndarray) -> np.ndarray:
-    """Return (T, P, 3) [m]: the middle of each contact, through all of it; NaN elsewhere."""
+    """Return (T, P, 3) [m]: the median position of each contact, constant during it; NaN elsewhere."""
     out = np.full(paths.shape, np.nan)
     for k in range(paths.shape[1]):
         for a, b in runs(standing[:, k]):

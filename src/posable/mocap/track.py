@@ -1,4 +1,4 @@
-"""Markers to motion: `track` walks a take piece by piece, leaves out what cannot be right, and repairs what it can."""
+"""Motion from markers: `track` solves a take in pieces, rejects outliers, bridges gaps and repairs failed frames."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from posable.model.skeleton import Skeleton
 from posable.problem import path_of
 
 PIECE = 1024  # frames
-LEAD = 48  # frames that two pieces share
-ROBUST = 0.05  # [m]: beyond, a marker pulls no harder
-PULL = 2e-2  # [m^2/rad^2]: to the prediction, of what no marker holds
-SWERVE = 0.1  # [rad, m]: how far a frame may be off its prediction at FAST frames a second; an acceleration
-FAST = 120.0  # frames a second
-LOST = 0.06  # [m]: mean error of a frame beyond which it counts as failed
-LOST_TIMES = 4.0  # or so many times the take's own
-LOST_SURELY = 0.2  # [m]: and whatever the take's own is
-BRIDGE = 0.02  # [m]: how much worse a frame may become by a bridge
-FEW = 3  # markers that a frame must show
+LEAD = 48  # frames of overlap between pieces
+ROBUST = 0.05  # [m] error beyond which a marker pulls no harder
+PULL = 2e-2  # [m^2/rad^2] towards the prediction, for degrees of freedom without markers
+SWERVE = 0.1  # [rad, m] deviation from the prediction at FAST frames per second; scales as an acceleration
+FAST = 120.0  # frames per second
+LOST = 0.06  # [m] mean error above which a frame counts as failed,
+LOST_TIMES = 4.0  # if it is also this many times the usual error of the take,
+LOST_SURELY = 0.2  # [m] or above this in any case
+BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
+FEW = 3  # markers that a frame needs
 
 WALK = Pace(most=8, gain=1e-4, damping=1e-2, keep=0.7, pull=PULL, jump=8.0, swerve=SWERVE)
 SETTLE = Pace(most=150, gain=1e-6, damping=1e-1, own=True, pull=PULL)
@@ -61,15 +61,29 @@ def track(
     progress: Progress = None,
     stop: Stop = None,
 ) -> Take:
-    """Return the motion of an actor (`calibrate`) under markers: take.motion, take.errors (T, M), take.report.
+    """Return the motion of an actor that follows markers.
 
-    Markers are matched to the actor's sites by name; unseen ones do not pull, and those that are out of place (robust
-    scale) are listed and left out. A frame that fails is solved again from its neighbours and from known poses, or
-    marked; the take goes on. A figure that is bolted down is let loose, with a warning, where that halves the error.
-    smooth [s]: then smooth the whole take, see `smooth`. solver: any; "newton" walks in
-    compiled code. robust [m]: error beyond which a marker pulls no harder, None: none. start: the first pose.
-    threads: None for all cores; the result is the same for any. progress: True for a bar, or progress(done, total).
-    stop(): asked between pieces; what was done is kept.
+    Markers are matched to the actor's sites by name. Outliers are listed and rejected. A failed frame is solved again
+    from its neighbours and from known poses, or marked as failed; tracking continues. A figure with a fixed root gets a
+    free root, with a warning, if that halves the error.
+
+    Args:
+        actor: The figure, from `calibrate`.
+        markers: The take.
+        smooth: [s] Smooth the motion afterwards, as `smooth` does; 0: not.
+        solver: Any solver by name; "newton" runs in compiled code over whole pieces.
+        limits: Whether joint limits hold.
+        start: (n,) [rad, m] The first pose, if known.
+        robust: [m] Error beyond which a marker pulls no harder; None: no such bound.
+        threads: Number of threads; None: all cores. The result does not depend on it.
+        progress: True for a progress bar, or a function progress(done, total).
+        stop: Called between pieces; if it returns True, tracking ends and what is done is kept.
+
+    Returns:
+        The take: `.motion`, `.errors` (T, M) [m] and `.report`.
+
+    Raises:
+        PosableError: No site of the actor has the name of a marker.
     """
     begin = time.perf_counter()
     source = Source(actor, markers)
@@ -104,7 +118,7 @@ def _tracked(actor, source, solver, limits, start, robust, threads, progress, st
 
 
 def _mean(errors: np.ndarray) -> float:
-    """Return the mean [m] of errors (T, M), 0 where none is known."""
+    """Return the mean [m] of errors (T, M), 0 if there are none."""
     return float(np.nan_to_num(np.nanmean(frame_errors(errors)))) if np.isfinite(errors).any() else 0.0
 
 
@@ -130,12 +144,12 @@ def _walk_take(actor, source, limits, start, robust, threads, progress, stop):
         piece = _piece(actor, walker, source, a, b)
         piece.poses = poses[a:b]
         errors[a:b] = np.where(np.isfinite(errors[a:b]), piece.measure(), np.nan)
-    statuses[(statuses != BLIND) & _lost(errors)] = FAILED  # by what the frames are in the end
+    statuses[(statuses != BLIND) & _lost(errors)] = FAILED  # judged by the final frames
     return poses, errors, statuses
 
 
 def _known_poses(actor: Skeleton, start: Any) -> np.ndarray:
-    """Return poses (B, n) from which a figure is caught anywhere: given, from the calibration, at rest."""
+    """Return poses (B, n) to start from without a neighbouring frame: given, from the calibration, and at rest."""
     known = [] if start is None else [np.asarray(start, dtype=float).reshape(1, -1)]
     if "calibration_poses" in actor.info:
         known.append(np.asarray(actor.info["calibration_poses"], dtype=float))
@@ -145,7 +159,7 @@ def _known_poses(actor: Skeleton, start: Any) -> np.ndarray:
 
 
 def _lost(errors: np.ndarray) -> np.ndarray:
-    """Return (t,) bool: the frames whose markers are missed by far more than usual."""
+    """Return (t,) bool: the frames with unusually large errors."""
     mean = frame_errors(errors)
     if not np.isfinite(mean).any():
         return np.zeros(len(mean), dtype=bool)
@@ -158,13 +172,13 @@ def _piece(actor: Skeleton, walker: Walker, source: Source, start: int, end: int
 
 
 class _Piece:
-    """One piece of a take: walked, cleaned of outliers, bridged over gaps, repaired."""
+    """One piece of a take: solved frame by frame, cleaned of outliers, bridged over gaps and repaired."""
 
     def __init__(self, actor: Skeleton, walker: Walker, places, filled, sites: list[str], fps: float):
         self.actor, self.walker, self.sites = actor, walker, sites
         self.pace = replace(WALK, swerve=min(SWERVE * max(1.0, FAST / fps) ** 2, np.pi))
         self.places = places
-        self.filled = filled  # (t, M): where the places are lines across a gap, not markers
+        self.filled = filled  # (t, M) where positions are interpolated across a gap
         self.poses = np.empty((len(places), actor.size))
 
     def solve(self, bank: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -175,7 +189,7 @@ class _Piece:
         limit = thresholds(errors)
         wrong = errors > limit
         wrong[2 * wrong.sum(axis=1) > np.isfinite(errors).sum(axis=1)] = (
-            False  # the figure is lost there, not the markers
+            False  # the figure is lost there, the markers are fine
         )
         if wrong.any():
             self.places[wrong] = np.nan
@@ -189,7 +203,7 @@ class _Piece:
         return self.poses, errors, statuses
 
     def _walk(self, first: np.ndarray, bank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Walk over the piece from a pose (n,), caught anew after each time in which nothing was seen."""
+        """Solve the piece frame by frame from a pose (n,), starting afresh after times without markers."""
         errors, notes = self.walker(self.pace, self.poses, targets=self.places, last=first)
         for a, b in runs(notes[:, frame_solver.SEEN] < FEW):
             end = min(b + CATCH_UP, len(self.poses))
@@ -206,7 +220,7 @@ class _Piece:
         return errors, notes
 
     def measure(self) -> np.ndarray:
-        """Return the errors (t, M) [m] of the poses as they are."""
+        """Return the errors (t, M) [m] of the present poses."""
         frames = forward(self.actor, self.poses)
         model = np.stack([frames.position(site) for site in self.sites], axis=1)
         errors = np.linalg.norm(model - self.places, axis=-1)
@@ -214,10 +228,10 @@ class _Piece:
         return errors
 
     def catch(self, frame: int, bank: np.ndarray) -> np.ndarray:
-        """Return the pose (n,) at a frame, found without any neighbour: from the known poses, moved to the markers."""
+        """Return the pose (n,) at a frame without using its neighbours: from known poses, aligned with the markers."""
         targets = self.places[frame]
         seen = np.isfinite(targets).all(axis=-1)
-        if seen.sum() < FEW:  # nothing to hold on to: take the first frame that shows enough
+        if seen.sum() < FEW:  # too few markers: use the first frame that shows enough
             enough = np.flatnonzero(np.isfinite(self.places).all(axis=-1).sum(axis=1) >= FEW)
             if not len(enough) or frame == enough[0]:
                 return bank[0].copy()
@@ -238,7 +252,7 @@ class _Piece:
         return best[1]
 
     def _repair(self, errors, notes, bad, bank, statuses) -> np.ndarray:
-        """Solve failed runs again: caught anew and walked forwards, and walked backwards from the frame after them."""
+        """Solve failed runs again: forwards from a fresh start, and backwards from the frame after them."""
         for a, b in runs(bad):
             options = [self._again(a, b, self.catch(a, bank))]
             if b < len(self.poses):
@@ -260,7 +274,7 @@ class _Piece:
         return poses[::step], errors[::step], notes[::step, frame_solver.ENERGY]
 
     def _bridge_gaps(self) -> bool:
-        """Cross long gaps from both sides; return whether there were any."""
+        """Bridge long gaps from both sides; return whether there were any."""
         missing: np.ndarray = ~np.asarray(np.isfinite(self.places).all(axis=-1))
         total = len(self.poses)
         gaps: list[tuple[int, int, int, np.ndarray]] = []
@@ -282,7 +296,7 @@ class _Piece:
         np.clip(self.poses, self.walker.lower, self.walker.upper, out=self.poses)
         worse = frame_errors(self.measure()) - worse
         for a, b in runs(crossed):
-            if np.nanmax(np.append(worse[a:b], 0.0)) > BRIDGE:  # the two sides came along different ways
+            if np.nanmax(np.append(worse[a:b], 0.0)) > BRIDGE:  # the two sides are on different branches
                 self.poses[a:b] = forth[a:b]
         return True
 
