@@ -1,4 +1,4 @@
-"""The engine of a studio: the goals packed once per drag, solved again and again, by one solver and by a second one."""
+"""The solver of the studio: goals are packed once per drag, then solved repeatedly, if wanted by two solvers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ import numpy as np
 import posable as ps
 from posable.studio.handles import Handle, effort_of, goals_of, relaxed
 
-HOMES = {"drag": 0.0, "relaxed": 0.5, "rest": 1.0}  # of the way to rest: so poses stay natural, drag after drag
+HOMES = {
+    "drag": 0.0,
+    "relaxed": 0.5,
+    "rest": 1.0,
+}  # fraction of the way to rest: poses stay natural
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to solve: the solver's name, a second one as a ghost, limits on or off, how strongly to stay as it was."""
+    """How to solve: the solver, a second one shown as a ghost, limits on or off, how strongly to keep the posture."""
 
     solver: str = "newton"
     ghost: str | None = None
     limits: bool = True
-    iterations: int = 0  # 0: the solver's own
+    iterations: int = 0  # 0: the solver's default
     stay: float = 10.0**-3.5
-    home: str = "relaxed"  # what to stay near: the pose when the "drag" began, that on its way to rest, or "rest"
+    home: str = "relaxed"  # posture to stay near: that at the start of the "drag", one between it and rest, or "rest"
 
 
 def are_settings(changes: Mapping[str, Any]) -> bool:
-    """Say whether changes of the settings that came from somewhere make sense."""
+    """Return whether changed settings received from outside are valid."""
     names = ps.solvers.names()
     sound = {
         "solver": lambda value: value in names,
@@ -42,7 +46,7 @@ def are_settings(changes: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a solve left behind, as plain data."""
+    """The result of a solve, as plain data."""
 
     pose: np.ndarray
     ok: bool
@@ -57,12 +61,12 @@ class Answer:
 
 @dataclass
 class Engine:
-    """Two solvers on the same goals. `settle` packs the goals anew; `solve` moves the targets and answers."""
+    """Two solvers on the same goals. `settle` packs the goals; `solve` moves the targets and solves."""
 
     skeleton: ps.Skeleton
     settings: Settings
     rest: np.ndarray  # (n,)
-    strength: Mapping[str, float]  # of joints: how strongly they stay, 1 where nothing is said
+    strength: Mapping[str, float]  # of joints, 1 by default: how strongly they keep their posture
     main: Any = None
     ghost: Any = None
     goals: list[Any] = field(default_factory=list)
@@ -70,7 +74,7 @@ class Engine:
     last: Any = None
 
     def settle(self, handles: tuple[Handle, ...], active: set[str], pose: np.ndarray) -> None:
-        """Pack the goals of the handles, those of `active` firm, for solves that start at `pose` (n,)."""
+        """Pack the goals of the handles, firm for those in `active`, for solves that start at `pose` (n,)."""
         s = self.settings
         home = relaxed(self.skeleton, pose, HOMES[s.home], self.rest)
         self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton, self.strength))
@@ -95,7 +99,7 @@ class Engine:
         )
 
     def solve(self, handles: tuple[Handle, ...], moved: set[str], pose: np.ndarray) -> tuple[Answer, Answer | None]:
-        """Return the answer with the handles `moved` at their targets, from `pose` (n,), and the ghost's."""
+        """Return the answers of solver and ghost with the handles `moved` at their targets, from `pose` (n,)."""
         labels = {goal.label for goal in self.goals}
         for handle in handles:
             if handle.body in moved and handle.body in labels:
@@ -114,7 +118,7 @@ class Engine:
         )  # fmt: skip
 
     def blocking(self) -> tuple[Any, ...]:
-        """Return the limits in the way of the last answer, worst first."""
+        """Return the limits that block the last answer, worst first."""
         return tuple(self.last.blocking) if self.last is not None else ()
 
     def reasons(self) -> tuple[Any, ...]:

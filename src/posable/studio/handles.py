@@ -1,4 +1,4 @@
-"""Handles: the points of a figure that a person drags, what holds them, and the goals that they make."""
+"""Handles: the points of a figure that users drag, how they are held, and their goals."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 
 import posable as ps
 
-HOLDS = ("pinned", "held", "free")  # firmly where it is; gently; not at all
+HOLDS = ("pinned", "held", "free")  # firmly, gently, not at all
 MODES = ("position", "orientation", "both")
-PINNED, DRAGGED, GENTLE = 1e4, 50.0, 0.01  # weights: a pin gives way to nothing, a gentle hold to everything
-TURN = 0.2  # [m^2/rad^2] what an angle counts against a distance
+PINNED, DRAGGED, GENTLE = 1e4, 50.0, 0.01  # weights
+TURN = 0.2  # [m^2/rad^2] weight of an angle relative to a distance
 REACHED = 1e-3  # [m, rad] within which a firm handle counts as reached
-FARTHEST = 100.0  # [m] from the origin: a target beyond it is nonsense
+FARTHEST = 100.0  # [m] from the origin; targets beyond are invalid
 _HUMAN = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
 _ENDS = (r"(hand|wrist)$", r"(foot|ankle)$", r"head$")
 _SMALL = re.compile(r"thumb|index|middle|ring|pinky|finger|toe|jaw|eye|marker", re.IGNORECASE)
 _SENSOR = re.compile(r"imu|camera|rgb|optical|depth|sensor|laser|sonar|lidar|frame$", re.IGNORECASE)
-MOST = 10  # handles that a figure gets by itself
+MOST = 10  # default handles of a figure
 
 
 @dataclass(frozen=True, eq=False)
 class Handle:
-    """A point of the figure to hold: a site or joint, how firmly, and where it should be (3,) [m] and turned (3, 3)."""
+    """A handle on a site or joint: how firmly it is held, and its target position (3,) [m] and rotation (3, 3)."""
 
     body: str
     position: np.ndarray
@@ -37,7 +37,7 @@ class Handle:
     priority: int = 0
 
     def moved(self, position: Any = None, rotation: Any = None) -> Handle:
-        """Return it with another target."""
+        """Return the handle with another target."""
         return replace(
             self,
             position=self.position if position is None else np.array(position, dtype=float),
@@ -45,7 +45,7 @@ class Handle:
         )
 
     def goal(self, *, dragged: bool) -> ps.goals.Goal:
-        """Return what it asks of the solver; a gentle hold never decides whether all is reached."""
+        """Return its goal; a gentle hold never decides whether the goals are reached."""
         pinned = self.hold == "pinned" and not dragged
         weight = self.weight * (PINNED if pinned else DRAGGED if dragged else GENTLE)
         tolerance = REACHED if pinned or dragged else np.inf
@@ -61,7 +61,7 @@ class Handle:
         )
 
     def target(self) -> np.ndarray:
-        """Return what `Session.move` takes: a point, a rotation or a transform, as the mode is."""
+        """Return its target for `Session.move`: a point, a rotation or a transform, depending on the mode."""
         if self.mode == "position":
             return self.position
         if self.mode == "orientation":
@@ -72,17 +72,17 @@ class Handle:
 
 
 def handle_at(frames: Any, body: str, **options: Any) -> Handle:
-    """Return a handle for a body where it is now."""
+    """Return a handle at the current place of a body."""
     return Handle(body, frames.position(body), frames.rotation_matrix(body), **options)
 
 
 def default_handles(skeleton: ps.Skeleton, frames: Any, limbs: Collection[str] = ()) -> tuple[Handle, ...]:
-    """Return the handles a figure starts with: hands, feet, head and pelvis, or the ends of its limbs.
+    """Return the initial handles of a figure: hands, feet, head and pelvis, or the ends of its chains.
 
     Args:
         skeleton: The figure.
         frames: Its frames now.
-        limbs: The middle joints that already have a handle of their own, as limbs.
+        limbs: Middle joints of limbs, which have handles of their own.
     """
     if set(_HUMAN) <= set(skeleton.site_names):
         firm = {"foot.L": "pinned", "foot.R": "pinned"}
@@ -125,7 +125,7 @@ _WANTED = (
 
 
 def _roles(skeleton: ps.Skeleton) -> dict[str, str]:
-    """Return the joints to hold of a figure with two arms and two legs, by role; nothing of other figures."""
+    """Return the joints of a figure with two arms and two legs by role; empty for other figures."""
     try:
         plan = ps.body_plan(skeleton)
     except ps.PosableError:
@@ -144,7 +144,7 @@ def _roles(skeleton: ps.Skeleton) -> dict[str, str]:
 
 
 def _tails(skeleton: ps.Skeleton, roles: Mapping[str, str], frames: Any) -> list[str]:
-    """Return the ends that no handle is near to and that hang on none: a tail, an ear, a backpack."""
+    """Return the ends without a handle nearby or above: a tail, an ear, a backpack."""
     ends = {role: body for role, body in roles.items() if role != "pelvis"}
     taken = {name for body in ends.values() for name in below_of(skeleton, body)}
     held = set(roles.values())
@@ -159,7 +159,7 @@ def _tails(skeleton: ps.Skeleton, roles: Mapping[str, str], frames: Any) -> list
 
 
 def opening_pose(skeleton: ps.Skeleton, scene: ps.Scene) -> np.ndarray:
-    """Return the pose (n,) that a figure opens in: its rest pose within its limits, standing on the floor."""
+    """Return the initial pose (n,) of a figure: its rest pose inside its limits, standing on the floor."""
     pose = np.clip(skeleton.rest, skeleton.lower, skeleton.upper)
     root = skeleton.joints[0]
     up = 1 if skeleton.up == "y" else 2
@@ -180,12 +180,12 @@ def opening_pose(skeleton: ps.Skeleton, scene: ps.Scene) -> np.ndarray:
 
 
 def _plain(name: str) -> str:
-    """Return a joint's name without the side and the rig's prefix, to be recognised by."""
+    """Return a joint's name without side and prefix of the rig."""
     return re.sub(r"([._](L|R|l|r)|[._]?\d+)$", "", name.rpartition(":")[2])
 
 
 def _named_ends(skeleton: ps.Skeleton) -> list[str]:
-    """Return the joints that are called hand, foot or head: the one nearest to the end of each limb."""
+    """Return the joints named hand, foot or head, the last one of each limb."""
     found: list[str] = []
     for pattern in _ENDS:
         hits = [n for n in skeleton.names if re.search(pattern, _plain(n), re.IGNORECASE) and not _SMALL.search(n)]
@@ -194,7 +194,7 @@ def _named_ends(skeleton: ps.Skeleton) -> list[str]:
 
 
 def below_of(skeleton: ps.Skeleton, joint: str) -> tuple[str, ...]:
-    """Return every joint that hangs on a joint, directly or not."""
+    """Return all descendants of a joint."""
     found = {joint}
     for other in skeleton.joints:  # parents come first
         if other.parent in found:
@@ -203,7 +203,7 @@ def below_of(skeleton: ps.Skeleton, joint: str) -> tuple[str, ...]:
 
 
 def _moves(skeleton: ps.Skeleton, joint: str) -> bool:
-    """Say whether a joint, or one above it, moves."""
+    """Return whether a joint or one of its ancestors moves."""
     if joint not in skeleton.names:
         return False
     at: ps.Joint | None = skeleton.joint(joint)
@@ -217,7 +217,7 @@ def _moves(skeleton: ps.Skeleton, joint: str) -> bool:
 def _leaves(skeleton: ps.Skeleton) -> list[str]:
     """Return one body at the end of each chain of moving joints: the farthest site of its last joint, or the joint.
 
-    What is fixed to a joint that others move on from (a camera, a cover) is no end.
+    Parts fixed to a joint that carries further joints (a camera, a cover) are no ends.
     """
     above: dict[str, str | None] = {}  # the last moving joint at or above each joint
     for joint in skeleton.joints:
@@ -240,7 +240,7 @@ def _leaves(skeleton: ps.Skeleton) -> list[str]:
 
 
 def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
-    """Return the ends without sensors and the like, and of those that are close together (fingers) the first."""
+    """Return the ends without sensors and similar parts, and only the first of those close together (fingers)."""
     plain = [body for body in bodies if not _SENSOR.search(body)] or bodies
     places = {body: frames.position(body) for body in plain}
     size = float(np.linalg.norm(np.ptp([frames.position(name) for name in skeleton.names], axis=0)))
@@ -252,12 +252,12 @@ def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
 
 
 def is_number(value: Any, low: float, high: float) -> bool:
-    """Say whether something that came over the wire is a number within bounds."""
+    """Return whether a value received from a page is a number within bounds."""
     return isinstance(value, float | int | np.floating | np.integer) and low <= float(value) <= high
 
 
 def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.ndarray | None] | None:
-    """Return a target that came over the wire as arrays; None where it is nonsense."""
+    """Return a target received from a page as arrays; None if it is invalid."""
     try:
         place = None if position is None else np.array(position, dtype=float)
         turn = None if rotation is None else np.array(rotation, dtype=float)
@@ -277,7 +277,7 @@ def goals_of(
     stay: float,
     gains: np.ndarray | None = None,
 ) -> list[ps.goals.Goal]:
-    """Return the goals of all handles, the dragged ones firm, and a gentle pull (weight `stay`) to `home` (n,)."""
+    """Return the goals of all handles, firm for dragged ones, and a posture goal of weight `stay` at `home` (n,)."""
     out = [h.goal(dragged=h.body in active) for h in handles if h.hold != "free" or h.body in active]
     if stay > 0.0 or not out:
         out.append(ps.goals.Posture(home, gains, weight=max(stay, 1e-9), label="posture"))

@@ -1,4 +1,4 @@
-"""What stands in the way, in the scene: ranges and circles, lines and labels of what misses, markers."""
+"""Overlays in the scene: joint ranges, swivel circles, errors of handles, balance and markers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from posable.studio.joint_ranges import POINTS, bone_of, range_of
 from posable.studio.messages import amount, joint_of, slides
 from posable.studio.state import View
 
-# --- What is drawn beside the figure ---
+# --- Geometry ---
 
 AMBER, RED, GREEN, GREY = (255, 159, 28), (239, 71, 111), (46, 160, 112), (190, 198, 210)
 Lines = tuple[np.ndarray, np.ndarray]
 NONE: Lines = (np.zeros((0, 2, 3)), np.zeros((0, 2, 3)))
-MOST = 6  # ranges that are drawn at once: those of the longest bones
-SHORT = 0.05  # of the figure's size: shorter bones (fingers) draw no range
-MISSED, MISSED_TURN = 2e-3, np.radians(1.0)  # [m, rad] how far off a firm handle may be before anybody is told
+MOST = 6  # ranges drawn at once, those of the longest bones
+SHORT = 0.05  # relative length below which bones (fingers) have no range
+MISSED, MISSED_TURN = 2e-3, np.radians(1.0)  # [m, rad] error above which a firm handle is marked
 
 
 class Range(NamedTuple):
-    """The range of a joint that stands at a limit: its centre (3,), its rim (P, 3), its needle's tip (3,), all [m]."""
+    """The range of a joint at a limit: centre (3,), rim (P, 3) and tip of the needle (3,), all [m]."""
 
     joint: str
     kind: str  # "cone", "arc", "twist"
@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
 
 class Miss(NamedTuple):
-    """A handle that is not where it should be: its body, its place and its target (3,) [m], and how far, in words."""
+    """A handle that misses its target: body, position and target (3,) [m], and the error as text."""
 
     body: str
     place: np.ndarray
@@ -43,7 +43,7 @@ class Miss(NamedTuple):
 
 
 def ranges_of(view: Any, size: float) -> list[Range]:
-    """Return the ranges of the joints that stand at a limit: the cone of a joint that swings, the arc of an axis."""
+    """Return the ranges of joints at a limit: a cone for swing, an arc for a single axis."""
     skeleton = view.skeleton
     length = {met.joint: float(np.linalg.norm(bone_of(skeleton, met.joint))) for met in view.limits}
     found: dict[tuple[str, str], Range] = {}
@@ -58,7 +58,7 @@ def ranges_of(view: Any, size: float) -> list[Range]:
 
 
 def _placed(view: Any, joint: str, sweep: Any, radius: float) -> Range:
-    """Return a range where its joint is; that of a twist, halfway along the bone and smaller."""
+    """Return a range placed at its joint; for a twist, smaller and halfway along the bone."""
     skeleton, frames = view.skeleton, view.frames
     parent = skeleton.joint(joint).parent
     turn = np.eye(3) if parent is None else frames.rotation_matrix(parent)
@@ -70,7 +70,7 @@ def _placed(view: Any, joint: str, sweep: Any, radius: float) -> Range:
 
 
 def range_lines(ranges: list[Range]) -> Lines:
-    """Draw the rim of every range, two spokes at the ends of an arc, and a red needle where the joint stands."""
+    """Return lines for the rim of every range, spokes at the ends of an arc, and a red needle at the joint's value."""
     points: list[np.ndarray] = []
     colors: list[np.ndarray] = []
     for one in ranges:
@@ -84,9 +84,9 @@ def range_lines(ranges: list[Range]) -> Lines:
 
 
 def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
-    """Return the colour of every joint at a limit: red where the limit is in the way of a goal, amber elsewhere.
+    """Return the colour of every joint at a limit: red if the limit blocks a goal, else amber.
 
-    Short bones (fingers) are tinted only where they are in the way, and a figure that is played back is not tinted.
+    Short bones (fingers) are tinted only if they block a goal; during playback nothing is tinted.
     """
     blocked = {joint_of(view.skeleton, block.dof) for block in view.blocking}
     if view.timeline.playing:
@@ -99,7 +99,7 @@ def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
 
 
 def circle_of(view: Any) -> Lines:
-    """Draw the circle of the chosen elbow or knee: green where every limit is held, grey elsewhere."""
+    """Return the swivel circle of the selected elbow or knee: green inside every limit, grey elsewhere."""
     limb = view.limb
     if limb is None or not np.isfinite(limb.circle.radius):
         return NONE
@@ -114,7 +114,7 @@ def circle_of(view: Any) -> Lines:
 
 
 def misses_of(view: Any) -> list[Miss]:
-    """Return the handles that are held firmly and still are not where, or turned as, they should be."""
+    """Return the firmly held handles that miss their position or rotation."""
     out = []
     for handle in view.handles:
         if handle.hold != "pinned" and view.active != handle.body:
@@ -132,13 +132,13 @@ def misses_of(view: Any) -> list[Miss]:
 
 
 def miss_lines(misses: list[Miss]) -> Lines:
-    """Draw a red line from every handle that misses to its target."""
+    """Return a red line from every handle that misses to its target."""
     points = np.array([(miss.place, miss.target) for miss in misses]).reshape(-1, 2, 3)
     return points, np.tile(np.array(RED, dtype=float), (len(points), 2, 1))
 
 
 def balance_lines(balance: Balance | None, size: float) -> Lines:
-    """Draw what the figure stands on and a cross below its centre of mass: green, or red where it would tip over."""
+    """Return the support polygon and a cross below the centre of mass: green, or red if the figure would tip over."""
     if balance is None:
         return NONE
     lift = (
@@ -158,7 +158,7 @@ def balance_lines(balance: Balance | None, size: float) -> Lines:
 
 
 def markers_of(view: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return a line (M, 2, 3) from every marker of the take that a site is named after to that site, and colours."""
+    """Return a line (M, 2, 3) from every marker to the site of the same name, and colours."""
     markers = view.timeline.markers
     if markers is None or not len(markers):
         return np.zeros((0, 2, 3)), np.zeros((0, 2, 3))
@@ -173,20 +173,20 @@ def markers_of(view: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def marker_places(view: Any) -> np.ndarray:
-    """Return where the take's markers (M, 3) [m] are at this frame, NaN where unseen."""
+    """Return the positions (M, 3) [m] of the markers at this frame, NaN where unseen."""
     markers = view.timeline.markers
     if markers is None or not len(markers):
         return np.zeros((0, 3))
     return markers.positions[min(round(view.timeline.frame), len(markers) - 1)]
 
 
-# --- What stands in the way ---
+# --- Nodes ---
 
-BELOW = 1e3  # [m] where markers that are not seen are put
+BELOW = 1e3  # [m] depth at which unseen markers are hidden
 
 
 class Overlays:
-    """The lines, surfaces and labels beside one figure; each is sent only when it differs from what was sent."""
+    """The lines, surfaces and labels of one figure; each is sent only when it changes."""
 
     def __init__(self, scene: viser.SceneApi, size: float):
         self.scene, self.size = scene, size
@@ -201,7 +201,7 @@ class Overlays:
         self.labels: dict[str, Any] = {}
 
     def show(self, view: View, *, balance: bool = True) -> None:
-        """Bring everything to a view."""
+        """Update everything to a view."""
         ranges = ranges_of(view, self.size) if not view.timeline.playing else []
         misses = misses_of(view)
         self._show_lines(
@@ -228,7 +228,7 @@ class Overlays:
         self.lines.visible = bool(sets)
 
     def _show_fans(self, ranges: list[Range]) -> None:
-        """Fill the ranges with a surface that can be seen through."""
+        """Fill the ranges with a translucent surface."""
         k = np.arange(1, POINTS)
         faces = np.stack([np.zeros_like(k), k, k + 1], axis=1)
         while len(self.fans) < min(len(ranges), MOST):
@@ -245,7 +245,7 @@ class Overlays:
             fan.visible = number < len(ranges)
 
     def _show_labels(self, misses: list[Any]) -> None:
-        """Write beside every handle that misses how far."""
+        """Label every handle that misses with its error."""
         told = {miss.body: miss for miss in misses}
         for body, miss in told.items():
             place = 0.5 * (miss.place + miss.target)

@@ -1,4 +1,4 @@
-"""The stage: ground, light, the figure, its handles, its ghosts, kept in step with the session."""
+"""The 3D scene: ground, light, the figure, its handles and its ghosts, synchronised with the session."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from posable.studio.viser_adapter import Server
 GHOST, PAST, FUTURE = (90, 140, 255), (244, 162, 97), (42, 157, 143)
 GROUND, LINES = (222, 227, 234), (196, 204, 216)
 SKY, HAZE = (214, 226, 240), (252, 252, 253)
-STEP = 10  # [frames] between a take and its ghosts
-UNSEEN = 0.6  # of the figure's detail: what its ghosts get by with
+STEP = 10  # [frames] between the current frame and its ghosts
+UNSEEN = 0.6  # detail of ghosts, relative to the figure's
 
 
 class Stage:
-    """The scene of one server: built anew for every figure, moved with every view."""
+    """The scene of one server: rebuilt for every figure, updated with every view."""
 
     def __init__(self, server: Server, session: Session, *, detail: float = 1.0):
         self.server, self.session, self.detail = server, session, detail
@@ -35,13 +35,13 @@ class Stage:
         self.drawn, self.ghosts = Drawn(), {}
         self.parts: tuple[Any, ...] = ()
         self.under = Mover()
-        self.follow = False  # pages look at the figure wherever it goes
-        self.balance = True  # what it stands on is shown
+        self.follow = False  # whether cameras follow the figure
+        self.balance = True  # whether the support polygon is shown
         self.last_root: np.ndarray | None = None
         server.scene.set_background_image(sky())
 
     def show(self, view: View) -> None:
-        """Bring the scene to a view and send it at once."""
+        """Update the scene to a view and send it at once."""
         with self.server.atomic():
             if view.figure != self.figure:
                 self._build(view)
@@ -55,7 +55,7 @@ class Stage:
         self.server.flush()
 
     def redraw(self, view: View, detail: float) -> None:
-        """Draw the figure again, coarser or finer; everything else stays as it is."""
+        """Draw the figure again with another level of detail."""
         self.detail = detail
         if self.figure == view.figure:
             with self.server.atomic():
@@ -63,7 +63,7 @@ class Stage:
             self.show(view)
 
     def _follow(self, view: View) -> None:
-        """Move every page's camera along with the root of the figure, where that is asked for."""
+        """Move the cameras of all pages with the root of the figure, if `follow` is set."""
         root = np.asarray(view.frames.position(view.skeleton.names[0]), dtype=float)
         if self.follow and self.last_root is not None:
             step = (root - self.last_root) * (1.0 - self.up)
@@ -95,7 +95,7 @@ class Stage:
             "/ground", plane="xz" if up == "y" else "xy", infinite_grid=True, cell_size=cell, section_size=4 * cell,
             cell_color=GROUND, section_color=LINES, fade_distance=9.0 * self.size, shadow_opacity=0.28,
         )  # fmt: skip
-        for k in range(3):  # a soft shadow under the figure, where no real ones are drawn
+        for k in range(3):  # a soft shadow below the figure, for pages without real shadows
             scene.add_mesh_simple(
                 f"/blob/{k}", *disc(0.16 * self.size * (1.0 - 0.28 * k), self.up), color=(70, 80, 95), opacity=0.07,
                 side="double", cast_shadow=False, receive_shadow=False,
@@ -110,7 +110,7 @@ class Stage:
         self._aim_camera(view)
 
     def _draw(self, view: View) -> None:
-        """Draw the figure; what was drawn before goes, and so does what was kept of it for new pages."""
+        """Draw the figure in place of the previous one."""
         for drawn in (self.drawn, *self.ghosts.values()):
             drawn.remove()
         self.ghosts: dict[str, Drawn] = {}
@@ -131,7 +131,7 @@ class Stage:
         away = middle + 1.75 * size * across + 0.30 * size * self.up
         self.server.initial_camera.position, self.server.initial_camera.look_at = tuple(away), tuple(middle)
         self.server.initial_camera.fov = np.radians(42.0)
-        if self.session.camera is not None:  # where the view of a project was
+        if self.session.camera is not None:  # the view of a project
             away, middle = self.session.camera["position"], self.session.camera["look_at"]
         for client in self.server.get_clients().values():
             client.camera.position, client.camera.look_at = tuple(away), tuple(middle)
@@ -167,14 +167,14 @@ class Stage:
             self.ghosts[name].show(frames)
 
     def _apart(self, view: View, frames: Any) -> bool:
-        """Say whether a ghost can be told from the figure: two surfaces in one place only flicker."""
+        """Return whether a ghost is distinct from the figure: coincident surfaces would flicker."""
         names = view.skeleton.names
         away = np.linalg.norm(frames.many(names)[0] - view.frames.many(names)[0], axis=1)
         return bool(away.max() > 0.01 * self.size)
 
 
 def seen_markers(view: View) -> list[np.ndarray]:
-    """Return where the markers (M, 3) [m] are that are seen at this frame, if there are any."""
+    """Return the positions (M, 3) [m] of the visible markers at this frame, if there are any."""
     places = marker_places(view)
     seen = places[np.isfinite(places).all(axis=1)] if len(places) else places
     return [seen] if len(seen) else []

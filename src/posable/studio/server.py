@@ -1,4 +1,4 @@
-"""The page: a viser server that shows a session, and hands everything that people do on it to the session."""
+"""The page: a viser server that displays a session and forwards user actions to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from posable.studio.session import Session
 from posable.studio.state import View
 from posable.studio.viser_adapter import Server
 
-PANELS = {  # a new panel is a file in panels/ and a line here
+PANELS = {  # a panel is a file in panels/ and a line here
     "Pose": (pose, library, display),
     "Limb": (limb,),
     "Joints": (joints, strength),
@@ -40,25 +40,25 @@ PANELS = {  # a new panel is a file in panels/ and a line here
     "Solver": (solver,),
     "File": (files,),
 }
-FAST = 0.25  # [s] within which a page with a GPU draws a small picture and sends it
-SLOW = 0.8  # [s] a page that takes longer gets fewer polygons: it draws without a GPU, or on a slow one
-PATIENCE = 30.0  # [s] after which a page that sends no picture is let be
-COARSE = 0.45  # the detail of the body for such pages
-PACE = 0.1  # [s] between refreshes of the panels; the figure itself is sent at once
+FAST = 0.25  # [s] rendering time of a small picture on a page with a GPU
+SLOW = 0.8  # [s] rendering time above which a page gets fewer polygons
+PATIENCE = 30.0  # [s] timeout for that picture
+COARSE = 0.45  # detail of the body on slow pages
+PACE = 0.1  # [s] between refreshes of the panels; the figure is updated at once
 
 
 class Studio:
-    """A session on a page. `url` is where; `close` ends it.
+    """A session on a page, at `url` until `close`.
 
     Args:
-        session: What to show.
+        session: The session to display.
         host: The address to listen on.
-        port: The next free port from here on.
-        detail: Of the body, 0.2 to 2.
-        guard: Who may connect; by default whoever knows this person's token.
+        port: The first port to try.
+        detail: Level of detail of the body, 0.2 to 2.
+        guard: Access control; by default, the token of this user.
 
     Raises:
-        PosableError: If the address or the port cannot be used.
+        PosableError: The address or the port cannot be used.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Studio:
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(32, 129, 126))
         self.server.gui.main_panel.set_width(360)
         self.server.scene.configure_environment_map("warehouse", environment_intensity=0.9)
-        self.server.scene.configure_default_lights(cast_shadow=False)  # until a page turns out to be fast
+        self.server.scene.configure_default_lights(cast_shadow=False)  # enabled once a page proves fast
         self.server.on_client_connect(self._welcome)
         self.stage = Stage(self.server, session, detail=detail)
         self.refreshers = self._panels()
@@ -140,7 +140,7 @@ class Studio:
             client.send_file_download(name, data, save_immediately=True)
 
     def ask_first(self, client: viser.ClientHandle | None, go_on: Callable[[], Any]) -> None:
-        """Do something that replaces the work on screen; where that is not saved, ask first."""
+        """Run an action that replaces the current work, after a question if it is not saved."""
         if not self.session.dirty or client is None:
             go_on()
             return
@@ -177,14 +177,14 @@ class Studio:
     # ------------------------------------------------------------------------------------------------- the pages
 
     def greet(self, text: str) -> None:
-        """Say something to the pages that are there already, or to the first one that connects."""
+        """Show a message on the connected pages, or on the first one that connects."""
         pages = self.server.get_clients().values()
         for client in pages:
             self._notify(client, text, "good", 20.0)
         self._greeting = "" if pages else text
 
     def _welcome(self, client: viser.ClientHandle) -> None:
-        """Look from where the last page looked, and see how fast this one draws."""
+        """Set the view of a new page to that of the last one, and measure its rendering speed."""
         with contextlib.suppress(Exception):  # a page that has gone again
             camera = self.session.camera
             if camera is not None:
@@ -199,15 +199,15 @@ class Studio:
         self.session.camera = {"position": camera.position.tolist(), "look_at": camera.look_at.tolist()}
 
     def _time(self, client: viser.ClientHandle) -> None:
-        """See how fast a new page draws: a fast one gets shadows, a slow one a figure of fewer polygons."""
-        with contextlib.suppress(Exception):  # a page that has gone again, or answers nothing
-            client.get_render(48, 64, timeout=PATIENCE)  # the first picture waits for meshes and shaders
+        """Measure a new page's rendering speed: fast pages get shadows, slow ones fewer polygons."""
+        with contextlib.suppress(Exception):  # a page that disconnected or does not answer
+            client.get_render(48, 64, timeout=PATIENCE)  # the first picture includes loading of meshes and shaders
             begin = time.perf_counter()
             client.get_render(48, 64, timeout=PATIENCE)
             self.pace(time.perf_counter() - begin, client)
 
     def pace(self, seconds: float, client: viser.ClientHandle) -> None:
-        """Take note that a page draws a picture in so many seconds. All pages see one figure: the slowest decides."""
+        """Adapt the detail to a page's rendering time [s]. All pages share one figure, so the slowest decides."""
         if seconds < FAST:
             client.scene.configure_default_lights(cast_shadow=True)
         elif seconds > SLOW and self.stage.detail > COARSE:
@@ -215,14 +215,14 @@ class Studio:
                 self.stage.redraw(self._view, COARSE)
 
     def look(self, client: viser.ClientHandle | None, view: CameraView) -> None:
-        """Turn a page's camera: to a side of the figure, or to frame what is selected."""
+        """Move a page's camera to a side of the figure, or frame the selection."""
         if client is not None:
             client.camera.position, client.camera.look_at = aim(self._view, view, client.camera)
 
     # --------------------------------------------------------------------------------------------------- showing
 
     def show(self, view: View) -> None:
-        """Send a view to every page: the figure now, the panels soon."""
+        """Send a view to every page: the figure at once, the panels with the next refresh."""
         with self._sending:
             self._view = view
             self.stage.show(view)
@@ -249,12 +249,12 @@ class Studio:
             for refresh in self.refreshers:
                 try:
                     refresh(view)
-                except Exception as error:  # one panel's fault is not the page's
+                except Exception as error:  # an error in one panel must not end the page
                     self.session.say(f"{type(error).__name__}: {error}", "bad")
             time.sleep(PACE)
 
     def close(self) -> None:
-        """End the page and the session."""
+        """Close the page and the session."""
         self._open = False
         self._news.set()
         self.session.close()

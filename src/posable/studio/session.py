@@ -1,7 +1,7 @@
-"""What is on screen, as plain data, and everything that can be done with it: a studio without a page.
+"""The studio without a page: the figure on screen as plain data, and every operation on it.
 
-A worker thread solves; the newest target wins, so that a slow solver drops frames and never falls behind. Whoever shows
-the session registers a listener and gets a `View`, which is never changed afterwards.
+A worker thread solves. Only the newest target counts, so that a slow solver drops frames instead of falling behind.
+Whatever displays the session registers a listener and receives immutable `View` objects.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from posable.studio.state import State, View
 from posable.studio.timeline import EASINGS, Timeline
 
 FRAME = 1.0 / 60.0  # [s] between frames while playing
-ONE_CHANGE = 1.5  # [s] within which two steps of one slider are one change
-CALM = 0.12  # [s] without a new target until what takes longer is worked out: what blocks, the curves
+ONE_CHANGE = 1.5  # [s] within which two steps of one slider are undone together
+CALM = 0.12  # [s] without a new target before slow results are computed: blocking limits, curves
 AUTOSAVE = 3.0  # [s] between two copies of unsaved work
-PICKED = 0.045  # of the figure's size: how near to a joint or site one has to click
-WEAKEST, STRONGEST = 0.03, 30.0  # times as strong as it was
+PICKED = 0.045  # largest distance of a click from a joint or site, relative to the figure's size
+WEAKEST, STRONGEST = 0.03, 30.0  # bounds of a joint's strength, relative to its own
 LONGEST = 1_000_000  # frames
-FIGURES = 3  # that undo can go back through
+FIGURES = 3  # that undo can return to
 
 
 class Session:
-    """A figure being posed. Every method may be called from any thread; nonsense changes nothing and returns False.
+    """A figure being posed. Methods may be called from any thread; invalid arguments change nothing and return False.
 
     Args:
-        source: What to open first; a human by default.
+        source: The figure or file contents to open; the human by default.
         settings: How to solve.
-        shelf: Where unsaved work is kept for the next start; nowhere by default.
+        shelf: Where unsaved work is kept for the next start; None: it is not kept.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class Session:
         settings: Settings | None = None,
         shelf: project.Shelf | None = None,
     ):
-        self._lock = threading.RLock()  # of everything below
-        self._mail = threading.Lock()  # of the two next lines alone: a drag never waits for a solve
+        self._lock = threading.RLock()  # guards everything below
+        self._mail = threading.Lock()  # guards only the next two fields, so that a drag never waits for a solve
         self._wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]] = {}
         self._released: set[str] = set()
         self._wake = threading.Event()
@@ -75,17 +75,17 @@ class Session:
         self._listeners: list[Callable[[View], None]] = []
         self._speakers: list[Callable[[str, str], None]] = []
         self._watched: tuple[Path, float] | None = None
-        self.changed_on_disk: Callable[[str], None] | None = None  # asks a person what to do about a watched file
+        self.changed_on_disk: Callable[[str], None] | None = None  # asks the user what to do about a changed file
         self.folder = Folder()
         self.shelf = shelf
         self.history: History[State] = History()
         self.settings = settings or Settings()
         self.figure = 0
-        self.camera: Any = None  # where the last page looked from
+        self.camera: Any = None  # view of the last page
         self.clipboard: dict[str, float] = {}
         self.library: dict[str, dict[str, float]] = {}
         self._revision = self._newest = self._saved = self._kept = 0
-        self._tense = False  # a take was opened, and drags stay near its pose instead of relaxing
+        self._tense = False  # whether drags stay near the pose of a take instead of relaxing
         first = source if source is not None else ps.figures.human()
         self.open(first, origin=Origin("human", figure="human") if source is None else None)
         self._saved = self._kept = self._revision
@@ -95,12 +95,12 @@ class Session:
     def open(
         self, source: ps.Scene | ps.Skeleton, *, origin: Origin | None = None, kept: dict[str, Any] | None = None
     ) -> None:
-        """Show another figure, with its take where it has one. It can be undone.
+        """Open another figure, with its take if it has one. This can be undone.
 
         Args:
             source: The figure.
             origin: Where it came from.
-            kept: What a project keeps of it.
+            kept: The data of a project.
         """
         scene = source if isinstance(source, ps.Scene) else ps.Scene(skeleton=source, name=source.name)
         with self._lock:
@@ -116,7 +116,7 @@ class Session:
             fps = take.fps if take is not None else scene.markers.fps if scene.markers is not None else 30.0
             length = len(scene.markers) if scene.markers is not None else 120
             timeline = Timeline(skeleton, take, scene.markers, fps=fps, length=length)
-            # a take's rest is its T-pose: nobody relaxes into it
+            # the rest pose of a take is its T-pose, which is no pose to relax to
             if take is not None and self.settings.home == "relaxed":
                 self.settings, self._tense = replace(self.settings, home="drag"), True
             elif take is None and self._tense:
@@ -136,12 +136,12 @@ class Session:
             self.figure += 1
             self._newest += 1
             self._adopt(state)
-            self._saved = self._kept = self._revision  # nothing has been done to it yet
+            self._saved = self._kept = self._revision  # not modified yet
             self.history.keep(FIGURES, lambda state: state.scene)
         self._changed()
 
     def _adopt(self, state: State) -> None:
-        """Make a state the present one."""
+        """Make a state the current one."""
         if state.scene is not getattr(self, "scene", None):
             self.scene, self.origin, self.skeleton = state.scene, state.origin, state.timeline.skeleton
             self.figure = max(self.figure, state.figure) + (state.figure != self.figure)
@@ -154,8 +154,8 @@ class Session:
         self._place(state.pose)
         self.engine = self._new_engine()
         self.active: str | None = None
-        self.dragging: dict[str, np.ndarray] = {}  # what is being dragged, and where it was when its drag began
-        self.dragged: tuple[str, ...] = ()  # the handles that the last answer was for
+        self.dragging: dict[str, np.ndarray] = {}  # the bodies being dragged, with their positions at the start
+        self.dragged: tuple[str, ...] = ()  # the handles of the last answer
         self.answer: Answer | None = None
         self.ghost: Answer | None = None
         self.blocking: tuple[Any, ...] = ()
@@ -168,11 +168,11 @@ class Session:
 
     @property
     def dirty(self) -> bool:
-        """Whether there is work that no project file has."""
+        """Whether there are unsaved changes."""
         return self._revision != self._saved
 
     def open_path(self, path: str | Path, *, watch: bool = False) -> None:
-        """Open a file of this machine; watched, a change of it is noticed."""
+        """Open a local file; with `watch`, it is read again when it changes."""
         place = Path(path)
         if place.suffix.lower() == project.SUFFIX:
             self.open_project(place.name, place.read_bytes())
@@ -182,14 +182,14 @@ class Session:
         self.open(scene, origin=origin_of(place))
 
     def open_figure(self, name: str) -> bool:
-        """Open one of Posable's own figures."""
+        """Open a built-in figure."""
         if name not in ps.figures.names():
             return False
         self.open(ps.figures.get(name), origin=Origin(name, figure=name))
         return True
 
     def upload(self, name: str, data: bytes) -> bool:
-        """Open bytes that came from a page, a project or a figure's file; says what is wrong with them."""
+        """Open an uploaded project or file; errors are shown as messages."""
         try:
             if name.lower().endswith(project.SUFFIX):
                 self.open_project(name, data)
@@ -206,11 +206,11 @@ class Session:
         return True
 
     def export(self, suffix: str) -> tuple[str, bytes]:
-        """Return the name and bytes of the motion on screen in a format: bvh, glb, amc (with its asf), csv, npz."""
+        """Return the name and bytes of the current motion in a format: bvh, glb, amc (with its asf), csv or npz."""
         with self._lock:
             name = Path(self.origin.name or self.skeleton.name or "posable").stem
             motion = self.timeline.motion(self.pose, name)
-        if suffix == "glb":  # with the character: the one that came in, or the body that is shown
+        if suffix == "glb":  # with the character of the file, or the body that is shown
             meshes = asset(False) if has_body(self.skeleton) else self.scene.meshes
             scene = ps.Scene(skeleton=motion.skeleton, motion=motion, meshes=meshes, name=name)
             return self.folder.export(scene, suffix, name=name)
@@ -219,7 +219,7 @@ class Session:
     # --------------------------------------------------------------------------------------------------- projects
 
     def save_project(self) -> tuple[str, bytes]:
-        """Return the name and bytes of a project with everything on screen."""
+        """Return the name and bytes of a project with the current state."""
         with self._lock:
             state = self._state()
             data = project.dump(state, self.folder, saved=True, camera=self.camera)
@@ -230,7 +230,11 @@ class Session:
         return f"{Path(state.origin.name or 'posable').stem}{project.SUFFIX}", data
 
     def open_project(self, name: str, data: bytes) -> None:
-        """Open a project; raises PosableError where it is none."""
+        """Open a project.
+
+        Raises:
+            PosableError: The data are no project.
+        """
         scene, origin, kept = project.load(name, data, self.folder)
         self._watched = None
         self.open(scene, origin=origin, kept=kept)
@@ -239,7 +243,7 @@ class Session:
                 self._saved = -1
 
     def recover(self) -> bool:
-        """Bring back work on the figure shown that was not saved when the last studio ended."""
+        """Restore unsaved work on the current figure from the last run of the studio; return whether there was any."""
         data = self.shelf.unsaved(self.origin) if self.shelf is not None else None
         if data is None:
             return False
@@ -253,7 +257,7 @@ class Session:
         return True
 
     def autosave(self) -> bool:
-        """Keep unsaved work on the shelf; says whether there was any."""
+        """Write unsaved work to the shelf; return whether there was any."""
         if self.shelf is None:
             return False
         with self._lock:
@@ -275,7 +279,7 @@ class Session:
         self.frames = ps.forward(self.skeleton, self.pose)
 
     def _snap_handles(self) -> None:
-        """Let every handle, pinned or not, be where its body is."""
+        """Move every handle to where its body is."""
         self.handles = tuple(
             h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body)) for h in self.handles
         )
@@ -283,7 +287,7 @@ class Session:
         self.dragging = {}
 
     def _set(self, pose: np.ndarray) -> None:
-        """Take a pose that a person made otherwise than by a drag."""
+        """Set a pose that was not made by a drag."""
         self._place(pose)
         self._snap_handles()
         self.timeline = replace(self.timeline.posed(self.pose), playing=False)
@@ -298,7 +302,7 @@ class Session:
         )  # fmt: skip
 
     def _remember(self, doing: str | None = None) -> None:
-        """Keep what is now, for undo. Many small steps (of a slider) of `doing` one thing are undone as one."""
+        """Record the current state for undo. Consecutive small steps of the same `doing` (a slider) are merged."""
         now = time.perf_counter()
         again = doing is not None and doing == self._doing and now - self._did < ONE_CHANGE
         if not again:
@@ -309,12 +313,12 @@ class Session:
         self._last_target, self._stale = now, True
 
     def undo(self) -> bool:
-        """Take back the last change."""
+        """Undo the last change."""
         with self._lock:
             return self._restore(self.history.undo(self._state()))
 
     def redo(self) -> bool:
-        """Do again what was taken back."""
+        """Redo the last undone change."""
         with self._lock:
             return self._restore(self.history.redo(self._state()))
 
@@ -328,7 +332,7 @@ class Session:
     # ------------------------------------------------------------------------------------------- who is looking on
 
     def view(self) -> View:
-        """Return everything there is to see now."""
+        """Return the current state for display."""
         with self._lock:
             limb = self.limb_view(self.selected) if self.selected in self.limbs and self.active is None else None
             return View(
@@ -354,7 +358,7 @@ class Session:
         self._speakers.append(speaker)
 
     def say(self, text: str, kind: str = "good") -> None:
-        """Tell whoever looks on; without control characters and the folders of this machine."""
+        """Show a message to users, without control characters and local paths."""
         for speaker in self._speakers:
             speaker(plain(without_paths(text)), kind)
 
@@ -367,12 +371,12 @@ class Session:
     # ----------------------------------------------------------------------------------------------------- worker
 
     def start_worker(self) -> None:
-        """Solve on a thread of its own from now on."""
+        """Start the worker thread."""
         self._thread = threading.Thread(target=self._work, name="posable studio", daemon=True)
         self._thread.start()
 
     def warm_up(self) -> None:
-        """Compile what the first drag needs (once per machine, some 20 s) and leave everything as it is."""
+        """Compile what the first drag needs (once per machine, about 20 s), without changing anything."""
         engine = self._new_engine()
         engine.settle(self.handles, {self.handles[0].body} if self.handles else set(), self.pose)
         engine.solve(self.handles, {h.body for h in self.handles}, self.pose)
@@ -397,7 +401,7 @@ class Session:
                 if time.monotonic() - autosaved > AUTOSAVE and self.active is None:
                     autosaved = time.monotonic()
                     self.autosave()
-            except Exception as error:  # the page lives on, whatever a solver or a file does
+            except Exception as error:  # the page survives any error of a solver or a file
                 self.say(f"{type(error).__name__}: {error}", "bad")
 
     def _watch(self) -> None:
@@ -414,7 +418,7 @@ class Session:
             self.reload()
 
     def reload(self) -> bool:
-        """Read the watched file again; keys, handles and pose stay where the figure is the same. It can be undone."""
+        """Read the watched file again; keys, handles and pose are kept if the figure is the same. Can be undone."""
         if self._watched is None:
             return False
         path = self._watched[0]
@@ -425,14 +429,14 @@ class Session:
                 self._reload_below(scene, origin_of(path))
             else:
                 self.open(scene, origin=origin_of(path))
-            self.say(f"Read {path.name} again")
+            self.say(f"Reloaded {path.name}")
             return True
         except (ps.PosableError, OSError) as error:
             self.say(str(error), "bad")
             return False
 
     def _reload_below(self, scene: ps.Scene, origin: Origin) -> None:
-        """Put another take of the same figure below the keys."""
+        """Replace the take below the keys by another one of the same figure."""
         with self._lock:
             self._remember()
             take = scene.motion if scene.motion is not None and len(scene.motion) else None
@@ -447,7 +451,7 @@ class Session:
         self._changed()
 
     def close(self) -> None:
-        """Stop the worker, keep unsaved work for the next start, and remove the session's folder."""
+        """Stop the worker, keep unsaved work for the next start, and remove temporary files."""
         self._closed = True
         self._wake.set()
         if self._thread is not None:
@@ -459,7 +463,7 @@ class Session:
     # --------------------------------------------------------------------------------------------------- dragging
 
     def drag(self, name: str, position: Any = None, rotation: Any = None) -> bool:
-        """Ask for a handle, an elbow or a knee to be somewhere else; answers at once, the worker solves."""
+        """Set the target of a handle, an elbow or a knee; returns at once, the worker solves."""
         target = checked_target(position, rotation)
         if target is None or not (name in self.limbs or any(h.body == name for h in self.handles)):
             return False
@@ -474,13 +478,13 @@ class Session:
         return True
 
     def release(self, name: str | None = None) -> None:
-        """Let go of what is dragged, or of all: a handle that is not pinned stays where it came to."""
+        """End the drag of a body, or all drags: handles that are not pinned stay where they are."""
         with self._mail:
             self._released |= {name} if name is not None else {*self._wanted, *self.dragging}
         self._wake.set()
 
     def step(self) -> bool:
-        """Do what waits to be done, once: the worker's whole work. Says whether there was anything."""
+        """Process pending work once, as the worker does; return whether there was any."""
         with self._mail:
             wanted, self._wanted = self._wanted, {}
             released, self._released = self._released, set()
@@ -505,7 +509,7 @@ class Session:
     def _follow(self, wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]]) -> None:
         new = [name for name in wanted if name not in self.dragging]
         if new:
-            self._remember()  # one gesture, one step of undo, whoever else is dragging
+            self._remember()  # one gesture is one step of undo
             self.timeline = replace(self.timeline, playing=False)
             self.start, self.blocking, self.reasons = self.pose, (), ()
             for name in new:
@@ -524,7 +528,7 @@ class Session:
             self._solve_for(moved)
 
     def _moved_together(self) -> set[str]:
-        """Return the handles that follow the drags: those dragged, and with one of a selection, all of it."""
+        """Return the handles that move with the drags: the dragged ones and, for a selection, all of it."""
         together = {name for name in self.dragging if name not in self.limbs}
         return together | set(self.selection) if together & set(self.selection) else together
 
@@ -546,7 +550,7 @@ class Session:
             self._place(self.answer.pose)
 
     def _let_go(self, released: set[str]) -> None:
-        """End drags: every handle that is not pinned is where its body is, and the pose becomes a key."""
+        """End drags: move handles that are not pinned to their bodies, and make the pose a key."""
         for name in released:
             self.dragging.pop(name, None)
         if not any(name in self.dragging for name in self.dragging if name not in self.selection):
@@ -561,7 +565,7 @@ class Session:
         self._stale = True
 
     def _reflect(self) -> None:
-        """Work out what takes longer: which limits are in the way, and how both solvers came here."""
+        """Compute slow results: the blocking limits, and the convergence of both solvers."""
         with self._lock:
             self._stale = self._busy = False
             self.blocking, self.reasons, self.curves = (), (), {}
@@ -575,7 +579,7 @@ class Session:
     # ---------------------------------------------------------------------------------------------------- handles
 
     def select(self, body: str | None, *, add: bool = False) -> bool:
-        """Choose what the panels are about: any joint or site, or nothing; `add` one more handle."""
+        """Select a joint or site for the panels, or nothing; with `add`, extend the selection."""
         if body is not None and body not in (*self.skeleton.names, *self.skeleton.site_names):
             return False
         with self._lock:
@@ -597,7 +601,7 @@ class Session:
         weight: float | None = None,
         priority: int | None = None,
     ) -> bool:
-        """Pin, hold or free a body; a joint or site that has no handle yet gets one."""
+        """Pin, hold or free a body; a handle is created if it has none."""
         bodies = (*self.skeleton.names, *self.skeleton.site_names)
         if body not in bodies or hold not in (None, *HOLDS) or mode not in (None, *MODES):
             return False
@@ -617,7 +621,7 @@ class Session:
         return True
 
     def drop(self, body: str) -> bool:
-        """Take a handle away."""
+        """Remove a handle."""
         if all(h.body != body for h in self.handles):
             return False
         with self._lock:
@@ -629,7 +633,7 @@ class Session:
         return True
 
     def pick(self, origin: Any, direction: Any) -> str | None:
-        """Return the joint or site nearest to a ray, where one is near, and select it; of two, the one in front."""
+        """Select and return the joint or site nearest to a ray, if one is near; of several, the one in front."""
         target = checked_target(origin, None), checked_target(direction, None)
         if target[0] is None or target[1] is None:
             return None
@@ -649,7 +653,7 @@ class Session:
     # ------------------------------------------------------------------------------------------------- the pose
 
     def set_dof(self, name: str, value: float) -> bool:
-        """Turn one joint by its number [rad, m]: forward kinematics; within its limits while they are on."""
+        """Set one degree of freedom [rad, m] by forward kinematics, clipped to its limits if they are on."""
         if name not in self.skeleton.dof_names or not is_number(value, -1e6, 1e6):
             return False
         with self._lock:
@@ -667,7 +671,7 @@ class Session:
         return True
 
     def set_pose(self, pose: Any) -> bool:
-        """Take a whole pose (n,)."""
+        """Set the pose (n,) [rad, m]."""
         values = np.array(pose, dtype=float)
         if values.shape != (self.skeleton.size,) or not np.isfinite(values).all():
             return False
@@ -678,7 +682,7 @@ class Session:
         return True
 
     def reset(self) -> None:
-        """Stand at rest again, with every handle that the figure began with, held as it is now."""
+        """Return to the rest pose and the initial handles, each held as it is now."""
         with self._lock:
             self._remember()
             self._set(self.rest.copy())
@@ -688,14 +692,14 @@ class Session:
         self._changed()
 
     def set_rest(self, *, own: bool = False) -> None:
-        """Take the pose on screen for the rest pose, or with `own` the figure's own again: drags relax towards it."""
+        """Make the current pose the rest pose that drags relax to; with `own`, restore the figure's."""
         with self._lock:
             self._remember()
             self.rest = np.array(self.skeleton.rest if own else self.pose)
         self._changed()
 
     def set_strength(self, joint: str, strength: float, *, below: bool = False) -> bool:
-        """Make a joint, `below` also those that hang on it, so many times as strong: stronger ones stay longer."""
+        """Scale the strength of a joint and, with `below`, of its descendants: stronger joints move later."""
         if joint not in self.skeleton.names or not is_number(strength, WEAKEST, STRONGEST):
             return False
         with self._lock:
@@ -708,7 +712,7 @@ class Session:
         return True
 
     def clear_strength(self) -> None:
-        """Make every joint as strong as it was."""
+        """Reset the strength of every joint."""
         with self._lock:
             self._remember()
             self.strength = {}
@@ -716,10 +720,10 @@ class Session:
         self._changed()
 
     def configure(self, **changes: Any) -> bool:
-        """Change the settings: solver, ghost, limits, iterations, stay, home; and solve again from here."""
+        """Change settings (solver, ghost, limits, iterations, stay, home) and solve again."""
         if not are_settings(changes):
             return False
-        for key in ("solver", "ghost"):  # compiles it, the first time, while nothing is locked
+        for key in ("solver", "ghost"):  # compiles it the first time, before locking
             if changes.get(key) is not None:
                 self._try(changes[key])
         with self._lock:
@@ -735,7 +739,7 @@ class Session:
         return True
 
     def _solve_again(self, *, first: bool = False) -> bool:
-        """Solve the last drag again from where it began, with what changed since; `first`, even if there was none."""
+        """Solve the last drag again from its start with the new settings; with `first`, even if there was none."""
         self.active, self._stale = None, True
         if self.answer is None and not first:
             return True
@@ -761,7 +765,7 @@ class Session:
     # ----------------------------------------------------------------------------------------------------- limbs
 
     def swivel(self, name: str, angle: float) -> bool:
-        """Turn an elbow or a knee to a swivel angle [rad] with the limb's end where it is."""
+        """Set the swivel angle [rad] of an elbow or a knee, keeping the limb's end in place."""
         if name not in self.limbs or not is_number(angle, -100.0, 100.0):
             return False
         with self._lock:
@@ -769,7 +773,7 @@ class Session:
             return self._take(f"swivel {name}", solution.pose)
 
     def branch(self, name: str, number: int) -> bool:
-        """Take one of the branches of a limb that hold every limit; where none does, one that says what it breaks."""
+        """Switch a limb to a branch inside all limits; if there is none, report the limits that it violates."""
         with self._lock:
             poses = branch_poses(self.limbs[name], self.pose) if name in self.limbs else []
             low, high = self.skeleton.lower - 1e-9, self.skeleton.upper + 1e-9
@@ -778,7 +782,9 @@ class Session:
                 return False
             if not inside:
                 broken = np.flatnonzero((self.pose < low) | (self.pose > high))
-                self.say(f"No branch holds every limit: {', '.join(self.skeleton.dof_names[k] for k in broken)}", "bad")
+                self.say(
+                    f"Every branch violates a limit: {', '.join(self.skeleton.dof_names[k] for k in broken)}", "bad"
+                )
             return True
 
     def aim(self, name: str, point: Any, axis: str = "z") -> bool:
@@ -795,7 +801,7 @@ class Session:
             return self._take(f"aim {name}", solution.pose)
 
     def point_along(self, name: str, along: Any, axis: str = "z") -> bool:
-        """Keep a limb's end in its place with one of its axes along a direction (3,), free to spin about it."""
+        """Turn one axis of a limb's end along a direction (3,), keeping its position, free about that axis."""
         target = checked_target(along, None)
         if name not in self.limbs or target is None:
             return False
@@ -830,12 +836,12 @@ class Session:
             return self._take(None, pose)
 
     def copy(self) -> dict[str, float]:
-        """Copy the pose, by the names of its numbers [rad, m]."""
+        """Copy the pose as values [rad, m] by name of the degree of freedom."""
         self.clipboard = dict(zip(self.skeleton.dof_names, self.pose.tolist(), strict=True))
         return self.clipboard
 
     def paste(self, values: dict[str, float] | None = None, *, root: bool = False) -> bool:
-        """Take a pose by names: the copied one, or `values`; where the figure stands stays, unless `root`."""
+        """Paste a pose by name: the copied one, or `values`. The position on the floor stays, unless `root`."""
         values = self.clipboard if values is None else values
         with self._lock:
             pose, known = self.pose.copy(), 0
@@ -846,14 +852,14 @@ class Session:
                     if dof not in stays:
                         pose[dof] = values[name]
             if not known:
-                self.say("Nothing was copied that fits this figure.", "bad")
+                self.say("The copied pose does not fit this figure.", "bad")
                 return False
             if self.settings.limits:
                 pose = np.clip(pose, self.skeleton.lower, self.skeleton.upper)
             return self._take(None, pose)
 
     def keep_pose(self, name: str) -> bool:
-        """Keep the pose in the library."""
+        """Save the pose to the library."""
         if not isinstance(name, str) or not name.strip():
             return False
         with self._lock:
@@ -864,7 +870,7 @@ class Session:
         return True
 
     def drop_pose(self, name: str) -> bool:
-        """Delete a pose of the library."""
+        """Delete a pose from the library."""
         if name not in self.library:
             return False
         with self._lock:
@@ -928,7 +934,7 @@ class Session:
             self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
 
     def set_key(self, frame: int | None = None) -> bool:
-        """Keep the pose on screen as a key, by default at the frame shown."""
+        """Set a key with the current pose, by default at the current frame."""
         if frame is not None and not is_number(frame, 0, LONGEST):
             return False
         at = self.timeline.shown if frame is None else int(frame)
@@ -964,7 +970,7 @@ class Session:
         return True
 
     def lock_contact(self, body: str, first: int, last: int) -> bool:
-        """Keep a body where it is at the frame shown, over the frames from `first` to `last`."""
+        """Hold a body at its current place over the frames from `first` to `last`."""
         bodies = (*self.skeleton.names, *self.skeleton.site_names)
         if body not in bodies or not (is_number(first, 0, LONGEST) and is_number(last, first, first + 2000)):
             return False
@@ -983,7 +989,7 @@ class Session:
 
 
 def _camera(kept: dict[str, Any] | None) -> Any:
-    """Return where the view of a project was, or None."""
+    """Return the view stored in a project, or None."""
     camera = (kept or {}).get("camera")
     try:
         places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore
@@ -993,7 +999,7 @@ def _camera(kept: dict[str, Any] | None) -> Any:
 
 
 def _standing(skeleton: ps.Skeleton) -> set[int]:
-    """Return the degrees of freedom that say where on the floor a figure stands."""
+    """Return the degrees of freedom of a figure's position on the floor."""
     root = skeleton.joints[0]
     first = skeleton.index(root.name).start
     return {first + k for k in range(3) if k != (2 if skeleton.up == "z" else 1)} if root.motion.size == 6 else set()
