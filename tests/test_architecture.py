@@ -1,0 +1,29 @@
+"""docs/architecture.md names files and rooms that exist, and every room."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf8")
+SOURCE = ROOT / "src" / "posable"
+
+
+def test_every_file_that_the_page_names_exists():
+    named = set(re.findall(r"`(?:posable/)?([\w/]+\.py)`", PAGE))
+    assert len(named) > 20
+    beside_source = {"tests/test_layers.py"}
+    inside = {"batch.py": "cli", "workers.py": "cli"}  # named in the row of their room
+    missing = [name for name in named - beside_source if not (SOURCE / inside.get(name, "") / name).exists()]
+    assert not missing
+
+
+def test_every_room_is_in_the_table():
+    rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+    listed = set(re.findall(r"^\| `(\w+)/`", PAGE, flags=re.M))
+    assert rooms == listed
+
+
+def test_every_module_at_the_top_is_in_the_table():
+    rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| ")]
+    listed = set(re.findall(r"`(\w+\.py)`", " ".join(rows)))
+    assert {path.name for path in SOURCE.glob("*.py")} - {"__init__.py", "__main__.py"} == listed
