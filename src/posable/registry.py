@@ -1,12 +1,16 @@
-"""The registry of solvers, formats and figures by name: the only plug-in mechanism."""
+"""Things by name: the only plug-in mechanism. Solvers, goals, formats and figures each keep one `Registry`.
+
+Other packages add to a registry through the entry points of its group, without being imported until they are used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, TypeVar
 
-from posable.errors import PosableError, unknown
+from posable.errors import PosableError, PosableWarning, unknown
 
 T = TypeVar("T")
 
@@ -23,12 +27,19 @@ class Registry:
         class Mine: ...
 
         SOLVERS.get("newton")
+
+    Args:
+        kind: What the things are, for messages: "solver".
+        group: The group of entry points by which other packages add theirs: "posable.solvers".
     """
 
-    def __init__(self, kind: str):
+    def __init__(self, kind: str, group: str | None = None):
         self.kind = kind
+        self.group = group
         self._entries: dict[str, Any] = {}
         self._homes: dict[str, str] = {}
+        self._packages: dict[str, str] = {}  # of the names that other packages have added
+        self._discovered = group is None
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that registers an object under `name` and returns it unchanged."""
@@ -50,7 +61,7 @@ class Registry:
         module, colon, attribute = home.partition(":")
         if not (module and colon and attribute):
             raise PosableError(f"{self.kind} {name!r}: expected a home 'package.module:attribute', got {home!r}")
-        if name in self:
+        if name in self._entries or name in self._homes:
             raise PosableError(f"{self.kind} {name!r} is registered twice: {home!r} comes second")
         self._homes[name] = home
 
@@ -63,17 +74,62 @@ class Registry:
         if name in self._entries:
             return self._entries[name]
         if name not in self._homes:
+            self._discover()
+        if name not in self._homes:
             raise unknown(self.kind, name, self.names())
         module, _, attribute = self._homes[name].partition(":")
-        thing = getattr(import_module(module), attribute)
+        try:
+            thing = import_module(module)
+            for part in attribute.split("."):
+                thing = getattr(thing, part)
+        except Exception as problem:
+            if name not in self._packages:
+                raise
+            package, reason = self._packages[name], f"{type(problem).__name__}: {problem}"
+            raise PosableError(
+                f"{self.kind} {name!r} of the package {package!r} cannot be imported: {reason}"
+            ) from problem
         self._entries[name] = thing
         return thing
 
+    def available(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield names, by default all, with their things; one of a package that cannot be imported is a warning."""
+        for name in self.names() if names is None else names:
+            try:
+                yield name, self.get(name)
+            except PosableError as problem:
+                if name not in self._packages:
+                    raise
+                warnings.warn(str(problem), PosableWarning, stacklevel=2)
+                del self._homes[name]  # once is enough
+
     def names(self) -> tuple[str, ...]:
         """Return every name, lazy ones first, each group in the order of registration."""
+        self._discover()
         return tuple(dict.fromkeys((*self._homes, *self._entries)))
 
+    def _discover(self) -> None:
+        """Enter, once, what installed packages have added under the entry points of the group."""
+        if self._discovered:
+            return
+        self._discovered = True
+        from importlib.metadata import entry_points  # takes longer to import than all of this package
+
+        for point in entry_points(group=self.group or ""):
+            package = point.dist.name if point.dist is not None else "unknown"
+            if point.name in self._entries or point.name in self._homes:
+                if self._homes.get(point.name) != point.value:  # the same package may be on the path twice
+                    warnings.warn(
+                        f"the package {package!r} adds the {self.kind} {point.name!r}, which there is already: ignored",
+                        PosableWarning,
+                        stacklevel=3,
+                    )
+            elif ":" in point.value:
+                self._homes[point.name], self._packages[point.name] = point.value, package
+
     def __contains__(self, name: object) -> bool:
+        if name not in self._entries and name not in self._homes:
+            self._discover()
         return name in self._entries or name in self._homes
 
     def __iter__(self) -> Iterator[str]:

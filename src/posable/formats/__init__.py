@@ -60,13 +60,13 @@ def names() -> tuple[str, ...]:
 
 def table() -> tuple[Format, ...]:
     """Return all formats: their suffixes, what they hold, their units and axes."""
-    return tuple(FORMATS.get(name) for name in FORMATS)
+    return tuple(known for _, known in FORMATS.available())
 
 
 def with_suffix(suffix: str) -> list[Format]:
     """Return the formats whose files end in `suffix`; no other format is imported."""
-    mine = [name for name in FORMATS if suffix in (SUFFIXES.get(name) or FORMATS.get(name).suffixes)]
-    return [FORMATS.get(name) for name in mine]
+    mine = [name for name in FORMATS if suffix in SUFFIXES.get(name, (suffix,))]
+    return [known for _, known in FORMATS.available(mine) if suffix in known.suffixes]
 
 
 def load(
@@ -156,7 +156,9 @@ def choose(source: Source) -> Format:
     """Return the format of a file: by its first bytes, then by its suffix."""
     head = source.data[:_HEAD]
     by_suffix = with_suffix(source.path.suffix.lower())
-    for known in chain(by_suffix, map(FORMATS.get, FORMATS)):  # the others are imported only where these do not match
+    for known in chain(
+        by_suffix, (known for _, known in FORMATS.available())
+    ):  # the others are imported only where these do not match
         if known.sniff is not None and known.sniff(head):
             if by_suffix and known not in by_suffix and by_suffix[0].sniff is not None:
                 source.warn(f"named like {by_suffix[0].name}, but it is {known.name} by content")

@@ -13,7 +13,7 @@ from posable.model.joints import Joint, Site
 from posable.model.skeleton import Skeleton
 from posable.registry import Registry
 
-FORMATS = Registry("format")
+FORMATS = Registry("format", "posable.formats")
 
 MAX_JOINTS = 10_000
 MAX_DEPTH_SUM = 2_000_000  # joints and degrees of freedom above one another: what a hostile chain may make us index

@@ -61,7 +61,10 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             from posable.errors import did_you_mean
+            from posable.goals.base import GOALS
 
+            if not name.startswith("_") and name in GOALS:  # of another package
+                return GOALS.get(name)
             raise AttributeError(f"module 'posable.goals' has no attribute {name!r}{did_you_mean(name, __all__)}")
         value = globals()[name] = getattr(import_module(f"posable.goals.{_HOME[name]}"), name)
         return value

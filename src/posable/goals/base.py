@@ -12,7 +12,9 @@ from posable.engine.parallel import in_pieces
 from posable.errors import GoalError, UnknownName
 from posable.model.joints import unit_axis
 from posable.model.skeleton import Skeleton
+from posable.registry import Registry
 
+GOALS = Registry("goal", "posable.goals")  # of other packages; our own are names of `posable.goals`
 POSITION_TOLERANCE = 1e-4  # [m]
 ANGLE_TOLERANCE = 1e-3  # [rad]
 
@@ -95,6 +97,10 @@ class Goal:
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """Return the springs that the goal is made of, on this skeleton."""
         raise NotImplementedError
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that make this goal, by name: what a goal file (TOML) holds of a package's own goal."""
+        raise GoalError(f"{self}", expected="arguments(), which names its arguments", got="a goal without a file form")
 
     def constants_key(self) -> Any:
         """Return a hashable key of everything but the figure that the goal's constants depend on; None if unknown.

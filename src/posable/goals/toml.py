@@ -24,7 +24,7 @@ import numpy as np
 from posable._files import read_regular, write_text
 from posable.errors import FormatError, GoalError, PosableError, unknown
 from posable.goals.axis import Aim, Direction
-from posable.goals.base import Goal
+from posable.goals.base import GOALS, Goal
 from posable.goals.collision import Avoid, Capsule, Sphere, Wall
 from posable.goals.compose import AnyOf, Weighted
 from posable.goals.joint import Coupling, Posture
@@ -101,11 +101,11 @@ def from_table(table: Mapping[str, Any]) -> Goal:
         raise GoalError("goal", expected="a table", got=repr(table))
     arguments = dict(table)
     kind = arguments.pop("kind", None)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise unknown("kind of goal", kind, KINDS)
+    if not isinstance(kind, str) or (kind not in KINDS and kind not in GOALS):
+        raise unknown("kind of goal", kind, (*KINDS, *GOALS))
     for key, value in arguments.items():
         arguments[key] = _argument(key, value)
-    return _made(kind, KINDS[kind][0], arguments)
+    return _made(kind, KINDS[kind][0] if kind in KINDS else GOALS.get(kind), arguments)
 
 
 def _argument(key: str, value: Any) -> Any:
@@ -156,6 +156,8 @@ def _rotation(value: Mapping[str, Any]) -> Any:
 def to_table(goal: Goal) -> dict[str, Any]:
     """Return a goal as a plain table: its kind and the arguments of its class, as numbers, strings and lists."""
     kind = type(goal).__name__
+    if kind in GOALS and GOALS.get(kind) is type(goal):
+        return {"kind": kind, **{key: plain(value) for key, value in goal.arguments().items() if value is not None}}
     if kind not in KINDS or KINDS[kind][0] is not type(goal):
         raise GoalError(f"{goal}", expected=f"one of {', '.join(KINDS)}", got="a goal that has no form in a file")
     out: dict[str, Any] = {"kind": kind}

@@ -16,7 +16,7 @@ from posable.errors import SolverError, unknown
 from posable.problem import Problem
 from posable.registry import Registry
 
-SOLVERS = Registry("solver")
+SOLVERS = Registry("solver", "posable.solvers")
 
 CHUNK = 64  # problems a thread takes at a time
 SMALL = 16  # problems that are not worth a second thread
