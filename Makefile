@@ -1,16 +1,24 @@
 # Every target sets up what it needs: a virtual environment in .venv, installed again when pyproject.toml changes.
 PYTHON ?= python3
+EXTRAS ?= dev,plots,studio
+PIP_ARGS ?=
+PYTEST_ARGS ?=
+SECONDS ?= 60
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+else
 BIN := .venv/bin
+endif
 READY := .venv/.installed
 
-.PHONY: help studio demo bench test lint format types docs pictures clean
+.PHONY: help studio demo bench test plain lint format types docs pictures wheel smoke publish coverage mutants fuzz digest workflows clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(READY): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev,plots,studio]'
+	$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable '.[$(EXTRAS)]'
 	@touch $@
 
 studio: $(READY)  ## pose a figure in the browser; FILE=walk.bvh opens a file
@@ -20,10 +28,14 @@ demo: $(READY)  ## see what it does
 	$(BIN)/python examples/demo.py
 
 bench: $(READY)  ## measure every subject, peers included, and write docs/results (half an hour)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(SUBJECTS)
 
 test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -q
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q $(PYTEST_ARGS)
+
+plain: $(READY)  ## run tests of the engine with Numba's public parts alone, and without Numba's compiler
+	POSABLE_JIT=plain $(BIN)/python -m pytest -q tests/engine tests/test_solve.py
+	POSABLE_JIT=python $(BIN)/python -m pytest -q tests/engine/test_joints.py tests/engine/test_ltl.py tests/test_kernels_as_python.py
 
 lint: $(READY)  ## check style and formatting
 	$(BIN)/ruff check .
@@ -41,6 +53,37 @@ docs: $(READY)  ## build the pages into docs/_build/html; a warning is an error
 
 pictures: $(READY)  ## run the examples and the pages' code, draw their pictures (minutes)
 	cd docs/pictures && for script in tutorial goals natural solvers examples; do ../../$(BIN)/python $$script.py || exit 1; done
+
+wheel: $(READY)  ## build the wheel and the source distribution into dist/
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+
+smoke: wheel  ## install the wheel alone into a clean environment: solve, name each missing extra, uninstall
+	$(BIN)/python scripts/smoke.py dist
+
+publish: $(READY)  ## upload dist/ to PyPI; on GitHub by trusted publishing, without a password
+	$(BIN)/python -m twine upload --non-interactive dist/*
+
+coverage: $(READY)  ## measure which lines the tests run, kernels as plain Python (minutes); at least 90% outside the studio
+	$(BIN)/python scripts/coverage.py
+
+mutants: $(READY)  ## change ten central kernels in every way; each change must make a test fail
+	$(BIN)/python scripts/mutants.py $(KERNELS)
+
+fuzz: $(READY)  ## hostile files, problems, messages and kills for SECONDS=60; fails on anything but our own errors
+	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS) $(FUZZ_ARGS)
+
+digest: $(READY)  ## compare the bits of the gate's answers with those of this release, for this Numba and processor
+	$(BIN)/python -m benchmarks.digest $(DIGEST_ARGS)
+
+workflows: $(READY)  ## check the workflows, templates and the citation against their schemas, and for known risks
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
+	$(BIN)/check-jsonschema --builtin-schema custom.github-workflows-require-timeout $(wildcard .github/workflows/*.yml)
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(BIN)/zizmor --offline --no-progress --quiet --config .github/zizmor.yml .github/workflows
 
 clean:  ## remove the environment and every cache
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist docs/_build

@@ -65,7 +65,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.solvers.result import Result as Result
     from posable.solvers.result import Status as Status
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _SUBMODULES = ("errors", "figures", "goals", "plots", "solvers", "twists")
 _ELSEWHERE = {"twists": "posable.model.twists"}  # where a submodule does not stand at the top

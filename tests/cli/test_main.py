@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from types import ModuleType
@@ -110,3 +111,13 @@ def test_a_reader_that_leaves_early_is_told_nothing(tmp_path):
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+def test_a_terminal_that_lacks_letters(tmp_path):
+    """Names and units that ASCII has not are shown by their codes; nothing fails."""
+    arm = ps.Skeleton([ps.Joint("κνήμη", ps.Revolute("z"))], [ps.Site("tip", "κνήμη", (1, 0, 0))], "σκέλος")
+    ps.save(tmp_path / "leg.npz", arm)
+    command = [sys.executable, "-m", "posable", "info", str(tmp_path / "leg.npz")]
+    said = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False)
+    assert said.returncode == 0, said.stderr
+    assert b"\\u03ba\\u03bd" in said.stdout

@@ -13,6 +13,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 import posable as ps
@@ -42,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, that of the process by default, and return its exit code: 0, 1 or 2."""
     argv = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):  # a terminal that lacks a letter shows its code instead
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
     try:
         if not argv:
             _parser(VERBS).print_help(sys.stderr)

@@ -215,6 +215,7 @@ def _worker_environment() -> Iterator[None]:
 
 def _serve(pipe: connection.Connection, memory: float | None) -> None:
     """Run in a worker: process jobs until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows does not pass it on
     _limit_memory(memory)
     with suppress(EOFError, OSError):
         while (job := pipe.recv()) is not None:
