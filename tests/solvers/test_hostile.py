@@ -73,3 +73,17 @@ def test_no_iterations_leave_the_projected_start(lab, solver):
         result.pose, np.clip(np.full(7, 9.0), ps.figures.limb().lower, ps.figures.limb().upper)
     )
     assert result.iterations == 0
+
+
+@pytest.mark.parametrize("solver", [name for name in ps.solvers.names() if name != "limb"])
+def test_an_empty_batch_then_one_problem(solver):
+    """No problem gives no pose, with couplings and without, and leaves nothing behind for the next problem."""
+    arm = ps.figures.planar_arm([1.0, 1.0])
+    coupling = [] if solver in ("fabrik", "ccd") else [ps.goals.Coupling(*arm.dof_names[:2])]
+    for more in ([], coupling):
+        none = ps.solve(arm, [ps.goals.Position("tip", np.zeros((0, 3))), *more], solver=solver)
+        assert none.pose.shape == (0, arm.size)
+        assert none.ok.shape == (0,)
+        one = ps.solve(arm, [ps.goals.Position("tip", np.array([[1.2, 0.4, 0.0]])), *more], solver=solver)
+        assert one.pose.shape == (1, arm.size)
+        assert np.isfinite(one.pose).all()

@@ -15,6 +15,7 @@ import gzip
 import io
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -29,6 +30,7 @@ import websockets.asyncio.server
 import zstandard
 from viser import _messages as messages
 from websockets import Headers
+from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from posable.studio.access import FORBIDDEN, Guard
@@ -111,6 +113,12 @@ class Server(viser.ViserServer):
         watch = asyncio.get_running_loop().call_later(SILENT, self._close_if_silent, connection)
         try:
             await handler(connection)
+        except ConnectionClosed:
+            raise
+        except Exception as problem:  # whatever viser raises for a message that is none of its own
+            kind = type(problem).__name__
+            print(f"a page sent what the studio does not understand ({kind}); it was disconnected", file=sys.stderr)
+            await connection.close(1003, "not understood")
         finally:
             watch.cancel()
             self._live.discard(connection)

@@ -1,0 +1,133 @@
+"""The bits of the gate's answers: the same from any number of threads, processes and forks, with a cold or warm cache.
+
+    python -m benchmarks.digest            solve in every way, compare with each other and with digests.json
+    python -m benchmarks.digest --cold     also in a process that compiles everything anew (minutes)
+    python -m benchmarks.digest --store    keep the digests for this release, Numba and processor family
+    python -m benchmarks.digest --report   print them; differing from digests.json is no failure
+
+Digests are kept for each release, version of Numba and processor family: another compiler or processor may round the
+last bit otherwise. `rate` and `sqp` are left out, because their bits are SciPy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import posable as ps
+from benchmarks.gate import COUNT, DRIVEN, pairs
+from posable.cli.problem_sets import problem_set
+
+STORED = Path(__file__).with_name("digests.json")
+FIGURES = ("planar_arm", "limb", "panda", "human")
+
+Digests = dict[str, str]
+
+
+def solved(threads: int = 1, count: int = COUNT) -> Digests:
+    """Return a digest of the poses, iterations and statuses of each figure and solver."""
+    out = {}
+    for figure, solver in pairs():
+        if solver in DRIVEN or figure not in FIGURES:
+            continue
+        problems = problem_set(figure, count)
+        result = ps.solve(problems.skeleton, problems.goals(slice(0, count)), solver=solver, threads=threads)
+        digest = hashlib.sha256()
+        for part in (result.pose, np.asarray(result.iterations, "<i8"), np.asarray(result.ok)):
+            digest.update(part.tobytes())
+        out[f"{figure} {solver}"] = digest.hexdigest()[:16]
+    return out
+
+
+def in_a_process(**surroundings: str) -> Digests:
+    """Return the digests from a new process."""
+    command = [sys.executable, "-m", "benchmarks.digest", "--print"]
+    done = subprocess.run(command, env={**os.environ, **surroundings}, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def in_a_fork() -> Digests:
+    """Return the digests from a fork of this process, which has solved before."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            with os.fdopen(writer, "w") as pipe:
+                json.dump(solved(), pipe)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(text)
+
+
+def place() -> str:
+    """Return the compiler and the processor family that the bits belong to."""
+    import llvmlite.binding
+    import numba
+
+    numbers = ".".join(numba.__version__.split(".")[:2])
+    return f"numba {numbers}, {platform.machine()} {llvmlite.binding.get_host_cpu_name()}"
+
+
+def stored(path: Path = STORED) -> dict[str, dict[str, Digests]]:
+    """Return the digests that were kept: {release: {place: {"figure solver": digest}}}."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def differing(here: Digests, there: Digests) -> list[str]:
+    """Return which digests are not the same."""
+    return [name for name in here if there.get(name) != here[name]]
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for flag in ("--cold", "--store", "--report", "--print"):
+        parser.add_argument(flag, action="store_true")
+    asked = parser.parse_args()
+    here = solved()
+    if asked.print:
+        print(json.dumps(here))
+        return 0
+    ways = {"two threads": solved(threads=2), "another process": in_a_process()}
+    if hasattr(os, "fork"):
+        ways["a fork"] = in_a_fork()
+    if asked.cold:
+        with tempfile.TemporaryDirectory() as folder:
+            ways["a cold cache"] = in_a_process(POSABLE_CACHE=folder)
+    wrong = [
+        f"{name}: {way} gives other bits" for way, there in ways.items() for name in here if there[name] != here[name]
+    ]
+    print(f"{len(here)} figures and solvers, the same bits from one thread, {', '.join(ways)}" if not wrong else "")
+    kept = stored()
+    known = kept.get(ps.__version__, {}).get(place())
+    if asked.store:
+        kept.setdefault(ps.__version__, {})[place()] = here
+        STORED.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    elif known is None:
+        print(f"no digests of release {ps.__version__} for {place()}: --store keeps them")
+    else:
+        differing = [
+            f"{name}: not the bits of release {ps.__version__}" for name in here if known.get(name) != here[name]
+        ]
+        print("\n".join(differing) or f"as stored for release {ps.__version__}, {place()}")
+        wrong += [] if asked.report else differing
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
