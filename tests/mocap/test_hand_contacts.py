@@ -66,7 +66,7 @@ def test_a_hand_on_the_hip_stays_there(human, on_hip, stranger):
 
     result, loose = ps.retarget(on_hip, stranger), ps.retarget(on_hip, stranger, contacts=False)
     assert kept(on_hip, result, stranger, way) < 0.02
-    assert kept(on_hip, loose, stranger, way) > 0.04
+    assert kept(on_hip, result, stranger, way) < 0.5 * kept(on_hip, loose, stranger, way)
     assert result.contacts.slips(result).max() < 0.005
     assert "touches of hands" in str(result)
 
@@ -126,3 +126,16 @@ def test_arms_that_swing_free_touch_nothing(human):
         poses[:, where] += sign * 0.5 * np.sin(2.0 * np.pi * seconds)[:, None]
     motion = ps.Motion(human, np.clip(poses, human.lower, human.upper), FPS)
     assert not [touch for touch in find_touches(motion, body_plan(human)) if touch.part == "world"]
+
+
+def test_hands_that_swing_past_the_hips_do_not_rest_there(human):
+    """In a walk hands pass the hips at a constant distance, again and again."""
+    seconds = np.arange(240) / FPS
+    poses = np.tile(human.rest, (240, 1))
+    for side, sign in (("L", 1.0), ("R", -1.0)):
+        poses[:, human.index(f"shoulder.{side}")] += (sign * 0.45 * np.sin(2.0 * np.pi * seconds))[:, None] * (1, 0, 0)
+    motion = ps.Motion(human, np.clip(poses, human.lower, human.upper), FPS)
+    plan = body_plan(human)
+    path = hand(human, motion, "L") - ps.forward(human, motion.poses).position(plan["hip.L"])
+    assert np.ptp(path @ plan.forward) > 0.25 * plan.leg  # they do swing
+    assert not [touch for touch in find_touches(motion, plan) if touch.part == ("hip.L", "hip.R")]

@@ -266,3 +266,58 @@ def test_paths_in_parts_are_the_paths(walk, monkeypatch):
     monkeypatch.setattr("posable.mocap.contacts.PART", 50)
     assert np.array_equal(paths_of(walk, points), whole)
     assert np.array_equal(whole[:, 1], ps.forward(walk.skeleton, walk.poses).position("toes.R"))
+
+
+def test_a_robot_without_a_head_still_tells_which_way_the_source_stands(walk, human):
+    """The axis is the source's matter: a target whose roles have no head must not lay the motion down."""
+    headless = with_free_root(human).replace(
+        joints=[joint for joint in human.joints if joint.name.split(".")[0] not in ("neck", "skull")],
+        sites=[],
+    )
+    mislabelled = ps.Motion(walk.skeleton.replace(up="z"), walk.poses, walk.fps)
+    stood = ps.retarget(mislabelled, headless, threads=1)
+    assert any("stands along y" in note for note in stood.notes)
+    assert ps.motion_quality(stood, mislabelled)["leg bones off [deg]"] < 6.0
+
+
+def test_couplings_of_the_target_hold(walk, human):
+    """A figure with couplings of its own takes a motion; its goals over time are not mistaken for them."""
+    coupled = human.replace(couplings=[("elbow.L", "elbow.R", 1.0, 0.0)])
+    result = ps.retarget(walk, coupled, threads=1)
+    left, right = (result.poses[:, coupled.index(f"elbow.{side}")] for side in "LR")
+    np.testing.assert_allclose(left, right, atol=2e-3)
+
+
+def test_a_foot_that_stays_on_its_toes_does_not_raise_the_floor_of_its_ankle(walk, human):
+    """A dancer's heel that never comes down is as high over its sole as the other one."""
+    from posable.mocap.foot_steps import FootSteps
+    from posable.mocap.role_frames import RoleFrames
+    from posable.model.body_plan import body_plan
+
+    plan = body_plan(human)
+    seen = RoleFrames(walk, plan, np.eye(3))
+    flat = FootSteps(seen, plan.leg, plan.up, ())
+    seen.places["ankle.R"] = seen.places["ankle.R"] + 0.15 * plan.up
+    raised = FootSteps(seen, plan.leg, plan.up, ())
+    assert raised.ankle_height["R"] < flat.ankle_height["R"] + 0.08 * plan.leg + 1e-3
+    assert not raised.heel["R"].any()
+
+
+def test_ways_are_scaled_by_the_size_of_the_body(walk, human):
+    """Twice the figure takes twice the way; long arms alone lengthen it less than they are longer."""
+    tall = ps.figures.human(height=2.0)
+    result = ps.retarget(walk, tall, threads=1)
+    assert result.scale == pytest.approx(2.0 / 1.75, rel=0.03)
+    factors = {"elbow": 1.3, "wrist": 1.3}
+    joints = [replace(j, offset=np.asarray(j.offset) * factors.get(j.name.split(".")[0], 1.0)) for j in human.joints]
+    assert 1.02 < ps.retarget(walk, human.replace(joints=joints), threads=1).scale < 1.15
+
+
+def test_bones_that_point_elsewhere_are_said(walk, human):
+    """A mapping that takes the left arm for the right one is not passed over in silence."""
+    stiff = human.with_limits({f"{name}.{side}": (0.0, 0.0) for name in ("shoulder", "elbow") for side in "LR"})
+    poses = walk.poses.copy()
+    poses[:, human.index("shoulder.L")] = poses[:, human.index("shoulder.R")] = (-1.5, 0.0, 0.0)
+    raised = ps.Motion(human, np.clip(poses, human.lower, human.upper), walk.fps)
+    with pytest.warns(ps.PosableWarning, match="bones point elsewhere"):
+        ps.retarget(raised, stiff, threads=1)

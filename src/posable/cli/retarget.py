@@ -26,7 +26,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--map", action="append", default=[], metavar="FROM=TO", help="map a joint to a joint; FROM= omits it"
     )
     parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
-    parser.add_argument("--smooth", type=float, default=0.18, metavar="SECONDS", help="remove faster motion (0.18)")
+    parser.add_argument("--smooth", type=float, default=0.2, metavar="SECONDS", help="remove faster motion (0.2)")
     parser.add_argument("--no-contacts", action="store_true", help="do not lock standing feet")
     parser.add_argument("--no-touches", action="store_true", help="do not keep contacts of the hands")
     parser.add_argument(

@@ -362,7 +362,8 @@ def _geoms(source: Source, model: Any, tree: _Tree) -> tuple[list[Shape], list[M
                 source.note(f"geom {name!r} is a height field or signed-distance plugin: not used for collision")
             else:
                 shapes.append(shape.moved(place.joint, offset, rotation))
-    return shapes, meshes
+    drawn = [(mesh.joint, mesh.name, mesh.vertices) for mesh in meshes if mesh.joint is not None]
+    return shapes + solids.protruding(shapes, drawn), meshes
 
 
 def _shape(model: Any, g: int, kind: int, size: np.ndarray, joint: str, name: str) -> Shape | None:

@@ -346,7 +346,8 @@ def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -
                         meshes.append(Mesh(name, offset + surface[0] @ rotation.T, surface[1], home[link]))
     if missing:
         source.note(f"{len(missing)} of {len(opened)} meshes were not opened, the first one: {missing[0]}")
-    return shapes, meshes
+    drawn = [(mesh.joint, mesh.name, mesh.vertices) for mesh in meshes if mesh.joint is not None]
+    return shapes + solids.protruding(shapes, drawn), meshes
 
 
 def _scale(source: Source, element: Element) -> np.ndarray:

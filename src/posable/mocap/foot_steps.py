@@ -16,6 +16,7 @@ from posable.model.joint_values import Floats
 WITHIN = 0.1  # leg lengths by which a top may be above a foot that is on it
 LEVEL = 0.08  # leg lengths from its usual height over a surface within which a foot is on that surface
 SHORTEST = 0.1  # [s] of a stand
+SYMMETRIC = 0.08  # leg lengths above the lower of both ankles within which an ankle stands
 
 
 class FootSteps:
@@ -31,19 +32,25 @@ class FootSteps:
         self.toe: dict[str, np.ndarray] = {}
         self.ankle_height: dict[str, float] = {}
         self._level: dict[str, Floats] = {}
+        paths, floors = {}, {}
         for side in SIDES:
-            paths = [seen.places[f"{role}.{side}"] for role in ("ankle", "toe") if f"{role}.{side}" in seen.places]
-            path = np.stack(paths, axis=1)
-            floor = support_height(solids, path[:, -1], up, within=WITHIN * leg)
-            over = path @ up - floor[:, None]
+            roles = [f"{role}.{side}" for role in ("ankle", "toe") if f"{role}.{side}" in seen.places]
+            paths[side] = np.stack([seen.places[role] for role in roles], axis=1)
+            floors[side] = support_height(solids, paths[side][:, -1], up, within=WITHIN * leg)
+        over = {side: paths[side] @ up - floors[side][:, None] for side in SIDES}
+        # a body is symmetric: an ankle that never comes down, of a foot that stays on its toes, stands like the other
+        lowest = np.minimum(*(np.quantile(over[side], 0.02, axis=0)[[0, -1]] for side in SIDES))
+        for side in SIDES:
+            path, floor = paths[side], floors[side]
             standing = standing_still(path, up, leg, seen.fps, floor=floor)
+            standing &= over[side] < lowest[: path.shape[1]] + SYMMETRIC * leg
             for a, b in runs(np.asarray(standing.any(axis=1))):
                 if b - a < SHORTEST * seen.fps:
                     standing[a:b] = False
             self.heel[side], self.toe[side] = standing[:, 0], standing[:, -1]
             both = standing.all(axis=1)
-            rows = both if both.sum() > 2 else over[:, 0] <= np.quantile(over[:, 0], 0.1)
-            usual = np.median(over[rows], axis=0)
+            rows = both if both.sum() > 2 else over[side][:, 0] <= np.quantile(over[side][:, 0], 0.1)
+            usual = np.minimum(np.median(over[side][rows], axis=0), lowest[: path.shape[1]] + SYMMETRIC * leg)
             self.ankle_height[side] = float(usual[0])
             # a foot that is held still above the surface stands on what nobody told of: at its own height
             own = path[:, -1] @ up - usual[-1]

@@ -21,11 +21,11 @@ NEAR = {  # leg lengths within which a hand touches a bone
 LIMB_BONES = {("hip", "knee"): 0.14, ("knee", "ankle"): 0.14}
 ARM_BONES = {("shoulder", "elbow"): 0.14, ("elbow", "wrist"): 0.14}
 HANDS = 0.17  # leg lengths between hands that touch
-SLIDING = 0.25  # leg lengths a second, along a bone and away from it, below which a hand rests on it
+SLIDING = 0.2  # leg lengths a second, seen from a bone, below which a hand rests on it
 STILL = 0.08  # leg lengths a second below which a hand is still in the world
 BODY_MOVES = 0.04  # leg lengths that a shoulder moves while its hand is held by a thing
 LOW = 0.2  # leg lengths above the lowest foot within which a still hand is on the ground
-WINDOW, SHORTEST, LONG, BREAK, RAMP = 0.05, 0.20, 0.25, 0.06, 0.15  # [s]: of speeds, touches, rests, breaks, their ends
+WINDOW, SHORTEST, LONG, BREAK, RAMP = 0.05, 0.30, 0.25, 0.06, 0.15  # [s]: of speeds, touches, rests, breaks, their ends
 
 
 class Touch(NamedTuple):
@@ -67,10 +67,11 @@ def _on_body(motion, plan: BodyPlan, frames: Frames, side: str, path: np.ndarray
     gaps, rests = [], []
     for (a, b), near in bones.items():
         start, stop = frames.position(plan[a]), frames.position(plan[b])
-        share, away = nearest_on(start, stop, path)
+        _, away = nearest_on(start, stop, path)
         gap = np.linalg.norm(away, axis=-1)
-        along = share * np.linalg.norm(stop - start, axis=-1)
-        slow = np.hypot(_rate(gap, motion.fps), _rate(along, motion.fps)) < SLIDING * plan.leg
+        # seen from the bone: a hand that swings past a hip keeps its distance and does not rest
+        on_bone = np.einsum("tji,tj->ti", frames.rotation_matrix(plan[a]), path - start)
+        slow = _rate(on_bone, motion.fps) < SLIDING * plan.leg
         gaps.append(gap / near)
         rests.append(slow & (gap < near * plan.leg))
     which = np.argmin(np.where(rests, gaps, np.inf), axis=0)

@@ -14,9 +14,9 @@ import numpy as np
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.foot_steps import FootSteps
-from posable.mocap.role_frames import RoleFrames, unit
+from posable.mocap.role_frames import BONES, RoleFrames, bone_angles, standing_axis
 from posable.mocap.supports import Solid, nearest_face, read_solids
-from posable.mocap.target_body import TargetBody
+from posable.mocap.target_body import TargetBody, with_all_solid
 from posable.model.body_plan import SIDES, body_plan
 from posable.model.joint_values import Floats
 from posable.model.kinematics import forward
@@ -25,7 +25,6 @@ from posable.model.motion import Motion
 DEEP = 0.01  # [m]: deeper is penetration
 BEYOND = 1e-3  # [rad, m] past a limit
 JUMP = 0.5  # [rad] of one joint from one frame to the next
-BONES = (("shoulder", "elbow"), ("elbow", "wrist"), ("hip", "knee"), ("knee", "ankle"))
 
 
 class Quality(Mapping[str, float]):
@@ -78,6 +77,10 @@ def motion_quality(
     theirs = None
     if source is not None:
         plan = body_plan(source.skeleton)
+        up = standing_axis(source, plan)
+        if up not in (None, source.skeleton.up):
+            source = Motion(source.skeleton.replace(up=up), source.poses, source.fps, source.name)
+            plan = body_plan(source.skeleton)
         turn = turn_up(source.skeleton.up, motion.skeleton.up)
         theirs = RoleFrames(source, plan, np.eye(3) if turn is None else turn)
         scale = scale or getattr(motion, "scale", None) or body.plan.leg / plan.leg
@@ -85,12 +88,13 @@ def motion_quality(
     factor = 1.0 if scale is None else scale
     scaled = [one.scaled(factor) for one in solids]
     values = _joints(motion) | _depths(motion, body, scaled)
-    seen, leg = (ours, body.plan.leg) if theirs is None else (theirs, body.plan.leg / factor)
+    seen = ours if theirs is None else theirs
+    leg = seen.plan.leg
     steps = FootSteps(seen, leg, body.plan.up, solids if theirs is not None else scaled)
     values |= _feet(motion, body, steps, 1.0 if theirs is None else factor)
     residuals: dict[str, tuple[float, float]] = {}
     if theirs is not None:
-        residuals = _bone_angles(ours, theirs, len(motion))
+        residuals = bone_angles(ours, theirs, len(motion))
         for limb, bones in (("arm", BONES[:2]), ("leg", BONES[2:])):
             means = [residuals[f"{a}.{s}"][0] for a, _ in bones for s in SIDES if f"{a}.{s}" in residuals]
             values[f"{limb} bones off [deg]"] = float(np.mean(means)) if means else np.nan
@@ -131,7 +135,8 @@ def _depths(motion: Motion, body: TargetBody, solids: list[Solid]) -> dict[str, 
     if len(motion.skeleton.shapes):
         from posable.model.collision import measure, pair_tables
 
-        tables = pair_tables(motion.skeleton, motion.skeleton.collision_pairs, ())
+        solid = with_all_solid(motion.skeleton)
+        tables = pair_tables(solid, solid.collision_pairs, ())
         if tables.pairs:
             nearest = measure(tables, np.ascontiguousarray(motion.poses), 0.05).min(axis=1)
             out |= _shares("self", np.maximum(-nearest, 0.0))
@@ -165,19 +170,6 @@ def _feet(motion: Motion, body: TargetBody, steps: FootSteps, scale: float) -> d
         "slip of standing feet, largest [mm]": 1e3 * float(np.max(slips)) if slips else 0.0,
         "soles from their support, mean [mm]": 1e3 * float(np.mean(gaps)) if gaps else 0.0,
     }
-
-
-def _bone_angles(ours: RoleFrames, theirs: RoleFrames, count: int) -> dict[str, tuple[float, float]]:
-    """Return {bone: (mean, worst)} [deg] between the directions of bones."""
-    out = {}
-    for upper, lower in BONES:
-        for side in SIDES:
-            a, b = f"{upper}.{side}", f"{lower}.{side}"
-            if all(role in frames.places for role in (a, b) for frames in (ours, theirs)):
-                one, other = (unit((f.places[b] - f.places[a])[:count]) for f in (ours, theirs))
-                angle = np.degrees(np.arccos(np.clip(np.sum(one * other, axis=1), -1.0, 1.0)))
-                out[a] = (float(angle.mean()), float(angle.max()))
-    return out
 
 
 def _tracking(ours: RoleFrames, theirs: RoleFrames, count: int) -> float:

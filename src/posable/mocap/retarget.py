@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,41 +28,47 @@ from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_
 from posable.mocap.labels import motion_for
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
-from posable.mocap.role_frames import RoleFrames, frame_of, unit
+from posable.mocap.role_frames import RoleFrames, bone_angles, frame_of, standing_axis, unit
 from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
 from posable.mocap.smooth import CAREFUL, HOLD, STANDS, goal_stiffness, smooth_goals
 from posable.mocap.supports import Solid, nearest_face, read_solids
-from posable.mocap.target_body import TargetBody
+from posable.mocap.target_body import TargetBody, with_all_solid
 from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
 from posable.model.body_plan import ROLES, SIDES, body_plan
+from posable.model.collision import measure, pair_tables
 from posable.model.joint_values import Floats
 from posable.model.kinematics import Frames, forward
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
-PIECE, LEAD = 512, 64  # frames
-SECONDS = 0.18  # [s] of the smoothing
+PIECE, LEAD = 1024, 64  # frames
+SEAM = 32  # frames on either side of where two pieces are blended that may change with it
+SECONDS = 0.2  # [s] of the smoothing
 TURNING = {"pelvis": 1.0, "chest": 0.3, "head": 0.05, "ankle.L": 0.1, "ankle.R": 0.1}  # weights, in leg lengths squared
 BONES = (
     ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
     ("wrist", "tip", 0.05),
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0
+HAND_WEIGHT, TOE_WEIGHT, CROWN_WEIGHT = 1.0, 0.5, 2.0  # of places that follow the source's, scaled
 STAND_WEIGHT = 8000.0  # of a point of a sole that stands
 APART_WEIGHT = 500.0  # of shapes that come too near one another
 PASSES = 3  # what is near the ground and objects is looked up anew from pass to pass
 CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
+FREEINGS, DEEP = 2, 0.005  # times shapes deeper in each other than so many metres are pushed out again
 JUMP = 0.45  # [rad] of a joint from one frame to the next
+SCALES = 0.9, 1.2  # of the legs' ratio: how far the body's may differ from it
 NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
-EFFORT = Effort(8, 1e-4)  # of the optimisation over all frames: its targets are no finer
-REFINING = Effort(4, 1e-4)  # of those that follow, with what is near the ground, objects and hands looked up anew
-CARE = Effort(12, 1e-5, CAREFUL)  # of the last one where limits make a foot slip
+NEAR_SHAPES, LOOK = 0.1, 2  # [m] within which shapes are kept apart; every so many frames are looked at for them
+EFFORT = Effort(6, 1e-4)  # of the optimisation over all frames: its targets are no finer
+REFINING = Effort(5, 1e-4)  # of those that follow, with what is near the ground, objects and hands looked up anew
+CARE = Effort(8, 1e-5, CAREFUL)  # of the last one where limits make a foot slip
 SLIPS = 0.02  # [m]: a foot that slips further is said
 LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
+FAR_BONE = 25.0  # [deg] on average by which a bone's direction may be off before it is said
 UNLIKELY = 10.0  # times larger or smaller, or the unit is another
-PLAINLY = 0.7  # of the way from feet to head that lies along an axis in most frames: the figure stands along it
 
 SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
 WALK = Pace(most=20, gain=1e-5, damping=1e-2, pull=1e-4)
@@ -158,7 +165,8 @@ def retarget(
         stop: A function that says when to stop; what is done is returned.
 
     Returns:
-        The motion, with limits held, feet on their supports and lengths scaled by the legs.
+        The motion, with limits held and feet on their supports. Ways are scaled by the sizes of the two bodies (leg,
+        trunk and arm), the height of the hips over the feet by their legs.
     """
     if not len(motion_for("retarget", motion)):
         raise PosableError("retarget: expected a motion with frames, got none")
@@ -167,7 +175,7 @@ def retarget(
     figure = with_free_root(skeleton)
     rows = infer_mapping(motion.skeleton, figure, mapping)
     notes = [] if figure is skeleton else [f"{free_joint(figure)} moves freely: in the file it is fixed to the world"]
-    up = _standing_axis(motion, rows)
+    up = standing_axis(motion, body_plan(motion.skeleton, {role: pair[0] for role, pair in rows.items()}))
     if up not in (None, motion.skeleton.up):
         notes.append(f"the motion's figure stands along {up}: that is taken for up, not {motion.skeleton.up}")
         motion = Motion(motion.skeleton.replace(up=up), motion.poses, motion.fps, motion.name)
@@ -187,26 +195,14 @@ def retarget(
             same_branch(figure, poses[begin - 1], piece, begin - 1 - first)
             poses[first:begin] += blend_weight(begin - first)[:, None] * (piece[: begin - first] - poses[first:begin])
         poses[begin:end] = piece[begin - first :]
+    for first, begin, _ in parts[1 : len(done)]:
+        job.mend_seam(poses, first, begin, contacts, smooth)
     poses = within_turns(figure, poses)
     found = job.contacts(poses) if contacts else None
     out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(touched), notes=tuple(notes))
-    for doubt in _doubts(out, smooth):
+    for doubt in (*_doubts(out, smooth), *_far_bones(job, poses)):
         warnings.warn(f"retarget: {doubt}", PosableWarning, stacklevel=2)
     return out
-
-
-def _standing_axis(motion: Motion, rows: Mapping[str, tuple[str, str]]) -> str | None:
-    """Return "y" or "z" where a figure plainly stands along it for most of a motion, else None.
-
-    BVH states no axis; it is y by custom, and z in files of programs whose own is z.
-    """
-    if not {"head", "ankle.L", "ankle.R"} <= set(rows):
-        return None
-    at = forward(motion.skeleton, motion.poses[:: max(1, len(motion) // 200)])
-    feet = 0.5 * (at.position(rows["ankle.L"][0]) + at.position(rows["ankle.R"][0]))
-    along = unit(at.position(rows["head"][0]) - feet)
-    shares = np.median(along, axis=0)
-    return next((axis for axis, k in (("y", 1), ("z", 2)) if shares[k] > PLAINLY), None)
 
 
 def _doubts(result: Retargeted, smooth: float) -> list[str]:
@@ -225,6 +221,23 @@ def _doubts(result: Retargeted, smooth: float) -> list[str]:
     return out
 
 
+def _far_bones(job: _Job, poses: np.ndarray) -> list[str]:
+    """Return a line where bones of the result point plainly elsewhere than the source's."""
+    own = RoleFrames(Motion(job.figure, poses, job.motion.fps), job.target, np.eye(3))
+    off = bone_angles(own, job.seen, len(poses))
+    far = sorted((-mean, bone, worst) for bone, (mean, worst) in off.items() if mean > FAR_BONE)
+    if not far:
+        return []
+    named = ", ".join(f"{bone} {-mean:.0f}° on average, {worst:.0f}° at worst" for mean, bone, worst in far[:3])
+    return [f"bones point elsewhere than the motion's: {named}; is the mapping right? print(result) shows it"]
+
+
+@lru_cache(maxsize=8)
+def _solvable(figure: Skeleton) -> Skeleton:
+    """Return the figure that is solved for: rigid bones, and nothing that passes through anything else."""
+    return with_all_solid(with_rigid_bones(figure))
+
+
 class _Job:
     """A motion, a figure and the mapping between them, as goals."""
 
@@ -234,12 +247,15 @@ class _Job:
         self.motion, self.figure, self.rows = motion, figure, rows
         self.source = body_plan(motion.skeleton, {role: pair[0] for role, pair in rows.items()})
         self.target = body_plan(figure, {role: pair[1] for role, pair in rows.items()})
-        self.solvable = with_rigid_bones(figure)
-        self.scale = self.target.leg / self.source.leg
+        self.solvable = _solvable(figure)
+        self.leg_ratio = self.target.leg / self.source.leg
         turn = turn_up(motion.skeleton.up, figure.up)
         self.turn = np.eye(3) if turn is None else turn
         self.body = TargetBody(self.target)
         self.seen = RoleFrames(motion, self.source, self.turn)
+        ratio = self.body.rest.size / self.seen.size
+        low, high = (k * self.leg_ratio for k in SCALES)
+        self.scale = min(max(ratio, low), high)
         self.source_solids = [solid.turned(self.turn) for solid in solids]
         self.solids = [solid.scaled(self.scale) for solid in self.source_solids]
         root = free_joint(figure)
@@ -279,7 +295,10 @@ class _Job:
         rows, size, plan = slice(first, end), self.target.leg**2, self.target
         middle = 0.5 * (plan.place("hip.L") + plan.place("hip.R"))
         point = plan.rest.convert(middle, to=plan["pelvis"])
-        place = self.scale * self.seen.middle("hip")[rows] + self._rise() * plan.up
+        hips = self.seen.middle("hip")
+        over_feet = (hips - self.seen.middle("ankle")) @ plan.up  # scaled as legs are, whatever the rest of the body
+        rise = (self.leg_ratio - self.scale) * over_feet + self._rise()
+        place = (self.scale * hips + rise[:, None] * plan.up)[rows]
         out: list[Goal] = [
             Position(plan["pelvis"], place, point=point, weight=PELVIS_WEIGHT, tolerance=np.inf, label="pelvis")
         ]
@@ -300,7 +319,33 @@ class _Job:
             if frames is not None and self.body.rest.frame(role) is not None:
                 turn = self.body.turn(role, frames[rows])
                 out.append(Orientation(plan[role], turn, weight=TURNING[role] * size, tolerance=np.inf, label=role))
-        return out + self._bones(rows, size)
+        return out + self._ends(rows, place) + self._bones(rows, size)
+
+    def _ends(self, rows: slice, hips: Floats) -> list[Goal]:
+        """Return goals for the places of hands and toes, and of the crown over the hips' places (t, 3) [m]."""
+        plan, rest, out = self.target, self.body.rest.places, []
+        for side in SIDES:
+            for role, end, share, weight in (("wrist", "tip", 0.0, HAND_WEIGHT), ("ankle", "toe", 1.0, TOE_WEIGHT)):
+                a, b = f"{role}.{side}", f"{end}.{side}"
+                if a not in self.rows or b not in self.seen.places or b not in rest:
+                    continue
+                place, own = ((1.0 - share) * at[a] + share * at[b] for at in (self.seen.places, rest))
+                point = plan.rest.convert(own[0], to=plan[a])
+                out.append(
+                    Position(plan[a], self.scale * place[rows], point=point, weight=weight, tolerance=np.inf, label=b)
+                )
+        top = plan.first("head", "neck", "chest")
+        if "crown" in self.seen.places and top is not None:
+            crown, middle = self.body.crown(), self.body.rest.middle("hip")[0]
+            along = unit(self.seen.places["crown"] - self.seen.middle("hip"))[rows]
+            out.append(
+                Position(
+                    plan[top], hips + np.linalg.norm(crown - middle) * along,
+                    point=plan.rest.convert(crown, to=plan[top]),
+                    weight=CROWN_WEIGHT, tolerance=np.inf, label="crown",
+                )
+            )  # fmt: skip
+        return out
 
     def _rise(self) -> float:
         """Return how much higher the target's hips are than the source's, scaled: their ankles differ [m]."""
@@ -340,9 +385,9 @@ class _Job:
         stiffness = goal_stiffness(problem, poses, np.full(self.figure.size, HOLD))
         locks = self._locks(poses, first) if contacts else []
         mine = [touch for touch in touches if touch.first < end and touch.end > first]
-        apart = self._apart()
         for k in range(PASSES):
-            held = [*locks, *self._clearances(poses), *((goal, np.ones(len(poses))) for goal in apart)]
+            apart = [(goal, np.ones(len(poses))) for goal in (self._apart(poses) if k else ())]
+            held = [*locks, *self._clearances(poses), *apart]
             if k and mine:
                 held += self._touch_goals(mine, poses, first, end)
             problem = self._with(goals, held, len(poses))
@@ -352,6 +397,7 @@ class _Job:
             poses = smooth_goals(
                 problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort, stiffness=stiffness
             )
+        poses = self._freed(poses, first, seconds, stiffness, locks)
         for _ in range(CALMINGS):
             fast = self._too_fast(poses)
             if not fast.any():
@@ -361,6 +407,48 @@ class _Job:
                 problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=CARE, stiffness=stiffness
             )
         return poses
+
+    def _freed(
+        self, poses: np.ndarray, first: int, seconds: float, stiffness: np.ndarray, locks: list[tuple[Goal, np.ndarray]]
+    ) -> np.ndarray:
+        """Return poses (t, n) of frames from `first` on whose shapes are pushed out of each other once more."""
+        goals = self.goals(first, first + len(poses))
+        for _ in range(FREEINGS):
+            if self._depth(poses).max(initial=0.0) < DEEP:
+                break
+            apart = [(goal, np.ones(len(poses))) for goal in self._apart(poses)]
+            problem = self._with(goals, [*locks, *self._clearances(poses), *apart], len(poses))
+            poses = smooth_goals(
+                problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=CARE, stiffness=stiffness
+            )
+        return poses
+
+    def mend_seam(self, poses: np.ndarray, first: int, begin: int, contacts: bool, seconds: float) -> None:
+        """Push shapes out of each other where two pieces were blended, from frame `first` to `begin`, in place.
+
+        On either side of the seam an arm may have gone another way round the body: what lies between passes through.
+        """
+        a, b = max(first - SEAM, 0), min(begin + SEAM, len(poses))
+        part = poses[a:b]
+        if self._depth(part).max(initial=0.0) < DEEP:
+            return
+        problem = Problem(self.solvable, self.goals(a, b))
+        problem.broadcast((b - a,))
+        stiffness = goal_stiffness(problem, part, np.full(self.figure.size, HOLD))
+        better = self._freed(part, a, seconds, stiffness, self._locks(part, a) if contacts else [])
+        weight = np.ones(b - a)
+        if a:
+            weight[: first - a] = blend_weight(first - a)
+        if b < len(poses):
+            weight[begin - a :] = blend_weight(b - begin)[::-1]
+        poses[a:b] += weight[:, None] * (better - part)
+
+    def _depth(self, poses: np.ndarray) -> np.ndarray:
+        """Return how deep shapes of the figure are in each other (t,) [m] in poses (t, n)."""
+        tables = pair_tables(self.solvable, self.solvable.collision_pairs, ())
+        if not tables.pairs:
+            return np.zeros(len(poses))
+        return np.maximum(-measure(tables, np.ascontiguousarray(poses), 0.0).min(axis=1), 0.0)
 
     def _too_fast(self, poses: np.ndarray) -> np.ndarray:
         """Return which degrees of freedom (n,) break their velocity limit or jump from one frame to the next."""
@@ -428,12 +516,23 @@ class _Job:
                 places[a:b] = middle + (foot @ offsets).T
         return places
 
-    def _apart(self) -> list[Goal]:
-        """Return the goal that keeps the figure's shapes off each other and out of objects, where it has shapes."""
-        if not self.figure.shapes:
+    def _apart(self, poses: np.ndarray) -> list[Goal]:
+        """Return the goal that keeps shapes off each other and out of objects: those that come near in poses (t, n)."""
+        figure = self.solvable
+        if not figure.shapes:
             return []
         obstacles = [Hull(one.vertices) for one in self.solids]
-        return [NoCollision(None, obstacles, weight=APART_WEIGHT, tolerance=np.inf)]
+        tables = pair_tables(figure, figure.collision_pairs, ())
+        near: list[tuple[str, str]] = []
+        if tables.pairs:
+            close = measure(tables, np.ascontiguousarray(poses[::LOOK]), NEAR_SHAPES).min(axis=0) < NEAR_SHAPES
+            joints = [shape.joint for shape in tables.rows]
+            near = list(
+                dict.fromkeys((joints[a], joints[b]) for (a, b), c in zip(tables.pairs, close, strict=True) if c)
+            )
+        if not near and not obstacles:
+            return []
+        return [NoCollision(near, obstacles, weight=APART_WEIGHT, tolerance=np.inf)]
 
     def _clearances(self, poses: np.ndarray) -> list[tuple[Goal, np.ndarray]]:
         """Return goals that keep the body above the ground and out of objects, where it comes near them."""
@@ -516,7 +615,7 @@ class _Job:
         problem.broadcast((count,))
         problem.spread(count)  # its feet stand at different times
         for k, owner in enumerate(problem.owners):
-            if owner >= len(goals):
+            if len(goals) <= owner < len(goals) + len(extra):  # the rest are couplings and loops of the figure
                 weights = extra[owner - len(goals)][1]
                 problem.constants[:, k, WEIGHT : WEIGHT + 6] *= weights[:, None]
                 problem.constants[weights <= 0.0, k, ROBUST] = OFF

@@ -16,6 +16,8 @@ from posable.model.joint_values import Floats
 from posable.model.kinematics import Frames, forward
 from posable.model.motion import Motion
 
+BONES = (("shoulder", "elbow"), ("elbow", "wrist"), ("hip", "knee"), ("knee", "ankle"))
+PLAINLY = 0.7  # of the way from feet to head that lies along an axis in most frames: the figure stands along it
 PART = 4096  # frames whose bodies are placed at a time
 
 
@@ -35,6 +37,21 @@ def best_constant(rotations: Floats, frames: Floats) -> Floats:
     """Return the rotation C (3, 3) for which rotations (T, 3, 3) times C are nearest to frames (T, 3, 3)."""
     u, _, vt = np.linalg.svd(np.einsum("tji,tjk->ik", rotations, frames))
     return u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt)) or 1.0]) @ vt
+
+
+def standing_axis(motion: Motion, plan: BodyPlan) -> str | None:
+    """Return "y" or "z" where a figure plainly stands along it for most of a motion, else None.
+
+    BVH states no axis; it is y by custom, and z in files of programs whose own is z.
+    """
+    top = plan.first("head", "neck", "chest")
+    if top is None:
+        return None
+    at = forward(motion.skeleton, motion.poses[:: max(1, len(motion) // 200)])
+    feet = 0.5 * (at.position(plan["ankle.L"]) + at.position(plan["ankle.R"]))
+    along = unit(at.position(plan[top]) - feet)
+    shares = np.median(along, axis=0)
+    return next((axis for axis, k in (("y", 1), ("z", 2)) if shares[k] > PLAINLY), None)
 
 
 class RoleFrames:
@@ -86,6 +103,19 @@ class RoleFrames:
     def middle(self, role: str) -> Floats:
         """Return the middle (T, 3) [m] of a role's two sides."""
         return 0.5 * (self.places[f"{role}.L"] + self.places[f"{role}.R"])
+
+    @property
+    def size(self) -> float:
+        """How large the body is [m]: leg, trunk and arm in a line."""
+        bones = [("hip", "knee"), ("knee", "ankle"), ("shoulder", "elbow"), ("elbow", "wrist")]
+        lengths = [
+            np.median(np.linalg.norm(self.places[f"{a}.{side}"] - self.places[f"{b}.{side}"], axis=-1))
+            for a, b in bones
+            for side in SIDES
+            if {f"{a}.{side}", f"{b}.{side}"} <= set(self.places)
+        ]
+        trunk = np.median(np.linalg.norm(self.trunk - self.middle("hip"), axis=-1))
+        return float(0.5 * sum(lengths) + trunk)
 
     @property
     def trunk(self) -> Floats:
@@ -148,3 +178,16 @@ def farthest(plan: BodyPlan, names: list[str], start: Floats, along: Floats | No
     size = {name: float(v @ along) if along is not None else float(np.linalg.norm(v)) for name, v in away.items()}
     best = max(size, key=lambda name: size[name], default=None)
     return best if best is not None and size[best] > 0.03 * plan.leg else None
+
+
+def bone_angles(ours: RoleFrames, theirs: RoleFrames, count: int) -> dict[str, tuple[float, float]]:
+    """Return {bone: (mean, worst)} [deg] between the directions of bones."""
+    out = {}
+    for upper, lower in BONES:
+        for side in SIDES:
+            a, b = f"{upper}.{side}", f"{lower}.{side}"
+            if all(role in frames.places for role in (a, b) for frames in (ours, theirs)):
+                one, other = (unit((f.places[b] - f.places[a])[:count]) for f in (ours, theirs))
+                angle = np.degrees(np.arccos(np.clip(np.sum(one * other, axis=1), -1.0, 1.0)))
+                out[a] = (float(angle.mean()), float(angle.max()))
+    return out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +12,12 @@ from posable.mocap.role_frames import RoleFrames, descendants, farthest
 from posable.model.body_plan import SIDES, BodyPlan
 from posable.model.joint_values import Floats
 from posable.model.motion import Motion
+from posable.model.skeleton import Skeleton
 
 SOLE = 0.02  # [m] above the lowest point of a foot within which a point is of its sole
 FOOT_WIDTH = 0.35  # of a foot's length, where nothing shows it
 BEYOND = 0.12  # of a foot's length by which its outline goes beyond its contact points
+NECK = 0.25  # leg lengths about the middle of the shoulders within which a head is over them
 ROUND = 0.12  # of a bone's length: how thick a bone is that has no shape
 DIRECTIONS = np.array(
     [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (x, y, z) != (0, 0, 0)], float
@@ -26,6 +30,15 @@ class Probe(NamedTuple):
     joint: str
     point: Floats
     radius: float
+
+
+@lru_cache(maxsize=8)
+def with_all_solid(figure: Skeleton) -> Skeleton:
+    """Return a figure whose drawn parts collide as well: nobody wants to see a hand pass through a hip."""
+    if all(shape.collides for shape in figure.shapes):
+        return figure
+    shapes = [s if s.collides else replace(s, contype=1, conaffinity=1) for s in figure.shapes]
+    return figure.replace(shapes=shapes)
 
 
 class TargetBody:
@@ -49,6 +62,19 @@ class TargetBody:
                 toe = plan.rest.convert(self.soles[side][1:].mean(axis=0), from_=plan[f"ankle.{side}"], to="world")
                 self.rest.places[f"toe.{side}"] = toe[None]
         self.probes = self._probes()
+
+    def crown(self) -> Floats:
+        """Return the top of the head at rest (3,) [m]: the highest point over the shoulders."""
+        if "crown" in self.rest.places:
+            return self.rest.places["crown"][0]
+        plan, middle = self.plan, self.rest.trunk[0]
+        joint = plan[plan.first("head", "neck", "chest") or "pelvis"]
+        points, radii = self._surface({name for name in self.below[joint] if name in plan.skeleton.names})
+        away = points - middle
+        height = away @ plan.up
+        over = np.linalg.norm(away - np.outer(height, plan.up), axis=1) < NECK * plan.leg
+        top = float((height + radii)[over].max(initial=0.0))
+        return middle + top * plan.up
 
     def turn(self, role: str, frames: Floats) -> Floats:
         """Return how the role's joint is turned (T, 3, 3) where its part has frames (T, 3, 3)."""

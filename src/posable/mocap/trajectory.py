@@ -20,6 +20,7 @@ from posable.engine.linalg import multiply_banded, solve_banded
 from posable.mocap.frame_solver import set_targets
 from posable.problem import Problem
 
+DAMPING, TRIES = 1e-4, 6  # of the mean stiffness to begin with; how often a step is asked again, more damped
 ENOUGH = 0.5  # of what a step promises: it need not be asked again
 
 
@@ -65,7 +66,7 @@ def frame_terms(
                 j = order.rows[j, UP]
 
 
-_NO_BAND, _NO_SLOPES = np.zeros((0, 1)), np.zeros((0, 1))
+_NO_TERMS = np.zeros((0, 1)), np.zeros((0, 1))
 
 
 class Whole:
@@ -87,6 +88,7 @@ class Whole:
         """Return the energy of poses (T, n); fill slopes and band where band has rows."""
         energies = np.empty(len(poses))
         problem = self.problem
+        band.fill(0.0)
         frame_terms(
             problem.figure, problem.order, problem.kind, problem.constants, problem.targets, self.robust,
             self.pull, self.home, self.markers, self.points, poses, self.work, problem.depth, slopes, band, energies,
@@ -98,11 +100,11 @@ class Whole:
         """Return the poses (T, n) of the least energy from `poses`."""
         t, n = poses.shape
         poses = np.clip(poses, self.lower, self.upper)
-        slopes = np.empty((t, n))
-        damping = 1e-6
+        slopes, band = np.empty((t, n)), np.zeros((t * n, 2 * n + 1))
+        ahead = np.empty_like(slopes), np.zeros_like(band)  # the same where a step leads
+        energy = self.terms(poses, slopes, band)
+        damping = DAMPING
         for _ in range(effort.steps):
-            band = np.zeros((t * n, 2 * n + 1))
-            energy = self.terms(poses, slopes, band)
             gradient = slopes + self._bend_slopes(poses)
             self._add_bends(band, t, n)
             free = ~(
@@ -110,17 +112,16 @@ class Whole:
                 | ((poses >= self.upper - 1e-10) & (gradient < 0.0))
                 | (self.lower >= self.upper)
             ).ravel()
-            after, trial = energy, poses
-            for _ in range(6):
-                after, trial = self._try(poses, energy, band, gradient, free, damping, effort.passes)
-                if after < energy:
-                    damping *= 0.1
-                    break
-                damping = max(damping, 1e-6) * 20.0
+            after, trial, tries = np.inf, poses, 0
+            while not after < energy and tries < TRIES:
+                after, trial = self._try(poses, energy, band, gradient, free, damping, effort.passes, ahead)
+                damping *= 10.0 if not after < energy else 1.0 if tries else 0.1
+                tries += 1
             if not after < energy:
                 break
-            poses = trial
-            if energy - after < effort.gain * energy:
+            before, energy, poses = energy, after, trial
+            (slopes, band), ahead = ahead, (slopes, band)
+            if before - energy < effort.gain * before:
                 break
         return poses
 
@@ -145,8 +146,8 @@ class Whole:
         blocks[1:-1, :, n] -= 2.0 * s
         blocks[:-2, :, 2 * n] += s
 
-    def _try(self, poses, energy, band, gradient, free, damping, passes) -> tuple[float, np.ndarray]:
-        """Return the energy after a damped step into the box, and the poses there.
+    def _try(self, poses, energy, band, gradient, free, damping, passes, ahead) -> tuple[float, np.ndarray]:
+        """Return the energy after a damped step into the box, and the poses there, whose terms `ahead` then holds.
 
         Cut off at the box, a step leaves the rest where it counted on what is cut: where that costs the gain, what
         would go past a bound goes to it, and the rest is asked again.
@@ -160,7 +161,7 @@ class Whole:
                 break
             inside = np.clip(step, below, above)
             trial = np.clip(poses + inside.reshape(poses.shape), self.lower, self.upper)
-            after = self.terms(trial, _NO_SLOPES, _NO_BAND)
+            after = self.terms(trial, *(ahead if passes == 1 else _NO_TERMS))
             if after < best:
                 best, there = after, trial
             beyond = free & (inside != step)
@@ -168,6 +169,8 @@ class Whole:
                 break
             moved[beyond] = inside[beyond]
             free = free & ~beyond
+        if passes > 1 and best < energy:
+            self.terms(there, *ahead)
         return best, there
 
     def _step(self, band, gradient, free, moved, damping) -> np.ndarray | None:

@@ -301,7 +301,7 @@ def choose_pairs(skeleton: Skeleton) -> tuple[tuple[str, str], ...]:
     chosen = []
     for pair, home, away in zip(candidates, at_home.T, nearest.T, strict=True):
         with_world = any(body_of(skeleton, joint) < 0 for joint in pair)
-        if (home < 0.0).any() or (away < 0.0).mean() > ALWAYS or (away.min() >= NEVER and not with_world):
+        if (home < -CLOSE_FIT).any() or (away < 0.0).mean() > ALWAYS or (away.min() >= NEVER and not with_world):
             continue
         chosen.append(pair)
     return tuple(chosen)
@@ -338,7 +338,8 @@ def measure(tables: SolidTables, poses: np.ndarray, size: float) -> np.ndarray:
 def pair_tables(skeleton: Skeleton, pairs: tuple[tuple[str, str], ...], obstacles: tuple[Shape, ...]) -> SolidTables:
     """Return the tables of pairs of joints, and of every moving shape against the obstacles."""
     tables = SolidTables(skeleton)
-    moving = [s for s in skeleton.shapes if s.kind != "plane" and moving_dofs(skeleton, body_of(skeleton, s.joint))]
+    solid = [s for s in skeleton.shapes if s.kind != "plane" and s.collides]
+    moving = [s for s in solid if moving_dofs(skeleton, body_of(skeleton, s.joint))]
     tables.add([*shape_pairs(skeleton, pairs), *((shape, obstacle) for obstacle in obstacles for shape in moving)])
     return tables
 

@@ -6,7 +6,11 @@ polyhedra, meshes by their convex hull. A plane is a point and a normal; the hal
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Collection, Iterable
+=======
+from collections.abc import Iterable
+>>>>>>> 653e380 (Retarget: places of hands, toes and crown; size from the whole body; drawn hands collide; symmetric ankles; touches only where a hand rests)
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -18,7 +22,12 @@ from posable.model.joints import rotation_matrix
 
 WORLD = "world"
 KINDS = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "hull", "plane")
+<<<<<<< HEAD
 _SIDES = 16  # of the prism around a cylinder, which exceeds its radius by 2 %
+=======
+_SIDES = 16  # of the prism around a cylinder; it sticks out by 2 % of the radius
+PROTRUDES = 0.02  # [m]: what is drawn is a shape of its own where it sticks out of the collision shapes by more
+>>>>>>> 653e380 (Retarget: places of hands, toes and crown; size from the whole body; drawn hands collide; symmetric ankles; touches only where a hand rests)
 _GOLDEN = 0.5 * (1.0 + 5.0**0.5)
 
 
@@ -69,6 +78,11 @@ class Shape:
         assert turn is not None
         normal = None if self.normal is None else turn @ self.normal
         return replace(self, joint=joint, points=np.asarray(offset, float) + self.points @ turn.T, normal=normal)
+
+    @property
+    def collides(self) -> bool:
+        """Whether it may collide with anything; a shape that may not is there to be seen."""
+        return bool(self.contype | self.conaffinity)
 
     def may_touch(self, other: Shape) -> bool:
         """Return whether the collision bits of the two shapes allow a contact."""
@@ -151,6 +165,45 @@ def hull_corners(vertices: Any) -> np.ndarray:
         return points[np.sort(ConvexHull(points).vertices)]
     except QhullError:  # flat, or a line
         return points
+
+
+def protruding(shapes: Iterable[Shape], drawn: Iterable[tuple[str, str, np.ndarray]]) -> list[Shape]:
+    """Return what a file draws and leaves out of its collision shapes, such as a robot's hands of rubber.
+
+    Args:
+        shapes: The collision shapes of the file.
+        drawn: (joint, name, vertices (V, 3) [m] in the joint's frame) of its surfaces.
+
+    Returns:
+        Hulls of the surfaces that stick out of the shapes of their joint by more than `PROTRUDES`. Their bits are 0, so
+        that nothing collides with them unless a program turns them on, as `retarget` does.
+    """
+    from scipy.spatial import ConvexHull, QhullError
+
+    solid: dict[str, list[Shape]] = {}
+    for shape in shapes:
+        if shape.collides and shape.normal is None:
+            solid.setdefault(shape.joint, []).append(shape)
+    out = []
+    for joint, name, vertices in drawn:
+        if joint not in solid:
+            continue
+        corners = hull_corners(vertices)
+        try:
+            faces = ConvexHull(np.concatenate([_corners_around(shape) for shape in solid[joint]])).equations
+        except (QhullError, ValueError):  # flat
+            continue
+        if (corners @ faces[:, :3].T + faces[:, 3]).max(initial=-np.inf) > PROTRUDES:
+            out.append(Shape(joint, corners, 0.0, "hull", name, contype=0, conaffinity=0))
+    return out
+
+
+def _corners_around(shape: Shape) -> np.ndarray:
+    """Return points (V, 3) whose hull covers a shape: the corners of a cube about each of its points."""
+    if not shape.radius:
+        return shape.points
+    cube = np.array(list(product((-1.0, 1.0), repeat=3))) * shape.radius
+    return (shape.points[:, None] + cube).reshape(-1, 3)
 
 
 def _round_polyhedron() -> tuple[np.ndarray, float]:
