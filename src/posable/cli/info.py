@@ -182,7 +182,7 @@ def _skeleton_lines(skeleton: ps.Skeleton) -> list[str]:
     for frame, other, welded in skeleton.loops:
         out.append(f"closed loop: {frame} {'welded' if welded else 'connected'} to {other}")
     if skeleton.shapes:
-        kinds = Counter(shape.kind for shape in skeleton.shapes)
+        kinds = Counter(shape.kind if shape.collides else "only drawn" for shape in skeleton.shapes)
         out.append("shapes: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     if skeleton.named_poses:
         out.append("poses: " + ", ".join(skeleton.named_poses))

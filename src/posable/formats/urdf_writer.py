@@ -56,7 +56,7 @@ class _Writer:
                 link = self._link(self._free_name(site.name))
                 self._joint(f"{link}_fixed", "fixed", self.body[site.joint], link, site.offset, site.rotation)
         for number, shape in enumerate(skeleton.shapes):
-            if shape.joint in self.body and shape.kind != "plane":
+            if shape.joint in self.body and shape.kind != "plane" and shape.collides:
                 self._collision(shape, number)
 
     def _link_names(self) -> dict[str, str]:

@@ -202,7 +202,7 @@ def ground_points(skeleton: Skeleton, frames: Frames, up: int) -> np.ndarray:
     """Return the points (k, 3) [m] of a robot's shapes that touch the floor, within 1 cm."""
     points, heights = [np.zeros((0, 3))], [np.zeros(0)]
     for shape in skeleton.shapes:
-        if shape.joint != WORLD and shape.kind != "plane":
+        if shape.collides and shape.joint != WORLD and shape.kind != "plane":
             place = frames.convert(shape.points, from_=shape.joint)
             points.append(place)
             heights.append(place[:, up] - shape.radius)

@@ -6,11 +6,7 @@ polyhedra, meshes by their convex hull. A plane is a point and a normal; the hal
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Collection, Iterable
-=======
-from collections.abc import Iterable
->>>>>>> 653e380 (Retarget: places of hands, toes and crown; size from the whole body; drawn hands collide; symmetric ankles; touches only where a hand rests)
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -22,12 +18,8 @@ from posable.model.joints import rotation_matrix
 
 WORLD = "world"
 KINDS = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "hull", "plane")
-<<<<<<< HEAD
 _SIDES = 16  # of the prism around a cylinder, which exceeds its radius by 2 %
-=======
-_SIDES = 16  # of the prism around a cylinder; it sticks out by 2 % of the radius
 PROTRUDES = 0.02  # [m]: what is drawn is a shape of its own where it sticks out of the collision shapes by more
->>>>>>> 653e380 (Retarget: places of hands, toes and crown; size from the whole body; drawn hands collide; symmetric ankles; touches only where a hand rests)
 _GOLDEN = 0.5 * (1.0 + 5.0**0.5)
 
 
