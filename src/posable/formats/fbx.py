@@ -24,6 +24,7 @@ from posable.formats.node_tree import (
     fresh_name,
     motion_of,
     place_nodes,
+    rigid_mesh,
 )
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source
@@ -196,12 +197,7 @@ def _meshes(
         if i in skins:
             meshes.append(_skinned(name, vertices, faces, skins[i], nodes))
             continue
-        anchor = i
-        while anchor >= 0 and roles.get(anchor) not in ("moving", "fixed"):
-            anchor = nodes[anchor].parent
-        matrix = (nodes[anchor].inverse() if anchor >= 0 else np.eye(4)) @ nodes[i].matrix()
-        placed = vertices @ matrix[:3, :3].T + matrix[:3, 3]
-        meshes.append(Mesh(name, placed, faces, nodes[anchor].name if anchor >= 0 else None))
+        meshes.append(rigid_mesh(nodes, roles, i, name, vertices, faces))
     return meshes
 
 

@@ -29,6 +29,7 @@ from posable.formats.node_tree import (
     motion_of,
     parents_first,
     place_nodes,
+    rigid_mesh,
 )
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, shown
@@ -263,12 +264,7 @@ def read_meshes(container: Container, nodes: list[Node], roles: dict[int, str]) 
             if skin is not None and "JOINTS_0" in primitive["attributes"]:
                 meshes.append(_skinned(container, nodes, name, vertices, faces, (skin, entry["skin"]), primitive, path))
                 continue
-            anchor = i
-            while anchor >= 0 and roles.get(anchor) not in ("moving", "fixed"):
-                anchor = nodes[anchor].parent
-            matrix = (nodes[anchor].inverse() if anchor >= 0 else np.eye(4)) @ nodes[i].matrix()
-            placed = vertices @ matrix[:3, :3].T + matrix[:3, 3]
-            meshes.append(Mesh(name, placed, faces, nodes[anchor].name if anchor >= 0 else None))
+            meshes.append(rigid_mesh(nodes, roles, i, name, vertices, faces))
     return meshes
 
 

@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from posable.engine.layout import LARGEST
 from posable.formats.base import build_skeleton
+from posable.formats.scene import Mesh
 from posable.formats.source import Source
 from posable.model.joints import Ball, Fixed, Free, Joint, Site
 from posable.model.motion import Motion
@@ -212,3 +213,15 @@ def fresh_name(name: str, taken: dict, numbers: dict[str, int] | None = None) ->
     if numbers is not None:
         numbers[name] = number
     return fresh
+
+
+def rigid_mesh(
+    nodes: list[Node], roles: dict[int, str], i: int, name: str, vertices: Floats, faces: NDArray[np.int32]
+) -> Mesh:
+    """Return the mesh of node `i` in the frame of the joint that carries it, or of the world if none does."""
+    anchor = i
+    while anchor >= 0 and roles.get(anchor) not in ("moving", "fixed"):
+        anchor = nodes[anchor].parent
+    matrix = (nodes[anchor].inverse() if anchor >= 0 else np.eye(4)) @ nodes[i].matrix()
+    placed = vertices @ matrix[:3, :3].T + matrix[:3, 3]
+    return Mesh(name, placed, faces, nodes[anchor].name if anchor >= 0 else None)

@@ -114,15 +114,31 @@ def orientation_spring(
 TURNING = 0.2  # [m^2/rad^2] default weight of the rotation, against 1 for the position: about an arm's length squared
 
 
-def pair(value: Any, what: str) -> tuple[Any, Any]:
-    """Return the two parts of an option given as a pair (position, rotation)."""
-    if isinstance(value, (tuple, list)) and len(value) == 2:
-        return value[0], value[1]
-    raise GoalError(what, expected="a pair (position, rotation)", got=repr(value))
+def pose_tolerances(tolerance: Any, angle: float | None, what: str) -> tuple[float, float]:
+    """Return the tolerances [m], [rad] of a Pose, given as a pair or as one number.
+
+    Args:
+        tolerance: A pair (position, rotation), or one number.
+        angle: [rad] Tolerance of the rotation beside one number; None: that number.
+        what: Name of the goal in error messages.
+
+    Raises:
+        GoalError: It is neither, or negative.
+    """
+    if np.isscalar(tolerance):
+        tolerance = (tolerance, tolerance if angle is None else angle)
+    if not (isinstance(tolerance, (tuple, list)) and len(tolerance) == 2):
+        raise GoalError(f"{what}: tolerance", expected="a pair (position, rotation)", got=repr(tolerance))
+    return nonneg(tolerance[0], f"{what}: tolerance"), nonneg(tolerance[1], f"{what}: tolerance")
 
 
-def pose_weights(weight: Any, what: str) -> tuple[Any, Any]:
-    """Return the weights of position and rotation of a Pose's weight."""
+def pose_weights(weight: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights of position and rotation, packed as (6,), of the weight of a Pose."""
+    p_weight, r_weight = _weight_parts(weight, what)
+    return weight_matrix(p_weight, what), weight_matrix(r_weight, what)
+
+
+def _weight_parts(weight: Any, what: str) -> tuple[Any, Any]:
     if isinstance(weight, (int, float, np.number)):
         return float(weight), float(weight) * TURNING
     if isinstance(weight, (tuple, list)) and len(weight) == 2:
@@ -180,13 +196,8 @@ class Pose(Goal):
     ):
         self.body = body
         what = f"Pose({body!r})"
-        if np.isscalar(tolerance):
-            tolerance = (tolerance, ANGLE_TOLERANCE)
-        p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
-        checked = (nonneg(p_tolerance, what + ": tolerance"), nonneg(r_tolerance, what + ": tolerance"))
-        super().__init__(label, checked, priority, robust)
-        p_weight, r_weight = pose_weights(weight, what + ": weight")
-        self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
+        super().__init__(label, pose_tolerances(tolerance, ANGLE_TOLERANCE, what), priority, robust)
+        self.weight = pose_weights(weight, what + ": weight")
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.set_target(target)
 

@@ -23,7 +23,7 @@ from posable.goals.base import (
     weight_matrix,
 )
 from posable.goals.energy import anisotropic_energy
-from posable.goals.orientation import orientation_spring, pair, pose_weights, split_transforms
+from posable.goals.orientation import orientation_spring, pose_tolerances, pose_weights, split_transforms
 from posable.model.skeleton import Skeleton
 
 
@@ -141,13 +141,8 @@ class Relative(_Pair):
     ):
         self.body, self.other = body, other
         what = f"Relative({body!r}, {other!r})"
-        if np.isscalar(tolerance):
-            tolerance = (tolerance, tolerance)
-        p_tolerance, r_tolerance = pair(tolerance, what + ": tolerance")
-        checked = (nonneg(p_tolerance, what + ": tolerance"), nonneg(r_tolerance, what + ": tolerance"))
-        super().__init__(label, checked, priority, robust)
-        p_weight, r_weight = pose_weights(weight, what + ": weight")
-        self.weight = (weight_matrix(p_weight, what + ": weight"), weight_matrix(r_weight, what + ": weight"))
+        super().__init__(label, pose_tolerances(tolerance, None, what), priority, robust)
+        self.weight = pose_weights(weight, what + ": weight")
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.turned = not (target is not None and not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,))
         self.rows = 6 if self.turned else 3

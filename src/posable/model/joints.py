@@ -121,20 +121,20 @@ class Fixed(JointMotion):
 
 
 @dataclass(frozen=True)
-class Revolute(JointMotion):
-    """A hinge about an axis of the joint's frame: one angle [rad]."""
+class _OneAxis(JointMotion):
+    """A joint with one degree of freedom on an axis of its frame."""
 
     axis: object = "z"
-    turns: ClassVar[bool] = True
+    kind: ClassVar[int]
 
     def __post_init__(self):
         object.__setattr__(self, "axis", _freeze(self.axis))
 
     @property
     def dofs(self) -> tuple[Dof, ...]:
-        """One TURN."""
+        """One TURN or one SLIDE."""
         index, sign = _aligned(self.axis) or (2, 1.0)
-        return (Dof(TURN, index, sign),)
+        return (Dof(self.kind, index, sign),)
 
     @property
     def basis(self) -> np.ndarray:
@@ -147,28 +147,18 @@ class Revolute(JointMotion):
 
 
 @dataclass(frozen=True)
-class Prismatic(JointMotion):
+class Revolute(_OneAxis):
+    """A hinge about an axis of the joint's frame: one angle [rad]."""
+
+    turns: ClassVar[bool] = True
+    kind: ClassVar[int] = TURN
+
+
+@dataclass(frozen=True)
+class Prismatic(_OneAxis):
     """A slider along an axis of the joint's frame: one length [m]."""
 
-    axis: object = "z"
-
-    def __post_init__(self):
-        object.__setattr__(self, "axis", _freeze(self.axis))
-
-    @property
-    def dofs(self) -> tuple[Dof, ...]:
-        """One SLIDE."""
-        index, sign = _aligned(self.axis) or (2, 1.0)
-        return (Dof(SLIDE, index, sign),)
-
-    @property
-    def basis(self) -> np.ndarray:
-        """A frame whose z is the axis, unless the axis is one of the joint's own."""
-        return np.eye(3) if _aligned(self.axis) else _frame_with(unit_axis(self.axis), 2)
-
-    def problems(self) -> list[str]:
-        """Return what is wrong with the axis."""
-        return _axis_problem(self.axis, "axis")
+    kind: ClassVar[int] = SLIDE
 
 
 @dataclass(frozen=True)
