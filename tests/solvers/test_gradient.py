@@ -1,14 +1,18 @@
-"""The projected gradient: its step by hand, the choices of the first step, and what it refuses."""
+"""Projected gradient and conjugate gradient: one step against the paper, minima on the limits, what is refused."""
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import posable as ps
 from posable.errors import SolverError
+from posable.goals import Position
 from posable.problem import Problem
 
+# --- projected-gradient ---
 
-def test_one_step_is_the_seeds(lab):
+
+def test_projected_gradient_one_step_is_the_seeds(lab):
     skeleton, goals = lab.reachable("limb", 1, seed=1)
     goals = [goal.moved(goal.target[0]) for goal in goals]
     start = np.clip(np.full(7, 0.2), skeleton.lower, skeleton.upper)
@@ -24,7 +28,7 @@ def test_one_step_is_the_seeds(lab):
     np.testing.assert_allclose(pose, trial, atol=1e-12)
 
 
-def test_one_step_with_every_kind_of_force(lab):
+def test_projected_gradient_one_step_with_every_kind_of_force(lab):
     """The gradient that it takes without a Hessian is the problem's: on bodies, between them, on the centre of mass."""
     human = ps.figures.human()
     goals = [
@@ -43,7 +47,7 @@ def test_one_step_with_every_kind_of_force(lab):
         np.testing.assert_allclose(tau, tau[0], rtol=1e-9)
 
 
-def test_the_spectral_step_is_faster(lab):
+def test_projected_gradient_the_spectral_step_is_faster(lab):
     skeleton, goals = lab.reachable("limb", 20, seed=2)
     counts = {}
     for first in ("one", "previous", "spectral"):
@@ -54,7 +58,7 @@ def test_the_spectral_step_is_faster(lab):
     assert counts["spectral"] < 0.5 * counts["one"]
 
 
-def test_a_kick_frees_a_straight_arm_from_its_limit(lab):
+def test_projected_gradient_a_kick_frees_a_straight_arm_from_its_limit(lab):
     arm = ps.figures.planar_arm((0.3, 0.3, 0.3), limits=[(-3.0, 3.0), (0.0, 2.5), (0.0, 2.5)])
     goal = ps.goals.Position("tip", (0.5, 0.0, 0.0))
     caught, freed = (
@@ -67,6 +71,29 @@ def test_a_kick_frees_a_straight_arm_from_its_limit(lab):
 @pytest.mark.parametrize(
     "options", [{"alpha": 0.0}, {"beta": 1.0}, {"alpha": 0.6}, {"first_step": "two"}, {"kicks": -1}]
 )
-def test_it_refuses_wrong_options(lab, options):
+def test_projected_gradient_refuses_wrong_options(lab, options):
     with pytest.raises(SolverError, match=r"alpha|beta|first_step|kicks"):
         lab.get("projected-gradient")(**options)
+
+
+# --- projected-cg ---
+
+
+def test_projected_cg_finds_a_minimum_on_the_limits(lab):
+    skeleton, _ = lab.reachable("limb", 1)
+    goals = [Position("hand", (-0.2, 0.3, 0.35))]  # behind the shoulder: several limits stand in the way
+    problem = Problem(skeleton, goals)
+    result = lab.solve(skeleton, goals, solver="projected-cg", max_iterations=500)
+    bounds = list(zip(skeleton.lower, skeleton.upper, strict=True))
+    peer = minimize(
+        problem.energy, result.pose, jac=problem.gradient, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-15}
+    )
+    lab.judge(skeleton, goals, result)
+    assert problem.energy(result.pose) <= peer.fun + 1e-5
+
+
+def test_projected_cg_the_curvature_saves_evaluations(lab):
+    skeleton, goals = lab.reachable("tree", 20, seed=3)
+    guided, plain = (lab.solve(skeleton, goals, solver=lab.get("projected-cg")(curvature=c)) for c in (True, False))
+    assert guided.ok.mean() >= 0.9
+    assert np.median(guided.evaluations) < np.median(plain.evaluations)
