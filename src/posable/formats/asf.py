@@ -237,12 +237,10 @@ def _vector(values: Floats) -> str:
 # --- ASF ---
 
 _LINE = re.compile(rb"[^\r\n]+")
-_WORD = re.compile(rb"[^\s()]+")
 _PAIR = re.compile(rb"\(([^()]*)\)")
 _START = re.compile(
     rb"\s*(?:#[^\r\n]*[\r\n]+\s*)*:(?:version|name|units|documentation|root|bonedata|hierarchy)", re.IGNORECASE
 )
-_KEYS = {"id", "name", "direction", "length", "axis", "dof", "limits", "bodymass", "cofmass"}
 _DOFS = ("tx", "ty", "tz", "rx", "ry", "rz", "l")
 _ROOT_ORDER = ("tx", "ty", "tz", "rx", "ry", "rz")
 

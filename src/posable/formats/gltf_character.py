@@ -51,11 +51,6 @@ class Character:
     nodes: dict[str, int]
     stretches: dict[str, NDArray[np.float64]]
 
-    @property
-    def is_vrm(self) -> bool:
-        """Whether the document is a VRM avatar."""
-        return any(name in self.json.get("extensions", {}) for name in ("VRM", "VRMC_vrm"))
-
     def roles(self) -> dict[str, str]:
         """Return {role: joint} that a VRM humanoid states, empty for other documents."""
         extensions = self.json.get("extensions", {})
