@@ -121,7 +121,7 @@ def fuzz_reader(name: str, seconds: float, seed: int) -> Tally:
         return fuzz_goal_files(tally, folder, rng, seconds)
     data = data_folder()
     target = fuzz_formats.Target(name, data)
-    inputs = fuzz_formats.seeds(name, data, 6000)
+    inputs = fuzz_formats.seeds(name, data, 6000) or [fuzz_formats.WORDS[name].encode()]
     words = [word.encode() for word in fuzz_formats.WORDS[name].split(" ") if word]
     from posable.formats.source import Source
 
@@ -522,11 +522,11 @@ def run_job(job: str, seconds: float, seed: int) -> list[dict[str, Any]]:
     """Run one target in a process of its own; a crash or a hang of it is a fault."""
     command = [sys.executable, "-m", "benchmarks.fuzz", "--job", job, "--seconds", str(seconds), "--seed", str(seed)]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds + 240, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=seconds + 240, check=False)
     except subprocess.TimeoutExpired:
         return [{"target": job, "inputs": 0, "faults": ["hangs"]}]
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        last = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
         return [{"target": job, "inputs": 0, "faults": [f"ended with exit code {done.returncode}: {last}"]}]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -33,6 +33,7 @@ SUBJECTS = (
     Subject("control", "Control: limits, singularities and straight lines", "benchmarks.control", ("data",)),
     Subject("formats", "Files: speed and agreement of the readers", "benchmarks.formats", ("data",), "readers"),
     Subject("fuzz_formats", "Files: readers under mutated input", "benchmarks.fuzz_formats"),
+    Subject("fuzzing", "Fuzzing: files, problems, messages and kills", "benchmarks.fuzz", ("viser",)),
     Subject("blender_formats", "Files: what Blender makes of them", "benchmarks.blender_formats", ("data",)),
     Subject("peers", "Posable beside its peers", "benchmarks.peers"),
 )

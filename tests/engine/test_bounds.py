@@ -32,7 +32,23 @@ def test_a_bound_is_active_where_the_gradient_pushes_outward(theta, gradient, he
     assert largest == max(abs(g) for g, h in zip(gradient, held, strict=True) if not h)
 
 
+def test_a_bound_is_active_up_to_its_margin_and_only_where_the_gradient_is_not_zero():
+    lower, upper, margin = np.zeros(1), np.zeros(1) + 5.0, stepping.MARGIN
+    cases = [
+        (0.0, 0.25, 1.0), (margin, 0.25, 1.0), (2.0 * margin, 0.25, 0.0),
+        (0.0, 0.0, 0.0), (5.0, 0.0, 0.0), (5.0, -0.25, 1.0),
+    ]  # fmt: skip
+    for theta, gradient, held in cases:
+        fixed = np.full(1, 7.0)
+        largest = stepping.active_bounds(np.array([theta]), np.array([gradient]), lower, upper, fixed)
+        assert (fixed[0], largest) == (held, 0.0 if held else abs(gradient))
+    below, fixed = -stepping.MARGIN, np.zeros(1)  # an upper bound of 0: its margin is exact
+    stepping.active_bounds(np.array([below]), np.array([-1.0]), lower - 5.0, lower, fixed)
+    assert fixed[0] == 1.0
+
+
 def test_armijo_asks_for_a_part_of_what_the_slope_promises():
+    assert stepping.armijo(1.0, 0.5, -0.5, 1.0)  # exactly what it promises
     assert stepping.armijo(1.0, 0.9, -0.5, 0.1)
     assert not stepping.armijo(1.0, 0.96, -0.5, 0.1)
     assert not stepping.armijo(1.0, math.nan, -0.5, 0.1)
@@ -40,6 +56,7 @@ def test_armijo_asks_for_a_part_of_what_the_slope_promises():
 
 def test_reached_means_every_tolerance_and_a_number():
     assert stepping.all_reached(np.array([1e-5, 9.0]), np.array([1e-4, math.inf]))
+    assert stepping.all_reached(np.array([0.0, 0.5]), np.array([0.0, 0.5]))  # the tolerance itself is within it
     assert not stepping.all_reached(np.array([1e-3, 0.0]), np.array([1e-4, 1.0]))
     assert not stepping.all_reached(np.array([math.nan]), np.array([1.0]))
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posable.engine.layout import DEPTH, UP
-from posable.engine.ltl import damped_copy, factorise, negative_curvature, substitute
+from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
 from posable.model.flatten import elimination_order
 
 
@@ -78,6 +78,65 @@ def test_solves_like_numpy_with_fixed_dofs_and_damping(tree):
     solution = x.copy()
     substitute(order, factor, solution, np.zeros(len(solution)))
     assert np.allclose(solution, np.linalg.solve(expected, x), rtol=1e-8, atol=1e-10)
+
+
+def deep_order(n, seed):
+    """Return the elimination order of a tree deeper than what is eliminated one dof at a time, with few branches."""
+    rng = np.random.default_rng(seed)
+    dof = np.zeros((n, 4), dtype=np.int64)
+    dof[:, 2] = [-1] + [i - 1 if rng.random() < 0.9 else rng.integers(0, i) for i in range(1, n)]
+    return elimination_order(dof, ())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_deep_chains_that_are_eliminated_in_pairs(seed):
+    """With zeros in the matrix, with fixed dofs at every depth, and without either."""
+    rng, order = np.random.default_rng(seed), deep_order(15 + seed % 2, seed)
+    n = order.rows.shape[0]
+    dense, rows = random_matrix(order, rng, definite=True)
+    if seed % 3:
+        keep = np.triu(rng.random((n, n)) < 0.5, 1)
+        dense *= keep + keep.T + np.eye(n)
+        dense += np.eye(n) * (1.0 - min(0.0, np.linalg.eigvalsh(dense)[0]))
+        for i in range(n):
+            for j in chain(order, i):
+                rows[i, order.rows[j, DEPTH]] = dense[i, j]
+    fixed = (rng.random(n) < 0.2).astype(float) if seed % 2 else np.zeros(n)
+    factor, x = np.empty_like(rows), rng.normal(size=n)
+    damped_copy(order, rows, fixed, 0.0, np.ones(n), factor, np.zeros(n))
+    assert factorise(order, factor, fixed, 0.0) == -1
+    free = fixed == 0.0
+    lower = np.zeros((n, n))
+    for i in range(n):
+        for j in chain(order, i):
+            lower[i, j] = factor[i, order.rows[j, DEPTH]]
+    assert np.allclose((lower.T @ lower)[np.ix_(free, free)], dense[np.ix_(free, free)], rtol=1e-12, atol=1e-12)
+    solution = x.copy()
+    substitute(order, factor, solution, np.zeros(n))
+    assert np.allclose(solution[free], np.linalg.solve(dense[np.ix_(free, free)], x[free]), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [3, 9, 10])
+def test_factors_of_ones_are_found_exactly(n):
+    """A chain whose factor has a one in every place: all sums are of small integers."""
+    dof = np.zeros((n, 4), dtype=np.int64)
+    dof[:, 2] = np.arange(-1, n - 1)
+    order = elimination_order(dof, ())
+    lower = np.tril(np.ones((n, n)))
+    factor = np.tril(lower.T @ lower)  # by depth, which in a chain is the dof above
+    assert factorise(order, factor, np.zeros(n), 0.0) == -1
+    assert np.array_equal(np.tril(factor), lower)
+
+
+@given(trees())
+def test_the_product_with_a_vector(tree):
+    dof, groups, seed = tree
+    rng, order = np.random.default_rng(seed), elimination_order(dof, groups)
+    dense, rows = random_matrix(order, rng, definite=False)
+    n = dof.shape[0]
+    x, out = rng.normal(size=n), np.full(n, np.nan)
+    multiply(order, rows, x, out, rng.normal(size=n))
+    assert np.allclose(out, dense @ x, rtol=1e-12, atol=1e-12)
 
 
 @given(trees())

@@ -388,3 +388,12 @@ def test_messages_hold_no_codes_for_terminals(tmp_path, capsys):
         load(tmp_path / "b\x07\x00\x1b[31m.bvh")
     said.append(str(error.value))
     assert not [c for text in said for c in text if not c.isprintable()]
+
+
+def test_a_view_of_a_buffer_that_is_not_there(tmp_path):
+    """Nobody reads it, yet the document is kept whole."""
+    document = {"asset": {"version": "2.0"}, "nodes": [{}], "bufferViews": [{"buffer": 3, "byteLength": 4}]}
+    path = tmp_path / "a.gltf"
+    path.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match=r"bufferViews\[0\]\.buffer: expected an index into 0 buffers"):
+        load(path)

@@ -92,7 +92,8 @@ def keep(container: Container, nodes: dict[str, int], stretches: dict[str, NDArr
             known[id(raw)] = len(binary)
             binary += raw
         starts.append(known[id(raw)])
-    for view in document.get("bufferViews", []):
+    for i, view in enumerate(document.get("bufferViews", [])):
+        container.item("buffers", view["buffer"], ("bufferViews", i, "buffer"))
         view["byteOffset"] = view.get("byteOffset", 0) + starts[view["buffer"]]
         view["buffer"] = 0
     for image in document.get("images", []):
