@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from posable.mocap.gaps import frame_errors, runs
 from posable.mocap.labels import Source
+from posable.mocap.uncertainty import Uncertainty, uncertainty_of
 from posable.mocap.verdict import Finding, findings
 from posable.model.motion import Markers, Motion
 
 OK, REPAIRED, FAILED, BLIND = 0, 1, 2, 3  # what became of a frame
+LOOKED_AT = 40  # frames from which the report says how well the markers determine the pose
 STATUS_NAMES = ("ok", "repaired", "failed", "blind")
 
 
@@ -125,7 +128,15 @@ class Report:
         touched = sorted(((share, name) for name, share in self.limits.items() if share > 0.05), reverse=True)[:5]
         if touched:
             lines.append("  at their limits: " + ", ".join(f"{name} {share:.0%}" for share, name in touched))
+        lines.append(f"  {self.certainty()}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def certainty(self) -> str:
+        """Return how well the markers determine the pose, in one line, from frames spread over the take."""
+        take = self.take
+        if not np.isfinite(take.errors).any():
+            return "no marker was seen"
+        return str(uncertainty_of(take.motion, take.names, take.errors, most=LOOKED_AT))
 
     def save(self, path: Any) -> None:
         """Write the report as one HTML file that needs no other."""
@@ -146,6 +157,11 @@ class Take:
 
     def __repr__(self) -> str:
         return f"<Take of {self.motion!r}>"
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """How far each degree of freedom may be off in each frame, from the noise of the markers."""
+        return uncertainty_of(self.motion, self.names, self.errors)
 
 
 def report_of(take: Take, source: Source, statuses, seconds: float, stopped: bool, notes) -> Report:
