@@ -26,6 +26,7 @@ from posable.mocap.frame_solver import Pace, Walker
 from posable.mocap.gaps import blend_weight
 from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_on, touch_weights
 from posable.mocap.labels import motion_for
+from posable.mocap.missed import why_contacts_slip
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
 from posable.mocap.role_frames import RoleFrames, bone_angles, frame_of, standing_axis, unit
@@ -94,6 +95,7 @@ class Retargeted(Motion):
                     f"  {len(slips)} foot contacts, slipping {slips.mean() * 1e3:.1f} mm on average, "
                     f"{slips.max() * 1e3:.1f} at most"
                 )
+                lines += [f"    {line}" for line in why_contacts_slip(self, self.contacts.steps(), slips)]
         if self.touches:
             parts = sorted({_part_name(touch.part) for touch in self.touches})
             lines.append(f"  {len(self.touches)} touches of hands kept: {', '.join(parts)}")

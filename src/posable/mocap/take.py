@@ -11,6 +11,7 @@ import numpy as np
 
 from posable.mocap.gaps import frame_errors, runs
 from posable.mocap.labels import Source
+from posable.mocap.missed import why_markers_are_off
 from posable.mocap.uncertainty import Uncertainty, uncertainty_of
 from posable.mocap.verdict import Finding, findings
 from posable.model.motion import Markers, Motion
@@ -128,6 +129,7 @@ class Report:
         touched = sorted(((share, name) for name, share in self.limits.items() if share > 0.05), reverse=True)[:5]
         if touched:
             lines.append("  at their limits: " + ", ".join(f"{name} {share:.0%}" for share, name in touched))
+        lines += [f"  {line}" for line in why_markers_are_off(self.take.motion, self.take.names, self.take.errors)]
         lines.append(f"  {self.certainty()}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
