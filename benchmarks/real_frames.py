@@ -17,7 +17,7 @@ import posable as ps
 from benchmarks.recordings import read_markers, read_motion, read_skeleton
 from posable.engine.layout import AT, POINT
 from posable.problem import Problem
-from posable.solvers.base import SOLVERS, Outcome, Request
+from posable.solvers.base import SOLVERS, RawResult, SolveOptions
 
 CM2 = 1e4  # the engine's energy [m^2] times this is the seed's f [cm^2], (4)
 ENOUGH = 1e-2  # [cm^2]: the seed's stopping tolerance on f
@@ -56,7 +56,7 @@ class Take:
         lower.flags.writeable = upper.flags.writeable = False
         method = SOLVERS.get(solver)() if isinstance(solver, str) else solver
         first = np.clip(start, lower, upper).reshape(1, -1)
-        return method.run(self.problem, Request(first, lower, upper, max_iterations=most, record=record))
+        return method.run(self.problem, SolveOptions(first, lower, upper, max_iterations=most, record=record))
 
 
 def named_motion(folder: Path, asf: str, amc: str):
@@ -110,7 +110,7 @@ def load_takes(data: Path, only: tuple[str, ...] = ()) -> dict[str, Take]:
     return out
 
 
-def energies(outcome: Outcome) -> np.ndarray:
+def energies(outcome: RawResult) -> np.ndarray:
     """Return f [cm^2] at the start and after every iteration of a recorded solve."""
     trace = outcome.traces[0]
     return CM2 * np.concatenate([trace["before"][:1], trace["energy"]])

@@ -264,3 +264,23 @@ def test_a_solve_loads_few_modules():
     modules = [name for name in loaded if name not in packages]
     assert len(modules) <= 42, modules  # least change and collision bring seven of them
     assert not any(name.startswith(("posable.mocap", "posable.formats", "posable.gpu")) for name in loaded)
+
+
+def test_the_verdict_of_the_loop_is_that_of_a_fresh_evaluation(panda):
+    rng = np.random.default_rng(8)
+    targets = rng.uniform(-1.2, 1.2, (40, 3))  # some within reach, some not
+    result = ps.solve(panda, ps.goals.Position("hand", targets))
+    assert result.outcome.good is not None
+    anew = judge_anew(result.problem, result.outcome.poses, result.request)
+    assert np.array_equal(result.ok, anew)
+    assert 0 < anew.sum() < 40
+
+
+def test_a_loop_without_couplings_answers_with_the_same_bits(panda, monkeypatch):
+    targets = np.random.default_rng(9).uniform((-0.5, -0.5, -0.1), (0.5, 0.5, 0.9), (8, 3))
+    goals = [ps.goals.Position("hand", targets), ps.goals.Direction("hand", "z", (0.0, 0.0, -1.0))]
+    lean = ps.solve(panda, goals)
+    monkeypatch.setattr(type(lean.problem), "fitted", lambda problem, loop: loop)
+    whole = ps.solve(panda, goals)
+    assert lean.pose.tobytes() == whole.pose.tobytes()
+    assert lean.iterations.tolist() == whole.iterations.tolist()

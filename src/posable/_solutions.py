@@ -21,7 +21,7 @@ from posable.goals.orientation import Pose
 from posable.model.kinematics import forward, one_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import Request
+from posable.solvers.base import SolveOptions
 from posable.solvers.newton import Newton
 
 STARTS = 48  # random starts of one round
@@ -130,7 +130,7 @@ class _Search:
         if not len(poses):
             return poses
         starts = np.clip(poses, self.lower, self.upper)
-        outcome = self.newton.run(self.tight, Request(starts, self.lower, self.upper, iterations, 0, 0, threads=1))
+        outcome = self.newton.run(self.tight, SolveOptions(starts, self.lower, self.upper, iterations, 0, 0, threads=1))
         reached = (outcome.errors <= self.problem.tolerances).all(axis=1)
         return self.near_start(outcome.poses[reached])
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from posable.engine.batches import clip_starts
 from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, unknown
-from posable.goals.base import Goal, max_abs
+from posable.goals.base import Goal
+from posable.model.comfort import per_figure
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
@@ -196,24 +198,21 @@ def _by_name(name: str) -> Solver:
 
 
 def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the starts (t, n) of a batch, and its shape; the problem's targets are broadcast to it.
+    """Return the starts (t, n) of a batch, in an array of its own, and its shape; targets are broadcast to it.
 
     spread: False leaves one start for all as (1, n).
     """
     n = problem.skeleton.size
-    if start is None:
-        given = problem.skeleton.rest
-    else:
-        try:
-            given = np.asarray(start, dtype=float)
-        except (TypeError, ValueError):
-            raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
-        if given.shape[-1:] != (n,):
-            raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")
-        if not max_abs(given) < np.inf:
-            where = np.argwhere(~np.isfinite(given))[0][-1]
-            name = problem.skeleton.dof_names[where]
-            raise SolverError("start", expected="finite numbers", got=f"{given[..., where].ravel()[0]} at {name!r}")
+    try:
+        given = np.array(problem.skeleton.rest if start is None else start, dtype=float)
+    except (TypeError, ValueError):
+        raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
+    if given.shape[-1:] != (n,):
+        raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")
+    if not np.logical_and.reduce(np.isfinite(given), axis=None):
+        where = np.argwhere(~np.isfinite(given))[0][-1]
+        name = problem.skeleton.dof_names[where]
+        raise SolverError("start", expected="finite numbers", got=f"{given[..., where].ravel()[0]} at {name!r}")
     if given.ndim == 1 and not (problem.batch_shape and spread):
         return given.reshape(1, n), problem.batch_shape
     try:
@@ -223,33 +222,43 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
             "start", expected=f"leading axes that fit the targets' {problem.batch_shape}", got=f"{given.shape[:-1]}"
         ) from None
     problem.broadcast(shape)
-    return np.broadcast_to(given, (*shape, n)).reshape(int(np.prod(shape)), n), shape
+    return np.broadcast_to(given, (*shape, n)).reshape(math.prod(shape), n).copy(), shape
 
 
 def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the box (n,), (n,) of a solve: the limits, and the frozen degrees of freedom where they start."""
-    if limits:
-        lower, upper = skeleton.lower, skeleton.upper
-    else:
-        lower, upper = np.full(skeleton.size, -np.inf), np.full(skeleton.size, np.inf)
-    frozen = skeleton.frozen
-    if frozen.any():
-        held = np.clip(starts[0] if len(starts) else skeleton.rest, lower, upper)
-        if (np.clip(starts[:, frozen], lower[frozen], upper[frozen]) != held[frozen]).any():
-            raise SolverError("start", expected="the same value of every frozen joint in a batch", got="different ones")
-        lower, upper = np.where(frozen, held, lower), np.where(frozen, held, upper)
+    lower, upper, frozen = _limits_of(skeleton, bool(limits))
+    if frozen is None:
+        return lower, upper
+    held = np.clip(starts[0] if len(starts) else skeleton.rest, lower, upper)
+    if (np.clip(starts[:, frozen], lower[frozen], upper[frozen]) != held[frozen]).any():
+        raise SolverError("start", expected="the same value of every frozen joint in a batch", got="different ones")
+    lower, upper = np.where(frozen, held, lower), np.where(frozen, held, upper)
     lower.flags.writeable = upper.flags.writeable = False  # one type of array, or every loop is compiled twice
     return lower, upper
 
 
+@per_figure
+def _limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the limits (n,), (n,), not writeable, and which degrees of freedom are frozen, None where none is."""
+    lower, upper = skeleton.lower, skeleton.upper
+    if not limits:
+        lower, upper = np.full(skeleton.size, -np.inf), np.full(skeleton.size, np.inf)
+    lower.flags.writeable = upper.flags.writeable = False
+    return lower, upper, skeleton.frozen if skeleton.frozen.any() else None
+
+
 def projected(skeleton: Skeleton, starts: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Return starts (t, n) inside the box; raises SolverError for magnitudes at which energies would overflow."""
-    out = np.minimum(np.maximum(starts, lower), upper)
-    if max_abs(out) > LARGEST:
-        where = int(np.abs(out).max(axis=0).argmax())
-        got = f"{out[np.abs(out[:, where]).argmax(), where]:g} at {skeleton.dof_names[where]!r}"
-        raise SolverError("start, inside the limits", expected=f"magnitudes up to {LARGEST:g}", got=got)
-    return out
+    """Put starts (t, n) into the box, in place, and return them.
+
+    Raises:
+        SolverError: for magnitudes at which energies would overflow.
+    """
+    if clip_starts(starts, lower, upper):
+        return starts
+    where = int(np.abs(starts).max(axis=0).argmax())
+    got = f"{starts[np.abs(starts[:, where]).argmax(), where]:g} at {skeleton.dof_names[where]!r}"
+    raise SolverError("start, inside the limits", expected=f"magnitudes up to {LARGEST:g}", got=got)
 
 
 def nonneg_int(value: Any, what: str) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -13,10 +13,12 @@ import numpy as np
 
 from posable.engine.assemble import FOLLOWER, LEADER, evaluate
 from posable.engine.batches import take_targets
+from posable.engine.jit import entry
 from posable.engine.joints import SLIDE
 from posable.engine.layout import (
     CENTER,
     CONSTANTS,
+    COUPLINGS,
     DEPTH,
     KIND,
     OFF,
@@ -24,6 +26,7 @@ from posable.engine.layout import (
     OTHER,
     POINT,
     ROBUST,
+    SOLIDS,
     SPRING,
     TARGETS,
     WEIGHT,
@@ -238,6 +241,7 @@ class Problem:
 
     def _collect(self, skeleton: Skeleton, on_gpu: bool) -> None:
         """Make springs of the goals and pack them."""
+        self._kept: dict[Any, Any] = {}  # see `once`
         self.springs: list[Spring] = []
         self.owners: list[int] = []  # the goal of each spring
         self.choices: list[tuple[AnyOf, list[slice]]] = []  # each AnyOf, and the springs of its members
@@ -259,6 +263,7 @@ class Problem:
             plain = plain and (goal.plain or goal.is_posture) and goal.priority == self._goals[0].priority
             self.springs += members
             self.owners += [k] * len(members)
+        self.priors = tuple(k for k, goal in enumerate(self._goals) if goal.is_prior)
         self.plain = plain and not self.customs  # one level, no energy in Python, no choice: the solver alone answers
         self._pack(skeleton)
 
@@ -434,6 +439,7 @@ class Problem:
         self.constants = self._stack([spring.constants for spring in self.springs], CONSTANTS)
         self.targets = self._stack([spring.targets for spring in self.springs], TARGETS)
         self.coupled = coupled
+        self.has_solids = self.figure is not skeleton.figure
         self.order = coupled_order(skeleton, self._groups()) if coupled else skeleton.order
         self.idle = np.array([is_idle(spring) for spring in self.springs], dtype=bool)  # (g,): of weight zero
         for energy, part in self.customs:
@@ -460,6 +466,21 @@ class Problem:
         for k, row in enumerate(rows):
             out[:, k] = row if row.ndim == 1 else np.broadcast_to(row, (*self.batch_shape, width)).reshape(size, width)
         return out
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` returns for the constants of this problem; problems that differ in targets share it."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = make()
+        return found
+
+    def fitted(self, loop: entry) -> Callable[..., Any]:
+        """Return a compiled loop with what this problem needs."""
+        found = self._kept.get(loop)
+        if found is None:
+            lacks = [name for name, has in ((COUPLINGS, self.coupled), (SOLIDS, self.has_solids)) if not has]
+            found = self._kept[loop] = loop.without(*lacks).compiled
+        return found
 
     def packed(self, member: int = 0) -> Springs:
         """Return the springs of one problem of the batch, as the kernels read them."""
@@ -608,6 +629,7 @@ class Problem:
     def _pull_anew(self) -> None:
         """Add up the postures that are switched on."""
         self.pull, self.home = np.zeros(self.skeleton.size), np.zeros(self.skeleton.size)
+        self._kept = {}
         for k, goal in enumerate(self.goals):
             if goal.is_posture and k not in self.off:
                 self._take_pulls(goal)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posable.engine.compile_cache import write_cached
-from posable.engine.jit import OPTIONS, entry, kernel, plain, with_names
+from posable.engine.jit import OPTIONS, entry, kernel, optional, plain, with_names
 
 ONE_LOOP_FOR_TWO = """
 import numpy as np
@@ -331,3 +331,34 @@ def start(folder, source, **environment):
     return subprocess.Popen(
         [sys.executable, script], env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+@optional("extras", 0.5)
+def extra(x, k):
+    return 10.0 * x[k]
+
+
+@kernel
+def with_extra(x, k):
+    return x[k] + extra(x, k)
+
+
+@entry
+def sum_with_extras(x):
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += with_extra(x, k)
+    return total
+
+
+def test_an_entry_without_a_feature_takes_the_constant_in_its_place():
+    x = np.array([1.0, 2.0])
+    lean = sum_with_extras.without("extras")
+    assert sum_with_extras(x) == 33.0
+    assert lean(x) == 4.0
+    assert lean is sum_with_extras.without("extras")
+    assert sum_with_extras.without() is sum_with_extras
+
+
+def test_what_does_not_reach_an_optional_kernel_is_not_copied():
+    assert four_times_all.without("extras") is four_times_all

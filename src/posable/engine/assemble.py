@@ -7,9 +7,12 @@ Hessian_ij = S_j . h_i for j = i and every dof j above i, with h_i = B_i S_i plu
 
 from __future__ import annotations
 
+import math
+
+from posable.engine.bounds import LIMIT_TOLERANCE
 from posable.engine.collision import add_collision, collision_energy
 from posable.engine.forward import center_of_mass, forward, last_dof, rest_rotation, workspace
-from posable.engine.jit import entry, kernel, small
+from posable.engine.jit import entry, kernel, optional, small
 from posable.engine.joints import ROTVEC, SWING, joint_curvature, parameters_of
 from posable.engine.layout import (
     ABOVE,
@@ -22,6 +25,7 @@ from posable.engine.layout import (
     CONSTANTS,
     CONTACT_WIDTH,
     CONTACTS,
+    COUPLINGS,
     DEPTH,
     FIRST,
     KIND,
@@ -35,6 +39,7 @@ from posable.engine.layout import (
     POINT2,
     ROBUST,
     SIZE,
+    SOLIDS,
     SPRING,
     VISIT,
     WEIGHT,
@@ -66,7 +71,7 @@ from posable.engine.wrenches import (
 # --- Springs on the center of mass ---
 
 
-@kernel
+@optional(COUPLINGS, False)
 def has_center(springs):
     """Return whether some spring is on the center of mass."""
     for k in range(springs.kind.shape[0]):
@@ -92,7 +97,7 @@ def center_load(springs, ws, exact):
             )  # fmt: skip
 
 
-@kernel
+@optional(COUPLINGS)
 def add_center_forces(figure, springs, ws, exact):
     """Put each body's share of the force on the center of mass at its own center, with its curvature."""
     center_of_mass(figure, ws, ws.center)
@@ -265,7 +270,7 @@ def add_relative_cross(figure, order, on, other, load, ws, exact):
         i = figure.dof[i, ABOVE]
 
 
-@kernel
+@optional(SOLIDS)
 def add_contacts(figure, order, ws, exact):
     """Add the blocks between the two bodies of every contact that `add_collision` kept."""
     m = ws.memory
@@ -403,6 +408,23 @@ def add_coupling(order, row, target, theta, ws, exact):
 # ---------------------------------------------------------------------------------------------------------- all of them
 
 
+@optional(COUPLINGS, 0.0)
+def coupled_energy(figure, springs, theta, ws, k):
+    """Return the energy of a spring that is not on one body alone, and write its error."""
+    kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
+    row, target = springs.constants[k], springs.targets[k]
+    if kind == CROSS_SPRING:
+        return cross_energy(springs, k, ws)
+    if kind == COUPLING_SPRING:
+        return coupling_energy(row, target, theta, ws.error, k)
+    if kind == COLLISION_SPRING:
+        return collision_energy(figure, row, ws, k)
+    if b == CENTER:
+        return any_energy(kind, row, target, ws.origin, ws.center, ws.rotation[0], ws.local, ws.error, k)
+    place_target(springs, k, ws)
+    return any_energy(kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], ws.local, ws.error, k)
+
+
 @kernel
 def total_energy(figure, springs, theta, ws):
     """Return the energy of all springs at a pose whose bodies are placed, and write the error of each.
@@ -412,23 +434,11 @@ def total_energy(figure, springs, theta, ws):
     total = 0.0
     ws.local[STICKY] = 0.0
     for k in range(springs.kind.shape[0]):
-        kind, b, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
-        row, target = springs.constants[k], springs.targets[k]
-        if kind == CROSS_SPRING:
-            total += cross_energy(springs, k, ws)
-        elif kind == COUPLING_SPRING:
-            total += coupling_energy(row, target, theta, ws.error, k)
-        elif kind == COLLISION_SPRING:
-            total += collision_energy(figure, row, ws, k)
-        elif b == CENTER:
-            total += any_energy(kind, row, target, ws.origin, ws.center, ws.rotation[0], ws.local, ws.error, k)
-        elif other < 0:
-            total += spring_energy(kind, row, target, ws, b, k)
+        kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
+        if kind >= 0 and b != CENTER and springs.kind[k, OTHER] < 0:
+            total += spring_energy(kind, springs.constants[k], springs.targets[k], ws, b, k)
         else:
-            place_target(springs, k, ws)
-            total += any_energy(
-                kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], ws.local, ws.error, k
-            )
+            total += coupled_energy(figure, springs, theta, ws, k)
     for i in range(theta.shape[0]):
         gap = theta[i] - springs.home[i]
         total += 0.5 * springs.pull[i] * gap * gap
@@ -441,7 +451,7 @@ def add_springs(figure, springs, ws, exact):
 
     Returns whether some spring couples dofs beyond that: then `add_couplings` follows the gathering.
     """
-    coupled, contacts, sticky = False, False, ws.sticky[springs.kind.shape[0]] != 0.0
+    coupled, sticky = False, ws.sticky[springs.kind.shape[0]] != 0.0
     for k in range(springs.kind.shape[0]):
         kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
         ws.local[STICKY] = ws.sticky[k] if sticky else 0.0
@@ -449,24 +459,28 @@ def add_springs(figure, springs, ws, exact):
             add_spring(kind, springs.constants[k], springs.targets[k], ws, b, exact)
             if sticky and one_sided(kind) and ws.local[R] > 0.0:
                 ws.sticky[k] = 1.0
-            continue
-        coupled = True
-        if kind == CROSS_SPRING:
-            add_cross_forces(springs, k, ws, exact)
-        elif kind == COLLISION_SPRING:
-            if not contacts:
-                ws.memory[CONTACTS] = 0.0
-                contacts = True
-            add_collision(figure, springs.constants[k], ws, exact)
-        elif kind >= 0 and b != CENTER:
-            add_relative(springs, k, ws, exact)
+        else:
+            add_coupled(figure, springs, ws, k, exact)
+            coupled = True
     ws.local[STICKY] = 0.0
     if coupled and has_center(springs):
         add_center_forces(figure, springs, ws, exact)
     return coupled
 
 
-@kernel
+@optional(COUPLINGS)
+def add_coupled(figure, springs, ws, k, exact):
+    """Put a spring that is not on one body alone on its bodies; springs on the center of mass follow together."""
+    kind = springs.kind[k, SPRING]
+    if kind == CROSS_SPRING:
+        add_cross_forces(springs, k, ws, exact)
+    elif kind == COLLISION_SPRING:
+        add_collision(figure, springs.constants[k], ws, exact)
+    elif kind >= 0 and springs.kind[k, ON] != CENTER:
+        add_relative(springs, k, ws, exact)
+
+
+@optional(COUPLINGS)
 def add_couplings(figure, order, springs, theta, ws, exact):
     """Add to a gathered gradient and Hessian what couples dofs of different branches."""
     contacts = False
@@ -603,6 +617,22 @@ def energy_at(figure, springs, theta, ws):
     if has_center(springs):
         center_of_mass(figure, ws, ws.center)
     return total_energy(figure, springs, theta, ws)
+
+
+@kernel
+def judge(figure, springs, tolerances, lower, upper, theta, ws):
+    """Return whether a pose (n,) holds every limit and meets every goal, and its energy; ws.error has the errors.
+
+    Everything is evaluated anew. A pose, an energy or an error that is not a finite number is never good.
+    """
+    energy = energy_at(figure, springs, theta, ws)
+    good = abs(energy) < math.inf
+    for i in range(theta.shape[0]):
+        past = max(lower[i] - theta[i], theta[i] - upper[i])
+        good = good and past <= LIMIT_TOLERANCE and abs(theta[i]) < math.inf
+    for k in range(springs.kind.shape[0]):
+        good = good and ws.error[k] <= tolerances[k]
+    return good, energy
 
 
 @kernel

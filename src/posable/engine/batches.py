@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
-from posable.engine.assemble import energy_at
+from posable.engine.assemble import judge, springs_of
 from posable.engine.forward import workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.layout import ALONG, AT, LARGEST, Springs
+from posable.engine.layout import ALONG, AT, LARGEST
 
 ROTATION_TOLERANCE = 1e-6  # by which a rotation's rows may miss length one and right angles
-LIMIT_TOLERANCE = 1e-9  # [rad, m]: how far past a limit a pose may be and still hold it
 
 # What is wrong with a target
 TOO_LARGE, NO_ROTATION = 0, 1
@@ -69,6 +66,17 @@ def take_targets(values, targets, row):
 
 
 @entry
+def clip_starts(poses, lower, upper):
+    """Put poses (t, n) into the box, in place; return whether they are then small enough to be solved."""
+    good = True
+    for t in range(poses.shape[0]):
+        for i in range(poses.shape[1]):
+            poses[t, i] = min(max(poses[t, i], lower[i]), upper[i])
+            good = good and abs(poses[t, i]) <= LARGEST
+    return good
+
+
+@entry
 def pick_columns(values, columns, out, places):
     """Copy columns of values (t, k) to places of out (t, m)."""
     for t in range(values.shape[0]):
@@ -87,21 +95,13 @@ def judge_batch(
         poses: (t, n) [rad, m].
         work: Scratch memory.
         errors: (t, g) [m, rad], written.
-        good: (t,) written: 1 where every limit is held and every error is within its tolerance. A pose, an energy or an
-            error that is not a finite number is never good.
+        good: (t,) written: 1 where every limit is held and every error is within its tolerance.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     for t in range(poses.shape[0]):
-        theta = poses[t]
-        springs = Springs(
-            kind, constants[t if constants.shape[0] > 1 else 0], targets[t if targets.shape[0] > 1 else 0], pull, home
-        )
-        reached = abs(energy_at(figure, springs, theta, ws)) < math.inf
-        for i in range(n):
-            past = max(lower[i] - theta[i], theta[i] - upper[i])
-            reached = reached and past <= LIMIT_TOLERANCE and abs(theta[i]) < math.inf
+        springs = springs_of(kind, constants, targets, t, pull, home)
+        reached, _ = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+        good[t] = 1 if reached else 0
         for k in range(g):
             errors[t, k] = ws.error[k]
-            reached = reached and errors[t, k] <= tolerances[k]
-        good[t] = 1 if reached else 0

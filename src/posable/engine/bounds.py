@@ -13,6 +13,7 @@ RUNNING, CONVERGED, STATIONARY, EXHAUSTED = 0, 1, 2, 3
 
 BEND = 0.5  # [rad, m]: how far inside its limits a dof is moved that was caught on them
 MARGIN = 1e-10  # [rad, m]: how near a bound counts as at it
+LIMIT_TOLERANCE = 1e-9  # [rad, m]: how far past a limit a pose may be and still hold it
 
 # Columns of a trace
 (
@@ -115,7 +116,7 @@ def random_pose(figure, lower, upper, start, state, theta):
 
 
 @kernel
-def shake(figure, springs, tolerances, lower, upper, start, ws, state, mark, theta):
+def randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws, state, mark, theta):
     """Draw anew only the dofs that carry nothing but goals that are missed badly; return how many those are.
 
     A body is many limbs: where one is caught in the wrong bend, the others need not start again. ws.error holds the
@@ -151,11 +152,11 @@ def shake(figure, springs, tolerances, lower, upper, start, ws, state, mark, the
 
 
 @kernel
-def kick(theta, lower, upper, gradient, fixed, hop):
+def perturb_active_limits(theta, lower, upper, gradient, fixed, hop):
     """Move every dof that its limit holds well inside it; return whether there was one.
 
     A straight elbow on its limit is caught there: its own gradient points out of the box, yet bent by half a radian
-    the same elbow reaches. The first kick bends that far, the second to the middle of the range. fixed (n,) is scratch.
+    the same elbow reaches. The first time bends that far, the second to the middle of the range. fixed (n,) is scratch.
     """
     active_bounds(theta, gradient, lower, upper, fixed)
     moved = False

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.forward import forward, workspace
-from posable.engine.jit import entry, kernel, small
+from posable.engine.jit import entry, kernel, optional, small
 from posable.engine.layout import (
     BALL_RADIUS,
     BOUND,
@@ -40,6 +40,7 @@ from posable.engine.layout import (
     ROBUST,
     SIZE,
     SOLID,
+    SOLIDS,
     STAMP,
     START,
     WEIGHT,
@@ -504,7 +505,7 @@ def bodies_apart(figure, ws, a, b, size):
     return x * x + y * y + z * z > reach * reach
 
 
-@kernel
+@optional(SOLIDS, 0.0)
 def collision_energy(figure, row, ws, index):
     """Return the energy of a COLLISION spring, and write how deep the worst pair is beyond the margin [m]."""
     ws.error[index] = 0.0
@@ -613,12 +614,14 @@ def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
         add_sliding_simplex(curve, figure, ws, a, count, ex, ey, ez, reach * nx, reach * ny, reach * nz, m, load[6:27])
 
 
-@kernel
+@optional(SOLIDS)
 def add_collision(figure, row, ws, exact):
     """Put the forces of a COLLISION spring on the bodies, and keep those between two bodies for `add_contacts`."""
+    m, size = ws.memory, row[SIZE]
+    if row[POINT] == 0.0:  # the first of them
+        m[CONTACTS] = 0.0
     if row[ROBUST] < 0.0:
         return
-    m, size = ws.memory, row[SIZE]
     if m[FOUND] <= float(MOST_CONTACTS) and m[STAMP] == stamp(ws) and m[STAMP + 1] == row[POINT]:
         for number in range(int(m[FOUND])):  # the energy at this very pose has found them
             at = KEPT + KEPT_WIDTH * number

@@ -51,6 +51,8 @@ class kernel:
     """
 
     inlined = False
+    feature: str | None = None  # what a problem must have to need it: see `optional`
+    otherwise: Any = None
 
     def __init__(self, function: Callable[..., Any]):
         self.py_func = function
@@ -87,6 +89,55 @@ class small(kernel):
 
 class entry(kernel):
     """Mark a kernel that Python code calls."""
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(function)
+        self._variants: dict[frozenset[str], entry] = {}
+
+    def without(self, *features: str) -> entry:
+        """Return this entry without the kernels of some features: less to compile for problems that lack them."""
+        left_out = frozenset(features)
+        with _lock:
+            if left_out not in self._variants:
+                self._variants[left_out] = _without(self, left_out, {}) if left_out else self
+            return self._variants[left_out]
+
+
+def optional(feature: str, otherwise: Any = None) -> Callable[[Callable[..., Any]], kernel]:
+    """Return a decorator that marks a kernel which only problems with that feature need.
+
+    Args:
+        feature: Its name, for `entry.without`.
+        otherwise: The constant that the kernel returns where it is left out.
+    """
+
+    def mark(function: Callable[..., Any]) -> kernel:
+        out = kernel(function)
+        out.feature, out.otherwise = feature, otherwise
+        return out
+
+    return mark
+
+
+def _without(of: kernel, features: frozenset[str], copies: dict[kernel, kernel]) -> Any:
+    """Return a copy of a kernel, and of those under it, that does without some features; itself if it has none."""
+    if of not in copies:
+        code, names = of.py_func.__code__, of.py_func.__globals__
+        if of.feature in features:
+            arguments = ", ".join(code.co_varnames[: code.co_argcount])
+            text = f"def {code.co_name}({arguments}):\n    return {of.otherwise!r}\n"
+            made: dict[str, Any] = {}
+            exec(compile(text, code.co_filename, "exec"), made)
+            copies[of] = kernel(made[code.co_name])
+            return copies[of]
+        called = {name: names[name] for name in code.co_names if isinstance(names.get(name), kernel)}
+        copied = {name: _without(one, features, copies) for name, one in called.items()}
+        if all(copied[name] is one for name, one in called.items()):
+            copies[of] = of
+        else:
+            name = "_without_".join((code.co_name, *sorted(features))).replace(" ", "_")
+            copies[of] = type(of)(with_names(of.py_func, name, **copied))
+    return copies[of]
 
 
 def with_names(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:

@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Features that a problem may have; entries are compiled without the kernels of those that it lacks
+COUPLINGS = "couplings"  # springs on two bodies, on the center of mass, between dofs
+SOLIDS = "solids"  # that must not touch
+
 LARGEST = 1e30  # magnitude of any number that a problem may hold: products of several stay finite
 
 # Columns of Figure.body
@@ -132,6 +136,32 @@ class Workspace(NamedTuple):
     column: np.ndarray  # (n, 3) [m]: how each dof moves the center of mass
     ball: np.ndarray  # (b, 3) [m]: centres of the balls around the solids of each body, relative to `origin`
     memory: np.ndarray  # (MEMORY,) of collision.py: a simplex, a polytope, contacts
+
+
+# Columns of the state of a problem that is being solved: what a loop remembers between two entries
+(
+    RANDOM,  # state of the generator of random starts
+    PHASE,  # FRESH before the first entry, then what comes next
+    ENERGY,  # at the pose at hand
+    DAMPING,  # of the next step, relative to the metric
+    ITERATIONS,  # so far
+    EVALUATIONS,  # of the energy, so far
+    SLOW,  # steps in a row that gained too little
+    RESTARTS,  # so far
+    BEST,  # energy of the best pose so far
+    OWN_STATE,  # where a method's own columns begin
+) = range(10)
+FRESH, GOING = 0.0, 1.0  # values of PHASE
+
+# Columns of the params of a loop: what it is told
+(
+    CHUNK_ITERATIONS,  # iterations before it returns to its caller
+    MOST_ITERATIONS,  # in all
+    MOST_RESTARTS,
+    SOFT,  # 1: something is to be minimised beyond the goals' tolerances
+    COUPLED,  # 1: springs couple dofs of different branches
+    OWN_PARAMS,  # where a method's own columns begin
+) = range(6)
 
 
 def work_size(n: int, b: int, g: int, d: int) -> int:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posable.engine.assemble import add_entry, clear_hessian, derivatives, energy_at, springs_of
+from posable.engine.assemble import add_entry, clear_hessian, derivatives, energy_at, judge, springs_of
 from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, project, recentre_all
 from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel
@@ -525,7 +525,8 @@ def natural_batch(
     """Settle every problem of a batch: poses (t, n) from where they are, near references (t or 1, n).
 
     The first `size` numbers of work are the workspace, the others the prior's.
-    Writes poses, errors (t, g), outcome (t,), iterations (t,), and values (t, 2): the energy of the goals and L.
+    Writes poses, errors (t, g), outcome (t,), iterations (t,), and values (t, 3): the energy of the goals, L, and 1
+    where the pose is good.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
@@ -542,7 +543,8 @@ def natural_batch(
             params[COUPLED] != 0.0,
         )  # fmt: skip
         iterations[t] = turns
-        values[t, 0] = energy_at(figure, springs, poses[t], ws)
+        good, values[t, 0] = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+        values[t, 2] = 1.0 if good else 0.0
         values[t, 1] = natural_energy(comfort, prior, poses[t], reference, ws, room)
         for k in range(g):
             errors[t, k] = ws.error[k]

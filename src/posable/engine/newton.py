@@ -9,7 +9,10 @@ moves off along a direction of negative curvature. One compiled loop from start 
 
 from __future__ import annotations
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of
+import math
+from typing import Any
+
+from posable.engine.assemble import clear_hessian, derivatives, energy_at, judge, springs_of
 from posable.engine.bounds import (
     CONVERGED,
     EXHAUSTED,
@@ -18,33 +21,92 @@ from posable.engine.bounds import (
     active_bounds,
     all_reached,
     armijo,
-    kick,
     leave_bounds,
+    perturb_active_limits,
     project,
     random_pose,
+    randomize_failed_chains,
     recentre_all,
     record,
-    shake,
 )
 from posable.engine.forward import forward, workspace
-from posable.engine.jit import entry, kernel
-from posable.engine.layout import DEPTH
+from posable.engine.jit import entry, kernel, small
+from posable.engine.layout import (
+    BEST,
+    CHUNK_ITERATIONS,
+    COUPLED,
+    DAMPING,
+    DEPTH,
+    ENERGY,
+    EVALUATIONS,
+    FRESH,
+    GOING,
+    ITERATIONS,
+    MOST_ITERATIONS,
+    MOST_RESTARTS,
+    OWN_PARAMS,
+    OWN_STATE,
+    PHASE,
+    RESTARTS,
+    SLOW,
+    SOFT,
+)
 from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
 
-# What the loop remembers between two entries: columns of its state
+# Columns of the state, after those of every loop
 (
-    RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, ESCAPES, HOPS, WAIT, WAITS, ROUGH,
-    LAST, DASH, REFERENCE, DASH_WAIT, DASH_WAITS, EASY, RESTING,
-) = range(21)  # fmt: skip
-STATE_WIDTH = 21
-FRESH, GOING = 0.0, 1.0
+    ESCAPES,  # from saddles, since the last start
+    HOPS,  # perturbations off the limits
+    WAIT, WAITS,  # iterations until the exact Hessian is tried again, and how many those were the last time
+    ROUGH,  # 1: the best pose was left before it was stationary
+    LAST,  # 1: the best pose is being finished
+    DASH, REFERENCE, DASH_WAIT, DASH_WAITS, EASY,  # see `dash`
+    RESTING,  # steps in a row that were shorter than STILL
+    VERDICT,  # 1: the pose is good, see `judge`
+    TRIES,  # dampings refused since the last step (a lane of a GPU)
+    EXACT_NOW,  # 1: the next Hessian is the exact one (a lane)
+) = range(OWN_STATE, OWN_STATE + 15)  # fmt: skip
+STATE_WIDTH = OWN_STATE + 15
 
-# What the loop is told: columns of its limits
-PIECE, MOST, MOST_RESTARTS, ALPHA, FIRST_DAMPING, SOFT, COUPLED, EXACT = range(8)
-METRIC = 8  # and, where joints differ in strength, n numbers that the damping of each dof is multiplied by
+# Columns of the params, after those of every loop: what a step does, and when it is the last
+(
+    ALPHA,  # part of the predicted decrease that a step must give (Engell-Nørregård & Erleben 2011, eq. 39)
+    FIRST_DAMPING,
+    EXACT,  # NEVER, WHERE_IT_PAYS or ALWAYS
+    MOST_TRIES,  # dampings tried for one step
+    STATIONARY_GAIN,  # predicted gain, relative to the energy, below which a pose is stationary
+    SHRINK,  # of the damping after a step as good as predicted
+    LOWEST_DAMPING, HIGHEST_DAMPING,
+    SLOW_GAIN,  # a step that gains less than this part of the energy is slow
+) = range(OWN_PARAMS, OWN_PARAMS + 9)  # fmt: skip
+METRIC = OWN_PARAMS + 9  # and, where joints differ in strength, n numbers that the damping of each dof is multiplied by
 NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
 
-TRIES = 14  # dampings tried for one step
+
+def newton_params(
+    most: Any,
+    *,
+    chunk: float = math.inf,
+    restarts: int = 0,
+    soft: bool = False,
+    coupled: bool = False,
+    alpha: float = 1e-4,
+    damping: float = 1e-2,
+    exact: float = NEVER,
+    tries: float = 14.0,
+    stationary_gain: float = 1e-11,
+    shrink: float = 0.2,
+    lowest_damping: float = 1e-9,
+    highest_damping: float = 1e9,
+    slow_gain: float = 0.1,
+) -> tuple[Any, ...]:
+    """Return the params of a Newton loop, in the order of the columns; the defaults are those of the CPU's solver."""
+    return (
+        chunk, most, float(restarts), float(soft), float(coupled), alpha, damping, exact, tries, stationary_gain,
+        shrink, lowest_damping, highest_damping, slow_gain,
+    )  # fmt: skip
+
+
 DASH_STEPS = 5.0  # undamped steps along the valley of poses that meet the goals, before the energy must be lower
 DASH_DAMPING = 1e-7  # of those
 DASH_GAIN = 0.9  # of the energy at the start of several such steps: what they may leave
@@ -53,16 +115,27 @@ STILL = 1e-9  # [rad, m]: a soft problem whose steps are shorter, STILL_STEPS ti
 STILL_STEPS = 3.0
 PASSES = 2  # times a step is computed where dofs meet their bounds on the way
 LARGEST_STEP = 1.0  # [rad] of any one dof that turns: beyond it the quadratic says nothing about rotations
-STATIONARY_GAIN = 1e-11  # predicted gain, relative to the energy, below which a pose is stationary
-SLOW_STEPS = 3.0  # steps that gain less than SLOW_GAIN before the figure starts elsewhere
-SLOW_GAIN = 0.1
+SLOW_STEPS = 3.0  # slow steps before the figure starts elsewhere
 EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
 NO_WORSE = 1.2  # of the energy at the start: what it may cost to begin off the bounds
-KICKS = 2.0  # times a figure caught on its limits is moved off them before a restart
-MUCH_BETTER = 0.5  # of the best energy: progress that earns new kicks
+KICKS = 2.0  # times a figure caught on its limits is perturbed off them before a restart
+MUCH_BETTER = 0.5  # of the best energy: progress that earns new ones
 ALL_ANEW = 8.0  # every so many restarts, all of the figure starts anew
 ESCAPES_MOST = 20.0
-DAMPING_FLOOR, DAMPING_CEILING = 1e-9, 1e9
+MORE_DAMPING, LEAST_MORE = 8.0, 1e-5  # after a refused step: times this, and at least from this on
+
+
+@small
+def next_damping(damping, before, after, predicted, params):
+    """Return the damping after a step that was taken, from its gain against the predicted one."""
+    miss = after - before + predicted  # against zero: as good as predicted
+    return damping * (params[SHRINK] if miss < 0.25 * predicted else (0.4 if miss < 0.75 * predicted else 2.0))
+
+
+@small
+def more_damping(damping):
+    """Return the damping after a step that was refused."""
+    return max(damping, LEAST_MORE) * MORE_DAMPING
 
 
 @kernel
@@ -173,25 +246,25 @@ def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, co
 
 
 @kernel
-def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace):
+def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
     """Make one accepted step from theta, in place; return whether there was one to make.
 
     Damping grows until the projected Armijo test holds; the gain ratio sets the next damping.
     """
     n = theta.shape[0]
     energy = state[ENERGY]
-    coupled = limits[COUPLED] != 0.0
-    exact = limits[EXACT] == ALWAYS or (limits[EXACT] == WHERE_IT_PAYS and state[WAIT] <= 0.0)
+    coupled = params[COUPLED] != 0.0
+    exact = params[EXACT] == ALWAYS or (params[EXACT] == WHERE_IT_PAYS and state[WAIT] <= 0.0)
     largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0 if exact else 0.0)
     damping_scale(order, ws.hessian, scale)
-    if limits.shape[0] > METRIC:
+    if params.shape[0] > METRIC:
         for i in range(n):
-            scale[i] *= limits[METRIC + i]
+            scale[i] *= params[METRIC + i]
     damping = state[DAMPING]
     accepted = False
     slope, length = 0.0, 0.0
     tries = 0
-    while tries < TRIES:
+    while tries < params[MOST_TRIES]:
         definite, slope, predicted, length = propose(order, theta, lower, upper, ws, fixed, scale, damping)
         if not definite:
             if not exact:
@@ -204,28 +277,25 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
             fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 0.0)
             continue
         tries += 1
-        if not predicted > STATIONARY_GAIN * energy or not length > 0.0:
+        if not predicted > params[STATIONARY_GAIN] * energy or not length > 0.0:
             break
         after = energy_at(figure, springs, ws.trial, ws)
         state[EVALUATIONS] += 1.0
-        if after < energy and armijo(energy, after, slope, limits[ALPHA]):
+        if after < energy and armijo(energy, after, slope, params[ALPHA]):
             accepted = True
-            gain = (energy - after) / predicted
-            damping *= 0.2 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)
+            damping = next_damping(damping, energy, after, predicted, params)
             for i in range(n):
                 theta[i] = ws.trial[i]
             state[ENERGY] = after
             break
-        damping = max(damping, 1e-5) * 8.0
+        damping = more_damping(damping)
         hold_bounds(order, theta, lower, upper, ws, fixed)
-    state[DAMPING] = min(max(damping, DAMPING_FLOOR), DAMPING_CEILING)
+    state[DAMPING] = min(max(damping, params[LOWEST_DAMPING]), params[HIGHEST_DAMPING])
     if accepted:
         left = state[ENERGY] / energy
-        state[SLOW] = state[SLOW] + 1.0 if left > 1.0 - SLOW_GAIN else 0.0
+        state[SLOW] = state[SLOW] + 1.0 if left > 1.0 - params[SLOW_GAIN] else 0.0
         state[RESTING] = state[RESTING] + 1.0 if length < STILL else 0.0
         state[WAIT] = max(state[WAIT] - 1.0, 0.0 if left > EXACT_BEYOND else 1.0)
-        if recentre_all(figure, theta, lower, upper):
-            state[ENERGY] = energy_at(figure, springs, theta, ws)
     if trace.shape[0] > 0:
         row = int(state[ITERATIONS]) - 1
         moved = 1.0 if accepted else 0.0
@@ -237,7 +307,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
 
 
 @kernel
-def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace):
+def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
     """Make one nearly undamped step without a test; several may lead along a curved valley.
 
     A weak posture moves the figure among poses that meet the goals. A straight step leaves that curved valley and the
@@ -254,7 +324,7 @@ def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, l
             ws.anchor[i] = theta[i]
     state[DASH] += 1.0
     definite, slope, length, largest = False, 0.0, 0.0, 0.0
-    exact, coupled = (1.0 if state[EASY] > 2.0 else 0.0), limits[COUPLED] != 0.0
+    exact, coupled = (1.0 if state[EASY] > 2.0 else 0.0), params[COUPLED] != 0.0
     while True:
         ws.sticky[last] = 1.0
         largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact)
@@ -309,13 +379,13 @@ def take_back(figure, springs, theta, pose, ws, state):
 
 
 @kernel
-def newton_begin(figure, springs, lower, upper, theta, ws, state, limits):
+def newton_begin(figure, springs, lower, upper, theta, ws, state, params):
     """Put a fresh problem's start into the box, off its bounds where the goals are far, and set up its state."""
     project(theta, lower, upper)
     for k in range(ws.sticky.shape[0]):
         ws.sticky[k] = 0.0
     state[PHASE] = GOING
-    state[DAMPING] = limits[FIRST_DAMPING]
+    state[DAMPING] = params[FIRST_DAMPING]
     state[EVALUATIONS] = 1.0
     state[WAIT] = 1.0
     state[ENERGY] = energy_at(figure, springs, theta, ws)
@@ -331,58 +401,64 @@ def newton_begin(figure, springs, lower, upper, theta, ws, state, limits):
 
 
 @kernel
-def newton_turn(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace):
+def newton_iteration(
+    figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, trace
+):
     """Advance one problem, whose pose is placed, by one iteration; return what became of it, RUNNING if nothing yet."""
-    soft = limits[SOFT] != 0.0  # something is to be minimised beyond the goals' tolerances
+    soft = params[SOFT] != 0.0  # something is to be minimised beyond the goals' tolerances
     if not soft and all_reached(ws.error, tolerances):
         return CONVERGED
-    if state[ITERATIONS] >= limits[MOST]:
+    if state[ITERATIONS] >= params[MOST_ITERATIONS]:
         if state[DASH] > 0.0 and not state[ENERGY] < state[REFERENCE]:
             take_back(figure, springs, theta, ws.anchor, ws, state)
         put_back_best(figure, springs, theta, ws, state)
         return EXHAUSTED
     state[ITERATIONS] += 1.0
     if soft and (state[DASH] > 0.0 or (state[SLOW] > 1.0 and state[DASH_WAIT] <= 0.0)):
-        accepted = dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
+        accepted = dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace)
         if accepted:
             return RUNNING
     else:
         state[DASH_WAIT] -= 1.0
-        accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits, trace)
+        accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace)
+        if accepted and recentre_all(figure, theta, lower, upper):
+            state[ENERGY] = energy_at(figure, springs, theta, ws)
     if not accepted:
         forward(figure, theta, ws)
-        if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
+        if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params):
             return RUNNING
         energy_at(figure, springs, theta, ws)
-    elsewhere = state[LAST] == 0.0 and (state[RESTARTS] < limits[MOST_RESTARTS] or state[HOPS] < KICKS)
+    elsewhere = state[LAST] == 0.0 and (state[RESTARTS] < params[MOST_RESTARTS] or state[HOPS] < KICKS)
     if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere) and state[RESTING] < STILL_STEPS:
         return RUNNING
     if soft and all_reached(ws.error, tolerances):
         return CONVERGED
     rough = 1.0 if accepted else 0.0
-    if start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, rough):
+    if start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
         return RUNNING
     return STATIONARY
 
 
 @kernel
-def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, trace):
+    """Advance one problem by at most params[CHUNK_ITERATIONS] iterations from its state; return what became of it."""
     if state[PHASE] == FRESH:
-        newton_begin(figure, springs, lower, upper, theta, ws, state, limits)
+        newton_begin(figure, springs, lower, upper, theta, ws, state, params)
     else:
         energy_at(figure, springs, theta, ws)
-    for _ in range(int(limits[PIECE])):
-        code = newton_turn(
-            figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, trace
+    left = params[CHUNK_ITERATIONS]
+    while left > 0.0:
+        code = newton_iteration(
+            figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, trace
         )
         if code != RUNNING:
             return code
+        left -= 1.0
     return RUNNING
 
 
 @kernel
-def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, limits, rough):
+def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
     """Remember the best pose, and leave it: off the limits that hold it, then to random poses while restarts are left.
 
     rough: 1 where the pose was left before it was stationary; the best of all is finished at the end. Returns whether
@@ -402,19 +478,23 @@ def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws,
         return False
     hop = state[HOPS]
     state[HOPS] += 1.0
-    if hop >= KICKS or not kick(theta, lower, upper, ws.gradient, fixed, hop):
-        if state[RESTARTS] >= limits[MOST_RESTARTS]:
+    if hop >= KICKS or not perturb_active_limits(theta, lower, upper, ws.gradient, fixed, hop):
+        if state[RESTARTS] >= params[MOST_RESTARTS]:
             if state[ROUGH] == 0.0:
                 return False
             state[LAST] = 1.0  # finish the best pose and stop
         else:
             state[RESTARTS] += 1.0
             whole = state[RESTARTS] % ALL_ANEW == 0.0
-            if whole or shake(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta) == 0:
+            if (
+                whole
+                or randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta)
+                == 0
+            ):
                 random_pose(figure, lower, upper, start, state, theta)
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     state[EVALUATIONS] += 2.0
-    state[DAMPING] = limits[FIRST_DAMPING]
+    state[DAMPING] = params[FIRST_DAMPING]
     state[SLOW], state[ESCAPES], state[WAIT], state[WAITS] = 0.0, 0.0, 1.0, 0.0
     return True
 
@@ -429,16 +509,16 @@ def put_back_best(figure, springs, theta, ws, state):
 
 
 @kernel
-def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, limits):
+def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params):
     """At a stationary pose that is no minimum, move downhill along a direction of negative curvature.
 
     The direction comes from the pivot at which the exact factorisation fails; both senses are tried and the lower one
     is taken (the positive one if they are equal), so the answer is always the same. Returns whether the pose moved.
     """
     n = theta.shape[0]
-    if state[ESCAPES] >= ESCAPES_MOST or limits[EXACT] == NEVER:
+    if state[ESCAPES] >= ESCAPES_MOST or params[EXACT] == NEVER:
         return False
-    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, limits[COUPLED] != 0.0, 1.0)
+    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, params[COUPLED] != 0.0, 1.0)
     damped_copy(order, ws.hessian, fixed, 1e-9, scale, ws.factor, ws.path)
     failed = factorise(order, ws.factor, fixed, 0.0)
     if failed < 0:
@@ -465,7 +545,7 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
             state[ENERGY] = energy_at(figure, springs, theta, ws)
             state[EVALUATIONS] += 1.0
             state[ESCAPES] += 1.0
-            state[DAMPING] = limits[FIRST_DAMPING]
+            state[DAMPING] = params[FIRST_DAMPING]
             state[SLOW] = 0.0
             return True
         size *= 0.3
@@ -475,7 +555,7 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
 @entry
 def newton_batch(
     figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, work, d, states,
-    limits, errors, outcome, trace,
+    params, errors, outcome, trace,
 ):  # fmt: skip
     """Solve every problem of a batch: poses (t, n) from where they are, constants and targets (t or 1, g, ...).
 
@@ -490,21 +570,10 @@ def newton_batch(
             continue
         springs = springs_of(kind, constants, targets, t, pull, home)
         outcome[t] = newton_loop(
-            figure,
-            order,
-            springs,
-            tolerances,
-            lower,
-            upper,
-            poses[t],
-            starts[t],
-            ws,
-            fixed,
-            scale,
-            states[t],
-            limits,
+            figure, order, springs, tolerances, lower, upper, poses[t], starts[t], ws, fixed, scale, states[t], params,
             trace,
-        )
-        energy_at(figure, springs, poses[t], ws)
+        )  # fmt: skip
+        good, _ = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+        states[t, VERDICT] = 1.0 if good else 0.0
         for k in range(g):
             errors[t, k] = ws.error[k]

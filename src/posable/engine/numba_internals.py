@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import typed_passes, types, untyped_passes
 from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
-from numba.core.types import unliteral
 
 from posable.engine.compile_cache import read_cached, say, write_cached
 
@@ -59,12 +60,49 @@ def kernel_dispatcher(function: Callable[..., Any], options: dict[str, Any], inl
     )
 
 
+class _Signatures:
+    """The signatures of operators and built-in functions, resolved once for each set of argument types.
+
+    Numba tries every candidate anew for each `+` of a program, which is a third of the time that typing takes.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Any] = {}
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self.resolve = types.Function.get_call_type
+            types.Function.get_call_type = self._of(self.resolve)
+
+    def __exit__(self, *error: Any) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            types.Function.get_call_type = self.resolve
+            self.known.clear()
+
+    def _of(self, resolve: Any) -> Any:
+        def get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+            if kws:
+                return resolve(function, context, args, kws)
+            key = (id(context), function, args)
+            if key not in self.known:
+                self.known[key] = resolve(function, context, args, kws)
+            return self.known[key]
+
+        return get_call_type
+
+
+_signatures = _Signatures()
+
+
 def _once_per_type(dispatcher: Any) -> Any:
     """Keep Numba from compiling a kernel anew for every constant that some caller passes to it."""
     resolve = dispatcher.get_call_template
 
     def get_call_template(args: Any, kws: Any) -> Any:
-        return resolve(tuple(unliteral(a) for a in args), {name: unliteral(a) for name, a in kws.items()})
+        return resolve(tuple(types.unliteral(a) for a in args), {name: types.unliteral(a) for name, a in kws.items()})
 
     dispatcher.get_call_template = get_call_template
     if dispatcher.targetoptions.get("no_cpython_wrapper"):
@@ -151,15 +189,36 @@ def _link_all(module: Any, library: Any) -> None:
             module.link_in(needed._get_module_for_linking(), preserve=True)
 
 
+# What a kernel needs of Numba's pipeline: it has no closures, no literal unrolling, nothing to inline or to rewrite.
+PASSES = (
+    untyped_passes.TranslateByteCode, untyped_passes.FixupArgs, untyped_passes.IRProcessing,
+    untyped_passes.ReconstructSSA, typed_passes.NopythonTypeInference, typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization, typed_passes.AnnotateTypes, typed_passes.NativeLowering, typed_passes.NoPythonBackend,
+)  # fmt: skip
+
+
 class _OwnLibrary(Compiler):
     """Numba's compiler, with a library of ours to write into."""
 
     library_class: type[JITCodeLibrary]
 
+    def define_pipelines(self) -> list[Any]:
+        """Return the one pipeline."""
+        out = PassManager("kernel")
+        for one in PASSES:
+            out.add_pass(one, one.__name__)
+        out.finalize()
+        return [out]
+
     def __init__(self, typing: Any, target: Any, library: Any, *arguments: Any):
         own = self.library_class(target.codegen(), self.library_class.__name__)
         own.enable_object_caching()
         super().__init__(typing, target, own, *arguments)
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a function; Numba holds its compiler lock meanwhile."""
+        with _signatures:
+            return super().compile_extra(func)
 
 
 class KernelCompiler(_OwnLibrary):

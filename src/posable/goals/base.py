@@ -188,7 +188,7 @@ def max_abs(values: np.ndarray) -> float:
     return np.maximum.reduce(np.abs(values), axis=None, initial=0.0)
 
 
-PIECE = 4096  # targets that a thread checks or packs at a time
+PIECE = 1024  # targets that a thread checks or packs at a time
 
 
 def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:

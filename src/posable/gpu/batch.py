@@ -1,4 +1,4 @@
-"""The way of a batch to the GPU and back: what is sent, in which pieces, and what comes of it as an Outcome."""
+"""The way of a batch to the GPU and back: what is sent, in which pieces, and what comes of it as an RawResult."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from posable.gpu.device import Buffer, CudaError, Gpu, Module, Pinned, Stream, g
 from posable.gpu.newton import lane_turn
 from posable.gpu.symbolic import Refused
 from posable.problem import Problem
-from posable.solvers.base import Outcome, Request, Solver, strength_of
+from posable.solvers.base import RawResult, SolveOptions, Solver, strength_of
 from posable.solvers.newton import Newton
 
 # --- Batches on a GPU ---
@@ -225,14 +225,14 @@ ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
 }
 
 
-class SentResult(Outcome):
+class SentResult(RawResult):
     """The outcome of a batch that was sent to the GPU: its errors were evaluated there, in double precision."""
 
     __slots__ = ()
 
 
-class GpuOutcome(Outcome):
-    """An outcome whose numbers stay on the GPU until somebody asks for them: properties where an Outcome has arrays."""
+class GpuOutcome(RawResult):
+    """Numbers that stay on the GPU until somebody asks for them: properties where a RawResult has arrays."""
 
     __slots__ = ("__dict__", "answers")
 
@@ -290,7 +290,7 @@ class RemoteProblem(Problem):
         return out
 
 
-def serves(problem: Problem, solver: Solver, request: Request) -> str | None:
+def serves(problem: Problem, solver: Solver, request: SolveOptions) -> str | None:
     """Return why a GPU cannot serve a call, or None where it can."""
     if not isinstance(solver, Newton):
         return f"the solver {solver.name!r}: only 'newton' runs on a GPU"
@@ -324,7 +324,7 @@ def goal_columns(problem: Problem) -> list[tuple[list[int], list[int]]]:
     return out
 
 
-def lanes_for(on: Gpu, problem: Problem, request: Request, precision: str) -> Lanes:
+def lanes_for(on: Gpu, problem: Problem, request: SolveOptions, precision: str) -> Lanes:
     """Return a problem compiled for the GPU, or raise SolverError where it cannot be."""
     plan = Plan(moving_of(problem), precision == "single", False, request.restarts == 0)
     one = problem.first_alone() if problem.streams_targets else problem
@@ -335,9 +335,9 @@ def lanes_for(on: Gpu, problem: Problem, request: Request, precision: str) -> La
 
 
 def solve_on(
-    problem: Problem, solver: Solver, request: Request, shape: tuple[int, ...], device: str, precision: str,
+    problem: Problem, solver: Solver, request: SolveOptions, shape: tuple[int, ...], device: str, precision: str,
     start: Remote | None,
-) -> tuple[Problem, Outcome, tuple[int, ...]] | None:  # fmt: skip
+) -> tuple[Problem, RawResult, tuple[int, ...]] | None:  # fmt: skip
     """Solve on the GPU what device "cuda" or "auto" puts there: (problem, outcome, shape); None: it is the CPU's."""
     remotes = [goal.remote for goal in problem.goals if goal.remote is not None]
     leads = [r.shape[: len(r.shape) - ELEMENTS[type(g)][0]] for g in problem.goals if (r := g.remote) is not None]
@@ -362,7 +362,9 @@ def solve_on(
     return RemoteProblem(problem, shape) if remotes else problem, outcome, shape
 
 
-def solve_on_gpu(problem: Problem, request: Request, precision: str, total: int, start: Remote | None) -> Outcome:
+def solve_on_gpu(
+    problem: Problem, request: SolveOptions, precision: str, total: int, start: Remote | None
+) -> RawResult:
     """Solve a batch of `total` problems on the GPU."""
     try:
         on = gpu()
@@ -392,7 +394,7 @@ def piece_size(on: Gpu, problem: Problem, lanes: Lanes, at_a_time: int, most: in
 # ------------------------------------------------------------------------------------------ numbers that come from here
 
 
-def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: Request, total: int) -> Outcome:
+def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: SolveOptions, total: int) -> RawResult:
     """Send a batch piece by piece, on several streams, so that packing, copies and work overlap."""
     n, g = problem.skeleton.size, len(problem.springs)
     out = SentResult(
@@ -423,7 +425,7 @@ def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: Request, t
 class Sender:
     """One stream, with pinned memory of its own, that sends pieces of a batch and brings back the answers."""
 
-    def __init__(self, on: Gpu, lanes: Lanes, problem: Problem, request: Request):
+    def __init__(self, on: Gpu, lanes: Lanes, problem: Problem, request: SolveOptions):
         self.stream, self.lanes, self.problem, self.request = Stream(on), lanes, problem, request
         self.idle: list[list[Pinned]] = vars(on).setdefault("idle_pinned", [])  # pinning memory is slow: it is kept
         self.pinned = self.idle.pop() if self.idle else [Pinned(on) for _ in range(6)]
@@ -460,7 +462,7 @@ class Sender:
         there = Buffer(self.stream, here.shape, np.float64).take(here)
         return Given(there.pointer, 0 if len(values) == 1 else width, np.arange(width), True, there)
 
-    def solve(self, out: Outcome, first: int, last: int) -> None:
+    def solve(self, out: RawResult, first: int, last: int) -> None:
         """Solve one piece and write its answers into `out`."""
         problem, request, stream = self.problem, self.request, self.stream
         n, moving = problem.skeleton.size, self.lanes.plan.moving
@@ -489,8 +491,8 @@ class Sender:
 
 
 def solve_in_place(
-    on: Gpu, lanes: Lanes, problem: Problem, request: Request, total: int, start: Remote | None
-) -> Outcome:
+    on: Gpu, lanes: Lanes, problem: Problem, request: SolveOptions, total: int, start: Remote | None
+) -> RawResult:
     """Solve a batch whose targets or starts are on the GPU already; the answers stay there too."""
     stream = Stream(on)
     on.settle()  # whoever made the arrays is done with them

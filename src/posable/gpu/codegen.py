@@ -18,18 +18,22 @@ from posable.engine.layout import (
     BODY,
     CONSTANTS,
     DEPTH,
+    ENERGY,
     FIRST,
+    ITERATIONS,
     LAST,
     LOCAL,
     MEMORY,
     ON,
     PARENT,
+    RANDOM,
     TARGETS,
     Figure,
     Order,
     Springs,
     Workspace,
 )
+from posable.engine.newton import NEVER, STATE_WIDTH, WHERE_IT_PAYS, newton_params
 from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
 from posable.gpu import newton as lanes
 from posable.gpu.partial_eval import Specialiser
@@ -100,7 +104,7 @@ def carriers(figure: Figure, body: int) -> list[int]:
 SMALL_FIGURE = 12  # dofs up to which every loop over the figure is unrolled and the work stays in registers
 LARGEST_STEP = 2.0  # [rad]
 # what single precision cannot tell from nothing
-SINGLE = {"SMALLEST_GAIN": 2e-6, "MARGIN": 1e-6}
+SINGLE = {"MARGIN": 1e-6}
 
 
 class Plan(NamedTuple):
@@ -231,24 +235,27 @@ def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.n
     constants: dict[str, Any] = {"LARGEST_STEP": LARGEST_STEP, **(SINGLE if plan.single else {})}
     if not plan.alone:
         constants["KICKS"] = 0.0
-    constants |= {"PATIENCE": 1e9, "MOST_TRIES": 14.0} if plan.finish else {"PASSES": 1}
+    constants |= {"SLOW_STEPS": 1e9} if plan.finish else {"PASSES": 1}
     parts = Parts(problem, plan, lower, upper, constants=constants)
     to = parts.to
     fixed, scale = to.array("fixed", parts.n), to.array("scale", parts.n)
-    state = to.array("state", lanes.STATE_WIDTH, types={lanes.RANDOM: "d"})
-    curved = float(plan.finish or problem.soft)
-    limits = (
-        Code("most", "f"), 1e-4, plan.damping, float(problem.soft), float(problem.coupled), curved,
-        float(limbs(problem)),
+    state = to.array("state", STATE_WIDTH, types={RANDOM: "d"})
+    params = newton_params(
+        Code("most", "f"), soft=problem.soft, coupled=problem.coupled, damping=plan.damping,
+        exact=WHERE_IT_PAYS if plan.finish or problem.soft else NEVER, tries=14.0 if plan.finish else 8.0, shrink=0.1,
+        lowest_damping=1e-4,  # less lets Gauss-Newton leap out of the basin it is in
+        slow_gain=0.15, stationary_gain=2e-6 if plan.single else 1e-11,
     )  # fmt: skip
     f, ws, theta, start = parts.figure, parts.ws, parts.theta, parts.start
     low, up = parts.lower, parts.upper
     which = 0 if plan.finish else Code("attempt", "i")
-    begin, _ = parts.piece(lambda: to.call(lanes.lane_begin, f, low, up, theta, start, ws, state, limits, which))
+    begin, _ = parts.piece(
+        lambda: to.call(lanes.lane_begin, f, low, up, theta, start, ws, state, params, which, float(limbs(problem)))
+    )
     turn, code = parts.piece(
         lambda: to.call(
             lanes.lane_turn, f, parts.order, parts.springs, parts.tolerances, low, up, theta, start, ws, fixed, scale,
-            state, limits,
+            state, params,
         )
     )  # fmt: skip
     end, _ = parts.piece(lambda: to.call(lanes.lane_end, theta, ws, state))
@@ -263,9 +270,9 @@ def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.n
         "end": end,
         "n": parts.n,
         "whole": problem.skeleton.size,
-        "random": f"state_{lanes.RANDOM}",
-        "energy": f"state_{lanes.ENERGY}",
-        "turns": f"state_{lanes.TURNS}",
+        "random": f"state_{RANDOM}",
+        "energy": f"state_{ENERGY}",
+        "turns": f"state_{ITERATIONS}",
         "block": BLOCK,
         "refill": REFILL,
         "blocks": (6 if parts.n <= SMALL_FIGURE else 8) if plan.single else 4,

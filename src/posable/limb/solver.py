@@ -43,7 +43,7 @@ from posable.limb.two_link import TwoLink
 from posable.model.kinematics import place_bodies
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SOLVERS, Outcome, Request, Solver, named_trace, refuse_strength, register
+from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, named_trace, refuse_strength, register
 
 # --- What the goals of a problem say of many poses ---
 
@@ -300,7 +300,7 @@ class LimbSolver(Solver):
         moving = {int(i) for task in tasks for i in task.limb.dofs_above()}
         return bool(moving - set(np.flatnonzero(problem.skeleton.frozen).tolist()))
 
-    def run(self, problem: Problem, request: Request) -> Outcome:
+    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
         """Place the base, then every limb; a limb's answer is taken where it brings its own goals nearer.
 
         It is not taken where another goal, on the elbow say, would be lost by it.
@@ -314,7 +314,7 @@ class LimbSolver(Solver):
             zeros = np.zeros(count)
             codes = np.full(count, CONVERGED, dtype=np.int64)
             errors = errors_batch(problem, request.starts)
-            outcome = Outcome(request.starts.copy(), codes, errors, zeros, zeros.copy())
+            outcome = RawResult(request.starts.copy(), codes, errors, zeros, zeros.copy())
             if request.record:  # a closed form has no iterations: traces without rows
                 nothing = np.zeros((0, TRACE_WIDTH))
                 outcome.traces = [named_trace(nothing, np.zeros(0)) for _ in range(count)]
@@ -330,6 +330,7 @@ class LimbSolver(Solver):
             lost = np.delete(after > np.maximum(before, 1.0) + 1e-9, mine, axis=1).any(axis=1)
             better = (after[:, mine].max(axis=1) <= before[:, mine].max(axis=1)) | reached | (not near)
             better &= ~lost | (not near)
+            outcome.good = None
             outcome.poses[better] = poses[better]
             outcome.errors[better] = errors[better]
         return outcome

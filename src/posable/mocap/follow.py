@@ -21,7 +21,7 @@ from posable.mocap.unwrap import WHOLE_TURN, turns_around, within_turns
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import Request
+from posable.solvers.base import SolveOptions
 from posable.solvers.continuous import Continuous, follow_frames
 from posable.solvers.hierarchy import answer
 from posable.solvers.newton import Newton
@@ -294,7 +294,7 @@ class _Walk:
         method = Continuous() if self.solver == "newton" and not restarts else as_solver(self.solver)
         starts, _ = starts_of(one, start)
         lower, upper = box_of(self.skeleton, starts, self.limits)
-        request = Request(np.clip(starts, lower, upper), lower, upper, self.most, restarts, self.seed)
+        request = SolveOptions(np.clip(starts, lower, upper), lower, upper, self.most, restarts, self.seed)
         if one.plain:
             return Result(one, method.run(one, request), request, method.name, 0.0)
         one, outcome, _ = answer(one, method, request)
@@ -369,7 +369,7 @@ class _Walk:
         one = problem.part(frame, frame + 1)
         one.batch_shape = (len(starts),)
         self.lower.flags.writeable = self.upper.flags.writeable = False
-        outcome = Newton().run(one, Request(starts, self.lower, self.upper, None, 1, self.seed))
+        outcome = Newton().run(one, SolveOptions(starts, self.lower, self.upper, None, 1, self.seed))
         reached = (outcome.errors <= one.tolerances).all(axis=1)
         found: list[np.ndarray] = []
         for pose in outcome.poses[reached]:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of, total_energy
-from posable.engine.bounds import armijo, project, recentre_all
-from posable.engine.forward import forward, workspace
+from posable.engine import layout
+from posable.engine.assemble import energy_at, springs_of
+from posable.engine.bounds import project, recentre_all
+from posable.engine.forward import workspace
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import ROTVEC, SWING, TURN, parameters_of
-from posable.engine.layout import AT, AXIS, BODY, KIND, OFF, PARENT, POINT, ROBUST
-from posable.engine.newton import damping_scale, hold_bounds, propose
+from posable.engine.layout import AT, AXIS, BODY, KIND, MOST_ITERATIONS, OFF, PARENT, POINT, ROBUST
+from posable.engine.newton import ALWAYS, FIRST_DAMPING, NEVER, STATE_WIDTH, iterate, newton_params
 from posable.goals import Position
 from posable.mocap.unwrap import open_box
 from posable.model.skeleton import Skeleton
@@ -22,28 +23,20 @@ from posable.problem import Problem
 
 # --- One compiled walk over the frames of a clip ---
 
-# What the walk is told: entries of its options
+# What the walk is told beside the params of its steps (engine/newton.py): entries of its options
 (
-    MOST,  # iterations a frame
     ENOUGH,  # energy at which a frame is done
     GAIN,  # part of the energy that a step must gain, or it is the last
-    DAMPING,  # of a frame's first step, relative to the mean diagonal of the Hessian
     KEEP,  # part of the last change that the prediction of a frame repeats: 0 starts from the last pose
-    EXACT,  # 1: the exact Hessian where it is positive definite; 0: Gauss-Newton's
-    COUPLED,  # 1: springs couple branches
     JUMP,  # a frame that starts with so many times the usual energy tries half turns first; 0: never
     OWN,  # 1: each frame starts from its own row of poses and is pulled to `home`; 0: from the prediction, pulled to it
     SWERVE,  # [rad, m] that a dof may be off its prediction; 0: no such limit
-) = range(10)
-OPTIONS = 10
+) = range(6)
 
 # What it tells of each frame: columns of its notes
 ENERGY, ITERATIONS, EVALUATIONS, SEEN, TURNED = range(5)
 NOTES = 5
 
-ALPHA = 1e-4  # of the Armijo test
-TRIES = 8  # dampings tried for one step
-DAMPING_FLOOR, DAMPING_CEILING = 1e-9, 1e6
 HALF_TURNS = 3  # at most, in one frame
 CARRIED = 4  # bodies below a turned one that may be turned with it, and one
 WORTH = 0.5  # part of the energy that a half turn must leave, or less
@@ -69,58 +62,21 @@ def set_targets(row, target, markers, points, robust, t):
 
 
 @kernel
-def try_step(figure, order, springs, lower, upper, theta, ws, fixed, scale, options, damping, energy, note):
-    """Find a damped step from theta (n,) that lowers the energy, and take it; return (energy, damping), -1: no step."""
-    n = theta.shape[0]
-    for _ in range(TRIES):
-        definite, slope, predicted, _ = propose(order, theta, lower, upper, ws, fixed, scale, damping)
-        if not definite:
-            return -2.0, damping
-        if not predicted > 0.25 * options[GAIN] * energy:
-            return -1.0, damping
-        after = energy_at(figure, springs, ws.trial, ws)
-        note[EVALUATIONS] += 1.0
-        if after < energy and armijo(energy, after, slope, ALPHA):
-            gain = (energy - after) / predicted
-            for i in range(n):
-                theta[i] = ws.trial[i]
-            return after, damping * (0.1 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0))
-        damping = max(damping, 1e-5) * 8.0
-        hold_bounds(order, theta, lower, upper, ws, fixed)
-    return -1.0, damping
-
-
-@kernel
-def descend(figure, order, springs, lower, upper, theta, ws, fixed, scale, options, damping, note):
-    """Minimise one frame's energy from theta (n,), in place; return the damping at its end."""
-    forward(figure, theta, ws)
-    energy = total_energy(figure, springs, theta, ws)
-    note[EVALUATIONS], note[ITERATIONS] = 1.0, 0.0
-    exact = options[EXACT]
-    while note[ITERATIONS] < options[MOST] and energy > options[ENOUGH]:
-        note[ITERATIONS] += 1.0
-        if options[COUPLED] != 0.0:
-            clear_hessian(ws)
-        derivatives(figure, order, springs, theta, ws, exact)
-        hold_bounds(order, theta, lower, upper, ws, fixed)
-        damping_scale(order, ws.hessian, scale)
-        after, damping = try_step(
-            figure, order, springs, lower, upper, theta, ws, fixed, scale, options, damping, energy, note
-        )
-        damping = min(max(damping, DAMPING_FLOOR), DAMPING_CEILING)
-        if after == -2.0 and exact != 0.0:  # indefinite: Gauss-Newton's Hessian is not
-            exact = 0.0
-            forward(figure, theta, ws)
-            continue
-        if after < 0.0:
-            energy = energy_at(figure, springs, theta, ws)
+def descend(figure, order, springs, lower, upper, theta, ws, fixed, scale, params, options, state, note):
+    """Minimise one frame's energy from theta (n,), in place, by the solver's own steps."""
+    state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
+    state[layout.EVALUATIONS], state[layout.ITERATIONS] = 1.0, 0.0
+    trace = ws.hessian[:0]
+    while state[layout.ITERATIONS] < params[MOST_ITERATIONS] and state[layout.ENERGY] > options[ENOUGH]:
+        state[layout.ITERATIONS] += 1.0
+        before = state[layout.ENERGY]
+        if not iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
+            state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
             break
-        done = energy - after < options[GAIN] * energy
-        energy = after
-        if done:
+        if before - state[layout.ENERGY] < options[GAIN] * before:
             break
-    note[ENERGY] = energy
-    return damping
+    note[ENERGY], note[ITERATIONS] = state[layout.ENERGY], state[layout.ITERATIONS]
+    note[EVALUATIONS] = state[layout.EVALUATIONS]
 
 
 @kernel
@@ -202,21 +158,22 @@ def come_round(figure, theta, last):
 @entry
 def walk(
     figure, order, kind, constants, targets, robust, pull, home, lower, upper, low, high,
-    markers, points, poses, last, before, work, d, options, errors, notes,
+    markers, points, poses, last, before, work, d, params, options, state, errors, notes,
 ):  # fmt: skip
     """Follow the targets of a clip frame by frame.
 
     constants and targets (T or 1, g, ...) are overwritten: markers (T or 0, g, 3) [m], NaN where unseen, and points
     (T or 0, g, 3) [m] in the bodies replace what they hold. robust (g,): what the springs have in ROBUST. pull (n,):
     stiffness towards the prediction, which is written into home (n,). last, before (n,): the poses of the two frames
-    before the first, overwritten with those of the last two. low, high (n,): scratch. Writes poses (T, n), errors
+    before the first, overwritten with those of the last two. low, high (n,) and state (STATE_WIDTH,):
+    scratch. Writes poses (T, n), errors
     (T, g) [m, rad] and notes (T, NOTES).
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
     scale = work[work.shape[0] - n :]
-    damping = options[DAMPING]
+    state[layout.DAMPING] = params[FIRST_DAMPING]
     usual = -1.0
     for t in range(poses.shape[0]):
         theta = poses[t]
@@ -239,10 +196,10 @@ def walk(
                 usual = energy if usual < 0.0 else usual + USUAL * (min(energy, 2.0 * usual) - usual)
             elif t == 0:
                 usual = -1.0
-        damping = min(damping, options[DAMPING])
+        state[layout.DAMPING] = min(state[layout.DAMPING], params[FIRST_DAMPING])
         if options[SWERVE] > 0.0 and options[OWN] == 0.0 and notes[t, TURNED] == 0.0:
             narrow(theta, lower, upper, low, high, options[SWERVE])
-        damping = descend(figure, order, springs, low, high, theta, ws, fixed, scale, options, damping, notes[t])
+        descend(figure, order, springs, low, high, theta, ws, fixed, scale, params, options, state, notes[t])
         for k in range(g):
             errors[t, k] = ws.error[k] if row[k, ROBUST] >= 0.0 else math.nan
         if recentre_all(figure, theta, lower, upper):
@@ -259,7 +216,7 @@ _NONE = np.zeros((0, 0, 3))
 
 @dataclass(frozen=True)
 class Pace:
-    """How a walk goes: `walking`'s options, and the stiffness of the pull to the prediction [m^2/rad^2]."""
+    """How a walk goes: the params of its steps, its options, and the pull to the prediction [m^2/rad^2]."""
 
     most: int = 10
     enough: float = 0.0
@@ -272,14 +229,18 @@ class Pace:
     pull: float = 0.0
     swerve: float = 0.0
 
-    def options(self, coupled: bool) -> np.ndarray:
-        """Return the numbers that `walk` reads."""
-        out = np.zeros(OPTIONS)
-        out[MOST], out[ENOUGH], out[GAIN] = self.most, self.enough, self.gain
-        out[DAMPING], out[KEEP], out[EXACT] = self.damping, self.keep, self.exact
-        out[COUPLED], out[JUMP], out[OWN] = coupled, self.jump, self.own
-        out[SWERVE] = self.swerve
-        return out
+    def params(self, coupled: bool) -> np.ndarray:
+        """Return what the steps of a frame read (engine/newton.py)."""
+        return np.array(
+            newton_params(
+                self.most, coupled=coupled, damping=self.damping, exact=ALWAYS if self.exact else NEVER, tries=8.0,
+                stationary_gain=0.25 * self.gain, shrink=0.1, highest_damping=1e6,
+            )
+        )  # fmt: skip
+
+    def options(self) -> np.ndarray:
+        """Return what `walk` reads beside the params, in the order of its entries."""
+        return np.array((self.enough, self.gain, self.keep, self.jump, self.own, self.swerve), dtype=float)
 
 
 class Walker:
@@ -317,11 +278,12 @@ class Walker:
         last = problem.skeleton.rest.copy() if last is None else last.copy()
         before = last.copy() if before is None else before.copy()
         home = (problem.skeleton.rest if home is None else home).copy()  # the walk writes into it
-        walk(
+        problem.fitted(walk)(
             problem.figure, problem.order, problem.kind, problem.constants.copy(), problem.targets.copy(),
             self.robust, self.pull * pace.pull, home, self.lower, self.upper,
             np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), poses, last, before,
-            np.empty(problem.work_size), problem.depth, pace.options(problem.coupled), errors, notes,
+            np.empty(problem.work_size), problem.depth, pace.params(problem.coupled), pace.options(),
+            np.zeros(STATE_WIDTH), errors, notes,
         )  # fmt: skip
         assert poses.shape == (t, n)
         return errors, notes

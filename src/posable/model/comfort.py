@@ -67,11 +67,14 @@ def person_plan(skeleton: Skeleton) -> BodyPlan | None:
     A person has a head, two arms and two legs, a free root, and ball joints as hips and shoulders. A humanoid robot has
     one motor per axis instead.
     """
+    balls = sum(isinstance(joint.motion, Ball) for joint in skeleton.joints)
+    if balls < 4 or not isinstance(skeleton.joints[0].motion, Free):  # most robots, without placing them
+        return None
     try:
         plan = body_plan(skeleton)
     except PosableError:
         return None
-    if "head" not in plan or not isinstance(skeleton.joints[0].motion, Free):
+    if "head" not in plan:
         return None
     for role in ("hip", "shoulder"):
         for side in SIDES:

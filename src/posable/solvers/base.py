@@ -11,17 +11,21 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.bounds import EXHAUSTED, RUNNING, TRACE_WIDTH
+from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
 from posable.engine.parallel import in_pieces, thread_count
 from posable.errors import SolverError, unknown
+from posable.model.kinematics import scratch
 from posable.problem import Problem
 from posable.registry import Registry
 
 SOLVERS = Registry("solver", "posable.solvers")
 
-CHUNK = 64  # problems a thread takes at a time
+CHUNK = 64  # problems a thread takes at a time, or PER_THREAD pieces of what each would do alone
+PER_THREAD = 8
 SMALL = 16  # problems that are not worth a second thread
 INTERRUPTIBLE = 20_000  # iterations of one problem from which on Control-C is served while it runs
 SLICE = 0.005  # [s] between two looks at the clock
+FIRST_SLICE = 4096.0  # iterations times degrees of freedom before the first one
 OUT_OF_TIME = -1  # a code beside those of engine/bounds.py
 
 
@@ -61,9 +65,11 @@ class RawResult:
         iterations: (t,).
         evaluations: (t,) of the energy.
         traces: One per problem where they were asked for.
+        good: (t,) bool or 0 and 1: the verdict on the poses where the loop has judged them (engine/assemble.py), None
+            where nobody has.
     """
 
-    __slots__ = ("codes", "errors", "evaluations", "iterations", "poses", "traces")
+    __slots__ = ("codes", "errors", "evaluations", "good", "iterations", "poses", "traces")
 
     def __init__(
         self,
@@ -73,8 +79,9 @@ class RawResult:
         iterations: Any,
         evaluations: Any,
         traces: Any = None,
+        good: np.ndarray | None = None,
     ):
-        self.poses, self.codes, self.errors = poses, codes, errors
+        self.poses, self.codes, self.errors, self.good = poses, codes, errors, good
         self.iterations, self.evaluations = iterations, evaluations
         self.traces: list[dict[str, np.ndarray]] = traces or []
 
@@ -94,8 +101,10 @@ class SolveOptions(NamedTuple):
     deadline: float | None = None  # [s], of time.perf_counter: where the time limit ends
 
 
-Outcome = RawResult  # names that some modules still use
-Request = SolveOptions
+def piece_size(count: int, threads: int | None) -> int:
+    """Return how many problems of a batch a thread takes at a time: few pieces cost less, many end together."""
+    cores = thread_count(threads)
+    return max(1, min(CHUNK, -(-count // cores)), count // (PER_THREAD * cores))
 
 
 class Solver:
@@ -112,7 +121,7 @@ class Solver:
         """Solve every problem of the batch."""
         raise NotImplementedError
 
-    def told(self, problem: Problem, request: Request, outcome: Outcome) -> str:
+    def told(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
         """Return how a result names the method; what kept it from its goals belongs there."""
         return self.name
 
@@ -139,14 +148,10 @@ class CompiledSolver(Solver):
 
     state_width: ClassVar[int] = 12
     loop: ClassVar[Callable[..., Any]]
-    # columns of the state that the loop keeps
-    seed_column: ClassVar[int] = 0
-    iteration_column: ClassVar[int] = 4
-    evaluation_column: ClassVar[int] = 5
-    best_column: ClassVar[int] = 8
+    verdict_column: ClassVar[int | None] = None  # of the state, where the loop judges its poses itself
 
-    def limits(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return the numbers that the loop reads; the first is how many iterations it may make before it returns."""
+    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+        """Return what the loop reads, in the columns of engine/layout.py and then its own."""
         raise NotImplementedError
 
     def memory(self, problem: Problem) -> int:
@@ -160,23 +165,23 @@ class CompiledSolver(Solver):
         states = states.copy() if t == 1 else states.repeat(t, axis=0)
         errors = np.empty((t, len(problem.springs)))
         errors.fill(np.nan)  # until the loop writes them: never what the memory held
+        judged = self.verdict_column
         raw = RawResult(
-            request.starts.copy(),
-            np.zeros(t, dtype=np.int64),
-            errors,
-            states[:, self.iteration_column],
-            states[:, self.evaluation_column],
-        )
-        params = self.limits(problem, request)
+            request.starts.copy(), np.zeros(t, dtype=np.int64), errors, states[:, ITERATIONS],
+            states[:, EVALUATIONS], None, None if judged is None else states[:, judged],
+        )  # fmt: skip
+        params = self.params(problem, request)
         deadline = request.deadline
         if deadline is None and request.time_limit is not None:
             deadline = time.perf_counter() + request.time_limit
         if request.record:
             self._record(problem, request, raw, states, params, deadline)
-        elif t <= SMALL and deadline is None and params[1] <= INTERRUPTIBLE:
+        elif t == 1:
+            self._run_in_slices(problem, request, raw, states, params, None, deadline, ())
+        elif t <= SMALL and deadline is None and params[MOST_ITERATIONS] <= INTERRUPTIBLE:
             self._enter(problem, request, raw, states, params, None, _EMPTY_TRACE, None)
         else:
-            size = 1 if t <= SMALL else min(CHUNK, -(-t // thread_count(request.threads)))
+            size = 1 if t <= SMALL else piece_size(t, request.threads)
 
             stopped: list[bool] = []  # not empty after Control-C
 
@@ -191,8 +196,8 @@ class CompiledSolver(Solver):
     def _fresh(cls, seed: int) -> np.ndarray:
         """Return the state (1, w) that a problem begins with."""
         state = np.zeros((1, cls.state_width))
-        state[0, cls.seed_column] = (seed * 2654435761 + 12345) % 4294967296
-        state[0, cls.best_column] = np.inf
+        state[0, RANDOM] = (seed * 2654435761 + 12345) % 4294967296
+        state[0, BEST] = np.inf
         return state
 
     def _advance(self, problem, request, raw, states, params, piece, deadline, stopped) -> None:
@@ -200,35 +205,53 @@ class CompiledSolver(Solver):
 
         With a deadline, or where iterations may be many, a problem runs in slices of a few milliseconds.
         """
-        if deadline is None and params[1] <= INTERRUPTIBLE:
-            self._enter(problem, request, raw, states, params, piece, _EMPTY_TRACE, None)
-            return
+        if deadline is None:
+            long = params[MOST_ITERATIONS] > INTERRUPTIBLE
+            now = self._first_slice(problem, params) if long else params
+            self._enter(problem, request, raw, states, now, piece, _EMPTY_TRACE, None)
+            if not long:
+                return
         for k in range(piece.start, piece.stop):
             if deadline is not None and time.perf_counter() >= deadline:
                 break
+            if raw.codes[k] != RUNNING:
+                continue
+            if deadline is None:  # from its start again: what the loop remembered of it is gone
+                states[k], raw.poses[k] = self._fresh(request.seed)[0], request.starts[k]
             self._run_in_slices(problem, request, raw, states, params, slice(k, k + 1), deadline, stopped)
         self._give_up(problem, request, raw, states, params, piece, None)
 
     def _run_in_slices(self, problem, request, raw, states, params, one, deadline, stopped) -> None:
-        """Solve one problem, watching the clock."""
-        codes, work, now = raw.codes[one], np.empty(self.memory(problem)), params.copy()
-        now[0] = 16.0 if problem.skeleton.size < 50 else 1.0
+        """Solve one problem; one that may take long, in slices: the bits are the same."""
+        codes, work = raw.codes if one is None else raw.codes[one], scratch(self.memory(problem))
+        if deadline is None and params[MOST_ITERATIONS] <= INTERRUPTIBLE:
+            self._enter(problem, request, raw, states, params, one, _EMPTY_TRACE, work)
+            return
+        now = self._first_slice(problem, params)
+        if deadline is not None:
+            now[CHUNK_ITERATIONS] = max(1.0, now[CHUNK_ITERATIONS] // 32.0)
         while codes[0] == RUNNING and not stopped:
             begin = time.perf_counter()
             if deadline is not None and begin >= deadline:
                 self._give_up(problem, request, raw, states, params, one, work)
                 return
             self._enter(problem, request, raw, states, now, one, _EMPTY_TRACE, work)
-            if time.perf_counter() - begin < SLICE:
-                now[0] *= 2.0
+            if codes[0] == RUNNING and time.perf_counter() - begin < SLICE:
+                now[CHUNK_ITERATIONS] *= 2.0
+
+    def _first_slice(self, problem: Problem, params: np.ndarray) -> np.ndarray:
+        """Return params for the first slice of a problem, long enough for most."""
+        now = params.copy()
+        now[CHUNK_ITERATIONS] = max(1.0, FIRST_SLICE // max(problem.skeleton.size, 1))
+        return now
 
     def _give_up(self, problem, request, raw, states, params, piece, work) -> None:
         """End what still runs: with no iterations left, the loop puts back the best pose of each problem."""
-        codes = raw.codes[piece]
+        codes = raw.codes if piece is None else raw.codes[piece]
         running = codes == RUNNING
         if running.any():
             now = params.copy()
-            now[1] = 0.0
+            now[MOST_ITERATIONS] = 0.0
             self._enter(problem, request, raw, states, now, piece, _EMPTY_TRACE, work)
             codes[running & (codes == EXHAUSTED)] = OUT_OF_TIME
 
@@ -237,23 +260,27 @@ class CompiledSolver(Solver):
         begin = time.perf_counter()
         for k in range(request.starts.shape[0]):
             piece, now, clock = slice(k, k + 1), params.copy(), []
-            now[0] = 1.0
-            trace = np.zeros((int(params[1]), TRACE_WIDTH))
+            now[CHUNK_ITERATIONS] = 1.0
+            trace = np.zeros((int(params[MOST_ITERATIONS]), TRACE_WIDTH))
             work = np.empty(self.memory(problem))
             while raw.codes[k] == RUNNING:
                 late = deadline is not None and time.perf_counter() >= deadline
                 if late:
-                    now[1] = 0.0
+                    now[MOST_ITERATIONS] = 0.0
                 self._enter(problem, request, raw, states, now, piece, trace, work)
                 clock.append(time.perf_counter() - begin)
                 if late and raw.codes[k] == EXHAUSTED:
                     raw.codes[k] = OUT_OF_TIME
-            rows = int(states[k, self.iteration_column])
+            rows = int(states[k, ITERATIONS])
             raw.traces.append(named_trace(trace[:rows], np.array(clock[:rows])))
+
+    def fitted(self, problem: Problem) -> Callable[..., Any]:
+        """Return the loop for a problem; one that is compiled only with what the problem needs, or one for all."""
+        return type(self).loop
 
     def _enter(self, problem, request, raw, states, params, piece, trace, work) -> None:
         if work is None:
-            work = np.empty(self.memory(problem))
+            work = scratch(self.memory(problem))
         constants, targets = problem.constants, problem.targets
         poses, starts, errors, codes = raw.poses, request.starts, raw.errors, raw.codes
         if piece is not None:
@@ -266,7 +293,7 @@ class CompiledSolver(Solver):
             )
             constants = constants if constants.shape[0] == 1 else constants[piece]
             targets = targets if targets.shape[0] == 1 else targets[piece]
-        type(self).loop(
+        self.fitted(problem)(
             problem.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
             problem.tolerances, request.lower, request.upper, poses, starts, work, problem.depth, states, params,
             errors, codes, trace,

@@ -12,14 +12,14 @@ from posable.engine.assemble import energy_at
 from posable.engine.bounds import recentre_all
 from posable.engine.jit import kernel
 from posable.engine.joints import SLIDE, TURN
-from posable.engine.layout import DEPTH, KIND
+from posable.engine.layout import DEPTH, ENERGY, EVALUATIONS, KIND
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request, refuse_strength, register
+from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
 from posable.solvers.line_search import differentiate, write_trace
-from posable.solvers.loop import ENERGY, EVALUATIONS, OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_limits
+from posable.solvers.loop import OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params
 
-RANKED, MAX_TURN, REST = range(OPTIONS, OPTIONS + 3)  # columns of the limits
+RANKED, MAX_TURN, REST = range(OPTIONS, OPTIONS + 3)  # columns of the params
 HALVINGS = 6
 
 
@@ -88,13 +88,13 @@ def change_dof(figure, springs, lower, upper, theta, ws, state, i, x):
 
 
 @kernel
-def carve_ccd(work, lower, upper, limits, n, b, g):
+def carve_ccd(work, lower, upper, params, n, b, g):
     """Return two vectors (2, n) from the end of the scratch memory, and the box."""
     return work[work.shape[0] - 2 * n :].reshape(2, n), lower, upper
 
 
 @kernel
-def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
     """Change n degrees of freedom, one after another, in place; return whether that gained anything.
 
     In turn from the tip inward; or, ranked, each time the one that promises the most, never one changed lately.
@@ -102,26 +102,26 @@ def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, li
     n = theta.shape[0]
     fixed, waiting = vectors[0], vectors[1]
     before = state[ENERGY]
-    ranked = limits[RANKED] != 0.0
+    ranked = params[RANKED] != 0.0
     slope, length, largest = 0.0, 0.0, 0.0
     for i in range(n):
         waiting[i] = 0.0
     for turn in range(n):
-        free = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 1.0)
+        free = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, params, 1.0)
         largest = free if turn == 0 else largest
         i = n - 1 - turn
-        x, _ = best_change(figure, order, lower, upper, theta, ws, i, limits[MAX_TURN])
+        x, _ = best_change(figure, order, lower, upper, theta, ws, i, params[MAX_TURN])
         if ranked:
             most = 0.0
             x = 0.0
             for j in range(n):
-                change, gain = best_change(figure, order, lower, upper, theta, ws, j, limits[MAX_TURN])
+                change, gain = best_change(figure, order, lower, upper, theta, ws, j, params[MAX_TURN])
                 if waiting[j] <= 0.0 and gain > most:
                     i, x, most = j, change, gain
                 waiting[j] -= 1.0
             if x == 0.0:
                 continue
-            waiting[i] = limits[REST]
+            waiting[i] = params[REST]
         if x == 0.0:
             continue
         g = ws.gradient[i]
@@ -171,7 +171,7 @@ class Ccd(CompiledSolver):
         """Return the scratch memory of the engine and two vectors."""
         return problem.work_size + 2 * problem.skeleton.size
 
-    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return what the loop reads, column by column."""
         options = (float(self.order == "ranked"), self.max_turn, float(self.rest))
-        return common_limits(problem, request, self.iterations, options)
+        return common_params(problem, request, self.iterations, options)

@@ -11,7 +11,7 @@ from posable.engine import control
 from posable.engine.bounds import EXHAUSTED, STATIONARY
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import Outcome, Request, Solver
+from posable.solvers.base import RawResult, SolveOptions, Solver
 
 MOST = 60  # Newton steps in a frame
 
@@ -86,7 +86,7 @@ class Continuous(Solver):
         if not good:
             raise SolverError("max_step", expected="a positive number, or one for each dof", got=repr(self.max_step))
 
-    def told(self, problem: Problem, request: Request, outcome: Outcome) -> str:
+    def told(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
         """Return the method's name, and the degrees of freedom that max_step holds back."""
         moved = np.abs(outcome.poses[0] - request.starts[0])
         held = np.flatnonzero(moved >= np.broadcast_to(self.max_step, moved.shape) * (1.0 - 1e-9))
@@ -94,7 +94,7 @@ class Continuous(Solver):
             return self.name
         return f"{self.name}, max_step holds back {', '.join(problem.skeleton.dof_names[i] for i in held)}"
 
-    def run(self, problem: Problem, request: Request) -> Outcome:
+    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
         """Solve every problem of the batch from its own start."""
         t = request.starts.shape[0]
         poses = np.empty_like(request.starts)
@@ -110,4 +110,4 @@ class Continuous(Solver):
             poses[k], errors[k], iterations[k] = pose[0], error[0], count[0]
             if held.any() or count[0] >= most:
                 codes[k] = EXHAUSTED
-        return Outcome(poses, codes, errors, iterations, iterations.copy())
+        return RawResult(poses, codes, errors, iterations, iterations.copy())

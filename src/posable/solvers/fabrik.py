@@ -13,16 +13,16 @@ from posable.engine.bounds import recentre_all
 from posable.engine.forward import forward
 from posable.engine.jit import kernel
 from posable.engine.joints import SLIDE
-from posable.engine.layout import AT, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
+from posable.engine.layout import AT, ENERGY, EVALUATIONS, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
 from posable.engine.springs import POINT_SPRING, rotated
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request, refuse_strength, register
+from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
 from posable.solvers.ccd import best_turn
 from posable.solvers.line_search import write_trace
-from posable.solvers.loop import ENERGY, EVALUATIONS, OPTIONS, STATE_WIDTH, batch_of, common_limits
+from posable.solvers.loop import OPTIONS, STATE_WIDTH, batch_of, common_params
 
-FITS, GUIDES, ROWS = OPTIONS, OPTIONS + 1, OPTIONS + 2  # columns of the limits; then `GUIDES` rows of four
+FITS, GUIDES, ROWS = OPTIONS, OPTIONS + 1, OPTIONS + 2  # columns of the params; then `GUIDES` rows of four
 OWNER, BODY, SPRING_OF, SHARE = (
     0,
     1,
@@ -173,17 +173,17 @@ class Memory(NamedTuple):
 
 
 @kernel
-def carve_fabrik(work, lower, upper, limits, n, b, g):
-    """Return the memory of a step, from the end of the scratch memory and of the limits, and the box."""
+def carve_fabrik(work, lower, upper, params, n, b, g):
+    """Return the memory of a step, from the end of the scratch memory and of the params, and the box."""
     i = work.shape[0] - 4 * b - n
-    count = int(limits[GUIDES])
-    guides = limits[ROWS : ROWS + 4 * count].reshape(count, 4)
+    count = int(params[GUIDES])
+    guides = params[ROWS : ROWS + 4 * count].reshape(count, 4)
     memory = Memory(work[i : i + 3 * b].reshape(b, 3), work[i + 3 * b : i + 4 * b], work[i + 4 * b :], guides)
     return memory, lower, upper
 
 
 @kernel
-def fabrik_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace):
+def fabrik_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
     """Reach inward and outward once, then fit the figure to the chains; return whether it moved."""
     n = theta.shape[0]
     wanted, votes, fixed, guides = memory.wanted, memory.votes, memory.fixed, memory.guides
@@ -196,7 +196,7 @@ def fabrik_step(figure, order, springs, lower, upper, theta, ws, memory, state, 
     reach_outward(figure, ws, wanted, votes)
     for b in range(figure.body.shape[0]):
         if votes[b] > 0.0:
-            for _ in range(int(limits[FITS])):
+            for _ in range(int(params[FITS])):
                 for i in range(figure.body[b, FIRST], figure.body[b, LAST]):
                     if figure.dof[i, KIND] != SLIDE:
                         turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i)
@@ -283,8 +283,8 @@ class Fabrik(CompiledSolver):
         """Return the scratch memory of the engine and of the joints' wanted places."""
         return problem.work_size + 4 * len(problem.skeleton.figure.body) + problem.skeleton.size
 
-    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return what the loop reads, column by column."""
         guides = guides_of(problem)
-        shared = common_limits(problem, request, self.iterations, (float(self.fits), float(len(guides))))
+        shared = common_params(problem, request, self.iterations, (float(self.fits), float(len(guides))))
         return np.concatenate([shared, guides.ravel()])

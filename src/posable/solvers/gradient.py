@@ -11,6 +11,7 @@ from posable.engine.assemble import energy_at
 from posable.engine.bounds import leave_bounds
 from posable.engine.forward import forward
 from posable.engine.jit import kernel
+from posable.engine.layout import ENERGY, EVALUATIONS, ITERATIONS, SOFT
 from posable.engine.ltl import multiply
 from posable.errors import SolverError
 from posable.solvers.base import register
@@ -30,11 +31,11 @@ from posable.solvers.line_search import (
     stretch,
     write_trace,
 )
-from posable.solvers.loop import ENERGY, EVALUATIONS, ITERATIONS, SOFT, STATIONARY_GAIN, batch_of, started_elsewhere
+from posable.solvers.loop import STATIONARY_GAIN, batch_of, started_elsewhere
 
 # --- Projected gradient with the projected Armijo search of Engell-Nørregård & Erleben 2011 ---
 
-# A column of the limits and two of the state, after those of descent.py
+# A column of the params and two of the state, after those of line_search.py
 KICKS = OWN_OPTIONS + 1
 SEEN_ENERGY, KICKED = OWN_STATE, OWN_STATE + 1
 
@@ -47,15 +48,15 @@ FIRST_STEPS = {"one": ONE, "previous": PREVIOUS, "spectral": SPECTRAL}
 
 
 @kernel
-def first_length(theta, ws, vectors, state, limits):
+def first_length(theta, ws, vectors, state, params):
     """Return the step length that the search starts from."""
-    if limits[OWN_OPTIONS] == ONE or state[TAU] == 0.0:
+    if params[OWN_OPTIONS] == ONE or state[TAU] == 0.0:
         return 1.0
-    if limits[OWN_OPTIONS] == PREVIOUS:
-        return state[TAU] / limits[BETA]
+    if params[OWN_OPTIONS] == PREVIOUS:
+        return state[TAU] / params[BETA]
     ss, sy, yy = 0.0, 0.0, 0.0
     for i in range(theta.shape[0]):
-        g = strength(limits, theta.shape[0], i)
+        g = strength(params, theta.shape[0], i)
         s, y = (theta[i] - vectors[2, i]) / g, (ws.gradient[i] - vectors[3, i]) * g
         ss += s * s
         sy += s * y
@@ -68,7 +69,7 @@ def first_length(theta, ws, vectors, state, limits):
 
 
 @kernel
-def leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved):
+def leave_limits(figure, springs, lower, upper, theta, ws, state, params, moved):
     """Bend a figure that is caught on its limits away from them, in place; return whether it was caught.
 
     It is caught where no step is left, or where the steps since the last look, WINDOW of them, won next to nothing.
@@ -77,7 +78,7 @@ def leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved)
         return False
     caught = not moved or state[ENERGY] > LITTLE * state[SEEN_ENERGY]
     state[SEEN_ENERGY] = state[ENERGY]
-    if not caught or state[KICKED] >= limits[KICKS] or limits[SOFT] != 0.0:
+    if not caught or state[KICKED] >= params[KICKS] or params[SOFT] != 0.0:
         return False  # where more than goals is minimised, little is won near every optimum
     if not leave_bounds(theta, lower, upper, theta):
         return False
@@ -90,33 +91,33 @@ def leave_limits(figure, springs, lower, upper, theta, ws, state, limits, moved)
 
 
 @kernel
-def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
     """Make one step down the gradient, in place; return whether there was one to make."""
     n = theta.shape[0]
     fixed, direction = vectors[0], vectors[1]
     before = state[ENERGY]
-    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params)
     square = 0.0
     for i in range(n):
-        s = strength(limits, n, i)
+        s = strength(params, n, i)
         direction[i] = -ws.gradient[i] * (s * s)
         square += 0.0 if fixed[i] != 0.0 else -ws.gradient[i] * direction[i]
     if started_elsewhere(state):
         state[TAU], state[KICKED], state[SEEN_ENERGY] = 0.0, 0.0, np.inf
     if not square > STATIONARY_GAIN * before:
         write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
-        return leave_limits(figure, springs, lower, upper, theta, ws, state, limits, False)
-    tau = first_length(theta, ws, vectors, state, limits)
+        return leave_limits(figure, springs, lower, upper, theta, ws, state, params, False)
+    tau = first_length(theta, ws, vectors, state, params)
     for i in range(n):
         vectors[2, i] = theta[i]
         vectors[3, i] = ws.gradient[i]
-    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits)
+    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, params)
     if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
         state[TAU] = 0.0
     else:
         state[TAU] = tau
     write_trace(trace, state, largest, length, tau, fixed, slope, before)
-    freed = leave_limits(figure, springs, lower, upper, theta, ws, state, limits, tau > 0.0)
+    freed = leave_limits(figure, springs, lower, upper, theta, ws, state, params, tau > 0.0)
     return freed or tau > 0.0
 
 
@@ -187,26 +188,26 @@ def conjugate(fixed, gradient, direction, old, keep):
 
 
 @kernel
-def weighted_conjugate(fixed, gradient, direction, old, keep, limits):
+def weighted_conjugate(fixed, gradient, direction, old, keep, params):
     """Do as `conjugate`, in the metric of joints that differ in strength."""
     n = fixed.shape[0]
     top, bottom, square = 0.0, 0.0, 0.0
     for i in range(n):
-        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(limits, n, i)
+        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(params, n, i)
         top += g * (g - old[i]) * (s * s)
         bottom += old[i] * old[i] * (s * s)
         square += g * g * (s * s)
     factor = max(0.0, top / bottom) if keep and bottom > 0.0 else 0.0
     slope = 0.0
     for i in range(n):
-        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(limits, n, i)
+        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(params, n, i)
         kept = factor * direction[i] if factor > 0.0 else 0.0  # before the first step there is nothing to keep
         direction[i] = 0.0 if fixed[i] != 0.0 else kept - g * (s * s)
         slope += g * direction[i]
     if slope > -1e-8 * square:
         slope = -square
         for i in range(n):
-            s = strength(limits, n, i)
+            s = strength(params, n, i)
             direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i] * (s * s)
     for i in range(n):
         old[i] = 0.0 if fixed[i] != 0.0 else gradient[i]
@@ -214,15 +215,15 @@ def weighted_conjugate(fixed, gradient, direction, old, keep, limits):
 
 
 @kernel
-def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
     """Make one conjugate step, in place; return whether there was one to make. state[TAU]: steps since a fresh one."""
     n = theta.shape[0]
     fixed, direction, old, bent = vectors[0], vectors[1], vectors[2], vectors[3]
     before = state[ENERGY]
-    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
+    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, params, 0.0)
     keep = not started_elsewhere(state) and 0.0 < state[TAU] < n
-    if differ(limits, n):
-        slope, square = weighted_conjugate(fixed, ws.gradient, direction, old, keep, limits)
+    if differ(params, n):
+        slope, square = weighted_conjugate(fixed, ws.gradient, direction, old, keep, params)
     else:
         slope, square = conjugate(fixed, ws.gradient, direction, old, keep)
     if not square > STATIONARY_GAIN * before:
@@ -232,16 +233,16 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     curvature = 0.0
     for i in range(n):
         curvature += direction[i] * bent[i]
-    tau = -slope / curvature if limits[OWN_OPTIONS] != 0.0 and curvature > 1e-12 * square else 1.0
-    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits)
+    tau = -slope / curvature if params[OWN_OPTIONS] != 0.0 and curvature > 1e-12 * square else 1.0
+    tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, params)
     state[TAU] = state[TAU] + 1.0 if keep else 1.0
     if tau == 0.0 and keep:  # the memory has led astray: try plain descent before giving up
         for i in range(n):
             direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
-        if differ(limits, n):
-            stretch(direction, limits)
+        if differ(params, n):
+            stretch(direction, params)
         forward(figure, theta, ws)
-        tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits)
+        tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, 1.0, ws, state, params)
         state[TAU] = 1.0
     if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
         state[TAU] = 0.0

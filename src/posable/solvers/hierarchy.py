@@ -20,7 +20,7 @@ from posable.engine.springs import MODEL_SPRING, POINT_SPRING
 from posable.goals.energy import VectorEnergy, convex_model, convex_part, fill_model, place_vectors, upper_root
 from posable.goals.joint import Posture
 from posable.problem import Problem, joined_pulls, measured_rows
-from posable.solvers.base import Outcome, Request, Solver
+from posable.solvers.base import RawResult, SolveOptions, Solver
 from posable.solvers.limit_sensitivity import AT_BOUND
 from posable.solvers.result import judge
 
@@ -66,12 +66,12 @@ SETTLED = 1e-10  # part of the energy: a round that gains no more is the last
 SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show (the Armijo test)
 
 
-def answer(problem: Problem, method: Solver, request: Request) -> tuple[Problem, Outcome, dict[str, Any]]:
+def answer(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Problem, RawResult, dict[str, Any]]:
     """Solve any problem. Return it with its choices made, the outcome, and the member that each AnyOf took (t,)."""
     t = request.starts.shape[0]
     spread = problem.copy()
     spread.spread(t)
-    best: tuple[Problem, Outcome] | None = None
+    best: tuple[Problem, RawResult] | None = None
     best_rank: list[tuple[bool, float]] = []
     taken = np.zeros((t, len(problem.choices)), dtype=int)
     for combination in problem.combinations():
@@ -103,7 +103,7 @@ def stand_in(problem: Problem) -> Problem:
     return out
 
 
-def ranks(problem: Problem, outcome: Outcome, request: Request) -> list[tuple[bool, float]]:
+def ranks(problem: Problem, outcome: RawResult, request: SolveOptions) -> list[tuple[bool, float]]:
     """Return how good each answer is, lower is better: whether it misses, then its energy.
 
     Answers that reach everything are equally good, unless something soft is minimised beyond that.
@@ -116,7 +116,7 @@ def ranks(problem: Problem, outcome: Outcome, request: Request) -> list[tuple[bo
     return out
 
 
-def take(problem: Problem, outcome: Outcome, other: Problem, answers: Outcome, k: int) -> None:
+def take(problem: Problem, outcome: RawResult, other: Problem, answers: RawResult, k: int) -> None:
     """Put answer k of another outcome, and its springs, in the place of this one's."""
     problem.constants[k], problem.targets[k] = other.constants[k], other.targets[k]
     for name in ("poses", "codes", "errors", "iterations", "evaluations"):
@@ -128,7 +128,7 @@ def take(problem: Problem, outcome: Outcome, other: Problem, answers: Outcome, k
 # ------------------------------------------------------------------------------------------------------- priorities
 
 
-def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
+def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
     """Solve level after level, each while the ones before are held at what they reached."""
     priorities = sorted({goal.priority for goal in problem.goals})
     if len(priorities) == 1:
@@ -140,7 +140,7 @@ def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
     level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
     held = problem.copy()
     tolerances = problem.tolerances.copy()
-    outcome: Outcome | None = None
+    outcome: RawResult | None = None
     for priority in priorities:
         now = held.copy()
         now.constants[:, level_of > priority, ROBUST] = OFF
@@ -166,7 +166,7 @@ def run_levels(problem: Problem, method: Solver, request: Request) -> Outcome:
     return outcome
 
 
-def each_alone(problem: Problem, method: Solver, request: Request) -> Outcome:
+def each_alone(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
     """Solve the levels of each problem of a batch by itself."""
     return joined(
         [
@@ -180,7 +180,7 @@ def each_alone(problem: Problem, method: Solver, request: Request) -> Outcome:
     )
 
 
-def left(request: Request, begin: float) -> float | None:
+def left(request: SolveOptions, begin: float) -> float | None:
     """Return the time [s] that is left, or None where there is no limit."""
     return None if request.time_limit is None else max(0.0, request.time_limit - (time.perf_counter() - begin))
 
@@ -232,7 +232,7 @@ class Earlier:
         return np.array(out)
 
 
-def serve(problem: Problem, earlier: Earlier, method: Solver, request: Request, outcome: Outcome) -> None:
+def serve(problem: Problem, earlier: Earlier, method: Solver, request: SolveOptions, outcome: RawResult) -> None:
     """Solve a level from where the earlier ones have come, and put its answers into outcome.
 
     The held springs grow stiffer in steps. An answer at which a held goal's error has grown by more than GROWTH is not
@@ -258,7 +258,7 @@ def serve(problem: Problem, earlier: Earlier, method: Solver, request: Request, 
             return
 
 
-def settle(problem: Problem, outcome: Outcome, request: Request) -> None:
+def settle(problem: Problem, outcome: RawResult, request: SolveOptions) -> None:
     """Call answers stationary that ran out of iterations where no more is to be had.
 
     Stiff springs make the last digits slow. What counts is what a Newton step, inside the limits, would still gain.
@@ -276,7 +276,7 @@ def settle(problem: Problem, outcome: Outcome, request: Request) -> None:
             outcome.codes[k] = STATIONARY
 
 
-def put(outcome: Outcome, found: Outcome, k: int) -> None:
+def put(outcome: RawResult, found: RawResult, k: int) -> None:
     """Put a later level's answer in the place of an earlier one's; the work adds up."""
     outcome.poses[k], outcome.codes[k], outcome.errors[k] = found.poses[k], found.codes[k], found.errors[k]
     outcome.iterations[k] += found.iterations[k]
@@ -285,9 +285,9 @@ def put(outcome: Outcome, found: Outcome, k: int) -> None:
         outcome.traces[k] = found.traces[k]
 
 
-def joined(every: list[Outcome]) -> Outcome:
+def joined(every: list[RawResult]) -> RawResult:
     """Return the outcomes of a batch's problems as one."""
-    return Outcome(
+    return RawResult(
         np.concatenate([one.poses for one in every]),
         np.concatenate([one.codes for one in every]),
         np.concatenate([one.errors for one in every]),
@@ -300,7 +300,7 @@ def joined(every: list[Outcome]) -> Outcome:
 # ------------------------------------------------------------------------------------------------ energies in Python
 
 
-def run_models(problem: Problem, method: Solver, request: Request) -> Outcome:
+def run_models(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
     """Run the solver; where energies are in Python, on models of them, until the models and the energies agree."""
     customs = [(energy, part) for energy, part in problem.customs if problem.constants[0, part.start, ROBUST] >= 0.0]
     if not customs:
@@ -309,19 +309,19 @@ def run_models(problem: Problem, method: Solver, request: Request) -> Outcome:
 
 
 def model_one(
-    problem: Problem, customs: list[tuple[VectorEnergy, slice]], method: Solver, request: Request, k: int
-) -> Outcome:
+    problem: Problem, customs: list[tuple[VectorEnergy, slice]], method: Solver, request: SolveOptions, k: int
+) -> RawResult:
     """Solve problem k by models, each from the last pose; Armijo's test on the energy itself accepts what it finds."""
     energies = [energy for energy, _ in customs]
     pose = request.starts[k].copy()
     one = stand_in(problem.part(k, k + 1))
     constants, targets = one.constants[0], one.targets[0]
     one.soft = True
-    best: Outcome | None = None
+    best: RawResult | None = None
     energy = true_energy(one, customs, pose)
     damping = 0.0
     iterations = evaluations = 0.0
-    found: Outcome | None = None
+    found: RawResult | None = None
     for round_ in range(ROUNDS):
         largest = 0.0
         for (each, part), at in zip(customs, place_vectors(problem.skeleton, pose, energies), strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.engine.jit import kernel
-from posable.engine.layout import SPRING
+from posable.engine.layout import DAMPING, SPRING
 from posable.engine.linalg import (
     cholesky,
     cholesky_solve,
@@ -22,7 +22,6 @@ from posable.engine.residuals import rows_of
 from posable.errors import SolverError
 from posable.solvers.base import register
 from posable.solvers.linear import FIRST_OPTION, ROWS, SECOND_OPTION, LinearSolver, linear_batch_of, per_dof
-from posable.solvers.loop import DAMPING
 
 # --- The transpose of the Jacobian ---
 
@@ -51,12 +50,12 @@ def deviation(lin):
 
 
 @kernel
-def solve_transpose(springs, lin, state, limits):
+def solve_transpose(springs, lin, state, params):
     """Write lin.step = tau J' V; tau is `length`, or, where that is zero, Buss's best one for a linear world (28).
 
     Where it is negative, Buss's is shortened until the deviation from the linear model is at most epsilon (29).
     """
-    length = limits[FIRST_OPTION]
+    length = params[FIRST_OPTION]
     m, n = lin.active.shape
     for i in range(n):
         total = 0.0
@@ -66,7 +65,7 @@ def solve_transpose(springs, lin, state, limits):
     most = math.inf
     if length < 0.0:
         off = deviation(lin)
-        most = limits[SECOND_OPTION] / off if off > 0.0 else math.inf
+        most = params[SECOND_OPTION] / off if off > 0.0 else math.inf
     if length <= 0.0:
         top, bottom = 0.0, 0.0
         for k in range(m):
@@ -125,12 +124,12 @@ STEP_LENGTHS = {"buss": 0.0, "deviation": -1.0}
 
 
 @kernel
-def solve_pseudoinverse(springs, lin, state, limits):
+def solve_pseudoinverse(springs, lin, state, params):
     """Write lin.step = J' beta with (JJ') beta = right, by LU: Parent (5.21)-(5.23).
 
     Where rows depend on one another JJ' has no inverse; the dependent ones are let go, pivot by pivot.
     """
-    relative = limits[FIRST_OPTION]
+    relative = params[FIRST_OPTION]
     m, n = lin.active.shape
     a, beta = lin.first, lin.vectors[2]
     for k in range(m):
@@ -177,9 +176,9 @@ class Pseudoinverse(LinearSolver):
 
 
 @kernel
-def solve_qr(springs, lin, state, limits):
+def solve_qr(springs, lin, state, params):
     """Write lin.step by QR: of J' where rows are not more than dofs (the shortest step), else of J (least squares)."""
-    relative = limits[FIRST_OPTION]
+    relative = params[FIRST_OPTION]
     m, n = lin.active.shape
     if m > n:
         rank = qr_factor(lin.active, m, n, lin.vectors[0], lin.vectors[1], relative)
@@ -222,9 +221,9 @@ class Qr(LinearSolver):
 
 
 @kernel
-def solve_svd(springs, lin, state, limits):
+def solve_svd(springs, lin, state, params):
     """Write lin.step = sum of v_i (u_i . right) / sigma_i over the larger singular values: Rabbani 2017 figure 8."""
-    threshold = limits[FIRST_OPTION]
+    threshold = params[FIRST_OPTION]
     m, n = lin.active.shape
     u, squares = lin.first, lin.vectors[0]
     svd_rows(lin.active, m, n, u)
@@ -322,11 +321,11 @@ def solve_columns(lin, square):
 
 
 @kernel
-def solve_dls(springs, lin, state, limits):
+def solve_dls(springs, lin, state, params):
     """Write lin.step in the smaller of the two forms."""
-    state[DAMPING] = limits[FIRST_OPTION]  # for the trace
-    square = limits[FIRST_OPTION] * limits[FIRST_OPTION]
-    if limits[SECOND_OPTION] != 0.0:
+    state[DAMPING] = params[FIRST_OPTION]  # for the trace
+    square = params[FIRST_OPTION] * params[FIRST_OPTION]
+    if params[SECOND_OPTION] != 0.0:
         solve_columns(lin, square)
     else:
         solve_rows(lin, square)
@@ -358,9 +357,9 @@ class Dls(LinearSolver):
         if self.form not in ("auto", "rows", "columns"):
             raise SolverError("dls: form", expected="'auto', 'rows' or 'columns'", got=repr(self.form))
 
-    def limits(self, problem, request):
+    def params(self, problem, request):
         """Return what `solve_dls` reads, with the smaller form chosen."""
-        out = super().limits(problem, request)
+        out = super().params(problem, request)
         out[SECOND_OPTION] = self.form == "columns" or (self.form == "auto" and out[ROWS] > problem.skeleton.size)
         return out
 
@@ -408,9 +407,9 @@ def effector_share(springs, u, column, m):
 
 
 @kernel
-def solve_sdls(springs, lin, state, limits):
+def solve_sdls(springs, lin, state, params):
     """Write lin.step: the sum over the singular vectors, each clamped to its own largest angle, then clamped whole."""
-    most = limits[FIRST_OPTION]
+    most = params[FIRST_OPTION]
     m, n = lin.active.shape
     u, speeds = lin.first, lin.vectors[0]
     effector_speeds(springs, lin, speeds)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from posable.engine.assemble import energy_at
 from posable.engine.bounds import armijo
 from posable.engine.jit import kernel
-from posable.engine.layout import DEPTH
+from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS
 from posable.engine.ltl import damped_copy, factorise, multiply, substitute
 from posable.errors import SolverError
 from posable.solvers.base import register
@@ -26,13 +26,13 @@ from posable.solvers.line_search import (
     write_trace,
 )
 from posable.solvers.linear import shortening
-from posable.solvers.loop import DAMPING, ENERGY, EVALUATIONS, STATIONARY_GAIN, batch_of, started_elsewhere
+from posable.solvers.loop import STATIONARY_GAIN, batch_of, started_elsewhere
 
 GROWTH = OWN_STATE  # how fast the damping grows at the next refusal
 
 
 @kernel
-def damping_metric(order, hessian, scale, marquardt, limits):
+def damping_metric(order, hessian, scale, marquardt, params):
     """Write what the damping multiplies (n,): the diagonal of the Hessian (Marquardt), or its mean (Levenberg).
 
     A joint of strength s is damped by 1 / s^2 of it.
@@ -44,12 +44,12 @@ def damping_metric(order, hessian, scale, marquardt, limits):
         mean += scale[i] / n
     for i in range(n):
         scale[i] = max(scale[i], 1e-6 * mean, 1e-300) if marquardt else max(mean, 1e-300)
-        s = strength(limits, n, i)
+        s = strength(params, n, i)
         scale[i] /= s * s
 
 
 @kernel
-def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, vectors, state, limits, trace):
+def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
     """Make one accepted step, in place; return whether there was one to make.
 
     The damping follows Nielsen: after a gain ratio r it is multiplied by max(1/3, 1 - (2r - 1)^3), after a refusal by
@@ -59,9 +59,9 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
     fixed, scale, step, product, direction = vectors[0], vectors[1], vectors[2], vectors[3], ws.step
     before = state[ENERGY]
     if started_elsewhere(state):
-        state[DAMPING], state[GROWTH] = limits[OWN_OPTIONS], 2.0
-    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, 0.0)
-    damping_metric(order, ws.hessian, scale, limits[OWN_OPTIONS + 1] != 0.0, limits)
+        state[DAMPING], state[GROWTH] = params[OWN_OPTIONS], 2.0
+    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, params, 0.0)
+    damping_metric(order, ws.hessian, scale, params[OWN_OPTIONS + 1] != 0.0, params)
     slope, length = 0.0, 0.0
     moved = False
     for _ in range(40):
@@ -70,7 +70,7 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
             for i in range(n):
                 direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
             substitute(order, ws.factor, direction, ws.path)
-            slope, length = trial_step(lower, upper, theta, direction, shortening(direction, limits[MAX_STEP]), ws)
+            slope, length = trial_step(lower, upper, theta, direction, shortening(direction, params[MAX_STEP]), ws)
             for i in range(n):
                 step[i] = ws.trial[i] - theta[i]
             multiply(order, ws.hessian, step, product, ws.path)
@@ -81,7 +81,7 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
                 break
             after = energy_at(figure, springs, ws.trial, ws)
             state[EVALUATIONS] += 1.0
-            if after < before and armijo(before, after, slope, limits[ALPHA]):
+            if after < before and armijo(before, after, slope, params[ALPHA]):
                 if not predicted > -0.1 * slope:  # a projected step may climb the model
                     predicted = -0.5 * slope
                 ratio = (before - after) / predicted
@@ -95,7 +95,7 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
         if not state[DAMPING] < 1e12:
             break
     if not moved:
-        state[DAMPING], state[GROWTH] = limits[OWN_OPTIONS], 2.0
+        state[DAMPING], state[GROWTH] = params[OWN_OPTIONS], 2.0
         slope, length = 0.0, 0.0
     write_trace(trace, state, largest, length, state[DAMPING], fixed, slope, before)
     return moved

@@ -14,14 +14,15 @@ from posable.engine.assemble import clear_hessian, derivatives, energy_at, gradi
 from posable.engine.bounds import active_bounds, armijo, recentre_all, record
 from posable.engine.forward import forward
 from posable.engine.jit import kernel
+from posable.engine.layout import COUPLED, ENERGY, EVALUATIONS, ITERATIONS
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request, strength_of
-from posable.solvers.loop import COUPLED, ENERGY, EVALUATIONS, ITERATIONS, OPTIONS, OWN, STATE_WIDTH, common_limits
+from posable.solvers.base import CompiledSolver, SolveOptions, strength_of
+from posable.solvers.loop import OPTIONS, OWN, STATE_WIDTH, common_params
 
-# Columns of the limits, after those of looping.py; a method's own follow
+# Columns of the params, after those of loop.py; a method's own follow
 ALPHA, BETA, MAX_STEP, OWN_OPTIONS = range(OPTIONS, OPTIONS + 4)
-# Columns of the state, after those of looping.py; a method's own follow
+# Columns of the state, after those of loop.py; a method's own follow
 TAU, OWN_STATE = OWN, OWN + 1
 
 SEARCHES = 60  # step lengths tried for one step
@@ -29,59 +30,59 @@ RESOLUTION = 1e-16  # of the energy: a predicted gain below it cannot be seen
 
 
 @kernel
-def four_vectors(work, lower, upper, limits, n, b, g):
+def four_vectors(work, lower, upper, params, n, b, g):
     """Return four vectors (4, n) from the end of the scratch memory, and the box."""
     return work[work.shape[0] - 4 * n :].reshape(4, n), lower, upper
 
 
 @kernel
-def differentiate(figure, order, springs, lower, upper, theta, ws, fixed, limits, exact):
+def differentiate(figure, order, springs, lower, upper, theta, ws, fixed, params, exact):
     """Write gradient, Hessian and active bounds at a placed pose; return the largest free gradient."""
-    if limits[COUPLED] != 0.0:
+    if params[COUPLED] != 0.0:
         clear_hessian(ws)
     derivatives(figure, order, springs, theta, ws, exact)
     return active_bounds(theta, ws.gradient, lower, upper, fixed)
 
 
 @kernel
-def first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits):
+def first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params):
     """Write gradient and active bounds at a placed pose, and no Hessian; return the largest free gradient."""
-    if limits[COUPLED] != 0.0:
+    if params[COUPLED] != 0.0:
         clear_hessian(ws)
     gradient_at(figure, order, springs, theta, ws)
     return active_bounds(theta, ws.gradient, lower, upper, fixed)
 
 
 @kernel
-def strength(limits, n, i):
+def strength(params, n, i):
     """Return the strength of dof i: the last n numbers that a descent method is told."""
-    return limits[limits.shape[0] - n + i]
+    return params[params.shape[0] - n + i]
 
 
 @kernel
-def differ(limits, n):
+def differ(params, n):
     """Return whether some dof has another strength than 1."""
     for i in range(n):
-        if strength(limits, n, i) != 1.0:
+        if strength(params, n, i) != 1.0:
             return True
     return False
 
 
 @kernel
-def squared(x, limits, n):
+def squared(x, params, n):
     """Return the square of a gradient x (n,) in the metric."""
     total = 0.0
     for i in range(n):
-        total += (x[i] * strength(limits, n, i)) ** 2
+        total += (x[i] * strength(params, n, i)) ** 2
     return total
 
 
 @kernel
-def stretch(direction, limits):
+def stretch(direction, params):
     """Turn a direction (n,) down the gradient into the steepest one of the metric."""
     n = direction.shape[0]
     for i in range(n):
-        direction[i] *= strength(limits, n, i) ** 2
+        direction[i] *= strength(params, n, i) ** 2
 
 
 @kernel
@@ -97,7 +98,7 @@ def trial_step(lower, upper, theta, direction, tau, ws):
 
 
 @kernel
-def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, limits):
+def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, params):
     """Shorten tau by beta until the projected step gives enough: Engell-Nørregård & Erleben 2011 (34), (39), (40).
 
     Returns (tau, slope, length, energy there); tau is zero where no step does. ws.trial holds the pose, placed.
@@ -106,8 +107,8 @@ def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state,
     largest = 0.0
     for i in range(theta.shape[0]):
         largest = max(largest, abs(direction[i]))
-    if tau * largest > limits[MAX_STEP]:
-        tau = limits[MAX_STEP] / largest
+    if tau * largest > params[MAX_STEP]:
+        tau = params[MAX_STEP] / largest
     for _ in range(SEARCHES):
         slope, length = trial_step(lower, upper, theta, direction, tau, ws)
         if not length > 0.0:
@@ -117,9 +118,9 @@ def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state,
                 break
             after = energy_at(figure, springs, ws.trial, ws)
             state[EVALUATIONS] += 1.0
-            if after < energy and armijo(energy, after, slope, limits[ALPHA]):
+            if after < energy and armijo(energy, after, slope, params[ALPHA]):
                 return tau, slope, length, after
-        tau *= limits[BETA]
+        tau *= params[BETA]
     return 0.0, 0.0, 0.0, energy
 
 
@@ -176,7 +177,7 @@ class DescentSolver(CompiledSolver):
         """Return the scratch memory of the engine and the method's own vectors."""
         return problem.work_size + self.vectors * problem.skeleton.size
 
-    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return what the loops read, column by column."""
         options = (self.alpha, self.beta, self.max_step, *self.options(), *strength_of(problem))
-        return common_limits(problem, request, self.iterations, options)
+        return common_params(problem, request, self.iterations, options)

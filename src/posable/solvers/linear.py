@@ -17,26 +17,16 @@ import numpy as np
 from posable.engine.assemble import energy_at
 from posable.engine.bounds import recentre_all, record
 from posable.engine.jit import kernel, with_names
-from posable.engine.layout import AT, AXES, ON, OTHER, ROBUST, SPRING
+from posable.engine.layout import AT, AXES, DAMPING, ENERGY, EVALUATIONS, ITERATIONS, ON, OTHER, ROBUST, SPRING
 from posable.engine.reference import vector_columns
 from posable.engine.residuals import combine, residual_rows, rows_of, stack_residuals
 from posable.engine.springs import ANGLE_SPRINGS, POINT_SPRING
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request
-from posable.solvers.loop import (
-    DAMPING,
-    ENERGY,
-    EVALUATIONS,
-    ITERATIONS,
-    OPTIONS,
-    STATE_WIDTH,
-    STATIONARY_GAIN,
-    batch_of,
-    common_limits,
-)
+from posable.solvers.base import CompiledSolver, SolveOptions
+from posable.solvers.loop import OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params
 
-# Columns of the limits, after those of looping.py; then OWN_OPTIONS numbers of the method, then vectors (see `linear`)
+# Columns of the params, after those of loop.py; then OWN_OPTIONS numbers of the method, then vectors (see `linear`)
 (
     ROWS, BOUNDS, MAX_STEP, CLAMP, K_LENGTH, K_ANGLE, PULL_GOAL, CONTROL,
     FIRST_OPTION, SECOND_OPTION, THIRD_OPTION, VECTORS,
@@ -76,9 +66,9 @@ def linear_size(m: int, n: int) -> int:
 
 
 @kernel
-def linear(work, lower, upper, limits, n, b, g):
-    """Carve a `Linear` from the ends of the scratch memory and of the limits; return it and the box of the solve."""
-    m = int(limits[ROWS])
+def linear(work, lower, upper, params, n, b, g):
+    """Carve a `Linear` from the ends of the scratch memory and of the params; return it and the box of the solve."""
+    m = int(params[ROWS])
     k = max(m, n)
     i = work.shape[0] - (3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k)
     residual, right, wanted = work[i : i + m], work[i + m : i + 2 * m], work[i + 2 * m : i + 3 * m]
@@ -99,17 +89,17 @@ def linear(work, lower, upper, limits, n, b, g):
     v = VECTORS
     lin = Linear(
         residual, jacobian, active, right, wanted, step, control, stopped, moved, low, high, first, second, vectors,
-        limits[v : v + n], limits[v + n : v + 2 * n], limits[v + 2 * n : v + 3 * n],
-        limits[v + 3 * n : v + 3 * n + 9 * g].reshape(g, 9),
+        params[v : v + n], params[v + n : v + 2 * n], params[v + 2 * n : v + 3 * n],
+        params[v + 3 * n : v + 3 * n + 9 * g].reshape(g, 9),
     )  # fmt: skip
-    working_box(lower, upper, limits, lin)
+    working_box(lower, upper, params, lin)
     return lin, low, high
 
 
 @kernel
-def working_box(lower, upper, limits, lin):
+def working_box(lower, upper, params, lin):
     """Set the box of the solve: the limits, or none but the frozen dofs where they count only at the end."""
-    at_end = limits[BOUNDS] == AT_END
+    at_end = params[BOUNDS] == AT_END
     for i in range(lower.shape[0]):
         free = at_end and lower[i] < upper[i]
         lin.low[i] = -math.inf if free else lower[i]
@@ -117,25 +107,25 @@ def working_box(lower, upper, limits, lin):
 
 
 @kernel
-def linearise(figure, springs, theta, ws, limits, lin):
+def linearise(figure, springs, theta, ws, params, lin):
     """Write residuals, Jacobian and what is wanted of them at a pose whose bodies are placed."""
     m, n = lin.jacobian.shape
     stack_residuals(figure, springs, lin.roots, theta, ws, 1, lin.residual, lin.jacobian)
-    if limits[PULL_GOAL] != 0.0:
+    if params[PULL_GOAL] != 0.0:
         pull_goals(figure, springs, ws, lin)
-    want_less(springs, limits, lin)
+    want_less(springs, params, lin)
     for i in range(n):
         lin.control[i] = lin.gains[i] * (theta[i] - lin.toward[i]) if lin.low[i] < lin.high[i] else 0.0
         lin.stopped[i] = 0.0 if lin.low[i] < lin.high[i] else 1.0
         lin.moved[i] = 0.0
-    if limits[CONTROL] != 0.0:
+    if params[CONTROL] != 0.0:
         for k in range(m):
             for i in range(n):
                 lin.wanted[k] += lin.jacobian[k, i] * lin.control[i]
 
 
 @kernel
-def want_less(springs, limits, lin):
+def want_less(springs, params, lin):
     """Write V = -K r; a goal farther away than `clamp` asks only for that much of the way (Buss: clamped targets)."""
     row = 0
     for k in range(springs.kind.shape[0]):
@@ -145,14 +135,14 @@ def want_less(springs, limits, lin):
         for j in range(row, row + rows):
             square += lin.residual[j] * lin.residual[j]
         length = math.sqrt(square)
-        gain = limits[K_ANGLE] if kind in ANGLE_SPRINGS else limits[K_LENGTH]
-        if length > limits[CLAMP]:
-            gain *= limits[CLAMP] / length
+        gain = params[K_ANGLE] if kind in ANGLE_SPRINGS else params[K_LENGTH]
+        if length > params[CLAMP]:
+            gain *= params[CLAMP] / length
         for j in range(row, row + rows):
             lin.wanted[j] = -gain * lin.residual[j]
         row += rows
     for j in range(row, lin.wanted.shape[0]):
-        lin.wanted[j] = -limits[K_LENGTH] * lin.residual[j]
+        lin.wanted[j] = -params[K_LENGTH] * lin.residual[j]
 
 
 @kernel
@@ -193,7 +183,7 @@ def prepare(lin):
 
 
 @kernel
-def complete(theta, limits, lin):
+def complete(theta, params, lin):
     """Turn the method's answer into the step; return whether a dof met its bound and the rest must answer again."""
     again = False
     for i in range(theta.shape[0]):
@@ -201,9 +191,9 @@ def complete(theta, limits, lin):
             lin.step[i] = lin.moved[i]
         else:
             lin.step[i] = lin.step[i] * lin.strength[i] - lin.control[i]
-    if limits[BOUNDS] != INSIDE:
+    if params[BOUNDS] != INSIDE:
         return False
-    shrink = shortening(lin.step, limits[MAX_STEP])
+    shrink = shortening(lin.step, params[MAX_STEP])
     for i in range(theta.shape[0]):
         if lin.stopped[i] == 0.0:
             target = theta[i] + shrink * lin.step[i]
@@ -226,11 +216,11 @@ def shortening(step, most):
 
 
 @kernel
-def take_step(figure, springs, theta, ws, lin, state, limits, trace):
+def take_step(figure, springs, theta, ws, lin, state, params, trace):
     """Go where lin.step points, no farther than the largest step allows, into the box; return whether it moved."""
     n = theta.shape[0]
     before = state[ENERGY]
-    factor = shortening(lin.step, limits[MAX_STEP])
+    factor = shortening(lin.step, params[MAX_STEP])
     slope, length, largest = 0.0, 0.0, 0.0
     for i in range(n):
         x = min(max(theta[i] + factor * lin.step[i], lin.low[i]), lin.high[i])
@@ -250,26 +240,26 @@ def take_step(figure, springs, theta, ws, lin, state, limits, trace):
         record(
             trace, row, state[ENERGY], largest, length, state[DAMPING], lin.stopped, state[EVALUATIONS], slope, before
         )
-    controlled = limits[CONTROL] != 0.0
+    controlled = params[CONTROL] != 0.0
     return length > (1e-9 if controlled else 1e-13) and (controlled or abs(slope) > STATIONARY_GAIN * before)
 
 
 solve: Any = None  # what a method brings: lin.step from lin.active and lin.right, of which it may make what it likes
 
 
-def linear_step(figure, order, springs, lower, upper, theta, ws, lin, state, limits, trace):
+def linear_step(figure, order, springs, lower, upper, theta, ws, lin, state, params, trace):
     """Make one step of a linear method, in place; return whether it moved."""
-    linearise(figure, springs, theta, ws, limits, lin)
+    linearise(figure, springs, theta, ws, params, lin)
     for _ in range(PASSES):
         prepare(lin)
-        solve(springs, lin, state, limits)
-        if not complete(theta, limits, lin):
+        solve(springs, lin, state, params)
+        if not complete(theta, params, lin):
             break
-    return take_step(figure, springs, theta, ws, lin, state, limits, trace)
+    return take_step(figure, springs, theta, ws, lin, state, params, trace)
 
 
 def linear_batch_of(name: str, solve: Any) -> Any:
-    """Return the entry that solves a batch by a linear method; solve(springs, lin, state, limits) writes lin.step."""
+    """Return the entry that solves a batch by a linear method; solve(springs, lin, state, params) writes lin.step."""
     return batch_of(name, kernel(with_names(linear_step, f"{name}_step", solve=solve)), linear)
 
 
@@ -347,7 +337,7 @@ class LinearSolver(CompiledSolver):
         """Return the scratch memory of the engine and of the linear problem."""
         return problem.work_size + linear_size(row_count(problem), problem.skeleton.size)
 
-    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return what the loops read, column by column."""
         gains = per_dof(self.gains, problem, f"{self.name}: gains")
         k_length, k_angle = (
@@ -358,11 +348,11 @@ class LinearSolver(CompiledSolver):
             row_count(problem), BOUNDS_NAMES[self.bounds], self.max_step, self.clamp, float(k_length), float(k_angle),
             self.pull_goal, bool(gains.any()), *own,
         )  # fmt: skip
-        shared = common_limits(problem, request, self.iterations, options, self.best)
+        shared = common_params(problem, request, self.iterations, options, self.best)
         toward = self.desired(problem, request)
         return np.concatenate([shared, gains, toward, problem.skeleton.gain, problem.roots(True).ravel()])
 
-    def desired(self, problem: Problem, request: Request) -> np.ndarray:
+    def desired(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return the pose (n,) that the control term draws towards."""
         rest = np.array(problem.skeleton.rest)
         if not isinstance(self.toward, str):

@@ -14,24 +14,38 @@ from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, STATIONARY, all_reached, project, random_pose
 from posable.engine.forward import workspace
 from posable.engine.jit import entry, kernel, with_names
+from posable.engine.layout import (
+    BEST,
+    CHUNK_ITERATIONS,
+    ENERGY,
+    EVALUATIONS,
+    FRESH,
+    GOING,
+    ITERATIONS,
+    MOST_ITERATIONS,
+    MOST_RESTARTS,
+    OWN_PARAMS,
+    OWN_STATE,
+    PHASE,
+    RESTARTS,
+    SLOW,
+    SOFT,
+)
 from posable.problem import Problem
-from posable.solvers.base import Request
+from posable.solvers.base import SolveOptions
 
-# What a loop remembers between two entries: columns of its state. A method's own begin at OWN.
-RANDOM, PHASE, ENERGY, DAMPING, ITERATIONS, EVALUATIONS, SLOW, RESTARTS, BEST, SEEN, OWN = range(11)
+# The first of a method's own columns: SEEN is the number of restarts when the method last looked
+SEEN, OWN = OWN_STATE, OWN_STATE + 1
 STATE_WIDTH = 16
-FRESH, GOING = 0.0, 1.0
+KEEP_BEST, OPTIONS = OWN_PARAMS, OWN_PARAMS + 1
 
-# What a loop is told: columns of its limits. A method's own begin at OPTIONS.
-PIECE, MOST, MOST_RESTARTS, SOFT, COUPLED, KEEP_BEST, OPTIONS = range(7)
-
-GO_ON = 9  # beside the outcomes of kernels/stepping.py
+GO_ON = 9  # beside the outcomes of engine/bounds.py
 SLOW_STEPS = 30.0  # steps without a new best energy before the figure starts elsewhere, while restarts are left
 STATIONARY_GAIN = 1e-12  # predicted gain, relative to the energy, below which a pose is stationary
 
 
-def common_limits(
-    problem: Problem, request: Request, iterations: int, options: tuple[float, ...] = (), keep_best: bool = True
+def common_params(
+    problem: Problem, request: SolveOptions, iterations: int, options: tuple[float, ...] = (), keep_best: bool = True
 ) -> np.ndarray:
     """Return what a loop reads: the columns above, then the method's own options."""
     most = request.max_iterations
@@ -86,12 +100,12 @@ def put_back_best(figure, springs, theta, ws, state):
 
 
 @kernel
-def before_step(figure, springs, tolerances, theta, ws, state, limits, left):
+def before_step(figure, springs, tolerances, theta, ws, state, params, left):
     """Return GO_ON where a step is due, and count it; else RUNNING (the piece is done), CONVERGED or EXHAUSTED."""
-    if limits[SOFT] == 0.0 and all_reached(ws.error, tolerances):
+    if params[SOFT] == 0.0 and all_reached(ws.error, tolerances):
         return CONVERGED
-    if state[ITERATIONS] >= limits[MOST]:
-        if limits[KEEP_BEST] != 0.0:
+    if state[ITERATIONS] >= params[MOST_ITERATIONS]:
+        if params[KEEP_BEST] != 0.0:
             put_back_best(figure, springs, theta, ws, state)
         return EXHAUSTED
     if left <= 0.0:
@@ -101,7 +115,7 @@ def before_step(figure, springs, tolerances, theta, ws, state, limits, left):
 
 
 @kernel
-def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved):
+def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, params, moved):
     """Judge a step: return GO_ON, or what became of the problem where there is no more to do.
 
     Where a method is stationary, or has found nothing better for SLOW_STEPS, it starts at a random pose while
@@ -112,10 +126,10 @@ def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, stat
     else:
         state[SLOW] += 1.0
     numeric = state[ENERGY] < np.inf
-    elsewhere = state[RESTARTS] < limits[MOST_RESTARTS]
+    elsewhere = state[RESTARTS] < params[MOST_RESTARTS]
     if numeric and moved and not (elsewhere and state[SLOW] >= SLOW_STEPS):
         return GO_ON
-    if limits[SOFT] != 0.0 and numeric and all_reached(ws.error, tolerances):
+    if params[SOFT] != 0.0 and numeric and all_reached(ws.error, tolerances):
         return CONVERGED
     if elsewhere:
         state[RESTARTS] += 1.0
@@ -125,7 +139,7 @@ def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, stat
         state[EVALUATIONS] += 1.0
         keep_best(theta, ws, state)
         return GO_ON
-    if limits[KEEP_BEST] != 0.0 or not numeric:
+    if params[KEEP_BEST] != 0.0 or not numeric:
         put_back_best(figure, springs, theta, ws, state)
     return STATIONARY
 
@@ -153,38 +167,38 @@ carve: Any = None
 step: Any = None
 
 
-def advance(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, limits, trace):
-    """Advance one problem by at most limits[PIECE] iterations from its state; return what became of it."""
+def advance(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, params, trace):
+    """Advance one problem by at most params[CHUNK_ITERATIONS] iterations from its state; return what became of it."""
     begin(figure, springs, lower, upper, theta, ws, state)
-    left = limits[PIECE]
+    left = params[CHUNK_ITERATIONS]
     while True:
-        code = before_step(figure, springs, tolerances, theta, ws, state, limits, left)
+        code = before_step(figure, springs, tolerances, theta, ws, state, params, left)
         if code != GO_ON:
             return code
         left -= 1.0
-        moved = step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace)
+        moved = step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace)
         if not moved:
             energy_at(figure, springs, theta, ws)
-        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, limits, moved)
+        code = after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, params, moved)
         if code != GO_ON:
             return code
 
 
 def solve_batch(
     figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, work, d, states,
-    limits, errors, outcome, trace,
+    params, errors, outcome, trace,
 ):  # fmt: skip
     """Solve every problem of a batch; the arrays are those of `newton_batch`."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    memory, low, high = carve(work, lower, upper, limits, n, b, g)
+    memory, low, high = carve(work, lower, upper, params, n, b, g)
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue
         springs = springs_of(kind, constants, targets, t, pull, home)
         theta = poses[t]
         code = advance(
-            figure, order, springs, tolerances, low, high, theta, starts[t], ws, memory, states[t], limits, trace
+            figure, order, springs, tolerances, low, high, theta, starts[t], ws, memory, states[t], params, trace
         )
         outcome[t] = finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors[t])
 
@@ -192,8 +206,8 @@ def solve_batch(
 def batch_of(name: str, step: Any, carve: Any) -> Any:
     """Return the entry that solves a batch by the steps of a method.
 
-    step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace) moves theta and says whether it
-    did. carve(work, lower, upper, limits, n, b, g) returns the method's memory, from the end of the scratch memory, and
+    step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace) moves theta and says whether it
+    did. carve(work, lower, upper, params, n, b, g) returns the method's memory, from the end of the scratch memory, and
     the box that it moves in.
     """
     one = kernel(with_names(advance, f"{name}_loop", step=step))

@@ -13,12 +13,13 @@ import numpy as np
 
 from posable.engine.bounds import CONVERGED, STATIONARY
 from posable.engine.natural import TIGHT, Comfort, Prior, natural_batch, room_size
-from posable.engine.parallel import in_pieces, thread_count
+from posable.engine.parallel import in_pieces
 from posable.errors import SolverError
 from posable.model.comfort import comfort_of, per_figure, person_plan
+from posable.model.kinematics import scratch
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import CHUNK, SMALL, Outcome, Request, Solver
+from posable.solvers.base import SMALL, RawResult, SolveOptions, Solver, piece_size
 from posable.solvers.newton import Newton
 
 MOST = 40  # iterations of one problem
@@ -44,7 +45,7 @@ def no_prior() -> Prior:
 
 def prior_weight(problem: Problem) -> float:
     """Return the weight of the prior of poses among the goals, 0 where there is none."""
-    return sum(g.weight for k, g in enumerate(problem.goals) if g.is_prior and k not in problem.off)
+    return sum(problem.goals[k].weight for k in problem.priors if k not in problem.off) if problem.priors else 0.0
 
 
 def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> bool:
@@ -64,7 +65,7 @@ def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> boo
     return type(method) is Newton and not problem.soft and person_plan(problem.skeleton) is not None
 
 
-def settle(problem: Problem, method: Solver, request: Request, references: np.ndarray) -> Outcome:
+def settle(problem: Problem, method: Solver, request: SolveOptions, references: np.ndarray) -> RawResult:
     """Solve a plain problem with least change below its goals.
 
     Args:
@@ -82,11 +83,12 @@ def settle(problem: Problem, method: Solver, request: Request, references: np.nd
         lowest.refine(outcome)
         return outcome
     outcome, _ = lowest.run(request.starts.copy(), None, FIRST, LEAST)
-    if (outcome.codes != CONVERGED).any():
-        missed = np.flatnonzero(outcome.codes != CONVERGED)
+    missed = np.flatnonzero(outcome.codes != CONVERGED)
+    if missed.size:
         some = rows_of(problem, missed)
         answer = method.run(some, request._replace(starts=request.starts[missed]))
         Lowest(some, request, references if len(references) == 1 else references[missed]).refine(answer)
+        outcome.good = None
         for name in ("poses", "codes", "errors"):
             getattr(outcome, name)[missed] = getattr(answer, name)
         outcome.iterations[missed] += answer.iterations
@@ -94,7 +96,7 @@ def settle(problem: Problem, method: Solver, request: Request, references: np.nd
     return outcome
 
 
-def settle_held(problem: Problem, outcome: Outcome, request: Request, references: np.ndarray) -> None:
+def settle_held(problem: Problem, outcome: RawResult, request: SolveOptions, references: np.ndarray) -> None:
     """Settle, in place, the answers to a problem with priorities, choices or energies in Python.
 
     Every goal is held at what it has reached, so that no level pays.
@@ -108,7 +110,7 @@ def settle_held(problem: Problem, outcome: Outcome, request: Request, references
     hold_goals(held, everything, outcome.poses, outcome.errors, problem.tolerances)
     hold_energies(held, outcome.poses)
     held.customs = []
-    answer = Outcome(
+    answer = RawResult(
         outcome.poses.copy(), outcome.codes, outcome.errors.copy(), outcome.iterations, outcome.evaluations
     )
     Lowest(held, request, references).refine(answer)
@@ -131,43 +133,49 @@ def rows_of(problem: Problem, rows: np.ndarray) -> Problem:
 class Lowest:
     """What is minimised below the goals of a problem, ready for the compiled loop."""
 
-    def __init__(self, problem: Problem, request: Request, references: np.ndarray):
+    def __init__(self, problem: Problem, request: SolveOptions, references: np.ndarray):
         self.problem, self.request, self.references = problem, request, references
         self.comfort, self.prior = lowest_priority(problem.skeleton, prior_weight(problem))
 
-    def run(self, poses: np.ndarray, rows: np.ndarray | None, first: float, least: float) -> tuple[Outcome, np.ndarray]:
+    def run(
+        self, poses: np.ndarray, rows: np.ndarray | None, first: float, least: float
+    ) -> tuple[RawResult, np.ndarray]:
         """Settle poses (t, n) of some rows of the batch, None for all of them, in place.
 
         Returns:
-            The outcome, and (t, 2): the energy of the goals and of what is below them.
+            The outcome, and (t, 3): the energy of the goals and of what is below them, and the verdict.
         """
-        problem, request = self.problem, self.request
-        t, g = len(poses), len(problem.springs)
-        most = MOST if request.max_iterations is None else min(MOST, request.max_iterations)
-        params = np.array((most, problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL))
+        problem, request, t = self.problem, self.request, len(poses)
+        params = problem.once((first, least, request.max_iterations), lambda: self._params(first, least))
         codes, turns = np.zeros(t, dtype=np.int64), np.zeros(t, dtype=np.int64)
-        errors, values = np.empty((t, g)), np.empty((t, 2))
+        errors, values = np.empty((t, len(problem.springs))), np.empty((t, 3))
         each = (problem.constants, problem.targets, self.references)
         if rows is not None:
             each = tuple(every if len(every) == 1 else every[rows] for every in each)
+        loop, memory = problem.fitted(natural_batch), problem.work_size + room_size(self.prior)
 
         def settle_some(part: slice) -> None:
             constants, targets, references = (every if len(every) == 1 else every[part] for every in each)
-            natural_batch(
+            loop(
                 problem.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
                 problem.tolerances, self.comfort, self.prior, request.lower, request.upper, poses[part], references,
-                np.empty(problem.work_size + room_size(self.prior)), problem.work_size, problem.depth, params,
-                errors[part], codes[part], turns[part], values[part],
+                scratch(memory), problem.work_size, problem.depth, params, errors[part], codes[part], turns[part],
+                values[part],
             )  # fmt: skip
 
         if t <= SMALL:
             settle_some(slice(0, t))
         else:
-            in_pieces(settle_some, t, min(CHUNK, -(-t // thread_count(request.threads))), request.threads, [])
+            in_pieces(settle_some, t, piece_size(t, request.threads), request.threads, [])
         iterations = turns.astype(float)
-        return Outcome(poses, codes, errors, iterations, iterations + 1.0), values
+        return RawResult(poses, codes, errors, iterations, iterations + 1.0, None, values[:, 2]), values
 
-    def refine(self, outcome: Outcome) -> None:
+    def _params(self, first: float, least: float) -> np.ndarray:
+        """Return what the loop reads, column by column (engine/natural.py)."""
+        most = MOST if self.request.max_iterations is None else min(MOST, self.request.max_iterations)
+        return np.array((most, self.problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL))
+
+    def refine(self, outcome: RawResult) -> None:
         """Settle the answers of a solver, in place; where goals would pay for it, its answer stays as it is."""
         for code, least in ((CONVERGED, LEAST), (STATIONARY, LEAST_WHERE_MISSED)):
             rows = np.flatnonzero(outcome.codes == code)
@@ -183,6 +191,7 @@ class Lowest:
                     grown = float((found.errors[i] - outcome.errors[k]).max(initial=0.0))
                     better = values[i, 0] <= before * (1.0 + NO_WORSE) + TINY and grown <= GROWTH
                 if better:
+                    outcome.good = None  # the verdict was on another pose
                     outcome.poses[k], outcome.errors[k] = found.poses[i], found.errors[i]
 
 

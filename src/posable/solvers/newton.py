@@ -9,14 +9,16 @@ moves off along a direction of negative curvature. One compiled loop from start 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine.newton import ALWAYS, NEVER, STATE_WIDTH, WHERE_IT_PAYS, newton_batch
+from posable.engine.newton import ALWAYS, NEVER, STATE_WIDTH, VERDICT, WHERE_IT_PAYS, newton_batch, newton_params
 from posable.errors import SolverError
-from posable.solvers.base import CompiledSolver, Request, register, strength_of
+from posable.problem import Problem
+from posable.solvers.base import CompiledSolver, SolveOptions, register, strength_of
 
 
 @register("newton")
@@ -40,31 +42,32 @@ class Newton(CompiledSolver):
     summary: ClassVar[str] = "projected Newton with the exact gathered Hessian; the default"
     iterations: ClassVar[int] = 200
     state_width: ClassVar[int] = STATE_WIDTH
+    verdict_column: ClassVar[int | None] = VERDICT
     loop: ClassVar = staticmethod(newton_batch)
 
     def __post_init__(self):
         if self.exact not in EXACT_NAMES:
             raise SolverError("newton: exact", expected="'auto', 'always' or 'never'", got=repr(self.exact))
 
-    def limits(self, problem, request: Request) -> np.ndarray:
+    def fitted(self, problem: Problem) -> Callable[..., Any]:
+        """Return the loop, compiled with what the problem needs."""
+        return problem.fitted(newton_batch)
+
+    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return what `newton_loop` reads, column by column."""
+        key = (problem.soft, self.alpha, self.damping, self.exact, request.max_iterations, request.restarts)
+        return problem.once(key, lambda: self._params(problem, request))
+
+    def _params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         most = request.max_iterations
         if most is None:
             most = self.iterations * (1 + request.restarts)
-        params = np.array(
-            (
-                most + 2.0,
-                most,
-                request.restarts,
-                self.alpha,
-                self.damping,
-                problem.soft,
-                problem.coupled,
-                EXACT_NAMES[self.exact],
-            )
-        )
+        params = newton_params(
+            most, restarts=request.restarts, soft=problem.soft, coupled=problem.coupled, alpha=self.alpha,
+            damping=self.damping, exact=EXACT_NAMES[self.exact],
+        )  # fmt: skip
         strength = strength_of(problem)
-        return params if (strength == 1.0).all() else np.concatenate([params, strength**-2.0])
+        return np.concatenate([params, [] if (strength == 1.0).all() else strength**-2.0])
 
 
 EXACT_NAMES = {"never": NEVER, "auto": WHERE_IT_PAYS, "always": ALWAYS}

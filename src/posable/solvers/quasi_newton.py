@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.engine.jit import kernel
+from posable.engine.layout import ENERGY
 from posable.engine.linalg import cholesky, cholesky_solve
 from posable.errors import SolverError
 from posable.solvers.base import register
@@ -22,20 +23,20 @@ from posable.solvers.line_search import (
     stretch,
     write_trace,
 )
-from posable.solvers.loop import ENERGY, STATIONARY_GAIN, batch_of, started_elsewhere
+from posable.solvers.loop import STATIONARY_GAIN, batch_of, started_elsewhere
 
 # --- BFGS in a box ---
 
 
 @kernel
-def forget(model, size, limits):
+def forget(model, size, params):
     """Make the model of the Hessian (n, n) a multiple of the metric: the identity, where joints are equally strong."""
     for i in range(model.shape[0]):
         for j in range(model.shape[0]):
             model[i, j] = size if i == j else 0.0
-    if differ(limits, model.shape[0]):
+    if differ(params, model.shape[0]):
         for i in range(model.shape[0]):
-            model[i, i] /= strength(limits, model.shape[0], i) ** 2
+            model[i, i] /= strength(params, model.shape[0], i) ** 2
 
 
 @kernel
@@ -66,17 +67,17 @@ def quasi_newton_direction(model, factor, fixed, gradient, direction, spare):
 
 
 @kernel
-def update(model, step, change, spare, first, limits):
+def update(model, step, change, spare, first, params):
     """Take in that `step` changed the gradient by `change`: BFGS, with Powell's damping so that B stays definite."""
     n = step.shape[0]
     sy, yy, sbs = 0.0, 0.0, 0.0
     for i in range(n):
         sy += step[i] * change[i]
         yy += change[i] * change[i]
-    if first and differ(limits, n):
-        yy = squared(change, limits, n)
+    if first and differ(params, n):
+        yy = squared(change, params, n)
     if first and sy > 1e-12 * yy:
-        forget(model, yy / sy, limits)
+        forget(model, yy / sy, params)
     for i in range(n):
         spare[i] = 0.0
         for j in range(n):
@@ -97,29 +98,29 @@ def update(model, step, change, spare, first, limits):
 
 
 @kernel
-def carve_bfgs(work, lower, upper, limits, n, b, g):
+def carve_bfgs(work, lower, upper, params, n, b, g):
     """Return two matrices and five vectors (2 n + 5, n) from the end of the scratch memory, and the box."""
     return work[work.shape[0] - (2 * n + 5) * n :].reshape(2 * n + 5, n), lower, upper
 
 
 @kernel
-def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace):
+def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
     """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: steps learnt from."""
     n = theta.shape[0]
     model, factor, vectors = memory[:n], memory[n : 2 * n], memory[2 * n :]
     fixed, direction, old_pose, old_gradient, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
     before = state[ENERGY]
-    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params)
     if started_elsewhere(state):
         state[TAU] = -1.0
     if state[TAU] >= 0.0:
         for i in range(n):
             direction[i] = theta[i] - old_pose[i]
             change[i] = ws.gradient[i] - old_gradient[i]
-        update(model, direction, change, ws.spare, state[TAU] == 0.0, limits)
+        update(model, direction, change, ws.spare, state[TAU] == 0.0, params)
         state[TAU] += 1.0
     else:
-        forget(model, max(largest, 1e-300), limits)
+        forget(model, max(largest, 1e-300), params)
         state[TAU] = 0.0
     square = 0.0
     for i in range(n):
@@ -130,16 +131,16 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, li
     if square > STATIONARY_GAIN * before:
         if quasi_newton_direction(model, factor, fixed, ws.gradient, direction, ws.spare):
             tau, slope, length, after = line_search(
-                figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
+                figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
             )
         if tau == 0.0:  # the model is of no use here: go down the gradient and learn anew
-            forget(model, max(largest, 1e-300), limits)
+            forget(model, max(largest, 1e-300), params)
             for i in range(n):
                 direction[i] = -ws.gradient[i] / max(largest, 1e-300)
-            if differ(limits, n):
-                stretch(direction, limits)
+            if differ(params, n):
+                stretch(direction, params)
             tau, slope, length, after = line_search(
-                figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
+                figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
             )
             state[TAU] = 0.0
     if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
@@ -174,7 +175,7 @@ class Bfgs(DescentSolver):
 
 
 @kernel
-def two_loops(fixed, gradient, pairs, count, most, direction, factors, limits):
+def two_loops(fixed, gradient, pairs, count, most, direction, factors, params):
     """Write d = -H g on the free dofs from the last `count` pairs (step, change), newest first used: Nocedal."""
     n = gradient.shape[0]
     for i in range(n):
@@ -194,15 +195,15 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors, limits):
         if sy > 1e-10 * yy * 1e-3 and sy > 0.0:
             factors[k] = sd / sy
             if scale == 0.0:
-                scale = sy / (squared(y, limits, n) if differ(limits, n) else yy)
+                scale = sy / (squared(y, params, n) if differ(params, n) else yy)
             for i in range(n):
                 if fixed[i] == 0.0:
                     direction[i] -= factors[k] * y[i]
     if scale > 0.0:
         for i in range(n):
             direction[i] *= scale
-    if differ(limits, n):
-        stretch(direction, limits)
+    if differ(params, n):
+        stretch(direction, params)
     for back in range(held - 1, -1, -1):
         k = (count - 1 - back) % most
         s, y = pairs[2 * k], pairs[2 * k + 1]
@@ -220,21 +221,21 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors, limits):
 
 
 @kernel
-def carve_lbfgs(work, lower, upper, limits, n, b, g):
+def carve_lbfgs(work, lower, upper, params, n, b, g):
     """Return the pairs and five vectors from the end of the scratch memory, and the box."""
-    rows, wide = 2 * int(limits[OWN_OPTIONS]) + 5, max(n, int(limits[OWN_OPTIONS]))
+    rows, wide = 2 * int(params[OWN_OPTIONS]) + 5, max(n, int(params[OWN_OPTIONS]))
     return work[work.shape[0] - rows * wide :].reshape(rows, wide), lower, upper
 
 
 @kernel
-def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, limits, trace):
+def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
     """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: pairs seen, or -1."""
     n = theta.shape[0]
-    most = int(limits[OWN_OPTIONS])
+    most = int(params[OWN_OPTIONS])
     pairs, vectors = memory[: 2 * most], memory[2 * most : 2 * most + 4]
     fixed, direction, old_pose, old_gradient = vectors[0, :n], vectors[1, :n], vectors[2, :n], vectors[3, :n]
     before = state[ENERGY]
-    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, limits)
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params)
     if started_elsewhere(state):
         state[TAU] = -1.0
     if state[TAU] >= 0.0:
@@ -252,18 +253,18 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, l
         old_gradient[i] = ws.gradient[i]
     tau, slope, length, after = 0.0, 0.0, 0.0, before
     if square > STATIONARY_GAIN * before:
-        learnt = two_loops(fixed, ws.gradient, pairs, int(state[TAU]), most, direction, memory[2 * most + 4], limits)
+        learnt = two_loops(fixed, ws.gradient, pairs, int(state[TAU]), most, direction, memory[2 * most + 4], params)
         first = 1.0 if learnt > 0.0 else min(1.0, 1.0 / max(largest, 1e-300))
         tau, slope, length, after = line_search(
-            figure, springs, lower, upper, theta, direction, first, ws, state, limits
+            figure, springs, lower, upper, theta, direction, first, ws, state, params
         )
         if tau == 0.0 and learnt > 0.0:  # the memory is of no use here: go down the gradient and learn anew
             for i in range(n):
                 direction[i] = -ws.gradient[i] / max(largest, 1e-300)
-            if differ(limits, n):
-                stretch(direction, limits)
+            if differ(params, n):
+                stretch(direction, params)
             tau, slope, length, after = line_search(
-                figure, springs, lower, upper, theta, direction, 1.0, ws, state, limits
+                figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
             )
             state[TAU] = 0.0
     if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):

@@ -11,7 +11,7 @@ import numpy as np
 from posable.engine.bounds import CONVERGED, EXHAUSTED, STATIONARY
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import Outcome, Request, Solver, register, strength_of
+from posable.solvers.base import RawResult, SolveOptions, Solver, register, strength_of
 from posable.solvers.linear import check_rows
 from posable.solvers.scipy_driver import Evaluator, drive
 
@@ -53,7 +53,7 @@ class Rate(Solver):
         """Raise SolverError where a goal has no residual rows."""
         check_rows(problem, "rate")
 
-    def run(self, problem: Problem, request: Request) -> Outcome:
+    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
         """Solve the problems one after another."""
         return drive(self, problem, request)
 

@@ -88,7 +88,7 @@ def keep_searching(
         raw.iterations[member] += answers.iterations.sum()
         raw.evaluations[member] += answers.evaluations.sum()
         if good.any() or values[take] < best * (1.0 - SAME):
-            best = values[take]
+            best, raw.good = values[take], None  # the verdict was on another pose
             raw.poses[member], raw.codes[member] = answers.poses[take], answers.codes[take]
             raw.errors[member] = answers.errors[take]
             if len(chosen.constants) > 1 and len(problem.constants) > 1:  # another member of an AnyOf was taken

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posable.engine.batches import LIMIT_TOLERANCE, judge_batch
-from posable.engine.bounds import EXHAUSTED
+from posable.engine.batches import judge_batch
+from posable.engine.bounds import EXHAUSTED, LIMIT_TOLERANCE
 from posable.engine.parallel import in_pieces
 from posable.errors import PosableWarning
 from posable.problem import Problem
@@ -83,6 +83,8 @@ class Result:
     def _good(self) -> np.ndarray:
         """(t,) bool, the independent verdict on each problem."""
         if self.problem.plain and type(self.outcome) is RawResult and len(self.outcome.poses):
+            if self.outcome.good is not None:
+                return self.outcome.good == 1.0
             return judge_anew(self.problem, self.outcome.poses, self.request)
         return judge(self.problem, self.outcome, self.request)
 
@@ -332,10 +334,10 @@ def judge_anew(problem: Problem, poses: np.ndarray, options: SolveOptions) -> np
     """Return (t,) bool: every limit held and every goal within its tolerance at poses (t, n), evaluated anew."""
     t = len(poses)
     good, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
-    constants, targets = problem.constants, problem.targets
+    constants, targets, fitted = problem.constants, problem.targets, problem.fitted(judge_batch)
 
     def work(piece: slice) -> None:
-        judge_batch(
+        fitted(
             problem.figure, problem.kind, constants if len(constants) == 1 else constants[piece],
             targets if len(targets) == 1 else targets[piece], problem.pull, problem.home, problem.tolerances,
             options.lower, options.upper, poses[piece], np.empty(problem.work_size), problem.depth, errors[piece],

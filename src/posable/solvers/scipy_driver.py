@@ -11,14 +11,14 @@ from posable.engine.assemble import evaluate
 from posable.engine.bounds import CONVERGED, EXHAUSTED, TRACE_WIDTH
 from posable.engine.residuals import residuals_and_jacobian
 from posable.problem import Problem
-from posable.solvers.base import OUT_OF_TIME, Outcome, Request, named_trace
+from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions, named_trace
 from posable.solvers.linear import row_count
 
 
 class Evaluator:
     """One problem of a batch: its energy, gradient and residuals, the best pose so far, and what a trace needs."""
 
-    def __init__(self, problem: Problem, request: Request, member: int, begin: float):
+    def __init__(self, problem: Problem, request: SolveOptions, member: int, begin: float):
         n, g = problem.skeleton.size, len(problem.springs)
         self.problem, self.lower, self.upper = problem, request.lower, request.upper
         self.springs = problem.packed(member)
@@ -102,12 +102,12 @@ class Evaluator:
         return self.deadline is not None and now > self.deadline
 
 
-def drive(solver: Any, problem: Problem, request: Request) -> Outcome:
+def drive(solver: Any, problem: Problem, request: SolveOptions) -> RawResult:
     """Solve the problems of a batch one after another with solver.solve_one, from restarts too where it is stuck."""
     t, n = request.starts.shape
     codes, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
     poses, iterations, evaluations = np.empty((t, n)), np.zeros(t), np.zeros(t)
-    outcome = Outcome(poses, codes, errors, iterations, evaluations)
+    outcome = RawResult(poses, codes, errors, iterations, evaluations)
     begin = time.perf_counter()
     most = request.max_iterations
     if most is None:
@@ -128,7 +128,7 @@ def drive(solver: Any, problem: Problem, request: Request) -> Outcome:
     return outcome
 
 
-def solve_with_restarts(solver: Any, evaluator: Evaluator, request: Request, most: int, member: int) -> int:
+def solve_with_restarts(solver: Any, evaluator: Evaluator, request: SolveOptions, most: int, member: int) -> int:
     """Return what became of one problem, from its start and from random poses while restarts are left."""
     start = request.starts[member]
     if evaluator.reached():

@@ -11,7 +11,7 @@ import numpy as np
 from posable.engine.bounds import CONVERGED, EXHAUSTED, STATIONARY
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import Outcome, Request, Solver, register, strength_of
+from posable.solvers.base import RawResult, SolveOptions, Solver, register, strength_of
 from posable.solvers.scipy_driver import Evaluator, drive
 
 
@@ -40,7 +40,7 @@ class Sqp(Solver):
         if not self.tolerance > 0.0:
             raise SolverError("sqp: tolerance", expected="a positive number", got=repr(self.tolerance))
 
-    def run(self, problem: Problem, request: Request) -> Outcome:
+    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
         """Solve the problems one after another."""
         return drive(self, problem, request)
 

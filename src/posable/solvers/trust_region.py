@@ -14,23 +14,13 @@ import numpy as np
 
 from posable.engine.assemble import energy_at
 from posable.engine.jit import kernel
-from posable.engine.layout import DEPTH, UP
+from posable.engine.layout import DEPTH, ENERGY, EVALUATIONS, UP
 from posable.engine.linalg import cholesky, cholesky_solve, eigen_symmetric
 from posable.errors import SolverError
 from posable.problem import Problem
-from posable.solvers.base import CompiledSolver, Request, refuse_strength, register
+from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
 from posable.solvers.line_search import accept, differentiate, write_trace
-from posable.solvers.loop import (
-    ENERGY,
-    EVALUATIONS,
-    OPTIONS,
-    OWN,
-    STATE_WIDTH,
-    STATIONARY_GAIN,
-    batch_of,
-    common_limits,
-    started_elsewhere,
-)
+from posable.solvers.loop import OPTIONS, OWN, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params, started_elsewhere
 
 # --- The trust region's quadratic model in scaled variables ---
 
@@ -58,7 +48,7 @@ VECTORS = 9
 
 
 @kernel
-def carve(work, lower, upper, limits, n, b, g):
+def carve(work, lower, upper, params, n, b, g):
     """Carve a `Model` from the end of the scratch memory; return it and the box."""
     i = work.shape[0] - (2 * n + VECTORS) * n
     m = work[i:].reshape(2 * n + VECTORS, n)
@@ -311,30 +301,30 @@ def bounded(lower, upper, gradient, i):
 # --- Trust-region Newton with the exact Hessian inside the box ---
 
 RADIUS = OWN  # column of the state: the trust region's, in the scaled variables
-FIRST_RADIUS, PCG_TOLERANCE, PCG_MOST, BANDWIDTH, NEAREST = range(OPTIONS, OPTIONS + 5)  # columns of the limits
+FIRST_RADIUS, PCG_TOLERANCE, PCG_MOST, BANDWIDTH, NEAREST = range(OPTIONS, OPTIONS + 5)  # columns of the params
 
 TRIES = 30
 LARGEST_RADIUS = 100.0
 
 
 @kernel
-def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, state, limits, trace):
+def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, state, params, trace):
     """Make one accepted step, in place; return whether there was one to make. The radius follows the gain ratio."""
     n = theta.shape[0]
     before = state[ENERGY]
     if started_elsewhere(state):
-        state[RADIUS] = limits[FIRST_RADIUS]
+        state[RADIUS] = params[FIRST_RADIUS]
         move_inside(lower, upper, theta)
         before = state[ENERGY] = energy_at(figure, springs, theta, ws)
-    differentiate(figure, order, springs, lower, upper, theta, ws, model.fixed, limits, 1.0)
+    differentiate(figure, order, springs, lower, upper, theta, ws, model.fixed, params, 1.0)
     largest = build_model(order, lower, upper, theta, ws, model)
     moved = False
     slope, length = 0.0, 0.0
-    if limits[NEAREST] != 0.0:
+    if params[NEAREST] != 0.0:
         nearest_definite(model)
-    band_preconditioner(model, int(limits[BANDWIDTH]))
+    band_preconditioner(model, int(params[BANDWIDTH]))
     for _ in range(TRIES):
-        conjugate_gradients(model, state[RADIUS], limits[PCG_TOLERANCE], limits[PCG_MOST])
+        conjugate_gradients(model, state[RADIUS], params[PCG_TOLERANCE], params[PCG_MOST])
         value = choose_step(lower, upper, theta, model, state[RADIUS])
         size = 0.0
         slope, length = 0.0, 0.0
@@ -416,12 +406,12 @@ class TrustRegion(CompiledSolver):
         n = problem.skeleton.size
         return problem.work_size + (2 * n + VECTORS) * n
 
-    def limits(self, problem: Problem, request: Request) -> np.ndarray:
+    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return what the loop reads, column by column."""
         n = problem.skeleton.size
         most = max(n * n, 1) if self.most is None else self.most
         options = (self.radius, self.tolerance, most, self.bandwidth, float(self.indefinite == "nearest"))
-        return common_limits(problem, request, self.iterations, options)
+        return common_params(problem, request, self.iterations, options)
 
 
 EXPECTED = {
