@@ -122,3 +122,23 @@ def test_never_worse_than_its_start_and_never_outside(seed):
     assert problem.energy(result.pose) <= problem.energy(projected) * (1 + 1e-12)
     distance = np.linalg.norm(ps.forward(skeleton, result.pose).position(skeleton.site_names[0]) - target)
     assert result.ok == (distance <= 1e-4)
+
+
+@pytest.mark.parametrize("weight", [1e-4, 1e-2])
+def test_a_soft_problem_stops_where_nothing_is_left_to_gain(weight):
+    """Not at the cap of iterations, and not before: a Newton step would gain next to nothing."""
+    human = ps.figures.human()
+    goals = [
+        ps.goals.Position("hand.R", (-0.35, 1.3, 0.35)),
+        ps.goals.Position("hand.L", (0.2, 0.6, 0.4)),
+        ps.goals.Posture(weight=weight),
+    ]
+    result = ps.solve(human, goals)
+    assert result.iterations < 100
+    energy, gradient, hessian, _ = result.problem.evaluate(result.pose)
+    held = ((result.pose <= human.lower + 1e-9) & (gradient > 0.0)) | (
+        (result.pose >= human.upper - 1e-9) & (gradient < 0.0)
+    )
+    free = np.flatnonzero(~held)
+    step = np.linalg.lstsq(hessian[np.ix_(free, free)], -gradient[free], rcond=1e-12)[0]
+    assert -0.5 * gradient[free] @ step <= 1e-6 * energy
