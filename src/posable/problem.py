@@ -471,6 +471,8 @@ class Problem:
         """Return what `make` returns for the constants of this problem; problems that differ in targets share it."""
         found = self._kept.get(key)
         if found is None:
+            if len(self._kept) >= MOST_TEMPLATES:
+                self._kept.clear()
             found = self._kept[key] = make()
         return found
 
