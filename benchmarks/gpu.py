@@ -237,8 +237,31 @@ def sizes(args) -> None:
         count *= 10
 
 
+def cores(args) -> None:
+    """A batch on 1, 2, 4 ... threads of the CPU, Panda, 20 restarts: how well it scales, and that the bits agree."""
+    skeleton, targets = panda_problem(args.few)
+    threads, alone, bits = 1, 0.0, set()
+    print("| threads | ms | against one | reached % | same bits |")
+    print("| --- | --- | --- | --- | --- |")
+    while threads <= (os.cpu_count() or 1):
+        goal = g.Pose("hand", targets)
+        ps.solve(skeleton, goal, restarts=20, threads=threads)
+        seconds = np.inf
+        for _ in range(5):
+            begin = time.perf_counter()
+            result = ps.solve(skeleton, g.Pose("hand", targets), restarts=20, threads=threads)
+            seconds = min(seconds, time.perf_counter() - begin)
+        alone = alone or seconds
+        bits.add(result.pose.tobytes())
+        share = 100.0 * np.mean(result.ok)
+        print(
+            f"| {threads} | {seconds * 1e3:.3g} | {alone / seconds:.2f} | {share:.2f} | {len(bits) == 1} |", flush=True
+        )
+        threads *= 2
+
+
 COLUMNS = ("work", "where", "problems", "ms", "a second", "reached %", "checks")
-SECTIONS = {"panda": panda, "human": human, "frames": frames, "sizes": sizes}
+SECTIONS = {"panda": panda, "human": human, "frames": frames, "sizes": sizes, "cores": cores}
 
 
 def evidence(page: Page) -> None:
@@ -260,6 +283,9 @@ def evidence(page: Page) -> None:
     _, printed = page.captured(sizes, asked)
     for _, columns, found in read_tables(printed):
         page.table("Batch sizes, Panda, 20 restarts", columns, found)
+    _, printed = page.captured(cores, asked)
+    for _, columns, found in read_tables(printed):
+        page.table(f"{asked.few} Pandas on the cores of the CPU, 20 restarts", columns, found)
 
 
 def main() -> None:
