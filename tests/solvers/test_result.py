@@ -138,3 +138,16 @@ def test_a_block_says_what_would_help_in_words():
     gained = result.errors["hand"] - wider.errors["hand"]
     assert np.radians(5.0) * block.cost["hand"] == pytest.approx(gained, rel=0.1)
     assert f"{1e3 * np.radians(5.0) * block.cost['hand']:.2g} mm closer" in text
+
+
+def test_a_notebook_shows_a_picture_and_the_sentences(stuck):
+    pytest.importorskip("matplotlib")
+    arm, goal, result = stuck
+    page = result._repr_html_()
+    assert "data:image/png;base64,iVBOR" in page
+    assert "is at its upper limit" in page
+    named = g.Position("tip", (0.5, 1.2, 0.0), label="<script>alert(1)</script>")
+    assert "<script>" not in ps.solve(arm, named)._repr_html_()
+    batch = ps.solve(arm, goal.moved(np.tile(goal.target, (2, 1))))._repr_html_()
+    assert "0 of 2 reached" in batch
+    assert "png" not in batch

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import io
 import warnings
 from enum import StrEnum
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -303,6 +308,22 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result {self.status if not self.shape else self._batch_text()}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the pose beside its goals, where Matplotlib is there, and the sentences."""
+        words = f"<pre style='white-space: pre-wrap'>{html.escape(str(self))}</pre>"
+        picture = "" if self.shape else self._picture()
+        shown = f"<img src='data:image/png;base64,{picture}' style='max-width: 22em'>" if picture else ""
+        return f"<div style='display: flex; align-items: flex-start; gap: 1em'>{shown}{words}</div>"
+
+    def _picture(self) -> str:
+        """Return a PNG of the pose as base64; nothing without Matplotlib."""
+        if find_spec("matplotlib") is None:
+            return ""
+        plots = import_module("posable.plots")  # a room above this one, entered only when a notebook asks
+        canvas, file = plots.draw(self.problem.skeleton, self.pose, list(self.problem.goals)), io.BytesIO()
+        canvas.savefig(file, format="png", dpi=80)
+        return base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def nested(every: list[Any], shape: tuple[int, ...]) -> Any:
