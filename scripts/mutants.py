@@ -39,7 +39,27 @@ KERNELS = {
     "ltl.substitute": ["tests/engine/test_ltl.py"],
     "ltl.multiply": ["tests/engine/test_ltl.py"],
 }
-EQUIVALENT: dict[str, str] = {}
+AGREE = "the series and the closed forms agree there to rounding"
+CHOICE = "which dofs are eliminated in pairs: the result is the same"
+EMPTY = "one more turn, whose inner loop is empty"
+EQUIVALENT: dict[str, str] = {
+    "so3.exponential_coefficients 8:7 z < 0.25 -> z <= 0.25": AGREE,
+    "so3.exponential_coefficients 8:11 0.25 -> 0.275": AGREE,
+    "so3.exponential_coefficients 16:96 210.0 -> 231.00000000000003": "changes c by 1e-16: below rounding",
+    "bounds.project 5:11 theta[i] < lower[i] -> theta[i] <= lower[i]": "puts the same number there",
+    "bounds.project 7:13 theta[i] > upper[i] -> theta[i] >= upper[i]": "puts the same number there",
+    "bounds.active_bounds 12:24 abs(gradient[i]) > largest -> abs(gradient[i]) >= largest": "the same number",
+    "ltl.multiply 15:31 1 -> 2": "adds the sums of the dofs below the last dof, which are zero",
+    "ltl.factorise 18:11 depth > ALONE -> depth >= ALONE": CHOICE,
+    "ltl.factorise 18:11 depth > ALONE -> depth < ALONE": CHOICE,
+    "ltl.factorise 18:29 visit >= 0 -> visit > 0": "a deep dof has more than one dof before it",
+    "ltl.factorise 18:29 visit >= 0 -> visit <= 0": CHOICE,
+    "ltl.factorise 18:38 0 -> 1": "a deep dof has more than one dof before it",
+    "ltl.factorise 18:78 fixed[j] == 0.0 -> fixed[j] != 0.0": CHOICE + "; the row of a fixed dof is cleared",
+    "ltl.factorise 18:90 0.0 -> 1.0": CHOICE + "; the row of a fixed dof is cleared",
+    "ltl.factorise 26:43 1 -> 2": EMPTY,
+    "ltl.factorise 33:43 1 -> 2": EMPTY,
+}
 
 SWAPS: dict[type, list[type]] = {
     ast.Add: [ast.Sub], ast.Sub: [ast.Add], ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.FloorDiv: [ast.Mult],
@@ -60,8 +80,8 @@ def mutants(tree: ast.Module) -> list[tuple[str, ast.Module]]:
             before = ast.unparse(node) if isinstance(node, ast.expr) else ""
             if _change(node, change):
                 ast.fix_missing_locations(twin)
-                line = getattr(node, "lineno", 0)
-                out.append((f"line {line}: {before or type(node).__name__} -> {ast.unparse(node)}", twin))
+                place = f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
+                out.append((f"{place} {before or type(node).__name__} -> {ast.unparse(node)}", twin))
     return out
 
 
@@ -148,10 +168,12 @@ def main(names: list[str]) -> int:
                 left.append(label)
             else:
                 killed += 1
-        print(f"{name}: {killed} of {len(found)} mutants killed, {time.monotonic() - begin:.0f} s", flush=True)
+        known = sum(label.startswith(f"{name} ") for label in EQUIVALENT)
+        told = f"{name}: {killed} of {len(found) - known} mutants killed"
+        print(f"{told}, {time.monotonic() - begin:.0f} s", flush=True)
     for label in left:
         print(f"survives: {label}")
-    print(f"{total - len(left)} of {total} mutants killed, {len(EQUIVALENT)} known to change nothing")
+    print(f"{total - len(left)} of {total} mutants killed; mutants known to change nothing are left out")
     return 1 if left else 0
 
 

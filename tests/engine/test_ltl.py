@@ -117,15 +117,31 @@ def test_deep_chains_that_are_eliminated_in_pairs(seed):
 
 
 @pytest.mark.parametrize("n", [3, 9, 10])
-def test_factors_of_ones_are_found_exactly(n):
-    """A chain whose factor has a one in every place: all sums are of small integers."""
+@pytest.mark.parametrize("sparse", [False, True])
+def test_factors_of_ones_are_found_exactly(n, sparse):
+    """A chain whose factor holds ones, and zeros in every other row: sums of small integers, nothing beside them."""
     dof = np.zeros((n, 4), dtype=np.int64)
     dof[:, 2] = np.arange(-1, n - 1)
     order = elimination_order(dof, ())
     lower = np.tril(np.ones((n, n)))
+    if sparse:
+        lower[::2] = np.eye(n)[::2]
     factor = np.tril(lower.T @ lower)  # by depth, which in a chain is the dof above
     assert factorise(order, factor, np.zeros(n), 0.0) == -1
-    assert np.array_equal(np.tril(factor), lower)
+    assert np.array_equal(factor, lower)
+
+
+def test_a_deep_fork_is_not_eliminated_in_pairs():
+    """Nine dofs in a row, then two branches: the dof visited next is not the one above."""
+    dof = np.zeros((13, 4), dtype=np.int64)
+    dof[:, 2] = [*range(-1, 8), 8, 9, 8, 11]
+    order, rng = elimination_order(dof, ()), np.random.default_rng(0)
+    dense, rows = random_matrix(order, rng, definite=True)
+    factor, x = rows.copy(), rng.normal(size=13)
+    assert factorise(order, factor, np.zeros(13), 0.0) == -1
+    solution = x.copy()
+    substitute(order, factor, solution, np.zeros(13))
+    assert np.allclose(solution, np.linalg.solve(dense, x), rtol=1e-9, atol=1e-11)
 
 
 @given(trees())

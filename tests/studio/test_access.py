@@ -14,11 +14,11 @@ import urllib.request
 import pytest
 
 import posable as ps
-from posable.studio.access import Guard, free_port
-from posable.studio.messages import marked, plain
-from posable.studio.panels.status import as_html
 
 viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
+from posable.studio.access import Guard, free_port  # noqa: E402
+from posable.studio.messages import marked, plain  # noqa: E402
+from posable.studio.panels.status import as_html  # noqa: E402
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import posable as ps
+
+pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
 from posable.studio.joint_ranges import POINTS, bone_of, range_of, twist_of
 from posable.studio.overlays import AMBER, RED, levels_of, misses_of, range_lines, ranges_of
 from posable.studio.session import Session
