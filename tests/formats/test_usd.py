@@ -1,5 +1,7 @@
 """USD through usd-core: round trips, and what usd-core itself makes of the skin."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,25 @@ def test_a_stage_without_a_skeleton_is_refused(tmp_path):
     (tmp_path / "a.usda").write_text('#usda 1.0\ndef Xform "empty" {}\n')
     with pytest.raises(FormatError, match="UsdSkel Skeleton"):
         load(tmp_path / "a.usda")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "change"),
+    [
+        (r"faceVertexIndices = \[\d+", "faceVertexIndices = [999999"),
+        (r"skel:jointIndices = \[\d+, ", "skel:jointIndices = ["),
+        (
+            r"quatf\[\] rotations\.timeSamples = \{\s*[\d.]+: \[\([^)]*\)",
+            "quatf[] rotations.timeSamples = { 0: [(0, 0, 0, 0)",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit_are_one_error(tmp_path, motion, pattern, change):
+    path = tmp_path / "a.usda"
+    save(path, motion)
+    text, count = re.subn(pattern, change, path.read_text(encoding="utf-8"), count=1)
+    if not count:
+        pytest.skip("this writer has no such array")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError):
+        load(path)

@@ -59,6 +59,13 @@ def sniff(head: bytes) -> bool:
 
 def read(source: Source, options: Options) -> Scene:
     """Return the skeleton, the motions and the meshes of an FBX file."""
+    try:
+        return _read(source, options)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as problem:
+        raise source.error(f"its parts do not fit each other: {type(problem).__name__}: {problem}") from problem
+
+
+def _read(source: Source, options: Options) -> Scene:
     held = _Held()
     scene = held(_open(source))
     found = [node for node in held.each(scene.nodes) if not node.is_root]

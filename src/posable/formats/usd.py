@@ -36,6 +36,7 @@ from posable.model.motion import Motion
 
 Floats = NDArray[np.float64]
 DEFAULT_FPS = 24.0
+MOST_NUMBERS = 100_000_000  # of the transforms of all frames: a file that states an absurd length
 
 
 def _pxr() -> Any:
@@ -68,9 +69,17 @@ def read(source: Source, options: Options) -> Scene:
     """Return the first skeleton of a stage, its animation and the meshes that are skinned to it."""
     pxr = _pxr()
     try:
-        stage = pxr.Usd.Stage.Open(str(source.path))
-    except pxr.Tf.ErrorException as problem:
-        raise source.error("usd-core cannot open it") from problem
+        return _read(source, options, pxr)
+    except (
+        pxr.Tf.ErrorException
+    ) as problem:  # usd-core unpacks values when they are asked for: any call may find damage
+        raise source.error("usd-core cannot read it") from problem
+    except (ValueError, IndexError, TypeError, AttributeError, OverflowError, RuntimeError) as problem:
+        raise source.error(f"its arrays do not fit each other: {type(problem).__name__}: {problem}") from problem
+
+
+def _read(source: Source, options: Options, pxr: Any) -> Scene:
+    stage = pxr.Usd.Stage.Open(str(source.path))
     skeletons = [pxr.UsdSkel.Skeleton(prim) for prim in stage.Traverse() if prim.IsA(pxr.UsdSkel.Skeleton)]
     if not skeletons:
         raise source.error("USD without a skeleton", expected="a UsdSkel Skeleton", found="none")
@@ -142,6 +151,8 @@ def _takes(stage: Any, query: Any, nodes: list[Node], fps: float | None) -> list
     rate = fps or codes
     frames = int(np.floor((samples[-1] - samples[0]) / codes * rate + 1e-3)) + 1
     count = len(nodes) - 1
+    if not 0 < frames * 12 * count <= MOST_NUMBERS:
+        raise ValueError(f"{frames} frames of {count} joints")
     positions, rotations = np.empty((frames, count, 3)), np.empty((frames, count, 3, 3))
     for t in range(frames):
         local = [_matrix(matrix) for matrix in query.ComputeJointLocalTransforms(samples[0] + t * codes / rate)]
