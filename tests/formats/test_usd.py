@@ -93,19 +93,16 @@ def test_a_stage_without_a_skeleton_is_refused(tmp_path):
     ("pattern", "change"),
     [
         (r"faceVertexIndices = \[\d+", "faceVertexIndices = [999999"),
+        (r"faceVertexIndices = \[\d+, ", "faceVertexIndices = ["),
+        (r"skel:jointIndices = \[\d+", "skel:jointIndices = [999999"),
         (r"skel:jointIndices = \[\d+, ", "skel:jointIndices = ["),
-        (
-            r"quatf\[\] rotations\.timeSamples = \{\s*[\d.]+: \[\([^)]*\)",
-            "quatf[] rotations.timeSamples = { 0: [(0, 0, 0, 0)",
-        ),
     ],
 )
-def test_arrays_that_do_not_fit_are_one_error(tmp_path, motion, pattern, change):
+def test_arrays_that_do_not_fit_are_one_error(tmp_path, pattern, change):
     path = tmp_path / "a.usda"
-    save(path, motion)
+    save(path, figures.human())
     text, count = re.subn(pattern, change, path.read_text(encoding="utf-8"), count=1)
-    if not count:
-        pytest.skip("this writer has no such array")
+    assert count == 1
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError, match="do not fit"):
         load(path)

@@ -196,6 +196,11 @@ def _meshes(source: Source, pxr: Any, stage: Any, found: Any, nodes: list[Node])
             matrices.append(stretch @ inverse[joint] @ geometry)
         names = tuple(nodes[joint + 1].name for joint in joints)
         faces = _triangles(mesh)
+        for values, count in ((faces, len(vertices)), (bones, len(names))):
+            if values.size and not 0 <= values.min() <= values.max() < count:
+                raise ValueError(f"mesh {prim.GetName()}: an index outside 0 to {count - 1}")
+        if not bones.shape == shares.shape == (len(vertices), width):
+            raise ValueError(f"mesh {prim.GetName()}: {len(vertices)} vertices, {len(bones)} with joints")
         out.append(Mesh(prim.GetName(), vertices, faces, None, names, np.array(matrices), bones, shares))
     return out
 
