@@ -70,9 +70,7 @@ def read(source: Source, options: Options) -> Scene:
     pxr = _pxr()
     try:
         return _read(source, options, pxr)
-    except (
-        pxr.Tf.ErrorException
-    ) as problem:  # usd-core unpacks values when they are asked for: any call may find damage
+    except pxr.Tf.ErrorException as problem:  # values are unpacked when they are asked for: any call may find damage
         raise source.error("usd-core cannot read it") from problem
     except (ValueError, IndexError, TypeError, AttributeError, OverflowError, RuntimeError) as problem:
         raise source.error(f"its arrays do not fit each other: {type(problem).__name__}: {problem}") from problem
