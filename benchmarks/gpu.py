@@ -285,7 +285,8 @@ def evidence(page: Page) -> None:
         page.table("Batch sizes, Panda, 20 restarts", columns, found)
     _, printed = page.captured(cores, asked)
     for _, columns, found in read_tables(printed):
-        page.table(f"{asked.few} Pandas on the cores of the CPU, 20 restarts", columns, found)
+        note = "the virtual cores of a shared machine differ in speed, so the ratio depends on the one that ran alone"
+        page.table(f"{asked.few} Pandas on the cores of the CPU, 20 restarts", columns, found, note=note)
 
 
 def main() -> None:

@@ -480,9 +480,13 @@ class Problem:
         """Return a compiled loop with what this problem needs."""
         found = self._kept.get(loop)
         if found is None:
-            lacks = [name for name, has in ((COUPLINGS, self.coupled), (SOLIDS, self.has_solids)) if not has]
-            found = self._kept[loop] = loop.without(*lacks).compiled
+            found = self._kept[loop] = loop.without(*self.lacks).compiled
         return found
+
+    @property
+    def lacks(self) -> list[str]:
+        """The features (engine/layout.py) that this problem does not have: what need not be compiled for it."""
+        return [name for name, has in ((COUPLINGS, self.coupled), (SOLIDS, self.has_solids)) if not has]
 
     def packed(self, member: int = 0) -> Springs:
         """Return the springs of one problem of the batch, as the kernels read them."""

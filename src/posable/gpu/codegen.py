@@ -172,7 +172,7 @@ class Parts:
     def __init__(self, problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray, **options: Any):
         self.part = part = reduced(problem, lower, upper)
         self.n, b, self.g = len(part.kept), part.figure.body.shape[0], len(problem.springs)
-        self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, **options)
+        self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, lacks=problem.lacks, **options)
         figure: Any = (table("figure_" + k, a) for k, a in zip(Figure._fields, part.figure, strict=True))
         self.figure = Figure(*figure)
         rows: Any = table("order_rows", part.order.rows)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -567,16 +567,19 @@ DEEPEST = 60  # calls within calls
 class Specialiser(Memory):
     """Evaluates kernels and collects the C++ of what is left; `unroll` lays out every loop whose length is known.
 
-    constants: other values of globals of the kernels, by name.
+    constants: other values of globals of the kernels, by name. lacks: features whose kernels are left out
+    (`posable.engine.jit.optional`).
     """
 
-    def __init__(self, *, unroll: bool, constants: dict[str, Any] | None = None):
+    def __init__(self, *, unroll: bool, constants: dict[str, Any] | None = None, lacks: Sequence[str] = ()):
         super().__init__()
-        self.unroll, self.constants = unroll, constants or {}
+        self.unroll, self.constants, self.lacks = unroll, constants or {}, lacks
         self.depth = 0
 
     def call(self, function: Any, *arguments: Any) -> Any:
         """Write the body of a kernel here; return what it returns."""
+        if getattr(function, "feature", None) in self.lacks:
+            return function.otherwise
         function = compiler.plain(function)
         node = source_of_kernel(function)
         names = [a.arg for a in node.args.args]
