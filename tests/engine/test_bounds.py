@@ -73,11 +73,11 @@ def test_leaving_the_bounds_moves_what_stands_on_them_and_nothing_else():
     assert out[0] == 0.1  # no farther than the middle
 
 
-def test_a_kick_moves_only_what_its_limit_holds():
+def test_a_perturbation_moves_only_what_its_limit_holds():
     theta, fixed = np.array([-1.0, 1.0, 0.0, 5.0]), np.zeros(4)
-    assert stepping.kick(theta, LOWER, UPPER, np.array([1.0, 1.0, 1.0, 1.0]), fixed, 0.0)
+    assert stepping.perturb_active_limits(theta, LOWER, UPPER, np.array([1.0, 1.0, 1.0, 1.0]), fixed, 0.0)
     assert theta.tolist() == [-1.0 + stepping.BEND, 1.0, 0.0, 5.0]
-    assert not stepping.kick(theta, LOWER, UPPER, np.zeros(4), fixed, 1.0)
+    assert not stepping.perturb_active_limits(theta, LOWER, UPPER, np.zeros(4), fixed, 1.0)
 
 
 def test_random_numbers_are_even_and_repeat_with_their_seed():
