@@ -1,4 +1,4 @@
-"""A figure and what is wanted of it, packed into flat arrays once, and its energy, derivatives and residuals."""
+"""Problem: a figure and its goals, packed into flat arrays once; energy, derivatives and residuals at any pose."""
 
 from __future__ import annotations
 
@@ -61,14 +61,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DerivativeCheck:
-    """How far gradient and Hessian are from differences, as a part of their largest entry; `ok`: both below 1e-6."""
+    """Relative errors of gradient and Hessian against finite differences.
+
+    Attributes:
+        gradient: Largest difference, relative to the largest entry.
+        hessian: Likewise.
+    """
 
     gradient: float
     hessian: float
 
     @property
     def ok(self) -> bool:
-        """Whether both agree."""
+        """Whether both are below 1e-6."""
         return self.gradient < 1e-6 and self.hessian < 1e-6
 
     def __str__(self) -> str:
@@ -93,7 +98,7 @@ def relative_gap(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
 
 
-# --- What a problem needs to know of its goals when it packs them ---
+# --- Packing goals ---
 
 MIMIC_WEIGHT = 100.0  # of the couplings that a figure brings along, against 1 for a position
 
@@ -202,18 +207,19 @@ def on_a_gpu(goal: Goal) -> GoalError:
     return GoalError(f"{goal}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
 
 
-# --- A figure and what is wanted of it ---
+# --- Problem ---
 
 EXTRA = 8  # vectors of n numbers beyond the workspace, for the solver loops
 COMBINATIONS = 256  # of the members of several AnyOf goals
 
 
 class Problem:
-    """What is wanted of a figure, ready for the solvers.
+    """A figure and its goals, ready for the solvers.
 
-    skeleton: the figure; the couplings (mimic joints) and closed loops that it brings along are goals too.
-    goals: one goal or several.
-    Targets with leading axes make a batch of that shape.
+    Args:
+        skeleton: The figure. Its couplings (mimic joints) and closed loops become goals too.
+        goals: One goal or several. Targets with leading axes make a batch of that shape.
+        on_gpu: Whether targets may be in a GPU's memory.
     """
 
     def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal], *, on_gpu: bool = False):
@@ -287,7 +293,7 @@ class Problem:
         return out
 
     def _keep_template(self, key: Any) -> None:
-        """Keep all but the targets, for the next problem whose goals differ in nothing else."""
+        """Keep everything but the targets for the next problem whose goals differ in nothing else."""
         _ = self.first_rows, self.work_size, self.labels  # now, and not for each problem anew
         if len(_TEMPLATES) >= MOST_TEMPLATES:
             _TEMPLATES.clear()
@@ -297,7 +303,7 @@ class Problem:
         _TEMPLATES[key] = kept
 
     def _pack_targets(self, on_gpu: bool) -> None:
-        """Pack the targets of the goals, which are nothing but numbers, into those of a template."""
+        """Pack the goals' numeric targets into those of a template."""
         goals = self._goals
         shapes = []
         for goal in goals:
@@ -318,7 +324,7 @@ class Problem:
         self._still, self._targets = self.targets, None
 
     def target_values(self) -> list[np.ndarray]:
-        """Return the targets (t, k) of each goal of a batch of goals that are nothing but numbers."""
+        """Return the numeric targets (t, k) of each goal of a batch."""
         shape, size = self.batch_shape, math.prod(self.batch_shape)
         values = []
         for goal in self._goals:
@@ -332,7 +338,7 @@ class Problem:
     def targets(self) -> np.ndarray:
         """The springs' targets (t, g, TARGETS), or (1, g, TARGETS) where no goal has leading axes.
 
-        Those of a batch are packed when somebody looks at them: a GPU is sent the goals' own numbers.
+        Those of a batch are packed on first access: a GPU is sent the goals' own arrays.
         """
         if self._targets is None:
             self._targets = self._packed_targets()
@@ -344,7 +350,7 @@ class Problem:
 
     @property
     def streams_targets(self) -> bool:
-        """Whether the targets are still the goals' own arrays, not packed."""
+        """Whether the targets have not been packed yet."""
         return self._targets is None
 
     def _packed_targets(self) -> np.ndarray:
@@ -379,7 +385,7 @@ class Problem:
         return tuple(rows)
 
     def _take(self, goal: Goal) -> list[Spring]:
-        """Return the springs of a goal, and take note of what it has beyond them."""
+        """Return the springs of a goal, and record its choices and pulls."""
         if goal.is_choice:
             return self._take_choice(goal)
         if goal.is_posture:
