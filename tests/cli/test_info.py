@@ -105,4 +105,4 @@ def test_a_bad_file_is_one_line_and_code_2(leg, tmp_path, capsys):
 def test_repairs_go_to_stderr(leg, capsys):
     leg.write_text(BVH.replace("Frames: 3", "Frames: 7"))
     assert cli.main(["info", str(leg)]) == 0
-    assert capsys.readouterr().err == "note: Frames: 7 is stated, 3 are there: 3 were read\n"
+    assert capsys.readouterr().err == "note: the header states 7 frames, the file has 3; 3 were read\n"

@@ -167,7 +167,7 @@ def test_zero_frames(bvh):
 
 @pytest.mark.parametrize(("rows", "kept"), [("1 2 3", 1), ("1 2 3\n4 5 6\n7 8 9", 3)])
 def test_a_wrong_frame_count_is_a_warning(bvh, rows, kept):
-    with pytest.warns(PosableWarning, match=f"Frames: 2 is stated, {kept} are there: {kept} were read"):
+    with pytest.warns(PosableWarning, match=f"states 2 frames, the file has {kept}; {kept} were read"):
         scene = load(bvh(f"{HEAD}3 Zrotation Xrotation Yrotation\n{TAIL}{rows}"))
     assert len(scene.motion) == kept
     assert "is stated" in scene.notes[0]

@@ -110,7 +110,7 @@ BAD = {
     "bvh_channel_name_unknown.bvh": ":6:43: expected a channel",
     "bvh_decimal_comma.bvh": ":122:13: expected the seconds between two frames, with a decimal point",
     "bvh_empty.bvh": ":1:1: expected HIERARCHY, found the end of the file",
-    "bvh_frames_too_many.bvh": "warns: Frames: 999999999 is stated, 2 are there: 2 were read",
+    "bvh_frames_too_many.bvh": "warns: the header states 999999999 frames, the file has 2; 2 were read",
     "bvh_missing_brace.bvh": ":119:1: expected OFFSET, CHANNELS, JOINT, End Site or '}' in 'Hips', found 'MOTION'",
     "bvh_negative_frame_time.bvh": ":122:13: expected the seconds between two frames, above 0, found '-0.033333'",
     "bvh_nul_bytes.bvh": ":5:5: expected text, found a NUL byte",

@@ -53,7 +53,7 @@ def test_content_decides(fixtures, tmp_path, file, suffix):
 def test_content_beats_the_suffix(fixtures, tmp_path):
     path = tmp_path / "thing.urdf"
     path.write_bytes((fixtures / "walk.bvh").read_bytes())
-    with pytest.warns(PosableWarning, match="named like URDF, but it is BVH by content"):
+    with pytest.warns(PosableWarning, match="has the suffix of URDF, but its content is BVH"):
         assert load(path).motion is not None
 
 

@@ -1,6 +1,6 @@
-"""Files: figures and motion from everywhere, back to everywhere.
+"""Reading and writing of files.
 
-`load` decides by content, then by suffix; `save` by suffix. A new format is one file and one line here.
+`load` recognises a format by content, then by suffix; `save` by suffix. A format is one file and one line here.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from posable.model.skeleton import WORLD, Skeleton
 
 __all__ = ["Mesh", "Scene", "load", "names", "save", "table"]
 
-SUFFIXES: dict[str, tuple[str, ...]] = {}  # of each format, known before its module is imported
+SUFFIXES: dict[str, tuple[str, ...]] = {}  # of each format, known without importing its module
 
 
 def _enter(name: str, *suffixes: str) -> None:
-    """Enter the format of the module `name`; its suffixes tell which module to import for a file."""
+    """Register the format of module `name`; the suffixes determine which module is imported for a file."""
     FORMATS.lazy(name, f"posable.formats.{name}:FORMAT")
     SUFFIXES[name] = suffixes
 
@@ -59,7 +59,7 @@ def names() -> tuple[str, ...]:
 
 
 def table() -> tuple[Format, ...]:
-    """Return all formats: their suffixes, what they hold, their units and axes."""
+    """Return all formats, with their suffixes, contents, units and axes."""
     return tuple(known for _, known in FORMATS.available())
 
 
@@ -81,21 +81,24 @@ def load(
     srdf: str | PathLike[str] | None = None,
     names: Sequence[str] | str | None = None,
 ) -> Scene:
-    """Return what a file holds, in metres and radians: `Scene(skeleton, motion, markers, meshes, ...)`.
+    """Return the contents of a file, in metres and radians.
 
     Args:
-        path: the file; with `format`, the text itself may be given instead (ROS's `/robot_description`).
-        skeleton: whose motion it is, as a Skeleton or a file, where the file itself does not say (AMC, CSV).
-        up: "y" or "z" turns the figure that way; as the file is otherwise (`scene.skeleton.up` says which).
-        unit: metres per unit of length, or "mm", "cm", "in", ..., where the file states none (BVH: centimetres).
-        fps: frames per second where the file states none (AMC: 120). glTF is sampled at this rate.
-        format: one of `posable.formats.names()`; None: by content and suffix.
-        floating: let a robot's root move freely, where the file fixes it.
-        srdf: MoveIt's description beside a URDF (disabled pairs, groups, named states), as a file or a text.
-        names: of the joints of an array of positions (T, J, 3), or the set they are of ("smpl24", "mediapipe33", ...).
+        path: The file; with `format`, the text itself may be given instead (ROS's `/robot_description`).
+        skeleton: A Skeleton or a file, for motion files without one (AMC, CSV).
+        up: "y" or "z" rotates the scene so that this axis points up; None keeps that of the file.
+        unit: Metres per unit of length, or "mm", "cm", "in", ..., for files that state none (BVH: centimetres).
+        fps: Frames per second, for files that state none (AMC: 120). glTF is sampled at this rate.
+        format: One of `posable.formats.names()`; None: by content and suffix.
+        floating: Give a robot a free root if the file fixes it.
+        srdf: MoveIt's description of a URDF (disabled pairs, groups, named states), as a file or a text.
+        names: Names of the joints of an array of positions (T, J, 3), or of their set ("smpl24", "mediapipe33", ...).
+
+    Returns:
+        Scene: skeleton, motion, markers, meshes and notes.
 
     Raises:
-        FormatError: with the place in the file. What was repaired is a warning.
+        FormatError: The file is invalid; with line and column or byte offset. Repairs are warnings.
     """
     if up not in (None, "y", "z"):
         raise PosableError(f"load: expected up='y', up='z' or None, got {up!r}")
@@ -113,21 +116,21 @@ def load(
 
 
 def text_or_file(path: str | PathLike[str], format: str | None) -> Source:
-    """Return the source of a file, or of a text that is given in place of one."""
+    """Return the source of a file, or of a text given instead of one."""
     if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
         if format is None:
-            raise PosableError("load: expected format='urdf' or 'mjcf' beside a text, got format=None")
+            raise PosableError("load: expected format='urdf' or 'mjcf' with a text, got format=None")
         return Source(f"<{format} text>", path.encode("utf-8"), on_disk=False)
     return open_source(path)
 
 
 def with_floating_root(scene: Scene, source: Source) -> Scene:
-    """Return the scene with a robot whose root moves freely; a root that does so already is left alone."""
+    """Return the scene with a free root; a root that is free already is kept."""
     if not scene.has_skeleton:
         raise source.error("floating=True", expected="a skeleton", found="none")
     skeleton = scene.skeleton
     root = next(joint for joint in skeleton.joints if joint.parent is None)
-    if root.name == WORLD:  # the file names the world as its root link: what stands on it is the robot
+    if root.name == WORLD:  # the root link is the world: the robot is attached to it
         bases = [joint for joint in skeleton.joints if joint.parent == WORLD]
         root = bases[0] if len(bases) == 1 else root
     if isinstance(root.motion, Free):
@@ -142,7 +145,7 @@ def with_floating_root(scene: Scene, source: Source) -> Scene:
 def read(source: Source, chosen: Format, options: Options) -> Scene:
     """Read one source with one format."""
     if chosen.read is None:
-        raise FormatError(f"{chosen.name} can be written only", path=source.path)
+        raise FormatError(f"{chosen.name} files can only be written", path=source.path)
     try:
         scene = chosen.read(source, options)
     except FormatError:
@@ -153,15 +156,15 @@ def read(source: Source, chosen: Format, options: Options) -> Scene:
 
 
 def choose(source: Source) -> Format:
-    """Return the format of a file: by its first bytes, then by its suffix."""
+    """Return the format of a file, by its first bytes, then by its suffix."""
     head = source.data[:_HEAD]
     by_suffix = with_suffix(source.path.suffix.lower())
     for known in chain(
         by_suffix, (known for _, known in FORMATS.available())
-    ):  # the others are imported only where these do not match
+    ):  # the others are imported only if these do not match
         if known.sniff is not None and known.sniff(head):
             if by_suffix and known not in by_suffix and by_suffix[0].sniff is not None:
-                source.warn(f"named like {by_suffix[0].name}, but it is {known.name} by content")
+                source.warn(f"has the suffix of {by_suffix[0].name}, but its content is {known.name}")
             return known
     if by_suffix:
         return by_suffix[0]
@@ -179,18 +182,18 @@ def save(
     fps: float | None = None,
     layout: str | None = None,
 ) -> None:
-    """Write a Motion, a Skeleton, Markers or a Scene; the suffix of `path` says in which format.
+    """Write a Motion, a Skeleton, Markers or a Scene.
 
     Args:
-        path: Where to; an AMC brings its ASF along, with the same name beside it.
+        path: The file; its suffix selects the format. With an AMC, an ASF of the same name is written beside it.
         thing: What to write.
-        up: "y" or "z" turns it first.
-        unit: Metres per unit of length, where a format leaves that open (BVH).
-        fps: Resample motion first.
-        layout: Robot motion as training code reads it: "mujoco", "gmr" or "beyondmimic" (.npz), "unitree" (.csv).
+        up: "y" or "z" rotates it first so that this axis points up.
+        unit: Metres per unit of length, for formats that do not state one (BVH).
+        fps: Resample the motion to this rate first.
+        layout: Layout of robot motion for training code: "mujoco", "gmr" or "beyondmimic" (.npz), "unitree" (.csv).
 
     Raises:
-        FormatError: The format cannot hold it, or the file cannot be written; then an older file is as it was.
+        FormatError: The format cannot represent it, or the file cannot be written; an existing file is then unchanged.
     """
     scene = as_scene(thing)
     if scene is None:
@@ -221,7 +224,7 @@ def save(
     try:
         write_files({place if end == suffix else place.with_suffix(end): data for end, data in files.items()})
     except (OSError, ValueError) as problem:  # ValueError: a path with a NUL
-        raise FormatError(f"cannot be written, what was there is as it was: {problem}", path=path) from problem
+        raise FormatError(f"cannot be written, an existing file is unchanged: {problem}", path=path) from problem
 
 
 def _metres(unit: float | str | None) -> float | None:

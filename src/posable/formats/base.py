@@ -1,4 +1,4 @@
-"""What a file format is to the rest of Posable, and the registry that all of them are in."""
+"""The interface of a file format, and the registry of all formats."""
 
 from __future__ import annotations
 
@@ -16,28 +16,34 @@ from posable.registry import Registry
 FORMATS = Registry("format", "posable.formats")
 
 MAX_JOINTS = 10_000
-MAX_DEPTH_SUM = 2_000_000  # joints and degrees of freedom above one another: what a hostile chain may make us index
+MAX_DEPTH_SUM = 2_000_000  # joints and degrees of freedom summed over depth, which bounds hostile chains
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may say about a file that does not say it itself."""
+    """What a caller may state about a file."""
 
-    skeleton: Skeleton | None = None  # whose motion an AMC or a CSV holds
+    skeleton: Skeleton | None = None  # of the motion in an AMC or a CSV
     unit: float | None = None  # metres per unit of length
     fps: float | None = None  # frames per second
     srdf: Source | None = None  # MoveIt's description of a URDF
-    up: str | None = None  # the axis that is to point up
-    names: tuple[str, ...] | str | None = None  # of the joints of an array of positions, or of their set
-    stem: str = "robot"  # the name, without its suffix, of the file that is written
+    up: str | None = None  # the axis that should point up
+    names: tuple[str, ...] | str | None = None  # of the joints in an array of positions, or of their set
+    stem: str = "robot"  # name of the file to write, without its suffix
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format: its name, suffixes and conventions, how it is recognised, read and written.
+    """A file format.
 
-    `sniff` looks at the first 4 kB. `write` returns the bytes of every file it makes, by suffix; of a long one
-    its parts, made as they are written.
+    Attributes:
+        name: Name for users.
+        suffixes: Lower case, with the dot.
+        holds: What a file may contain, in words.
+        conventions: Units and axes, in words.
+        sniff: Recognises a file by its first 4 kB; None: by suffix only.
+        read: Returns the scene of a source; None: the format can only be written.
+        write: Returns the bytes of every file to write, by suffix, or an iterable of parts of a long one.
     """
 
     name: str
@@ -61,7 +67,11 @@ def build_skeleton(
     info: dict | None = None,
     **fields: Any,
 ) -> Skeleton:
-    """Return the skeleton that a reader found, `fields` as in `Skeleton`; a figure that cannot be is an error of it."""
+    """Return the skeleton of a reader; `fields` are those of `Skeleton`.
+
+    Raises:
+        FormatError: There are no joints, too many, or the skeleton is invalid.
+    """
     if not joints:
         raise source.error(expected="at least one joint", found="none")
     depth: dict[str | None, int] = {None: 0}
@@ -72,7 +82,7 @@ def build_skeleton(
         depth[joint.name] = depth[joint.parent] + joint.motion.size + 1
         total += (joint.motion.size + 1) * depth[joint.name]
     if len(joints) > MAX_JOINTS or total > MAX_DEPTH_SUM:
-        raise source.error(expected="a figure of a size that can be solved", found=f"{len(joints)} joints")
+        raise source.error(expected="a smaller figure", found=f"{len(joints)} joints")
     try:
         return Skeleton(joints, tuple(sites), name, up=up, unit=unit, couplings=tuple(couplings), info=info, **fields)
     except SkeletonError as problem:
@@ -80,7 +90,7 @@ def build_skeleton(
 
 
 def bound_count(source: Source, count: int, what: str) -> None:
-    """Raise, before anything is made of them, where a file has more nodes, joints or links than a figure may have."""
+    """Raise if a file has more nodes, joints or links than a figure may have, before they are processed."""
     if count > MAX_JOINTS:
         raise source.error(expected=f"at most {MAX_JOINTS} {what}", found=count)
 

@@ -1,6 +1,6 @@
-"""BVH, read: a hierarchy with channels, then one row of numbers per frame.
+"""BVH: a hierarchy with channels, then one row of numbers per frame.
 
-Conventions: degrees; y up; lengths in centimetres, because the file does not state a unit (`unit=` says otherwise). A
+Conventions: degrees; y up; lengths in centimetres, because the file does not state a unit (`unit=` overrides it). A
 joint's position channels take the place of its OFFSET, and translation comes before rotation whatever the order in
 which the channels are listed: so do Blender, MotionBuilder and `bvhio`. The order of the rotation channels is
 intrinsic.
@@ -34,12 +34,12 @@ from posable.model.skeleton import Skeleton
 
 _ORDER = "ZXY"  # for joints that are no Euler joints with the world's axes
 _DIGITS = "%.12g"
-_PART = 1 << 14  # frames put into words at a time
+_PART = 1 << 14  # frames formatted at a time
 
 
 @dataclass
 class _Written:
-    """A joint as the file will have it: its channels, and their columns (T, k) in file units over some frames."""
+    """A joint to write: its channels, and their columns (T, k) in file units over some frames."""
 
     offset: NDArray[np.float64]
     channels: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class _Written:
 
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, Iterable[bytes]]:
-    """Return the file, part by part; a skeleton without motion is written with one frame, at rest."""
+    """Return the file in parts; a skeleton without motion is written with one frame at rest."""
     motion = motion_of(scene)
     if motion is None:
         raise FormatError("BVH holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
@@ -64,7 +64,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, Iterable[byt
 
 
 def _frames(skeleton: Skeleton, chains: dict[str, list[Joint]], world: dict, poses: NDArray, unit: float):
-    """Yield the lines of the frames, some at a time: of an hour there should be no second copy."""
+    """Yield the lines of the frames in chunks, to save memory."""
     last: dict[str, NDArray | None] = {}
     for start in range(0, len(poses), _PART):
         columns = []
@@ -81,7 +81,7 @@ def _frames(skeleton: Skeleton, chains: dict[str, list[Joint]], world: dict, pos
 def _bake(
     skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, unit: float, last: NDArray | None = None
 ) -> _Written:
-    """Return a joint, and its sliders, as the file will have them; last (1, k) [rad]: its angles one frame before."""
+    """Return a joint with its sliders as it is written; last (1, k) [rad] are its angles one frame before."""
     joint, came_so = chain[-1], skeleton.info.get("format") == "bvh"
     base = world[chain[0].parent] @ constant_place(chain[0])[0]
     out = _Written(base / unit)
@@ -92,7 +92,7 @@ def _bake(
             where = skeleton.index(member.name)
             moved += joint_transform(member.motion, poses[:, where])[0] @ world[member.name].T
             moved_at_rest += world[member.name] @ joint_transform(member.motion, skeleton.rest[where])[0]
-        # Some programs add a root's OFFSET to its channels and some do not: zero is the same to both.
+        # some programs add a root's OFFSET to its channels and some do not; zero suits both
         out.offset = moved_at_rest / unit if came_so or chain[0].parent is not None else np.zeros(3)
         axes = sorted(slides) if came_so and len(chain) > 1 else [0, 1, 2]
         out.channels += ["XYZ"[axis] + "position" for axis in axes]
@@ -186,7 +186,7 @@ def _hierarchy(
 
 
 def _end(skeleton: Skeleton, name: str) -> NDArray:
-    """Return the one End Site of a leaf: the one that it came with, or its farthest site. Readers take no second."""
+    """Return the End Site of a leaf: that of the file, or its farthest site. Readers accept only one."""
     sites = [site for site in skeleton.sites if site.joint == name]
     came = [site for site in sites if site.name.startswith(f"{name}.end")]
     ends = [np.asarray(site.offset, dtype=float) for site in came[:1] or sites]
@@ -209,7 +209,7 @@ _REST_OF_LINE = re.compile(rb"[^\r\n{]*")
 
 @dataclass
 class _Node:
-    """A ROOT or a JOINT as the file has it."""
+    """A ROOT or JOINT of the file."""
 
     name: str
     parent: int  # index of the node above, -1 for a root
@@ -254,7 +254,7 @@ class _Cursor:
         )
 
     def rest_of_line(self) -> tuple[bytes, int]:
-        """Return what is left of the line, up to a brace: names may hold blanks."""
+        """Return the rest of the line, up to a brace; names may contain blanks."""
         match = _REST_OF_LINE.match(self.source.data, self.at)
         text = match.group() if match else b""
         place = self.at + len(text) - len(text.lstrip())
@@ -273,7 +273,7 @@ class _Cursor:
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is BVH."""
+    """Return whether a file that starts with `head` is BVH."""
     return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:9].upper() == b"HIERARCHY"
 
 
@@ -287,7 +287,7 @@ def read(source: Source, options: Options) -> Scene:
     skeleton, columns, scales = _build(source, nodes, unit)
     channels = sum(len(node.channels or ()) for node in nodes)
     if not cursor.peek():
-        source.warn("there is no MOTION: the skeleton alone was read")
+        source.warn("there is no MOTION; only the skeleton was read")
         return Scene(skeleton=skeleton)
     cursor.expect("MOTION")
     values, fps = _read_motion(source, cursor.at, channels)
@@ -383,7 +383,7 @@ def _read_channels(cursor: _Cursor) -> list[str]:
 
 
 def _build(source: Source, nodes: list[_Node], unit: float) -> tuple[Skeleton, NDArray[np.intp], NDArray[np.float64]]:
-    """Return the skeleton and, for each of its degrees of freedom, its column in the file and its scale to SI."""
+    """Return the skeleton and, for each degree of freedom, its column in the file and its scale to SI."""
     names = source.unique([node.name for node in nodes], "joint")
     taken = set(names)
     joints: list[Joint] = []
@@ -393,7 +393,7 @@ def _build(source: Source, nodes: list[_Node], unit: float) -> tuple[Skeleton, N
     root = None
     if sum(node.parent < 0 for node in nodes) > 1:
         root = _free_name("scene", taken)
-        source.warn(f"several ROOTs: they were joined under a fixed joint {root!r}")
+        source.warn(f"several ROOTs; they were joined below a fixed joint {root!r}")
         joints.append(Joint(root, Fixed()))
     first = 0
     for name, node in zip(names, nodes, strict=True):
@@ -425,9 +425,9 @@ def _free_name(wanted: str, taken: set[str]) -> str:
 def _joints_of(
     node: _Node, name: str, parent: str | None, unit: float, taken: set[str], joints: list[Joint]
 ) -> list[str]:
-    """Append the joints that move as a node does, the last of them named as it is; return its channels in their order.
+    """Append the joints of a node, the last of which has its name; return its channels in their order.
 
-    Six channels are one Free joint. Fewer positions are sliders above the joint, named `name.tx` and so on.
+    Six channels are one Free joint. Fewer position channels are sliders above the joint, named `name.tx` and so on.
     """
     channels = node.channels or []
     slides = sorted(channel for channel in channels if channel.endswith("position"))
@@ -453,7 +453,7 @@ def _joints_of(
 
 
 def _read_motion(source: Source, at: int, channels: int) -> tuple[NDArray[np.float64], float]:
-    """Return the values (frames, channels) as the file has them, and the frames per second."""
+    """Return the values (frames, channels) of the file, and the frames per second."""
     data = source.data
     header = _FRAMES.match(data, at)
     if header is None:
@@ -485,16 +485,16 @@ def _read_motion(source: Source, at: int, channels: int) -> tuple[NDArray[np.flo
             found=f"{rest}, then the end of the file",
         )
     if frames != stated:
-        source.warn(f"Frames: {header[1][:20].decode()} is stated, {frames} are there: {frames} were read")
+        source.warn(f"the header states {header[1][:20].decode()} frames, the file has {frames}; {frames} were read")
     return values.reshape(frames, channels), rate
 
 
 def _frame_rate(source: Source, timing: re.Match[bytes], *, has_frames: bool) -> float:
-    """Return frames per second: 120, not 119.99, where the file has rounded 1/120 to the digits it shows."""
+    """Return frames per second: 120 instead of 119.99 if the file has rounded 1/120."""
     token = timing[1]
     seconds = float(token) if _NUMBER.fullmatch(token) else np.nan
     if seconds == 0 and not has_frames:
-        source.warn("Frame Time is 0 and there are no frames: 30 frames a second were taken")
+        source.warn("Frame Time is 0 and there are no frames; 30 frames per second are assumed")
         return 30.0
     if not (np.isfinite(seconds) and 1e-9 < seconds < 1e9):
         hint = "with a decimal point, " if b"," in token else ""
@@ -515,11 +515,11 @@ def _frame_rate(source: Source, timing: re.Match[bytes], *, has_frames: bool) ->
 
 
 def _numbers(source: Source, at: int) -> NDArray[np.float64]:
-    """Return all numbers from byte `at` on. The places of what is wrong are only looked for when something is."""
+    """Return all numbers from byte `at` on. Positions of errors are determined only if there are any."""
     text = source.data[at:].rstrip(b" \t\r\n\x1a")
     if not text.strip():
         return np.zeros(0)
-    from posable.formats.number_text import parse_numbers  # writing needs none of it
+    from posable.formats.number_text import parse_numbers  # not needed for writing
 
     values = parse_numbers(text)
     if values is not None and np.isfinite(values).all():

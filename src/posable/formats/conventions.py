@@ -1,4 +1,4 @@
-"""Up axes: a scene turned so that y or z points up, by its root alone, so that every pose stays as it is."""
+"""Units and up axes. A scene is rotated through its root only, so that poses keep their values."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SPELLINGS = {"millimeters": "mm", "millimetres": "mm", "centimeters": "cm", "ce
 
 
 def length_unit(source: Source, text: str, *, default: str = "mm") -> float:
-    """Return the metres per unit that `text` ("mm", "Meters", ...) names; warn and take `default` if it names none."""
+    """Return the metres per unit named by `text` ("mm", "Meters", ...); warn and use `default` if it is unknown."""
     name = text.strip().lower().rstrip(".")
     name = _SPELLINGS.get(name, name)
     if name not in LENGTH_UNITS:
-        source.warn(f"length unit {text.strip()!r} is not known: {default} was taken")
+        source.warn(f"length unit {text.strip()!r} is unknown; {default} is assumed")
         name = default
     return LENGTH_UNITS[name]
 
@@ -39,16 +39,16 @@ def length_unit(source: Source, text: str, *, default: str = "mm") -> float:
 
 _TOP = re.compile(r"HD\d?$|HEAD|ARIEL|C7$", re.IGNORECASE)
 _BOTTOM = re.compile(r"TOE|HEE|ANK|MT\d$|FOOT|MALL", re.IGNORECASE)
-ALIGNED = 0.9  # cosine between a body and an axis along which it stands
-STANDING = 0.3  # part of the frames in which a body must stand along an axis
-LEANING = 0.05  # part of the frames in which it may seem to stand along the other
+ALIGNED = 0.9  # cosine between a standing body and the up axis
+STANDING = 0.3  # fraction of frames in which a body must stand along an axis
+LEANING = 0.05  # fraction of frames in which it may seem to stand along the other
 
 
 def detect_up(names: Sequence[str], positions: np.ndarray) -> str | None:
-    """Return the axis along which a body stands, from its feet to its head, or None where that is not plain.
+    """Return the axis along which a body stands, from its feet to its head, or None if that is not evident.
 
     Args:
-        names: labels of the markers; head and feet are told by them.
+        names: Labels of the markers, by which head and feet are recognised.
         positions: (T, M, 3) in any unit, NaN where unseen.
     """
     top = [k for k, name in enumerate(names) if _TOP.search(name)]
@@ -79,7 +79,7 @@ def markers_of_file(
     unit: float,
     fps: float | None,
 ) -> Markers:
-    """Return the markers of a file, in metres, with what the caller states in place of what the file does.
+    """Return the markers of a file in metres; what the caller states takes precedence over the file.
 
     Args:
         source: the file, for its warnings.
@@ -95,18 +95,18 @@ def markers_of_file(
     rate = options.fps or fps
     if rate is None:
         raise source.error(
-            expected="a frame rate above 0", found="none; state it: load(fps=...), on the command line --fps"
+            expected="a frame rate above 0", found="none; use load(fps=...), or --fps on the command line"
         )
     detected = detect_up(names, positions) if stated is None or options.up not in (None, stated) else None
     if stated is None and detected not in (None, default):
-        source.warn(f"the file states no up axis: {detected} was taken, along which the body stands")
+        source.warn(f"the file states no up axis; {detected} is assumed, along which the body stands")
     if stated is not None and detected is not None and detected == options.up:
         source.warn(f"the file states {stated} up, the body stands along {detected}: taken as {detected} up, as asked")
     return Markers(tuple(names), positions * metres, rate, up=detected or stated or default, unit=metres)
 
 
 def turn_up(old: str | None, new: str | None) -> np.ndarray | None:
-    """Return the rotation (3, 3) that takes up axis `old` to `new`; None where there is nothing to turn."""
+    """Return the rotation (3, 3) from up axis `old` to `new`; None if they are the same or unknown."""
     if old is None or new is None or old == new:
         return None
     quarter = -0.5 * np.pi if (old, new) == ("z", "y") else 0.5 * np.pi
@@ -114,7 +114,7 @@ def turn_up(old: str | None, new: str | None) -> np.ndarray | None:
 
 
 def skeleton_with_up(skeleton: Skeleton, up: str | None) -> Skeleton:
-    """Return the skeleton standing on a floor whose normal is `up`; poses mean the same."""
+    """Return the skeleton rotated so that `up` points up; poses keep their values."""
     turn = turn_up(skeleton.up, up)
     if turn is None:
         return skeleton if up is None or skeleton.up == up else skeleton.replace(up=up)
@@ -129,7 +129,7 @@ def skeleton_with_up(skeleton: Skeleton, up: str | None) -> Skeleton:
 
 
 def markers_with_up(markers: Markers, up: str | None) -> Markers:
-    """Return the markers above a floor whose normal is `up`."""
+    """Return the markers rotated so that `up` points up."""
     turn = turn_up(markers.up, up)
     if turn is None:
         return markers if up is None else replace(markers, up=up)
@@ -137,7 +137,7 @@ def markers_with_up(markers: Markers, up: str | None) -> Markers:
 
 
 def scene_with_up(scene: Scene, up: str | None) -> Scene:
-    """Return the whole scene standing on a floor whose normal is `up`."""
+    """Return the scene rotated so that `up` points up."""
     if up is None:
         return scene
     skeleton = skeleton_with_up(scene.skeleton, up) if scene.has_skeleton else None

@@ -1,7 +1,7 @@
-"""Trees of nodes, as glTF and FBX have them, made into figures: which nodes are joints, where they rest, how they move.
+"""Figures from trees of nodes, as in glTF and FBX: which nodes are joints, their rest pose and their motion.
 
-Joints are the nodes of the skins, whatever an animation moves, and everything above them; other nodes below them are
-sites. A joint rests as its node does and turns by a rotation vector from there.
+Joints are the nodes of skins, animated nodes, and all nodes above them; other nodes below them are sites. A joint rests
+in the pose of its node and rotates from there by a rotation vector.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STILL = 1e-6  # [m] below which an animated position counts as resting
 
 @dataclass
 class Node:
-    """A node: its transform in its parent's frame, and the rigid frame and scale that it has in the world at rest."""
+    """A node: its transform in its parent, and its rigid frame and scale in the world at rest."""
 
     name: str
     parent: int = -1
@@ -39,7 +39,7 @@ class Node:
     )  # the linear part in the world is rotation_world @ stretch
 
     def matrix(self) -> Floats:
-        """The full transform in the world, scale and all."""
+        """The transform in the world, including scale."""
         out = np.eye(4)
         out[:3, :3], out[:3, 3] = self.rotation_world @ self.stretch, self.position_world
         return out
@@ -52,7 +52,7 @@ class Node:
 
 
 def parents_first(nodes: list[Node]) -> list[int]:
-    """Return the indices of the nodes that hang on a root, no node before its parent."""
+    """Return the indices of all nodes below a root, parents first."""
     children: dict[int, list[int]] = {}
     for i, node in enumerate(nodes):
         children.setdefault(node.parent, []).append(i)
@@ -65,7 +65,7 @@ def parents_first(nodes: list[Node]) -> list[int]:
 
 
 def place_nodes(source: Source, nodes: list[Node]) -> list[str]:
-    """Place all nodes in the world, at rest; return the names of those whose stretch is uneven."""
+    """Compute the world frames of all nodes at rest; return the names of those with non-uniform scale."""
     uneven = []
     for i in parents_first(nodes):
         if place_node(source, nodes, i):
@@ -74,7 +74,7 @@ def place_nodes(source: Source, nodes: list[Node]) -> list[str]:
 
 
 def place_node(source: Source, nodes: list[Node], i: int) -> bool:
-    """Place a node in the world: rigid frame times stretch. Say whether the stretch is uneven."""
+    """Compute the world frame of a node, rigid frame times stretch; return whether the scale is non-uniform."""
     node = nodes[i]
     parent = nodes[node.parent] if node.parent >= 0 else Node("")
     full = parent.rotation_world @ parent.stretch
@@ -96,7 +96,7 @@ def place_node(source: Source, nodes: list[Node], i: int) -> bool:
 
 @dataclass
 class Take:
-    """An animation sampled at a steady rate; what is animated of which node."""
+    """An animation sampled at a constant rate: positions and rotations by node."""
 
     name: str
     fps: float
@@ -106,7 +106,7 @@ class Take:
 
 
 def choose_roles(nodes: list[Node], skinned: set[int], animated: set[int]) -> dict[int, str]:
-    """Return what becomes of each node: it is "moving", "fixed" (above one that moves) or a "site" below a joint."""
+    """Return the role of each node: "moving", "fixed" (above a moving one) or "site" (below a joint)."""
     moving = skinned | animated or set(range(len(nodes)))
     roles = dict.fromkeys(moving, "moving")
     for i in moving:
@@ -121,7 +121,7 @@ def choose_roles(nodes: list[Node], skinned: set[int], animated: set[int]) -> di
 
 
 def free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], takes: list[Take]) -> set[int]:
-    """Return the nodes that also translate: topmost skin joints, and those that an animation moves away from rest."""
+    """Return the nodes that also translate: topmost skin joints, and nodes that an animation displaces."""
     free = set()
     below_moving = set()
     for i in parents_first(nodes):
@@ -151,7 +151,7 @@ def build_figure(
     joints: list[Joint] = []
     sites: list[Site] = []
     joint_nodes: list[int] = []
-    anchors: dict[int, int] = {-1: -1}  # the joint that a site's children hang on
+    anchors: dict[int, int] = {-1: -1}  # the joint that carries a site's children
     tops = [i for i in roles if roles[i] != "site" and nodes[i].parent < 0]
     root = None
     if len(tops) > 1:
@@ -194,7 +194,7 @@ def motion_of(source: Source, skeleton: Skeleton, nodes: list[Node], joint_nodes
 
 
 def _rotation_vectors(rotation: Rotation) -> Floats:
-    """Return rotation vectors (T, 3) that go on over half a turn instead of jumping back."""
+    """Return continuous rotation vectors (T, 3), without jumps at half a turn."""
     quaternions = rotation.as_quat()
     flips = np.sum(quaternions[1:] * quaternions[:-1], axis=1) < 0
     signs = np.where(np.cumsum(np.concatenate([[quaternions[0, 3] < 0], flips])) % 2, -1.0, 1.0)
@@ -206,7 +206,7 @@ def _rotation_vectors(rotation: Rotation) -> Floats:
 
 
 def fresh_name(name: str, taken: dict, numbers: dict[str, int] | None = None) -> str:
-    """Return a name that is not taken: the second `walk` is `walk_2`; `numbers` remembers where to go on."""
+    """Return an unused name (the second `walk` is `walk_2`); `numbers` holds the last number of each name."""
     number, fresh = (numbers or {}).get(name, 2), name
     while fresh in taken:
         fresh, number = f"{name}_{number}", number + 1

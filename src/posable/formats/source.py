@@ -1,4 +1,4 @@
-"""One file being read: its bytes, where in them we are, what is wrong with them and what was repaired."""
+"""A file being read: its bytes, and errors, warnings and notes that refer to a place in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Source:
-    """The bytes of one file, with errors and warnings that name the place; `on_disk`: there is such a file."""
+    """The bytes of one file, or of a text if not `on_disk`, with errors and warnings that name the place."""
 
     def __init__(self, path: str | PathLike[str], data: bytes, *, on_disk: bool = True):
         self.path = Path(path)
@@ -34,7 +34,7 @@ class Source:
         expected: str = "",
         found: object = None,
     ) -> FormatError:
-        """Return the error to raise for what stands at byte `offset`: a line and a column, or the byte if `binary`."""
+        """Return the error for byte `offset`, as line and column, or as a byte offset if `binary`."""
         line = column = None
         if offset is not None and not binary:
             line, column = self.line_and_column(offset)
@@ -44,28 +44,28 @@ class Source:
         )
 
     def line_and_column(self, offset: int) -> tuple[int, int]:
-        """Return the line and the column, from 1, of byte `offset`; CR, LF and CRLF each end a line."""
+        """Return line and column, from 1, of byte `offset`; CR, LF and CRLF end a line."""
         line, start = 1, 0
         for match in _LINE_BREAK.finditer(self.data, 0, max(offset, 0)):
             line, start = line + 1, match.end()
         return line, offset - start + 1
 
     def warn(self, message: str) -> None:
-        """Warn of what was repaired and remember it for `Scene.notes`."""
+        """Issue a warning about a repair, and record it for `Scene.notes`."""
         message = printable(message)
         self.notes.append(message)
-        level, frame = 1, sys._getframe(0)  # the warning is for whoever called load, however deep the reader stands
+        level, frame = 1, sys._getframe(0)  # the warning should point at the caller of load
         while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("posable.formats"):
             level, frame = level + 1, frame.f_back
         warnings.warn(f"{printable(str(self.path))}: {message}", PosableWarning, stacklevel=level)
 
     def note(self, message: str) -> None:
-        """Remember for `Scene.notes` how the file was read, where that is common enough not to warn of it."""
+        """Record for `Scene.notes` how the file was read, without a warning."""
         self.notes.append(printable(message))
 
     def unique(self, names: Iterable[str], kind: str) -> list[str]:
         """Return `names` without duplicates or blanks: the second `hand` becomes `hand_2`, with a warning."""
-        taken: set[str] = {"world"} if kind == "joint" else set()  # that frame is there without a joint
+        taken: set[str] = {"world"} if kind == "joint" else set()  # reserved for the world frame
         result, changed = [], []
         names = list(names)
         wanted = set(names)
@@ -90,18 +90,18 @@ class Source:
 
 
 def open_source(path: str | PathLike[str]) -> Source:
-    """Read the whole of a regular file; what is no regular file (a folder, a device, a pipe) is refused."""
+    """Read a regular file; folders, devices and pipes are refused."""
     return Source(path, read_regular(path))
 
 
 def shown(token: bytes | str, limit: int = 40) -> str:
-    """Return a token as an error message quotes it: printable, and never longer than a line can hold."""
+    """Return a token quoted for an error message: printable, and shortened to fit a line."""
     text = token.decode("latin-1") if isinstance(token, bytes) else token
     return repr(text if len(text) <= limit else text[:limit] + "...")
 
 
 def decode_name(raw: bytes) -> str:
-    """Return a name as text: UTF-8 where it is that, Latin-1 otherwise (HDM05 and old Windows tools)."""
+    """Return a name as text, from UTF-8 or else from Latin-1 (HDM05 and old Windows tools)."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -109,7 +109,7 @@ def decode_name(raw: bytes) -> str:
 
 
 def refuse_wide_text(source: Source) -> None:
-    """Raise if a text comes as UTF-16 or UTF-32, or holds NUL bytes; drop a UTF-8 byte-order mark with a warning."""
+    """Raise if a text is UTF-16 or UTF-32 or contains NUL bytes; skip a UTF-8 byte-order mark with a warning."""
     data = source.data
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:4] == b"\x00\x00\xfe\xff":
         raise source.error(
@@ -119,5 +119,5 @@ def refuse_wide_text(source: Source) -> None:
     if nul >= 0:
         raise source.error(offset=nul, expected="text", found="a NUL byte")
     if data.startswith(b"\xef\xbb\xbf"):
-        source.data = b"   " + data[3:]  # blanks, so that every byte keeps its place
+        source.data = b"   " + data[3:]  # blanks, so that byte offsets stay valid
         source.warn("UTF-8 byte-order mark at the start was skipped")

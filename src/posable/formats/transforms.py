@@ -1,6 +1,6 @@
-"""Poses as transforms, for the formats that store transforms: a joint's constant place, its motion, its world frame.
+"""Poses as transforms of joints and sites, for formats that store transforms.
 
-Plain NumPy and SciPy over all frames at once, so that writing a file never waits for a compiler.
+Plain NumPy and SciPy over all frames at once, so that writing a file needs no compiled code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def constant_place(joint: Joint) -> tuple[Floats, Floats]:
 
 
 def zero_rotations(skeleton: Skeleton) -> dict[str | None, Floats]:
-    """Return the world rotation (3, 3) of every joint where all numbers are zero; None is the world: the identity."""
+    """Return the world rotations (3, 3) of all joints at the zero pose; the key None is the world."""
     world: dict[str | None, Floats] = {None: np.eye(3)}
     for joint in skeleton.joints:
         world[joint.name] = world[joint.parent] @ constant_place(joint)[1]
@@ -63,14 +63,14 @@ def world_transforms(skeleton: Skeleton, poses: Floats) -> dict[str, tuple[Float
 
 
 def motion_of(scene: Scene) -> Motion | None:
-    """Return a scene's motion; a figure without one stands at rest for one frame."""
+    """Return a scene's motion; for a figure without one, a single frame at rest."""
     if scene.motion is not None or not scene.has_skeleton:
         return scene.motion
     return Motion(scene.skeleton, scene.skeleton.rest[None], 30.0, scene.skeleton.name)
 
 
 def slider_chains(skeleton: Skeleton) -> dict[str, list[Joint]]:
-    """Return each joint with the sliders that a reader made of its channels: `hips.tx` belongs to `hips`."""
+    """Return each joint with the sliders that a reader made of its position channels (`hips.tx` of `hips`)."""
     by_name = {joint.name: joint for joint in skeleton.joints}
     children: dict[str | None, int] = {}
     for joint in skeleton.joints:
@@ -88,7 +88,7 @@ def slider_chains(skeleton: Skeleton) -> dict[str, list[Joint]]:
 
 
 def _is_slider(lower: Joint, name: str, by_name: dict[str, Joint], children: dict[str | None, int]) -> bool:
-    """Say whether the joint above `lower` is one of the sliders of joint `name`, and nothing else."""
+    """Return whether the parent of `lower` is one of the sliders of joint `name`, without other children."""
     offset, rotation = constant_place(lower)
     if lower.parent is None or children[lower.parent] > 1 or np.any(offset) or not np.array_equal(rotation, np.eye(3)):
         return False
