@@ -170,7 +170,7 @@ def test_a_wrong_frame_count_is_a_warning(bvh, rows, kept):
     with pytest.warns(PosableWarning, match=f"states 2 frames, the file has {kept}; {kept} were read"):
         scene = load(bvh(f"{HEAD}3 Zrotation Xrotation Yrotation\n{TAIL}{rows}"))
     assert len(scene.motion) == kept
-    assert "is stated" in scene.notes[0]
+    assert "the header states" in scene.notes[0]
 
 
 def test_names_with_blanks_duplicates_and_umlauts(bvh):

@@ -14,7 +14,7 @@ SKELETONS = {
     "bvh/animdraw_fair1_dab.bvh": (27, 84, 7, 339, 30, ""),
     "bvh/animdraw_fair1_zombie.bvh": (27, 84, 7, 779, 30, ""),
     "bvh/animdraw_rokoko_jesse_dance.bvh": (60, 183, 13, 1007, 100, ""),
-    "bvh/assimp_Boxing_Toes.bvh": (21, 66, 5, 3070, 100, "3069 is stated, 3070 are there"),
+    "bvh/assimp_Boxing_Toes.bvh": (21, 66, 5, 3070, 100, "states 3069 frames, the file has 3070"),
     "bvh/bvh_anim_test_simple.bvh": (2, 9, 1, 2, 30, ""),
     "bvh/bvhio_example.bvh": (18, 57, 5, 2, 30, ""),
     "bvh/dme_blender_example.bvh": (31, 96, 7, 278, 120, ""),

@@ -40,12 +40,12 @@ def test_reading(trc, ending):
 
 def test_units(trc):
     assert load(trc(TRC.replace("\tmm\t", "\tm\t"))).markers.positions[0, 0, 0] == 1
-    with pytest.warns(PosableWarning, match="not known"):
+    with pytest.warns(PosableWarning, match="is unknown"):
         load(trc(TRC.replace("\tmm\t", "\tparsec\t")))
 
 
 def test_known_by_content_and_turned(trc):
-    with pytest.warns(PosableWarning, match="it is TRC by content"):
+    with pytest.warns(PosableWarning, match="its content is TRC"):
         assert load(trc(name="a.bvh")).markers.fps == 100
     np.testing.assert_allclose(load(trc(), up="z").markers.positions[0, 0], (1e-3, -3e-3, 2e-3))
 
