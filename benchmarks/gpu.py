@@ -24,7 +24,7 @@ from benchmarks.page import Page, read_tables
 from benchmarks.recordings import read_markers, read_skeleton
 from posable.formats.conventions import markers_with_up
 from posable.gpu.device import Buffer, Stream, gpu, missing
-from posable.mocap.labels import base_name
+from posable.mocap.marker_sets import base_name
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 g = ps.goals

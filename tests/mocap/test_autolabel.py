@@ -7,7 +7,7 @@ import pytest
 
 import posable as ps
 from posable.mocap.autolabel import Tree, rigidity
-from posable.mocap.labels import base_name
+from posable.mocap.marker_sets import base_name
 
 from .conftest import NAMES
 

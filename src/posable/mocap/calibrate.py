@@ -12,8 +12,7 @@ import numpy as np
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up
 from posable.mocap.actor_fit import Calibration, Fit
-from posable.mocap.labels import guess, markers_for
-from posable.mocap.marker_sets import base_name, is_virtual, spot_of
+from posable.mocap.marker_sets import base_name, guess, is_virtual, spot_of
 from posable.mocap.root_align import (
     ASTRAY,
     LOOSENED,
@@ -21,7 +20,7 @@ from posable.mocap.root_align import (
     with_free_root,
     words_of_loosening,
 )
-from posable.mocap.screen import screen
+from posable.mocap.screen import markers_for, screen
 from posable.mocap.verdict import lies, plan_of, stature, unit_hint, wrong_size
 from posable.model.body_plan import BodyPlan, body_plan
 from posable.model.kinematics import forward

@@ -10,6 +10,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
+from posable.model.body_plan import BodyPlan
+
 
 class Spot(NamedTuple):
     """Where a marker sits: on the bones of `on` (the first that a figure has), near a point between two roles.
@@ -236,3 +240,32 @@ def _in_words(name: str) -> str | None:
         return MIDDLE_WORDS.get(key) or MIDDLE_WORDS.get("".join(body))
     place = WORDS.get(key) or WORDS.get("".join(body))
     return side + place if place else None
+
+
+# --- Where a named marker sits on a figure ---
+
+STATURE = 1.80  # [m] of the person whose offsets the table gives
+LEG_OF_STATURE = 0.491  # length of the leg, hip to ankle, as a part of stature (Drillis and Contini)
+
+
+def guess(plan: BodyPlan, marker: str) -> tuple[str, np.ndarray] | None:
+    """Return (joint, place (3,) [m] in the world, at rest) of a marker by its name, or None where it says nothing."""
+    known = spot_of(marker)
+    if known is None:
+        return None
+    spot, side, _ = known
+    role = plan.first(*(_sided(role, side) for role in spot.on))
+    at = plan.first(_sided(spot.at, side), _sided(spot.on[0], side), *(_sided(on, side) for on in spot.on))
+    if role is None or at is None:
+        return None
+    place = plan.place(at)
+    to = _sided(spot.to, side)
+    if spot.to and to in plan:
+        place = place + spot.share * (plan.place(to) - place)
+    size = plan.leg / LEG_OF_STATURE / STATURE
+    outward = -plan.left if side == "R" else plan.left
+    return plan[role], place + size * (spot.out * outward + spot.up * plan.up + spot.ahead * plan.forward)
+
+
+def _sided(role: str, side: str) -> str:
+    return f"{role}.{side}" if side and role not in ("pelvis", "chest", "neck", "head") else role

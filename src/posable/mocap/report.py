@@ -14,8 +14,8 @@ from posable.engine.joints import SLIDE
 from posable.errors import PosableError
 from posable.mocap.contacts import find_contacts
 from posable.mocap.gaps import frame_errors
-from posable.mocap.labels import Source
 from posable.mocap.player import player
+from posable.mocap.screen import Source
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import joint_transform
 from posable.model.kinematics import forward

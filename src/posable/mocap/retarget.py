@@ -25,17 +25,17 @@ from posable.mocap.foot_steps import FootSteps
 from posable.mocap.frame_solver import Pace, Walker
 from posable.mocap.gaps import blend_weight
 from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_on, touch_weights
-from posable.mocap.labels import motion_for
-from posable.mocap.missed import why_contacts_slip
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
 from posable.mocap.role_frames import RoleFrames, bone_angles, frame_of, standing_axis, unit
 from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
+from posable.mocap.screen import motion_for
 from posable.mocap.smooth import CAREFUL, HOLD, STANDS, goal_stiffness, smooth_goals
 from posable.mocap.supports import Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody, with_all_solid
 from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
+from posable.mocap.verdict import why_contacts_slip
 from posable.model.body_plan import ROLES, SIDES, body_plan
 from posable.model.collision import measure, pair_tables
 from posable.model.joint_values import Floats

@@ -1,7 +1,8 @@
-"""Marker labels checked before a take is used: jumps, labels that trade places, left and right exchanged.
+"""The markers of a take as tracking reads them: screened for wrong labels, in the actor's axes, in chunks.
 
-Nothing here knows the figure. A marker moves smoothly; where its label jumps, it is either noise or another marker,
-and the other marker's label jumps in the same frame. What remains is left to the robust fit.
+Screening finds jumps, labels that trade places, and left and right exchanged, without knowing the figure. A marker
+moves smoothly; where its label jumps, it is either noise or another marker, whose label jumps in the same frame. The
+rest is left to the robust fit.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import numpy as np
 from scipy.ndimage import median_filter
 from scipy.optimize import linear_sum_assignment
 
-from posable.mocap.gaps import runs
+from posable.errors import PosableError
+from posable.formats.conventions import turn_up
+from posable.mocap.gaps import CHUNK as READ_CHUNK
+from posable.mocap.gaps import Unheld, runs
 from posable.mocap.marker_sets import base_name, mirrored_name, spot_of
-from posable.model.motion import Markers
+from posable.model.motion import Markers, Motion
+from posable.model.skeleton import Skeleton
 
 JUMP = 0.03  # [m]: a step this much longer than its neighbours is a jump
 ACCELERATION = 100.0  # [m/s^2] that a marker may have beside it
@@ -359,3 +364,62 @@ class _Body:
                 if len(gap):
                     votes.append(float(np.mean(np.sign(gap))))
         return float(np.mean(votes)) if votes else None
+
+
+# --- The markers of a take in an actor's axes ---
+
+
+def markers_for(verb: str, markers: object) -> Markers:
+    """Return the markers, or raise: `load` gives None for a file without markers."""
+    if not isinstance(markers, Markers):
+        raise PosableError(f"{verb}: expected Markers, such as load('walk.c3d').markers, got {type(markers).__name__}")
+    return markers
+
+
+def motion_for(verb: str, motion: object) -> Motion:
+    """Return the motion, or raise: `load` gives None for a file without motion."""
+    if not isinstance(motion, Motion):
+        raise PosableError(f"{verb}: expected a Motion, such as load('walk.bvh').motion, got {type(motion).__name__}")
+    return motion
+
+
+class Source:
+    """The markers of a take in the actor's axes, read in chunks so that a long take is never copied."""
+
+    def __init__(self, actor: Skeleton, markers: Markers):
+        self.markers = markers_for("track", markers)
+        self.total = len(markers)
+        wanted = {base_name(name): i for i, name in reversed(list(enumerate(markers.names)))}
+        known = set(actor.site_names)
+        self.sites = [name for name in sorted(wanted, key=wanted.__getitem__) if name in known]  # in the file's order
+        self.columns = [wanted[site] for site in self.sites]
+        self.unmatched = tuple(name for i, name in enumerate(markers.names) if i not in set(self.columns))
+        if not self.sites:
+            raise PosableError(
+                f"track: expected sites named like the markers ({', '.join(markers.names[:6])}, ...); "
+                f"got {', '.join(actor.site_names[:6]) or 'none'}; calibrate(skeleton, markers) makes them"
+            )
+        self.turn = turn_up(markers.up, actor.up)
+        self.screening = screen(markers)
+        self.unheld = Unheld(actor, self.sites, self._seen())
+
+    def _seen(self) -> np.ndarray:
+        """Return (T, M) bool: where the actor's markers are seen."""
+        out = np.empty((self.total, len(self.sites)), dtype=bool)
+        for start in range(0, self.total, READ_CHUNK):
+            end = min(start + READ_CHUNK, self.total)
+            out[start:end] = np.isfinite(self.read(start, end)[..., 0])
+        return out
+
+    def filled(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return places (end - start, M, 3) [m] with lines across the times in which no marker holds a joint, and
+        where these lines are (end - start, M).
+        """
+        places = np.array(self.read(start, end))
+        filled = self.unheld.fill(places, start, lambda t, k: self.read(t, t + 1)[0, k])
+        return places, filled
+
+    def read(self, start: int, end: int) -> np.ndarray:
+        """Return the places (end - start, M, 3) [m] of frames in the actor's axes; NaN where unseen."""
+        out = self.screening.read(self.markers.positions, start, end)[:, self.columns]
+        return out if self.turn is None else out @ self.turn.T

@@ -13,9 +13,9 @@ from posable.errors import PosableError
 from posable.goals import Position
 from posable.mocap.contacts import Contacts, find_contacts
 from posable.mocap.gaps import blend_weight
-from posable.mocap.labels import motion_for
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import accelerations, changes, smooth_page
+from posable.mocap.screen import motion_for
 from posable.mocap.trajectory import USUAL, Effort, Whole
 from posable.mocap.unwrap import continuous, open_box, within_turns
 from posable.model.joints import Site

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from posable.mocap.gaps import frame_errors, runs
-from posable.mocap.labels import Source
-from posable.mocap.missed import why_markers_are_off
+from posable.mocap.screen import Source
 from posable.mocap.uncertainty import Uncertainty, uncertainty_of
-from posable.mocap.verdict import Finding, findings
+from posable.mocap.verdict import Finding, findings, why_markers_are_off
 from posable.model.motion import Markers, Motion
 
 OK, REPAIRED, FAILED, BLIND = 0, 1, 2, 3  # what became of a frame

@@ -14,7 +14,6 @@ from posable.goals import Position
 from posable.mocap import frame_solver
 from posable.mocap.frame_solver import Pace, Walker, marker_walker
 from posable.mocap.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, thresholds
-from posable.mocap.labels import Source
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.root_align import (
     ASTRAY,
@@ -25,6 +24,7 @@ from posable.mocap.root_align import (
     with_free_root,
     words_of_loosening,
 )
+from posable.mocap.screen import Source
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
 from posable.mocap.unwrap import open_box, same_branch, within_turns
 from posable.model.kinematics import forward

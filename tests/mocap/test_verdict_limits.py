@@ -3,7 +3,7 @@
 import numpy as np
 
 import posable as ps
-from posable.mocap.missed import limits_met, why_contacts_slip
+from posable.mocap.verdict import limits_met, why_contacts_slip
 
 HALF = 0.5 * np.sin(np.linspace(0.0, 6.0, 60))
 
