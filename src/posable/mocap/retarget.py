@@ -37,7 +37,7 @@ from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
 from posable.mocap.verdict import why_contacts_slip
 from posable.model.body_plan import ROLES, SIDES, body_plan
-from posable.model.collision import measure, pair_tables
+from posable.model.collision import distances, measure, pair_tables
 from posable.model.joint_values import Floats
 from posable.model.kinematics import Frames, forward
 from posable.model.motion import Motion
@@ -47,7 +47,13 @@ from posable.problem import Problem
 PIECE, LEAD = 1024, 64  # frames
 SEAM = 32  # frames on either side of where two pieces are blended that may change with it
 SECONDS = 0.2  # [s] of the smoothing
-TURNING = {"pelvis": 1.0, "chest": 0.3, "head": 0.05, "ankle.L": 0.1, "ankle.R": 0.1}  # weights, in leg lengths squared
+TURNING = {
+    "pelvis": 1.0,
+    "chest": 0.3,
+    "head": 0.05,
+    "ankle.L": 0.01,
+    "ankle.R": 0.01,
+}  # weights, in leg lengths squared
 BONES = (
     ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
     ("wrist", "tip", 0.05),
@@ -59,8 +65,9 @@ APART_WEIGHT = 500.0  # of shapes that come too near one another
 PASSES = 3  # what is near the ground and objects is looked up anew from pass to pass
 CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
 FREEINGS, DEEP = 2, 0.005  # times shapes deeper in each other than so many metres are pushed out again
+SHOWS = 0.01  # [m] of one part inside another that a viewer sees
 JUMP = 0.45  # [rad] of a joint from one frame to the next
-SCALES = 0.9, 1.2  # of the legs' ratio: how far the body's may differ from it
+SCALES = 0.9, 1.15  # of the ratio of the legs: how far that of the bodies may differ from it
 NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
 NEAR_SHAPES, LOOK = 0.1, 2  # [m] within which shapes are kept apart; every so many frames are looked at for them
 EFFORT = Effort(6, 1e-4)  # of the optimisation over all frames: its targets are no finer
@@ -202,7 +209,7 @@ def retarget(
     poses = within_turns(figure, poses)
     found = job.contacts(poses) if contacts else None
     out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(touched), notes=tuple(notes))
-    for doubt in (*_doubts(out, smooth), *_far_bones(job, poses)):
+    for doubt in (*_doubts(out, smooth), *_far_bones(job, poses), *_overlaps(job, poses)):
         warnings.warn(f"retarget: {doubt}", PosableWarning, stacklevel=2)
     return out
 
@@ -232,6 +239,19 @@ def _far_bones(job: _Job, poses: np.ndarray) -> list[str]:
         return []
     named = ", ".join(f"{bone} {-mean:.0f}° on average, {worst:.0f}° at worst" for mean, bone, worst in far[:3])
     return [f"bones point elsewhere than the motion's: {named}; is the mapping right? print(result) shows it"]
+
+
+def _overlaps(job: _Job, poses: np.ndarray) -> list[str]:
+    """Return a line where parts of the result pass through each other."""
+    deep = job.depth(poses) > SHOWS
+    if not deep.any():
+        return []
+    worst = int(np.argmax(job.depth(poses)))
+    a, b, gap = distances(job.solvable, poses[worst], within=0.0)[0]
+    return [
+        f"parts of the figure are inside each other in {int(deep.sum())} of {len(poses)} frames, at worst {a} and {b} "
+        f"by {-gap * 1e3:.0f} mm in frame {worst}: a wider stance or other proportions would be needed"
+    ]
 
 
 @lru_cache(maxsize=8)
@@ -416,7 +436,7 @@ class _Job:
         """Return poses (t, n) of frames from `first` on whose shapes are pushed out of each other once more."""
         goals = self.goals(first, first + len(poses))
         for _ in range(FREEINGS):
-            if self._depth(poses).max(initial=0.0) < DEEP:
+            if self.depth(poses).max(initial=0.0) < DEEP:
                 break
             apart = [(goal, np.ones(len(poses))) for goal in self._apart(poses)]
             problem = self._with(goals, [*locks, *self._clearances(poses), *apart], len(poses))
@@ -432,7 +452,7 @@ class _Job:
         """
         a, b = max(first - SEAM, 0), min(begin + SEAM, len(poses))
         part = poses[a:b]
-        if self._depth(part).max(initial=0.0) < DEEP:
+        if self.depth(part).max(initial=0.0) < DEEP:
             return
         problem = Problem(self.solvable, self.goals(a, b))
         problem.broadcast((b - a,))
@@ -445,7 +465,7 @@ class _Job:
             weight[begin - a :] = blend_weight(b - begin)[::-1]
         poses[a:b] += weight[:, None] * (better - part)
 
-    def _depth(self, poses: np.ndarray) -> np.ndarray:
+    def depth(self, poses: np.ndarray) -> np.ndarray:
         """Return how deep shapes of the figure are in each other (t,) [m] in poses (t, n)."""
         tables = pair_tables(self.solvable, self.solvable.collision_pairs, ())
         if not tables.pairs:
