@@ -38,6 +38,7 @@ from posable.limb.circle import (  # fmt: skip
     REACHED,
     RESIDUAL,
     ROTATION,
+    SPANS,
     SPARE,
     START,
     STEP,
@@ -52,12 +53,14 @@ from posable.limb.circle import (  # fmt: skip
 )
 from posable.limb.kernels import (
     BRANCH,
+    FITS,
     PLACE_ERROR,
     REPORT,
     SLACK,
     SWIVEL,
     TURN_ERROR,
     copy_numbers,
+    fit_branch,
     halton,
     hold_last,
     settle,
@@ -90,8 +93,8 @@ def open_sight(limb, root, point, axis, w):
 
 
 @kernel
-def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, w):
-    """Aim with a raw bend in closed form and leave the numbers in BEST; return the outcome.
+def open_bend(limb, shape, root, reference, held, bend, w):
+    """Prepare the circle of an aim with a raw bend; return the outcome, and the branch of the bend.
 
     The line meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
     ahead of the site (Tolani et al. 2000, figure 10, by one square root).
@@ -111,7 +114,7 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
     square = along * along + (distance - h) * (distance + h)
     ahead = -along + math.sqrt(max(square, 0.0))
     if square < 0.0 or ahead < 0.0:
-        return TOO_NEAR
+        return TOO_NEAR, 0
     for m in range(3):
         w[TIP + m] += ahead * w[MISS + m]
     straight, _, _ = reaches(limb, shape, w)
@@ -119,6 +122,15 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
     w[BEND], w[BEND + 1], w[GIVE], w[GIVE + 1] = bend, bend, NEVER, NEVER
     w[GIVE + branch] = max(slack_in(bend, limb[BOX + 6], limb[BOX + 7]), 0.0)
     spin_branch(limb, shape, branch, POSITION, w)
+    return REACHED, branch
+
+
+@kernel
+def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, w):
+    """Aim with a raw bend in closed form and leave the numbers in BEST; return the outcome."""
+    status, _ = open_bend(limb, shape, root, reference, held, bend, w)
+    if status != REACHED:
+        return status
     count = 0
     phi = 0.0 if math.isnan(wanted) else wanted
     if limited:
@@ -130,6 +142,47 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
     for m in range(3):
         report[SLACK] = min(report[SLACK], slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]))
     return REACHED
+
+
+@entry
+def aim_ranges(limb, shape, root, reference, point, axis, held, bend, w, out):
+    """Write the swivel ranges (RANGES, 4) of an aim with a raw bend that hold every limit; return their count."""
+    open_sight(limb, root, point, axis, w)
+    status, _ = open_bend(limb, shape, root, reference, held, bend, w)
+    count = find_ranges(limb, shape, 1, w) if status == REACHED else 0
+    for r in range(count):
+        for m in range(4):
+            out[r, m] = w[SPANS + 4 * r + m]
+    return count
+
+
+@entry
+def aim_branches(limb, shape, root, reference, point, axis, held, bend, swivel, w, out, reports):
+    """Write the solutions (2, 7) of an aim with a raw bend at a swivel angle: both families of the first joint.
+
+    reports[row, SLACK] is NEVER where there is none.
+    """
+    open_sight(limb, root, point, axis, w)
+    status, branch = open_bend(limb, shape, root, reference, held, bend, w)
+    for family in range(2):
+        report = reports[family]
+        report[BRANCH], report[SWIVEL], report[SLACK] = 4 * branch + 2 * family, swivel, NEVER
+        if status != REACHED:
+            continue
+        open_sight(limb, root, point, axis, w)
+        open_bend(limb, shape, root, reference, held, bend, w)
+        fit_branch(limb, shape, branch, 1, swivel, w)
+        fit = FITS + 4 * (4 * branch + family)
+        slack = min(w[fit + 3], slack_in(bend, limb[BOX + 6], limb[BOX + 7]))
+        for m in range(3):
+            w[BEST + m], w[BEST + 4 + m] = w[fit + m], held[m]
+            slack = min(slack, slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]))
+        w[BEST + 3] = bend
+        report[SLACK] = slack if w[fit + 3] > NEVER else NEVER
+        for m in range(7):
+            out[family, m] = limb[SIGN + m] * w[BEST + m]
+        open_sight(limb, root, point, axis, w)  # FITS took its place
+        report[PLACE_ERROR], report[TURN_ERROR] = 0.0, aim_error(limb, shape, BEST, w)
 
 
 @kernel

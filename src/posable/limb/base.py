@@ -505,7 +505,7 @@ class LimbCore:
         if status != REACHED or count == 0:
             return [] if only is None else [SwivelRange(only, only)]
         rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
-        return [SwivelRange(lo, hi, self._limit_name(a), self._limit_name(b)) for lo, hi, a, b in rows]
+        return [SwivelRange(lo, hi, self.limit_name(a), self.limit_name(b)) for lo, hi, a, b in rows]
 
     def _held(self, target: Any, base: Any, limits: bool) -> tuple[Goals, np.ndarray, float | None]:
         """Return one target, the last joint's raw numbers (3,) as `solve` holds them, and the swivel that it gives.
@@ -525,7 +525,8 @@ class LimbCore:
             phi = float(self.swivels(out, goals.roots, POSITION)[0])
         return goals, np.ascontiguousarray(out[0, 4:] * self.anatomy.sign[4:]), phi
 
-    def _limit_name(self, tag: float) -> str:
+    def limit_name(self, tag: float) -> str:
+        """Return the limit that a tag of the kernels stands for, such as "shoulder.y upper"."""
         if tag < 0:
             return ""
         number, side = divmod(int(tag), 2)

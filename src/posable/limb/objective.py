@@ -18,8 +18,10 @@ from posable.errors import GoalError, SolverError
 from posable.limb.ball_ik import ball_rotation
 from posable.limb.base import LimbCore
 from posable.limb.solution import LimbSolution
-from posable.model.kinematics import forward
+from posable.limb.srs_chain import TOOL
+from posable.model.kinematics import place_bodies
 
+MIDDLE = "middle"
 SAMPLES = 24  # in a range, at least; one every 0.1 rad in a wide one
 
 
@@ -32,8 +34,10 @@ def swivel_rates(limb: LimbCore, pose: np.ndarray, *, held: bool = False) -> np.
     last joint at rest.
     """
     poses, roots, _ = limb.placed(pose)
-    at = forward(limb.skeleton, poses[0])
-    tip = at.position(limb.site if held else limb.last)
+    places, turns, _ = place_bodies(limb.skeleton, poses[:1])
+    tip = places[0, limb.bodies[2]]
+    if held:
+        tip = tip + turns[0, limb.bodies[2]] @ limb.anatomy.place[TOOL : TOOL + 3]
     normal = roots[0, 3:].reshape(3, 3).T @ (tip - roots[0, :3])
     normal /= max(float(np.linalg.norm(normal)), 1e-300)
     raw = poses[0, limb.columns] * limb.anatomy.sign
@@ -51,52 +55,81 @@ def swivel_rates(limb: LimbCore, pose: np.ndarray, *, held: bool = False) -> np.
     return out
 
 
+class Objective:
+    """A user's objective: a function of the pose (n,) that returns a number, or a number and its gradient (n,)."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+
+    def value(self, pose: np.ndarray) -> float:
+        """Return the objective at a pose (n,)."""
+        return self.measure(pose)[0]
+
+    def measure(self, pose: np.ndarray) -> tuple[float, np.ndarray | None]:
+        """Return the objective at a pose (n,), and its gradient (n,) where the user gives it."""
+        answer = self.function(pose)
+        gradient = None
+        if isinstance(answer, tuple):
+            answer, gradient = answer
+            gradient = np.asarray(gradient, dtype=float)
+            if gradient.shape != pose.shape:
+                raise SolverError("objective", expected=f"a gradient of shape {pose.shape}", got=gradient.shape)
+        try:
+            return float(answer), gradient
+        except (TypeError, ValueError):
+            raise SolverError("objective", expected="a number, or a number and a gradient", got=repr(answer)) from None
+
+
+def as_objective(limb: LimbCore, objective: Any) -> Objective:
+    """Return a user's objective: a function of the pose, or "middle" for Tolani et al.'s F (2000, 3.3).
+
+    F is the sum of the squared distances of both ball joints' angles from the middle of their ranges; from rest where
+    a range has no end.
+    """
+    if objective == MIDDLE:
+        columns = np.delete(limb.columns, 3)
+        low, high = limb.skeleton.lower[columns], limb.skeleton.upper[columns]
+        middle = np.where(np.isfinite(high - low), 0.5 * (low + high), limb.skeleton.rest[columns])
+
+        def distance(pose: np.ndarray) -> tuple[float, np.ndarray]:
+            gap, gradient = pose[columns] - middle, np.zeros(len(pose))
+            gradient[columns] = 2.0 * gap
+            return float(gap @ gap), gradient
+
+        return Objective(distance)
+    if not callable(objective):
+        raise GoalError("objective", expected=f"a function of the pose, or {MIDDLE!r}", got=repr(objective))
+    return Objective(objective)
+
+
 class _Curve:
     """One branch's objective along the swivel, with its slope where the user gives the gradient."""
 
-    def __init__(self, limb: LimbCore, target: Any, objective: Callable[..., Any], base: Any, held: bool, limits: bool):
-        self.limb, self.target, self.objective, self.base, self.held = limb, target, objective, base, held
-        self.limits = limits
+    def __init__(self, limb: LimbCore, target: Any, objective: Objective, base: Any, held: bool, limits: bool):
+        self.limb, self.target, self.base, self.held = limb, target, base, held
+        self.limits, self.value, self.measure = limits, objective.value, objective.measure
 
     def solution(self, phi: float, branch: Any) -> LimbSolution | None:
         found = self.limb.solutions(self.target, phi, limits=self.limits, base=self.base)
         return next((solution for solution in found if solution.branch == branch), None)
 
-    def value(self, pose: np.ndarray) -> tuple[float, np.ndarray | None]:
-        answer = self.objective(pose)
-        if isinstance(answer, tuple):
-            number, gradient = answer
-            gradient = np.asarray(gradient, dtype=float)
-            if gradient.shape != pose.shape:
-                raise SolverError("objective", expected=f"a gradient of shape {pose.shape}", got=gradient.shape)
-            return self.number(number), gradient
-        return self.number(answer), None
-
-    @staticmethod
-    def number(value: Any) -> float:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise SolverError("objective", expected="a number, or a number and a gradient", got=repr(value)) from None
-
     def at(self, phi: float, branch: Any) -> float:
         solution = self.solution(phi, branch)
-        return np.inf if solution is None else self.value(solution.pose)[0]
+        return np.inf if solution is None else self.value(solution.pose)
 
     def slope(self, phi: float, branch: Any) -> float:
         solution = self.solution(phi, branch)
         if solution is None:
             return 0.0
-        _, gradient = self.value(solution.pose)
+        _, gradient = self.measure(solution.pose)
         return float(np.asarray(gradient) @ swivel_rates(self.limb, solution.pose, held=self.held))
 
 
 def solve_with_objective(
-    limb: LimbCore, target: Any, objective: Callable[..., Any], *, limits: bool, base: Any
+    limb: LimbCore, target: Any, objective: Callable[..., Any] | str, *, limits: bool, base: Any
 ) -> LimbSolution:
     """Return the solution whose pose makes objective(pose), or the first of (value, gradient (n,)), least."""
-    if not callable(objective):
-        raise GoalError("objective", expected="a function of the pose", got=repr(objective))
+    measure = as_objective(limb, objective)
     plain = limb.reach_for(target, swivel=None, elbow=None, limits=limits, base=base)
     if np.ndim(plain.ok):
         raise GoalError("target", expected="one target with an objective", got="a batch")
@@ -106,8 +139,8 @@ def solve_with_objective(
     if held:
         base = plain.pose  # the last joint stays as it is held there
     ranges = limb.swivel_ranges(target, base=base) if limits else [(-np.pi, np.pi)]
-    curve = _Curve(limb, target, objective, base, held, limits)
-    best, best_value = plain, curve.value(plain.pose)[0]
+    curve = _Curve(limb, target, measure, base, held, limits)
+    best, best_value = plain, curve.value(plain.pose)
     for lo, hi in ranges:
         count = max(SAMPLES, int(10 * (hi - lo)))
         angles: list[float] = np.linspace(lo, hi, count + 1).tolist()
@@ -115,7 +148,7 @@ def solve_with_objective(
         for i, phi in enumerate(angles):
             for solution in limb.solutions(target, phi, limits=limits, base=base):
                 if solution.ok or not limits:
-                    values.setdefault(solution.branch, np.full(count + 1, np.inf))[i] = curve.value(solution.pose)[0]
+                    values.setdefault(solution.branch, np.full(count + 1, np.inf))[i] = curve.value(solution.pose)
         for branch, row in values.items():
             padded = np.concatenate([[np.inf], row, [np.inf]])
             lowest = np.flatnonzero((row < np.inf) & (row <= padded[:-2]) & (row <= padded[2:]))
@@ -127,7 +160,7 @@ def solve_with_objective(
                     solution = curve.solution(at, branch)
                     if solution is None or (limits and not solution.ok):
                         continue
-                    value = curve.value(solution.pose)[0]
+                    value = curve.value(solution.pose)
                     if value < best_value:
                         best, best_value = solution, value
     return replace(best, ok=True, message="reached, with the least objective along the swivel")
@@ -136,7 +169,7 @@ def solve_with_objective(
 def _refine(curve: _Curve, branch: Any, low: float, middle: float, high: float) -> float:
     """Return the least point near the middle of a bracket: by the slope's root where there is one, else by values."""
     start = curve.solution(middle, branch)
-    if start is not None and curve.value(start.pose)[1] is not None:
+    if start is not None and curve.measure(start.pose)[1] is not None:
         a, b = curve.slope(low, branch), curve.slope(high, branch)
         if a < 0.0 < b:
             return float(brentq(curve.slope, low, high, args=(branch,), xtol=1e-13))  # type: ignore[arg-type]

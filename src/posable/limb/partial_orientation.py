@@ -151,3 +151,12 @@ def spins_of(root, reference, frame, tool, place, along, near, far, w, out):
     for r in range(count):
         out[r, 0], out[r, 1] = w[OPEN + 2 * r], w[OPEN + 2 * r + 1]
     return count
+
+
+@entry
+def target_of_spin(reference, frame, tool, place, along, psi, w, out):
+    """Write the target (12,), place and frame by rows, that one goal has at a spin [rad]."""
+    open_spin(frame, tool, reference, place, along, w)
+    spin_target(frame, place, psi, w)
+    for m in range(12):
+        out[m] = w[GOAL_FRAME + m]

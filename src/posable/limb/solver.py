@@ -8,6 +8,7 @@ a limb, another solver places first.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -38,7 +39,10 @@ from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPR
 from posable.errors import SkeletonError, SolverError
 from posable.limb.aim import aim
 from posable.limb.base import LimbCore
+from posable.limb.free_angles import aim_with_objective, partial_with_objective
+from posable.limb.objective import MIDDLE, solve_with_objective
 from posable.limb.partial import solve_partial
+from posable.limb.solution import LimbSolution
 from posable.limb.two_link import TwoLink
 from posable.model.kinematics import place_bodies
 from posable.model.skeleton import Skeleton
@@ -210,16 +214,19 @@ def target_of(problem: Problem, point: int, turn: int, count: int) -> np.ndarray
 
 
 def land(
-    task: Task, problem: Problem, poses: np.ndarray, limits: bool, swivel: float | bool
+    task: Task, problem: Problem, poses: np.ndarray, limits: bool, swivel: float | bool, objective: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve one limb in closed form at poses (t, n), near a swivel angle; return the poses and whether they reach (t,).
 
-    swivel: True for the one that the poses have, False for any.
+    swivel: True for the one that the poses have, False for any. objective: what is least over the free angles instead.
     """
     limb, count = task.limb, poses.shape[0]
     targets = np.broadcast_to(problem.targets, (count, *problem.targets.shape[1:]))
     if isinstance(limb, TwoLink):
         return limb.solve(targets[:, task.point, AT : AT + 3], poses, limits=limits)
+    if objective is not None:
+        found = [_with_objective(task, problem, targets[k], pose, limits, objective) for k, pose in enumerate(poses)]
+        return np.array([one.pose for one in found]), np.array([one.ok for one in found])
     wish: Any = None if swivel is False or swivel is True else swivel
     if task.aim >= 0:
         axis = problem.constants[0, task.aim, AXES : AXES + 3]
@@ -235,6 +242,27 @@ def land(
     target = target_of(problem, task.point, task.turn, count)
     found = limb.reach_for(target, swivel=wish, elbow=None, limits=limits, base=poses)
     return found.pose, np.asarray(found.ok)
+
+
+def _with_objective(
+    task: Task, problem: Problem, targets: np.ndarray, pose: np.ndarray, limits: bool, objective: Any
+) -> LimbSolution:
+    """Solve one limb for the targets (g, 12) of one problem with the least objective over its free angles."""
+    assert not isinstance(task.limb, TwoLink)
+    options = {"limits": limits, "base": pose}
+    if task.aim >= 0:
+        axis = problem.constants[0, task.aim, AXES : AXES + 3]
+        return aim_with_objective(task.limb, targets[task.aim, AT : AT + 3], axis, objective, **options)
+    place = targets[task.point, AT : AT + 3]
+    if task.along >= 0:
+        axis = problem.constants[0, task.along, AXES : AXES + 3]
+        along = targets[task.along, ALONG : ALONG + 3]
+        return partial_with_objective(task.limb, place, axis, along, objective, **options)
+    if task.turn < 0:
+        return solve_with_objective(task.limb, place, objective, **options)
+    frame = np.eye(4)
+    frame[:3, :3], frame[:3, 3] = targets[task.turn, ALONG : ALONG + 9].reshape(3, 3), place
+    return solve_with_objective(task.limb, frame, objective, **options)
 
 
 def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
@@ -264,11 +292,13 @@ class LimbSolver(Solver):
     """Limbs in closed form; `base` is the solver, by name or as an object, that places everything else.
 
     swivel [rad]: the swivel angle wanted of every limb. Without it, a limb alone takes the middle of its widest range,
-    and a limb of a body the angle nearest to the one at which the base's solver left it.
+    and a limb of a body the angle nearest to the one at which the base's solver left it. objective: what is least over
+    the free angles of every limb instead: a function of the pose (n,), or "middle" (Tolani et al. 2000, 3.3).
     """
 
     base: str | Solver = "newton"
     swivel: float | None = None
+    objective: str | Callable[..., Any] | None = None
 
     name: ClassVar[str] = "limb"
     summary: ClassVar[str] = "the limb in closed form, once its base is placed"
@@ -276,6 +306,12 @@ class LimbSolver(Solver):
     def __post_init__(self):
         if self.swivel is not None and not (isinstance(self.swivel, (int, float)) and math.isfinite(self.swivel)):
             raise SolverError("limb: swivel", expected="a finite angle [rad] or None", got=repr(self.swivel))
+        if self.objective is not None and self.objective != MIDDLE and not callable(self.objective):
+            raise SolverError(
+                "limb: objective", expected=f"a function of the pose, {MIDDLE!r} or None", got=repr(self.objective)
+            )
+        if self.objective is not None and self.swivel is not None:
+            raise SolverError("limb", expected="a swivel or an objective", got="both")
 
     def check(self, problem: Problem) -> None:
         """Raise SolverError where no goal is on a limb, or where the base's solver cannot serve."""
@@ -323,7 +359,7 @@ class LimbSolver(Solver):
             columns = task.limb.columns
             limits = bool(np.isfinite((request.lower[columns], request.upper[columns])).any())
             wish = near if self.swivel is None else self.swivel
-            poses, reached = land(task, problem, outcome.poses, limits, wish)
+            poses, reached = land(task, problem, outcome.poses, limits, wish, self.objective)
             errors = errors_batch(problem, poses)
             mine = task.springs
             before, after = outcome.errors / scale, errors / scale
