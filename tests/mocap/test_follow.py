@@ -221,3 +221,30 @@ def test_a_posture_counts_in_every_frame():
 def test_wrong_options_are_refused(options, text):
     with pytest.raises(ps.PosableError, match=text):
         ps.follow(hinge(), ps.goals.Position("tip", arc(0.0, 1.0)[1]), fps=30, **options)
+
+
+@pytest.mark.parametrize("as_motion", [False, True])
+def test_it_stays_near_a_motion(as_motion):
+    """Each frame is the pose nearest to the motion's that reaches, as single solves with a posture find it."""
+    human, rng = ps.figures.human(), np.random.default_rng(0)
+    end = np.clip(human.rest + 0.3 * rng.normal(size=human.size), human.lower, human.upper)
+    end[:6] = human.rest[:6]
+    poses = human.rest + np.linspace(0.0, 1.0, 12)[:, None] * (end - human.rest)
+    path = ps.forward(human, poses).position("hand.R") + [0.0, 0.03, 0.0]
+    near = ps.Motion(human, poses, 30.0) if as_motion else poses
+    motion = ps.follow(human, [ps.goals.Position("hand.R", path)], fps=30.0, start=poses[0], near=near)
+    assert motion.ok.all()
+    for t in (0, 5, 11):
+        alone = ps.solve(
+            human, [ps.goals.Position("hand.R", path[t]), ps.goals.Posture(poses[t], weight=1e-5)], start=poses[t]
+        )
+        assert motion.poses[t] == pytest.approx(alone.pose, abs=1e-3)
+    away = ps.follow(human, [ps.goals.Position("hand.R", path)], fps=30.0, start=poses[0])
+    assert np.abs(motion.poses - poses).mean() < 0.1 * np.abs(away.poses - poses).mean()
+
+
+def test_a_motion_of_another_length_is_refused():
+    human = ps.figures.human()
+    goal = ps.goals.Position("hand.R", np.tile((-0.3, 1.0, 0.3), (5, 1)))
+    with pytest.raises(ps.errors.GoalError, match=r"near: expected one pose, or poses for \(5,\)"):
+        ps.follow(human, goal, fps=30.0, near=np.tile(human.rest, (4, 1)))

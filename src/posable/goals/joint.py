@@ -11,6 +11,7 @@ from posable.engine.layout import AT, BODY, CONSTANTS, ROBUST, TARGETS, WEIGHT
 from posable.engine.springs import COUPLING_SPRING
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, nonneg, numbers, square_weight
+from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
 # --- Degrees of freedom that follow others ---
@@ -123,7 +124,7 @@ class Posture(Goal):
 
     Args:
         pose: (n,) [rad, m]; {"elbow.R": 0.3, ...}, with the other joints at rest; "rest" (None), or "middle" of the
-            limits.
+            limits. A motion, or poses (..., n): one for each problem of a batch, each frame of `follow`.
         gains: Deprecated name of `stiffness`.
         stiffness: k, a number, (n,), or {joint: number} for those joints alone. By default 1 / gain^2, so that a
             stronger joint moves more readily.
@@ -164,22 +165,23 @@ class Posture(Goal):
         """Set the posture."""
         if isinstance(target, str) and target not in ("rest", "middle"):
             raise GoalError("Posture: pose", expected="'rest', 'middle', (n,) or a pose by name", got=repr(target))
-        self.pose = target
+        self.pose = target.poses if isinstance(target, Motion) else target
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """Return the springs beyond what `pulls` can express; none in the plain case.
 
-        With a robust scale, one per degree of freedom that pulls; with a tolerance, one that measures; with a full
-        weight matrix, one per coupled pair.
+        With a robust scale or several poses, one per degree of freedom that pulls; with a tolerance, one that measures;
+        with a full weight matrix, one per coupled pair.
         """
         matrix, home = self._matrix(skeleton), self._home(skeleton)
         gains = np.diag(matrix)
         out = []
-        if self.robust is not None:
+        if self.robust is not None or home.ndim > 1:
+            what = "Posture: robust" if self.robust is not None else "Posture: several poses"
             if np.count_nonzero(matrix - np.diag(gains)):
-                raise GoalError("Posture: robust", expected="a diagonal weight", got="a full matrix")
+                raise GoalError(what, expected="a diagonal weight", got="a full matrix")
             for i in np.flatnonzero(gains):
-                out.append(dof_spring(skeleton, int(i), home[i], float(gains[i]), self.tolerance, self.robust))
+                out.append(dof_spring(skeleton, int(i), home[..., i], float(gains[i]), self.tolerance, self.robust))
             return out
         pairs, _, ratios = pairs_of(matrix, "Posture: weight")
         for i, j in zip(*np.nonzero(pairs), strict=True):
@@ -193,9 +195,10 @@ class Posture(Goal):
 
     def pulls(self, skeleton: Skeleton) -> tuple[np.ndarray, np.ndarray]:
         """Return the stiffness (n,) of the spring on each degree of freedom, and its home (n,)."""
-        if self.robust is not None:
-            return np.zeros(skeleton.size), self._home(skeleton)
-        return pairs_of(self._matrix(skeleton), "Posture: weight")[1], self._home(skeleton)
+        home = self._home(skeleton)
+        if self.robust is not None or home.ndim > 1:
+            return np.zeros(skeleton.size), skeleton.rest.copy()
+        return pairs_of(self._matrix(skeleton), "Posture: weight")[1], home
 
     def _matrix(self, skeleton: Skeleton) -> np.ndarray:
         """Return the stiffness matrix (n, n): G W G, G the roots of the stiffness of the joints."""
@@ -213,10 +216,7 @@ class Posture(Goal):
             return np.where(bounded, 0.5 * both, skeleton.rest)
         if isinstance(self.pose, dict):
             return skeleton.pose(self.pose)
-        home = numbers(self.pose, (skeleton.size,), "Posture: pose")
-        if home.ndim != 1:
-            raise GoalError("Posture: pose", expected=f"one pose ({skeleton.size},)", got=f"shape {home.shape}")
-        return home
+        return numbers(self.pose, (skeleton.size,), "Posture: pose")
 
     def _gains(self, skeleton: Skeleton) -> np.ndarray:
         if self.gains is None:
@@ -233,11 +233,11 @@ class Posture(Goal):
 
 
 def dof_spring(
-    skeleton: Skeleton, dof: int, home: float, weight: float, tolerance: float, robust: float | None
+    skeleton: Skeleton, dof: int, home: Any, weight: float, tolerance: float, robust: float | None
 ) -> Spring:
     """Return a COUPLING spring on one degree of freedom: the ratio of its leader is 0."""
     if skeleton.size < 2 and weight:
-        raise GoalError("Posture: robust", expected="a figure with two degrees of freedom or more", got="one")
+        raise GoalError("Posture", expected="a figure with two degrees of freedom or more", got="one")
     data = coupling_data(dof, (dof + 1) % skeleton.size, 0.0)
     data[WEIGHT] = weight
     data[ROBUST] = 0.0 if robust is None else weight * robust**2

@@ -15,6 +15,7 @@ from posable.engine.layout import ALONG, KIND, SPRING
 from posable.engine.springs import ORIENTATION_SPRING
 from posable.errors import GoalError, PosableError
 from posable.goals.base import Goal
+from posable.goals.joint import Posture
 from posable.mocap.retime import timed
 from posable.mocap.smooth import smooth_goals
 from posable.mocap.unwrap import WHOLE_TURN, turns_around, within_turns
@@ -27,6 +28,7 @@ from posable.solvers.hierarchy import answer
 from posable.solvers.newton import Newton
 from posable.solvers.result import Result
 
+NEAR = 1e-5  # weight of what a motion stays near
 RESTARTS = 8  # of a first frame that is not reached
 COARSE = 0.1  # [rad, m] a frame that moves a joint farther is followed again in smaller steps
 PARTS = 8  # of such a frame
@@ -75,6 +77,7 @@ def follow(
     fps: float,
     start: Any = None,
     smooth: float = 0.0,
+    near: Any = None,
     velocity: Any = None,
     acceleration: Any = None,
     duration: float | str | None = None,
@@ -100,6 +103,7 @@ def follow(
             reach. "any": searches over the branches of the figure and both directions of the path, and takes the path
             that can be followed whole, the shortest of them.
         smooth: [s] removes what is faster, over all frames, at the end.
+        near: A motion, or poses (T, n) or (n,) [rad, m], to stay near where the goals leave a choice: a `Posture`.
         velocity: [rad/s, m/s] limits, a number or (n,): a frame that breaks one is not ok.
         acceleration: [rad/s^2, m/s^2] limits, as velocity.
         duration: [s] of the motion, along the same path from rest to rest; "fastest": as fast as the limits allow.
@@ -123,6 +127,8 @@ def follow(
         GoalError: for goals without targets for T frames.
         SolverError: for limits that are not positive.
     """
+    if near is not None:
+        goals = _with_near(skeleton, goals, near)
     problem = Problem(skeleton, goals)
     if len(problem.batch_shape) != 1:
         raise GoalError(
@@ -153,6 +159,16 @@ def follow(
     if duration is not None and len(poses) > 1:
         poses, at, iterations = _timed(poses, at, iterations, fps, duration, speed, accel)
     return _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel, _largest(skeleton, max_step))
+
+
+def _with_near(skeleton: Skeleton, goals: Goal | Iterable[Goal], near: Any) -> list[Goal]:
+    """Return goals, and a posture over the frames of a motion to stay near."""
+    goals = [goals] if isinstance(goals, Goal) else list(goals)
+    posture = Posture(near, weight=NEAR, label="near")
+    total, given = Problem(skeleton, goals).batch_shape, Problem(skeleton, posture).batch_shape
+    if given and given != total:
+        raise GoalError("follow: near", expected=f"one pose, or poses for {total} frames", got=f"poses for {given}")
+    return [*goals, posture]
 
 
 def _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel, max_step) -> Followed:
