@@ -230,7 +230,7 @@ def test_it_stays_near_a_motion(as_motion):
     end = np.clip(human.rest + 0.3 * rng.normal(size=human.size), human.lower, human.upper)
     end[:6] = human.rest[:6]
     poses = human.rest + np.linspace(0.0, 1.0, 12)[:, None] * (end - human.rest)
-    path = ps.forward(human, poses).position("hand.R") + [0.0, 0.03, 0.0]
+    path = ps.forward(human, poses).position("hand.R") + np.array([0.0, 0.03, 0.0])
     near = ps.Motion(human, poses, 30.0) if as_motion else poses
     motion = ps.follow(human, [ps.goals.Position("hand.R", path)], fps=30.0, start=poses[0], near=near)
     assert motion.ok.all()

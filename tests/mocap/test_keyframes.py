@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.interpolate import PchipInterpolator
 from scipy.optimize import minimize
+from scipy.spatial.transform import Rotation
 
 import posable as ps
 
@@ -87,6 +89,65 @@ def test_a_pose_shares_the_goals_that_it_meets():
 
 def test_a_motion_that_needs_no_change_is_the_slerp():
     arm = ps.figures.planar_arm([1.0, 1.0])
-    motion = ps.keyframes(arm, {0.0: [0.0, 0.1], 1.0: [0.5, 0.2]}, fps=10)
+    motion = ps.keyframes(arm, {0.0: [0.0, 0.1], 1.0: [0.5, 0.2]}, fps=10, eased=False)
     assert motion.notes == ()
     assert np.allclose(motion.poses, np.linspace([0.0, 0.1], [0.5, 0.2], 11))
+
+
+def test_numbers_ease_as_scipys_monotone_cubic():
+    arm = ps.figures.planar_arm([1.0, 1.0])
+    times, poses = np.array([0.0, 0.5, 1.5, 2.0]), np.array([[0.0, 0.1], [0.5, 0.2], [0.7, -0.3], [0.2, -0.1]])
+    motion = ps.keyframes(arm, dict(zip(times, poses, strict=True)), fps=100)
+    at = np.arange(len(motion)) / 100
+    cubic = PchipInterpolator(times, poses)
+    inner = (at >= 0.5) & (at <= 1.5)  # SciPy takes other slopes at the ends, where ours is at rest
+    assert motion.poses[inner] == pytest.approx(cubic(at[inner]), abs=1e-9)
+    steps = np.abs(np.diff(motion.poses, axis=0))
+    assert steps[[0, -1]].max() < 0.1 * steps.max()  # at rest at both ends
+
+
+@pytest.mark.parametrize("ball", ["zyx", "rotvec"])
+def test_rotations_pass_keys_without_a_jump_in_speed(ball):
+    figure = ps.Skeleton([ps.Joint("it", ps.Ball(ball))])
+    turns = Rotation.random(5, random_state=4)
+    values = [turn.as_euler("ZYX") if ball == "zyx" else turn.as_rotvec() for turn in turns]
+    keys = {0.4 * k: value for k, value in enumerate(values)}
+    fps = 1000
+    for eased, bound in ((True, 0.1), (False, np.inf)):
+        motion = ps.keyframes(figure, keys, fps=fps, eased=eased)
+        frames = ps.forward(figure, motion.poses).rotation("it")
+        speed = (frames[:-1].inv() * frames[1:]).as_rotvec() * fps
+        jumps = np.linalg.norm(np.diff(speed, axis=0), axis=1)
+        assert jumps.max() < bound * np.linalg.norm(speed, axis=1).max()
+        if not eased:
+            assert jumps.max() > 0.5 * np.linalg.norm(speed, axis=1).max()
+        for k, turn in enumerate(turns):
+            assert (frames[400 * k].inv() * turn).magnitude() < 1e-9
+
+
+def test_a_body_does_not_jump_in_speed_at_its_keys():
+    """The same hand, feet pinned: the jump in speed at the middle key is a small part of what it is without easing."""
+    rest = ps.forward(HUMAN, HUMAN.rest)
+    feet = [ps.goals.Pose(foot, rest.matrix(foot), label=foot) for foot in ("foot.L", "foot.R")]
+    places = {0.0: (-0.55, 1.4, 0.2), 0.6: (-0.2, 0.9, 0.4), 1.2: (-0.4, 0.5, 0.4)}
+    keys = {t: [*feet, ps.goals.Position("hand.R", place)] for t, place in places.items()}
+    jumps = []
+    for eased in (True, False):
+        motion = ps.keyframes(HUMAN, keys, fps=100, eased=eased)
+        places_ = ps.forward(HUMAN, motion.poses)
+        assert np.abs(places_.position("foot.R") - rest.position("foot.R")).max() < 1e-4
+        speed = np.diff(places_.position("hand.R"), axis=0)
+        jumps.append(np.linalg.norm(np.diff(speed, axis=0), axis=1).max())
+    assert jumps[0] < 0.35 * jumps[1]
+
+
+def test_keys_of_people_are_near_the_prior():
+    rest = ps.forward(HUMAN, HUMAN.rest)
+    feet = [ps.goals.Pose(foot, rest.matrix(foot)) for foot in ("foot.L", "foot.R")]
+    goals = [*feet, ps.goals.Position("hand.R", (-0.25, 0.1, 0.4))]
+    prior = ps.goals.Natural()
+    near, far = (
+        ps.keyframes(HUMAN, {0.0: HUMAN.rest, 1.0: goals}, fps=10, natural=natural).poses[-1]
+        for natural in (None, False)
+    )
+    assert prior.energy(HUMAN, near) < prior.energy(HUMAN, far) - 1.0

@@ -25,6 +25,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("keys", metavar="SECONDS=KEY", nargs="+", help="rest, GOALS.toml or FILE[:FRAME]")
     parser.add_argument("--fps", type=float, default=30.0, help="frames per second (30)")
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
+    parser.add_argument("--linear", action="store_true", help="straight from key to key, without easing")
     parser.add_argument("--seed", type=int, default=0, help="seed of random starts for keys that are hard to reach")
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     return parser
@@ -36,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
     keys = dict(key_of(word, skeleton) for word in args.keys)
     if len(keys) < len(args.keys):
         raise ps.PosableError(f"keys: expected each time once, got {' '.join(args.keys)}")
-    motion = ps.keyframes(skeleton, keys, fps=args.fps, limits=not args.no_limits, seed=args.seed)
+    motion = ps.keyframes(
+        skeleton, keys, fps=args.fps, limits=not args.no_limits, eased=not args.linear, seed=args.seed
+    )
     if args.out:
         ps.save(args.out, motion)
     if args.json:

@@ -13,7 +13,9 @@ from posable._solve import Session, solve
 from posable.errors import PosableError, PosableWarning
 from posable.goals.base import Goal
 from posable.goals.joint import Posture
+from posable.goals.natural import Natural
 from posable.goals.orientation import Orientation
+from posable.model.comfort import person_plan
 from posable.model.joint_values import turns_freely
 from posable.model.joints import Joint
 from posable.model.kinematics import as_poses, forward
@@ -23,7 +25,7 @@ from posable.problem import Problem
 
 RESTARTS = 8
 OUTSIDE = 1e-9  # [rad, m]: a number farther outside its limits than this has left them
-SLERP = "keyframes: slerp"  # the label of the posture that draws a frame to the slerp
+CURVE = "keyframes: curve"  # the label of the posture that draws a frame to the curve through the keys
 
 
 def keyframes(
@@ -33,14 +35,16 @@ def keyframes(
     fps: float = 30.0,
     start: Any = None,
     limits: bool = True,
+    eased: bool = True,
+    natural: bool | None = None,
     seed: int = 0,
     name: str = "",
 ) -> Motion:
     """Return the motion through keys, poses or goals at given times.
 
-    Between keys ball joints turn the shortest way (slerp) and everything else goes straight, as far as joint limits
+    The motion eases through its keys along cubics, at rest at both ends and without a jump in speed, as far as limits
     and goals allow: a frame that would leave the limits takes the nearest rotation inside them, and goals that both
-    neighbouring keys share, a planted foot for instance, hold in the frames between, solved nearest to the slerp.
+    neighbouring keys share, a planted foot for instance, hold in the frames between, solved nearest to the curve.
     `motion.notes` says what was changed (Engell-Nørregård & Erleben 2011: limits hold in every frame).
 
     Args:
@@ -49,6 +53,9 @@ def keyframes(
         fps: Frames per second.
         start: (n,) [rad, m], from where the first key's goals are solved; the rest pose by default.
         limits: Whether joint limits hold, at the keys and between them.
+        eased: False: straight from key to key, ball joints by the shortest rotation (slerp).
+        natural: Whether keys that are goals take poses that people take (`goals.Natural`). None: for figures with a
+            person's body plan, unless a key has a posture or a prior of its own.
         seed: Of the restarts where a key's goals are hard to reach.
         name: The motion's name.
 
@@ -65,7 +72,8 @@ def keyframes(
     for when, key in sorted(keys.items()):
         wanted = _goals_of(key)
         if wanted:
-            result = solve(skeleton, wanted, start=last, limits=limits, restarts=RESTARTS, seed=seed)
+            asked = [*wanted, Natural()] if _wants_prior(skeleton, wanted, natural) else wanted
+            result = solve(skeleton, asked, start=last, limits=limits, restarts=RESTARTS, seed=seed)
             if not result.ok:
                 raise PosableError(f"keyframes: the key at {when:g} s is not reached: {result.message}")
             last = result.pose
@@ -74,7 +82,7 @@ def keyframes(
         times.append(float(when))
         poses.append(last)
         goals.append(wanted)
-    motion = Motion.from_keyframes(skeleton, np.array(times), np.array(poses), fps=fps, name=name)
+    motion = Motion.from_keyframes(skeleton, np.array(times), np.array(poses), fps=fps, name=name, eased=eased)
     frames, notes = np.array(motion.poses), []
     if limits:
         notes += _hold_limits(skeleton, frames, np.array(poses))
@@ -84,6 +92,12 @@ def keyframes(
         if shared and len(inside):
             notes += _hold_goals(skeleton, shared, frames, inside, limits, f"{times[k]:g} and {times[k + 1]:g} s")
     return replace(motion, poses=frames, notes=tuple(notes))
+
+
+def _wants_prior(skeleton: Skeleton, goals: list[Goal], natural: bool | None) -> bool:
+    """Return whether the pose of a key is to be near the prior."""
+    own = any(isinstance(goal, (Posture, Natural)) for goal in goals)
+    return not own and person_plan(skeleton) is not None if natural is None else bool(natural)
 
 
 def _goals_of(key: Any) -> list[Goal]:
@@ -144,7 +158,7 @@ def _shared(skeleton: Skeleton, goals: list[list[Goal]], poses: list[np.ndarray]
     if not goals[0] and not goals[1]:
         return []
     first = goals[0] or goals[1]
-    deciding = [goal for goal in first if not isinstance(goal, Posture)]
+    deciding = [goal for goal in first if not isinstance(goal, (Posture, Natural))]
     if goals[0] and goals[1]:
         others = [_content(skeleton, goal) for goal in goals[1]]
         return [goal for goal in deciding if _content(skeleton, goal) in others]
@@ -180,10 +194,10 @@ def _hold_goals(
         return []
     if max(_misses(problem, frames[i]) for i in inside) <= 1.0:
         return []
-    session = Session(skeleton, [*shared, Posture(frames[inside[0]], gains=1.0, label=SLERP)], limits=limits)
+    session = Session(skeleton, [*shared, Posture(frames[inside[0]], gains=1.0, label=CURVE)], limits=limits)
     missed = []
     for i in inside:
-        session.move(SLERP, frames[i])
+        session.move(CURVE, frames[i])
         result = session.solve(start=frames[i])
         if not result.ok:
             result = session.solve()  # from there once more: a start far off may need it

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.errors import PosableError, unknown
+from posable.model.easing import ease
 from posable.model.joint_values import Floats, joint_transform, rotation_values, turns_freely
 from posable.model.skeleton import Skeleton
 
@@ -214,16 +215,34 @@ class Motion:
 
     @classmethod
     def from_keyframes(
-        cls, skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, *, fps: float = 30.0, name: str = ""
+        cls,
+        skeleton: Skeleton,
+        times: ArrayLike,
+        poses: ArrayLike,
+        *,
+        fps: float = 30.0,
+        name: str = "",
+        eased: bool = False,
     ) -> Motion:
-        """Return the motion through `poses` (K, n) at increasing `times` (K,) [s], sampled at `fps` from the first."""
+        """Return the motion through `poses` (K, n) at increasing `times` (K,) [s], sampled at `fps` from the first.
+
+        Args:
+            skeleton: The figure.
+            times: (K,) [s], of the keys.
+            poses: (K, n) [rad, m], the keys.
+            fps: Frames per second.
+            name: Of the motion.
+            eased: Along cubics whose speed does not jump at keys; False: straight from key to key, rotations by slerp.
+        """
         fps = _rate(fps, "Motion.from_keyframes")
         keys = _numbers(poses, "Motion.from_keyframes: poses", 2, f"(K, {skeleton.size})")
         when = _numbers(times, "Motion.from_keyframes: times", 1, "(K,)")
         if len(when) != len(keys) or not len(when) or not np.all(np.diff(when) > 0) or not np.all(np.isfinite(when)):
             raise PosableError(f"Motion.from_keyframes: expected {len(keys)} increasing times, got {when}")
         count = int(np.floor((when[-1] - when[0]) * fps + 1e-9)) + 1
-        return cls(skeleton, interpolate(skeleton, when, keys, when[0] + np.arange(count) / fps), fps, name)
+        at = when[0] + np.arange(count) / fps
+        between = ease(skeleton, when, keys, at) if eased else interpolate(skeleton, when, keys, at)
+        return cls(skeleton, between, fps, name)
 
 
 @dataclass(frozen=True, eq=False)
