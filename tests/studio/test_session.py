@@ -746,3 +746,74 @@ def test_a_walk_can_be_opened_played_and_edited(session, fixtures):
     drag(session, hand, target)
     assert np.linalg.norm(session.frames.position(hand) - target) < 2e-3
     assert list(session.timeline.keys) == [session.timeline.shown]
+
+
+def test_options_of_the_solver_reach_it(session):
+    assert session.configure(solver="dls", options={"damping": 0.5, "bounds": "final"})
+    assert session.settings.method() == ps.solvers.get("dls")(damping=0.5, bounds="final")
+    target = session.frames.position("hand.R") + np.array([-0.1, 0.3, 0.2])
+    answers = []
+    for damping in (0.01, 3.0):
+        session.reset()
+        assert session.configure(options={"damping": damping})
+        drag(session, "hand.R", target)
+        answers.append(session.answer.iterations)
+    assert answers[1] > answers[0]  # heavier damping, smaller steps
+    assert not session.configure(options={"damping": -1.0})
+    assert not session.configure(options={"order": "ranked"})
+    assert session.settings.options == {"damping": 3.0}
+    assert session.configure(solver="ccd")
+    assert session.settings.options == {}
+
+
+def test_options_are_kept_by_a_project(session):
+    session.configure(solver="ccd", options={"order": "ranked"})
+    name, data = session.save_project()
+    other = Session()
+    other.open_project(name, data)
+    assert (other.settings.solver, other.settings.options) == ("ccd", {"order": "ranked"})
+    other.close()
+
+
+def outside_feet(skeleton, pose):
+    """The distance [m] of the centre of mass outside the hull of the soles, by forward kinematics and SciPy's hull."""
+    from scipy.spatial import ConvexHull
+
+    frames = ps.forward(skeleton, pose)
+    mass = np.array([joint.mass for joint in skeleton.joints])
+    centers = np.array([frames.convert(joint.center, from_=joint.name, to="world") for joint in skeleton.joints])
+    at = (mass @ centers / mass.sum())[[0, 2]]
+    feet = {"ankle.L", "ankle.R", "toes.L", "toes.R"}
+    soles = np.array([frames.position(site.name)[[0, 2]] for site in skeleton.sites if site.joint in feet])
+    return float((ConvexHull(soles).equations @ [*at, 1.0]).max())
+
+
+def test_pinned_feet_carry_the_body(session):
+    target, outside = np.array([-1.05, 0.9, 0.2]), []
+    start = session.frames.position("hand.R")
+    for on in (False, True):
+        session.reset()
+        session.configure(balance=on)
+        drag(session, "hand.R", *np.linspace(start, target, 30))
+        assert session.answer.ok
+        assert np.linalg.norm(session.frames.position("hand.R") - target) < 1e-3
+        outside.append(outside_feet(session.skeleton, session.pose))
+    assert outside[0] > 0.02
+    assert outside[1] < 0.3 * outside[0]
+
+
+def test_an_arm_does_not_pass_through_the_trunk(session):
+    """The hand is taken to the other side at hip height; the forearm's axis stays as far from the trunk's as it must."""
+    target, start, depths = np.array([0.2, 1.1, 0.05]), session.frames.position("hand.R"), []
+    for on in (False, True):
+        session.reset()
+        session.configure(apart=on)
+        drag(session, "hand.R", *np.linspace(start, target, 30))
+        assert session.answer.ok
+        frames = session.frames
+        forearm = np.linspace(frames.position("elbow.R"), frames.position("wrist.R"), 40)
+        pelvis, chest = frames.position("pelvis"), 0.5 * (frames.position("shoulder.L") + frames.position("shoulder.R"))
+        trunk = np.linspace(pelvis, chest - [0.0, 0.07, 0.0], 40)
+        depths.append(np.linalg.norm(forearm[:, None] - trunk[None], axis=-1).min())
+    assert depths[0] < 0.1
+    assert depths[1] > 0.13

@@ -12,6 +12,7 @@ import posable as ps
 from posable._files import write_text
 from posable.cli import batch
 from posable.cli.info import figure_of
+from posable.solvers.base import option_value
 
 EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
 
@@ -128,21 +129,8 @@ def solver_of(name: str, words: list[str], **given: Any) -> Any:
             raise ps.PosableError(f"--option: expected NAME=VALUE, got {word!r}") from None
         if key not in known:
             raise ps.errors.unknown(f"option of {name!r}", key, known)
-        options[key] = value_of(text)
+        options[key] = option_value(text)
     return method(**options)
-
-
-def value_of(text: str) -> Any:
-    """Return a number, several of them, true, false, none or a word."""
-    names = {"true": True, "false": False, "none": None}
-    if text.lower() in names:
-        return names[text.lower()]
-    parts = text.split(",")
-    try:
-        numbers = [int(part) if part.strip().lstrip("+-").isdigit() else float(part) for part in parts]
-    except ValueError:
-        return text
-    return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
 def start_of(text: str | None, skeleton: ps.Skeleton) -> np.ndarray | None:

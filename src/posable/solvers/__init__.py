@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from posable.solvers.base import SOLVERS, Solver
+from posable.solvers.base import SOLVERS, Solver, options_of
 
-__all__ = ["SOLVERS", "Solver", "get", "names"]
+__all__ = ["SOLVERS", "Solver", "get", "names", "options"]
 
 SOLVERS.lazy("newton", "posable.solvers.newton:Newton")
 SOLVERS.lazy("levenberg-marquardt", "posable.solvers.levenberg_marquardt:LevenbergMarquardt")
@@ -34,3 +34,8 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Any:
     """Return the class of a solver by name; call it with its options to make one."""
     return SOLVERS.get(name)
+
+
+def options(name: str) -> dict[str, Any]:
+    """Return the options of a solver by name, with their defaults."""
+    return options_of(name)

@@ -316,3 +316,21 @@ def amount(value: float, problem: Problem, spring: int) -> str:
     if problem.measures_angle(spring):
         return f"{np.degrees(value):.3g} deg"
     return f"{value * 1e3:.3g} mm" if value < 1.0 else f"{value:.3g} m"
+
+
+def option_value(text: str) -> Any:
+    """Return the value of an option that was typed: a number, several of them, true, false, none or a word."""
+    names = {"true": True, "false": False, "none": None}
+    if text.lower() in names:
+        return names[text.lower()]
+    parts = text.split(",")
+    try:
+        numbers = [int(part) if part.strip().lstrip("+-").isdigit() else float(part) for part in parts]
+    except ValueError:
+        return text
+    return numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """Return the options of a solver by name, with their defaults."""
+    return {field.name: field.default for field in fields(SOLVERS.get(name)) if field.init}  # type: ignore[arg-type]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from posable.solvers.newton import Newton
+from posable.studio.body_goals import apart, balance
 from posable.studio.handles import Handle, effort_of, goals_of, relaxed
 
 HOMES = {
@@ -28,6 +30,13 @@ class Settings:
     iterations: int = 0  # 0: the solver's default
     stay: float = 10.0**-3.5
     home: str = "relaxed"  # posture to stay near: that at the start of the "drag", one between it and rest, or "rest"
+    options: dict[str, Any] = field(default_factory=dict)  # of the solver
+    balance: bool = True  # pinned feet carry the body
+    apart: bool = True  # arms keep off the trunk
+
+    def method(self) -> Any:
+        """Return the solver with its options."""
+        return ps.solvers.get(self.solver)(**self.options)
 
 
 def are_settings(changes: Mapping[str, Any]) -> bool:
@@ -40,8 +49,20 @@ def are_settings(changes: Mapping[str, Any]) -> bool:
         "iterations": lambda value: isinstance(value, int) and 0 <= value <= 100_000,
         "stay": lambda value: isinstance(value, float | int) and 0.0 <= value <= 10.0,
         "home": lambda value: value in HOMES,
+        "options": lambda value: isinstance(value, dict) and _are_options(changes.get("solver"), value),
+        "balance": lambda value: isinstance(value, bool),
+        "apart": lambda value: isinstance(value, bool),
     }
     return all(key in sound and sound[key](value) for key, value in changes.items())
+
+
+def _are_options(solver: Any, options: dict[str, Any]) -> bool:
+    """Say whether a solver by name takes options."""
+    try:
+        ps.solvers.get(solver)(**options)
+    except (ps.PosableError, TypeError, ValueError):
+        return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +99,11 @@ class Engine:
         s = self.settings
         home = relaxed(self.skeleton, pose, HOMES[s.home], self.rest)
         self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton, self.strength))
-        self.main = self._session(s.solver, pose)
+        method = s.method()
+        if isinstance(method, Newton):  # other methods show what they do by themselves
+            self.goals += balance(self.skeleton, handles, active, pose) if s.balance else []
+            self.goals += apart(self.skeleton) if s.apart else []
+        self.main = self._session(method, pose)
         self.ghost, self.ghost_error = None, ""
         if s.ghost is not None:
             try:
@@ -86,7 +111,7 @@ class Engine:
             except ps.PosableError as error:
                 self.ghost_error = str(error)
 
-    def _session(self, solver: str, pose: np.ndarray) -> ps.Session:
+    def _session(self, solver: Any, pose: np.ndarray) -> ps.Session:
         s = self.settings
         return ps.Session(
             self.skeleton,
@@ -131,9 +156,10 @@ class Engine:
         for name in dict.fromkeys((self.settings.solver, self.settings.ghost)):
             if name is None:
                 continue
+            method = self.settings.method() if name == self.settings.solver else name
             try:
                 result = ps.solve(
-                    self.skeleton, self.main.goals, solver=name, start=start, limits=self.settings.limits,
+                    self.skeleton, self.main.goals, solver=method, start=start, limits=self.settings.limits,
                     max_iterations=self.settings.iterations or 100, record=True, time_limit=0.5,
                 )  # fmt: skip
             except ps.PosableError:

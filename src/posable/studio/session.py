@@ -720,7 +720,11 @@ class Session:
         self._changed()
 
     def configure(self, **changes: Any) -> bool:
-        """Change settings (solver, ghost, limits, iterations, stay, home) and solve again."""
+        """Change settings (solver, options, ghost, limits, iterations, stay, home, ...) and solve again."""
+        if "solver" in changes:
+            changes.setdefault("options", {})  # another solver has other options
+        elif "options" in changes:
+            changes["solver"] = self.settings.solver
         if not are_settings(changes):
             return False
         for key in ("solver", "ghost"):  # compiles it the first time, before locking
@@ -757,7 +761,7 @@ class Session:
         return True
 
     def _try(self, solver: str) -> None:
-        engine = self._new_engine(replace(self.settings, solver=solver, ghost=None, iterations=1))
+        engine = self._new_engine(replace(self.settings, solver=solver, options={}, ghost=None, iterations=1))
         with contextlib.suppress(ps.PosableError):
             engine.settle(self.handles, set(), self.pose)
             engine.solve(self.handles, set(), self.pose)

@@ -8,6 +8,8 @@ import numpy as np
 import viser
 
 import posable as ps
+from posable.solvers.base import option_value
+from posable.studio.drag_solver import Settings
 from posable.studio.panels.widgets import Refresh, by_person, put, write
 from posable.studio.session import Session
 from posable.studio.state import View
@@ -36,6 +38,10 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     home = gui.add_dropdown(
         "Pull towards", tuple(HOMES), initial_value=next(k for k, v in HOMES.items() if v == s.home)
     )
+    steady = gui.add_checkbox("Balance over pinned feet", s.balance, hint="of people, softly")
+    apart = gui.add_checkbox("Arms off the trunk", s.apart, hint="of people, softly")
+    folder = gui.add_folder("Options of the solver", expand_by_default=False)
+    options = Options(gui, folder, session)
     table = gui.add_markdown("")
     plot = gui.add_html(plot_of({}))
 
@@ -45,6 +51,8 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     iterations.on_update(by_person(lambda value: session.configure(iterations=int(value))))
     stay.on_update(by_person(lambda value: session.configure(stay=float(10.0**value))))
     home.on_update(by_person(lambda value: session.configure(home=HOMES[value])))
+    steady.on_update(by_person(lambda value: session.configure(balance=value)))
+    apart.on_update(by_person(lambda value: session.configure(apart=value)))
 
     def refresh(view: View) -> None:
         put(main, view.settings.solver)
@@ -52,10 +60,66 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         put(limits, view.settings.limits)
         put(iterations, view.settings.iterations)
         put(home, next(label for label, value in HOMES.items() if value == view.settings.home))
+        put(steady, view.settings.balance)
+        put(apart, view.settings.apart)
+        options.show(view.settings)
         write(table, table_of(view))
         write(plot, plot_of(view.curves))
 
     return refresh
+
+
+class Options:
+    """The options of the solver that is chosen, each as a checkbox, a number or a text; another solver has others."""
+
+    def __init__(self, gui: viser.GuiApi, folder: Any, session: Session):
+        self.gui, self.folder, self.session = gui, folder, session
+        self.solver, self.widgets = "", {}
+
+    def show(self, settings: Settings) -> None:
+        """Show the options of the solver of some settings, and their values."""
+        if settings.solver != self.solver:
+            for widget in self.widgets.values():
+                widget.remove()
+            self.solver = settings.solver
+            with self.folder:
+                self.widgets = {
+                    name: self._widget(name, default) for name, default in ps.solvers.options(self.solver).items()
+                }
+        defaults = ps.solvers.options(self.solver)
+        for name, widget in self.widgets.items():
+            put(widget, _shown(settings.options.get(name, defaults[name]), defaults[name]))
+
+    def _widget(self, name: str, default: Any) -> Any:
+        label, shown = name.replace("_", " "), _shown(default, default)
+        if isinstance(default, bool):
+            widget: Any = self.gui.add_checkbox(label, default)
+        elif _is_plain_number(default):
+            widget = self.gui.add_number(label, default, step=1 if isinstance(default, int) else 1e-6)
+        else:
+            widget = self.gui.add_text(label, shown, hint="a number, several of them, a word, or none")
+        widget.on_update(by_person(lambda value: self._change(name, default, value)))
+        return widget
+
+    def _change(self, name: str, default: Any, value: Any) -> None:
+        settings = self.session.settings
+        value = option_value(value.strip()) if isinstance(value, str) else type(default)(value)
+        if not self.session.configure(options={**settings.options, name: value}):
+            self.session.say(f"{self.solver} does not take {name} = {value}", "bad")
+            self.show(self.session.settings)
+
+
+def _is_plain_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def _shown(value: Any, default: Any) -> Any:
+    """Return the value of an option as its widget has it."""
+    if isinstance(default, bool) or _is_plain_number(default):
+        return value
+    return (
+        ",".join(map(str, value)) if isinstance(value, tuple) else str(value).lower() if value is None else str(value)
+    )
 
 
 def table_of(view: View) -> str:

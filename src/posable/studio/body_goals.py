@@ -1,0 +1,109 @@
+"""What a body does by itself, below what a person asks of it: feet that are pinned carry it, arms keep off the trunk.
+
+These goals are soft. They never decide whether a drag is reached, and weigh so little against a dragged handle that it
+stays within its tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+
+import posable as ps
+from posable.studio.handles import Handle, below_of
+
+BALANCE, APART = 0.2, 0.5  # weights, against 50 of a dragged handle
+MARGIN = 0.02  # [m] inside the edges of the feet
+THICK = 0.62  # of half the shoulders' width: the trunk's radius
+FOREARM, HAND = 0.045, 0.035  # [m], radii of a person whose shoulders are so wide:
+SHOULDERS = 0.36  # [m]
+
+
+def balance(
+    skeleton: ps.Skeleton, handles: Iterable[Handle], dragged: Iterable[str], pose: np.ndarray
+) -> list[ps.goals.Goal]:
+    """Return the goal that keeps the centre of mass above the pinned feet, nothing where no foot is pinned."""
+    feet = feet_of(skeleton)
+    held = {feet[h.body] for h in handles if h.body in feet and h.hold == "pinned" and h.body not in set(dragged)}
+    if not held or not sum(joint.mass for joint in skeleton.joints) > 0.0:
+        return []
+    frames = ps.forward(skeleton, pose)
+    soles = np.array([frames.position(name) for ankle in sorted(held) for name in soles_of(skeleton, ankle)])
+    goal = ps.goals.Balance(soles, margin=MARGIN, weight=BALANCE, tolerance=np.inf, label="balance")
+    try:
+        ps.Problem(skeleton, goal)
+    except ps.PosableError:  # one point, or several in a line, carry nobody
+        return []
+    return [goal]
+
+
+def apart(skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
+    """Return the goals that keep forearms and hands out of the trunk, nothing for figures that are no people."""
+    plan = plan_of(skeleton)
+    needed = ("pelvis", "chest", "shoulder.L", "shoulder.R")
+    if plan is None or any(role not in plan for role in needed):
+        return []
+    rest = ps.forward(skeleton, skeleton.rest)
+    shoulders = [plan.place("shoulder.L"), plan.place("shoulder.R")]
+    width = float(np.linalg.norm(shoulders[0] - shoulders[1]))
+    radius, size = 0.5 * THICK * width, width / SHOULDERS
+    top, bottom = 0.5 * (shoulders[0] + shoulders[1]) - 0.6 * radius * plan.up, plan.place("pelvis")
+    middle = 0.5 * (top + bottom)
+    trunk = {plan["chest"]: (middle, top), plan["pelvis"]: (bottom, middle)}
+    out: list[ps.goals.Goal] = []
+    for side in "LR":
+        for role, thick in (("elbow", FOREARM), ("wrist", HAND)):
+            if f"{role}.{side}" not in plan:
+                continue
+            bone = plan[f"{role}.{side}"]
+            for part, ends in trunk.items():
+                local = np.array([rest.convert(point, to=part) for point in ends])
+                goal = ps.goals.Avoid(
+                    bone, part, radius=thick * size, other_ends=local, other_radius=radius, weight=APART,
+                    tolerance=np.inf, label=f"{bone} off {part}",
+                )  # fmt: skip
+                out += [goal] if _is_sound(skeleton, goal) else []
+    return out
+
+
+def _is_sound(skeleton: ps.Skeleton, goal: ps.goals.Goal) -> bool:
+    try:
+        ps.Problem(skeleton, goal)
+    except ps.PosableError:  # a hand without length
+        return False
+    return True
+
+
+@lru_cache(maxsize=8)
+def plan_of(skeleton: ps.Skeleton) -> ps.BodyPlan | None:
+    """Return the body plan of a figure with two arms and two legs, None for others."""
+    try:
+        plan = ps.body_plan(skeleton)
+    except ps.PosableError:
+        return None
+    return plan if {"wrist.L", "wrist.R", "ankle.L", "ankle.R"} <= set(plan.roles) else None
+
+
+def feet_of(skeleton: ps.Skeleton) -> dict[str, str]:
+    """Return the bodies that are a foot, or on one, each with its ankle."""
+    plan = plan_of(skeleton)
+    if plan is None:
+        return {}
+    out = {}
+    for side in "LR":
+        ankle = plan[f"ankle.{side}"]
+        out |= dict.fromkeys((ankle, *below_of(skeleton, ankle), *_sites(skeleton, ankle)), ankle)
+    return out
+
+
+def soles_of(skeleton: ps.Skeleton, ankle: str) -> tuple[str, ...]:
+    """Return the bodies of a foot that it may stand on: sites of it, or its joints where there are too few."""
+    sites = _sites(skeleton, ankle)
+    return sites if len(sites) >= 3 else (ankle, *below_of(skeleton, ankle), *sites)
+
+
+def _sites(skeleton: ps.Skeleton, ankle: str) -> tuple[str, ...]:
+    joints = {ankle, *below_of(skeleton, ankle)}
+    return tuple(site.name for site in skeleton.sites if site.joint in joints)
