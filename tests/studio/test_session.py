@@ -803,7 +803,7 @@ def test_pinned_feet_carry_the_body(session):
 
 
 def test_an_arm_does_not_pass_through_the_trunk(session):
-    """The hand is taken to the other side at hip height; the forearm's axis stays as far from the trunk's as it must."""
+    """The hand goes to the other side at hip height; the forearm's axis stays away from the trunk's."""
     target, start, depths = np.array([0.2, 1.1, 0.05]), session.frames.position("hand.R"), []
     for on in (False, True):
         session.reset()
