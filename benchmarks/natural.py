@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,22 +70,31 @@ def slsqp(human: ps.Skeleton, goals: Sequence[Any], start: np.ndarray) -> float:
     return float(found.fun) if np.abs(gaps(found.x)).max() < 1e-4 else np.inf
 
 
-def optimality(problems: int, starts: int) -> dict[str, float]:
-    """Return how far the comfort of our answers is above the best that SLSQP finds from several starts."""
+def optimality(problems: int) -> dict[str, float]:
+    """Return how far the comfort of our answers is above the best that SLSQP finds, and what goals pay for it.
+
+    SLSQP starts at our answer, at the bare solve's, at rest, and at the answer from a random pose.
+    """
     human = ps.figures.human()
     rng = np.random.default_rng(11)
-    above, worse = [], 0.0
+    low, high = np.maximum(human.lower, human.rest - 0.5), np.minimum(human.upper, human.rest + 0.5)
+    low[:3], high[:3] = human.rest[:3] - 0.2, human.rest[:3] + 0.2
+    above, bare_errors, our_errors, lost = [], [], [], 0
     for k in range(problems):
         goals = reachable(human, rng, rng.uniform(0.2, 0.8), 3 + k % 4)
         bare, ours = ps.solve(human, goals, natural=False, restarts=10), ps.solve(human, goals, restarts=10)
-        worse = max(worse, max(ours.errors.values()) if bare.ok else 0.0)
-        tries = [ours.pose, bare.pose, human.rest][:starts]
-        best = min(slsqp(human, goals, start) for start in tries)
+        lost += bool(bare.ok and not ours.ok)
+        bare_errors.append(max(bare.errors.values()))
+        our_errors.append(max(ours.errors.values()))
+        starts = [ours.pose, bare.pose, human.rest]
+        starts.append(ps.solve(human, goals, natural=False, start=rng.uniform(low, high)).pose)
+        best = min(slsqp(human, goals, start) for start in starts)
         above.append(comfort_cost(human, ours.pose, human.rest)[0] / min(best, 1e9) - 1.0)
     gaps = np.array(above)
     return {
         "within_5_percent": float(np.mean(gaps <= 0.05)), "median": float(np.median(gaps)),
-        "p95": float(np.percentile(gaps, 95)), "largest_error_m": worse,
+        "p95": float(np.percentile(gaps, 95)), "worst": float(gaps.max()), "reached_by_bare_alone": lost,
+        "bare_error_m": float(np.max(bare_errors)), "our_error_m": float(np.max(our_errors)),
     }  # fmt: skip
 
 
@@ -180,26 +188,30 @@ def recordings(data: Path, count: int) -> list[tuple[str, list[tuple[ps.Motion, 
 # --- Drags ---
 
 
-def drag(extra: Sequence[g.Goal], natural: bool, steps: int) -> tuple[float, float]:
-    """Return the largest change [rad] of any joint for a 1 mm move of a hand, over a long drag; and the median."""
+def drag(extra: Sequence[g.Goal], natural: bool, path: np.ndarray) -> np.ndarray:
+    """Return the largest turn [rad] of any joint for a 1 mm move of the right hand, at every step of a path (T, 3)."""
     human = ps.figures.human()
     rest = ps.forward(human, human.rest)
     feet = [g.Pose(foot, rest.matrix(foot), label=foot) for foot in ("foot.L", "foot.R")]
-    corners = np.array([[-0.4, 1.0, 0.35], [-0.5, 1.6, 0.2], [0.1, 1.3, 0.4], [-0.2, 0.7, 0.45], [-0.4, 1.0, 0.35]])
-    lengths = np.linalg.norm(np.diff(corners, axis=0), axis=1)
-    along = np.linspace(0.0, lengths.sum(), min(steps, int(lengths.sum() / 1e-3)))
-    at = np.concatenate([[0.0], np.cumsum(lengths)])
-    path = np.stack([np.interp(along, at, corners[:, k]) for k in range(3)], axis=1)
-    path = path[:steps] if len(path) > steps else path
     session = ps.Session(human, [*feet, g.Position("hand.R", path[0]), *extra], natural=natural)
-    last = session.solve().pose
-    jumps = []
-    for before, place in pairwise(path):
-        session.move("hand.R", place)
-        pose = session.solve().pose
-        jumps.append(np.abs(pose - last)[3:].max() * 1e-3 / np.linalg.norm(place - before))
-        last = pose
-    return float(np.max(jumps)), float(np.median(jumps))
+    session.solve()
+    frames = ps.forward(human, np.array([session.solve({"hand.R": place}).pose for place in path]))
+    turns = [
+        frames.rotation(joint.parent).inv() * frames.rotation(joint.name) for joint in human.joints if joint.parent
+    ]
+    steps = np.array([(turn[:-1].inv() * turn[1:]).magnitude() for turn in turns]).max(axis=0)
+    return steps * 1e-3 / np.linalg.norm(np.diff(path, axis=0), axis=1)
+
+
+def paths(count: int) -> list[np.ndarray]:
+    """Return long ways of a hand (T, 3) [m] in steps of 1 mm: straight lines between random places before the body."""
+    rng = np.random.default_rng(5)
+    out = []
+    for _ in range(count):
+        corners = rng.uniform((-0.7, 0.2, 0.0), (0.3, 1.9, 0.55), (5, 3))
+        at = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
+        out.append(np.stack([np.interp(np.arange(0.0, at[-1], 1e-3), at, corners[:, k]) for k in range(3)], axis=1))
+    return out
 
 
 def evidence(page: Any) -> None:
@@ -209,14 +221,16 @@ def evidence(page: Any) -> None:
         "reach the goals, the one nearest to the start in a comfort metric, as the lowest priority; it is on for "
         "figures with a person's body plan. *The prior* (`goals.Natural`) prefers poses that were recorded."
     )
-    found = optimality(page.pick(200, 16), 2)
+    count = page.pick(200, 16)
+    found = optimality(count)
     page.table(
-        "Is it the least? The comfort of our answers against the best of SciPy's SLSQP from several starts",
-        ["problems", "within 5% of the best", "median above", "95% above", "largest error of a goal [mm]"],
-        [[page.pick(200, 16), percent(found["within_5_percent"]), percent(max(found["median"], 0.0)),
-          percent(max(found["p95"], 0.0)), 1e3 * found["largest_error_m"]]],
-        note="Three to six positions on the human, as a random pose meets them, from rest. SLSQP starts at our answer "
-        "and at the bare solve's; its best counts. Every goal is well inside its tolerance of 0.1 mm.",
+        "Is it the least? The comfort of our answers against the best of SciPy's SLSQP from four starts",
+        ["problems", "within 5% of the best", "median above", "95% above", "worst above"],
+        [[count, *(percent(max(found[k], 0.0)) for k in ("within_5_percent", "median", "p95", "worst"))]],
+        note="Three to six positions on the human, as a random pose meets them, from rest. SLSQP starts at our answer, "
+        "at the bare solve's, at rest, and at the answer from a random pose; its best counts. Largest error of a goal: "
+        f"{1e3 * found['bare_error_m']:.4f} mm without least change, {1e3 * found['our_error_m']:.4f} mm with it; "
+        f"problems that only the bare solve reaches: {found['reached_by_bare_alone']}.",
     )  # fmt: skip
     page.value("optimality", found)
     took = times(page.pick(200, 40), page.pick(4, 3))
@@ -247,15 +261,17 @@ def evidence(page: Any) -> None:
         note="No subject here is one that the prior has learnt from. Each solve starts at rest, at the pelvis's place "
         "and heading. Limits are the figure's own, widened where the recording leaves them.",
     )
+    ways = paths(page.pick(14, 2))
     smooth = {
-        name: drag(extra, natural, page.pick(2500, 1000))
+        name: np.degrees(np.concatenate([drag(extra, natural, way) for way in ways]))
         for name, extra, natural in (("bare", [], False), ("least change", [], True), ("prior", [g.Natural()], True))
     }
-    page.value("drags", smooth)
+    page.value("drags_deg_per_mm", {name: {"largest": t.max(), "median": np.median(t)} for name, t in smooth.items()})
     page.table(
-        "Drags: change of any joint for a move of 1 mm [degrees]",
-        ["", "largest", "median"],
-        [[name, float(np.degrees(most)), float(np.degrees(usual))] for name, (most, usual) in smooth.items()],
-        note="The right hand along four lines, 2.5 m in all, with both feet pinned.",
+        "Drags: turn of any joint for a move of 1 mm [degrees]",
+        ["", "largest", "99.9%", "median"],
+        [[name, float(t.max()), float(np.percentile(t, 99.9)), float(np.median(t))] for name, t in smooth.items()],
+        note=f"The right hand along straight lines between random places before the body, "
+        f"{sum(map(len, ways)) / 1e3:.0f} m in all, with both feet pinned.",
     )
     page.text("The poses themselves, as pictures: [natural poses](../natural.md).")

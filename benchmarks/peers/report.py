@@ -38,7 +38,8 @@ the median and the 99th percentile over the problems, a batch's its share of the
 its own begins again at a random pose inside the limits, up to 20 times, where it says that it missed; "first start" is
 what it reached without that. A peer too slow for all of the problems did the first ones within six seconds a pass: the
 number is in the table, and its share is of those alone. Posable may restart up to 100 times. The ratio is to a Posable
-`Session`, counted with the moving of its goals.
+`Session`, counted with the moving of its goals. Posable is measured with `natural=False` throughout, without least
+change, which peers do not have: what that costs on the human is on [its own page](natural.md).
 
 Settings were chosen by trying a few on problems of the same draw: 14 for Robotics Toolbox, 6 for pink (mink has the
 same), 19 for Momentum, 5 ways to state the problem to drake. The others run as first written.

@@ -12,7 +12,6 @@ import posable as ps
 from posable._files import write_text
 from posable.cli import batch
 from posable.cli.info import figure_of
-from posable.solvers.base import option_value
 
 EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
 
@@ -129,7 +128,7 @@ def solver_of(name: str, words: list[str], **given: Any) -> Any:
             raise ps.PosableError(f"--option: expected NAME=VALUE, got {word!r}") from None
         if key not in known:
             raise ps.errors.unknown(f"option of {name!r}", key, known)
-        options[key] = option_value(text)
+        options[key] = ps.solvers.option_value(text)
     return method(**options)
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from posable.solvers.base import SOLVERS, Solver, options_of
+from posable.solvers.base import SOLVERS, Solver, option_value, options_of
 
-__all__ = ["SOLVERS", "Solver", "get", "names", "options"]
+__all__ = ["SOLVERS", "Solver", "get", "names", "option_value", "options"]
 
 SOLVERS.lazy("newton", "posable.solvers.newton:Newton")
 SOLVERS.lazy("levenberg-marquardt", "posable.solvers.levenberg_marquardt:LevenbergMarquardt")

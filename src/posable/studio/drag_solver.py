@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.solvers.newton import Newton
 from posable.studio.body_goals import apart, balance
 from posable.studio.handles import Handle, effort_of, goals_of, relaxed
 
@@ -100,7 +99,7 @@ class Engine:
         home = relaxed(self.skeleton, pose, HOMES[s.home], self.rest)
         self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton, self.strength))
         method = s.method()
-        if isinstance(method, Newton):  # other methods show what they do by themselves
+        if s.solver == "newton":  # other methods show what they do by themselves
             self.goals += balance(self.skeleton, handles, active, pose) if s.balance else []
             self.goals += apart(self.skeleton) if s.apart else []
         self.main = self._session(method, pose)

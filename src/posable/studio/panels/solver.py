@@ -8,7 +8,6 @@ import numpy as np
 import viser
 
 import posable as ps
-from posable.solvers.base import option_value
 from posable.studio.drag_solver import Settings
 from posable.studio.panels.widgets import Refresh, by_person, put, write
 from posable.studio.session import Session
@@ -103,7 +102,7 @@ class Options:
 
     def _change(self, name: str, default: Any, value: Any) -> None:
         settings = self.session.settings
-        value = option_value(value.strip()) if isinstance(value, str) else type(default)(value)
+        value = ps.solvers.option_value(value.strip()) if isinstance(value, str) else type(default)(value)
         if not self.session.configure(options={**settings.options, name: value}):
             self.session.say(f"{self.solver} does not take {name} = {value}", "bad")
             self.show(self.session.settings)
