@@ -187,3 +187,23 @@ def test_explanations_and_residuals_are_of_one_pose(limb):
         ps.explain(limb, one, np.zeros((2, 7)))
     with pytest.raises(ps.PosableError, match="finite"):
         ps.explain(limb, one, np.full(7, np.nan))
+
+
+@pytest.mark.parametrize("solver", ["newton", "dls"])
+def test_a_batch_may_have_different_values_of_frozen_joints(solver):
+    """Every row keeps its own values, and is what it would be alone."""
+    human = ps.figures.human().freeze(["spine1", "elbow.L"])
+    rng = np.random.default_rng(3)
+    starts = np.repeat(human.rest[None], 6, axis=0)
+    for joint in ("spine1", "elbow.L"):
+        where = human.index(joint)
+        starts[:, where] = rng.uniform(human.lower[where], human.upper[where], (6, where.stop - where.start))
+    starts[4] = starts[1]  # two of a kind
+    places = ps.forward(human, starts).position("hand.R") + rng.uniform(-0.1, 0.1, (6, 3))
+    batch = ps.solve(human, ps.goals.Position("hand.R", places), start=starts, solver=solver)
+    assert batch.ok.all()
+    for k in range(6):
+        alone = ps.solve(human, ps.goals.Position("hand.R", places[k]), start=starts[k], solver=solver)
+        assert (batch.pose[k] == alone.pose).all()
+        for joint in ("spine1", "elbow.L"):
+            assert (batch.pose[k][human.index(joint)] == starts[k][human.index(joint)]).all()

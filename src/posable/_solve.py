@@ -18,7 +18,7 @@ from posable.model.comfort import per_figure
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
-from posable.solvers.natural import prior_weight, settle, settle_held, wants_natural
+from posable.solvers.natural import prior_weight, rows_of, settle, settle_held, wants_natural
 from posable.solvers.result import Result, Status, judge
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -92,9 +92,10 @@ def solve(
 
         start_there = checked_remote(start, (skeleton.size,), "start")
     starts, shape = starts_of(problem, None if start_there is not None else start, spread=device == "cpu")
-    lower, upper = box_of(skeleton, starts, limits)
-    time_limit = nonneg_seconds(time_limit)
     auto = restarts == "auto"
+    groups = frozen_groups(skeleton, starts, limits) if problem.plain and device == "cpu" and not auto else []
+    lower, upper = _limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
+    time_limit = nonneg_seconds(time_limit)
     if auto and device != "cpu":
         raise SolverError("restarts='auto'", expected="device='cpu'", got=repr(device))
     options = SolveOptions(
@@ -118,6 +119,9 @@ def solve(
         if len(starts) == 1:
             options = options._replace(starts=options.starts.repeat(math.prod(shape), axis=0))
     near = options.starts if device == "cpu" and wants_natural(natural, problem, method) else None
+    if groups:
+        raw = solved_in_groups(problem, method, options, near, groups, limits)
+        return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
     if problem.plain:
         raw = method.run(problem, options) if near is None else settle(problem, method, options, near)
         result = Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
@@ -223,6 +227,37 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
         ) from None
     problem.broadcast(shape)
     return np.broadcast_to(given, (*shape, n)).reshape(math.prod(shape), n).copy(), shape
+
+
+def frozen_groups(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> list[np.ndarray]:
+    """Return the rows of a batch by the values (t, k) of its frozen degrees of freedom; nothing where all are equal."""
+    lower, upper, frozen = _limits_of(skeleton, bool(limits))
+    if len(starts) < 2 or frozen is None:
+        return []
+    held = np.clip(starts[:, frozen], lower[frozen], upper[frozen])
+    if (held == held[0]).all():
+        return []
+    group = np.unique(held, axis=0, return_inverse=True)[1].reshape(-1)
+    return [np.flatnonzero(group == k) for k in range(group.max() + 1)]
+
+
+def solved_in_groups(
+    problem: Problem, method: Solver, options: SolveOptions, near: Any, groups: list[np.ndarray], limits: bool
+) -> RawResult:
+    """Solve a batch group by group, each in the box of the values that its frozen degrees of freedom have."""
+    t, n, g = *options.starts.shape, len(problem.springs)
+    out = RawResult(np.empty((t, n)), np.zeros(t, dtype=np.int64), np.empty((t, g)), np.zeros(t), np.zeros(t))
+    traces: list[Any] = [None] * t
+    for rows in groups:
+        lower, upper = box_of(problem.skeleton, options.starts[rows], limits)
+        some, part = options._replace(starts=options.starts[rows], lower=lower, upper=upper), rows_of(problem, rows)
+        raw = method.run(part, some) if near is None else settle(part, method, some, near[rows])
+        for name in ("poses", "codes", "errors", "iterations", "evaluations"):
+            getattr(out, name)[rows] = getattr(raw, name)
+        for row, trace in zip(rows, raw.traces, strict=False):
+            traces[row] = trace
+    out.traces = traces if options.record else []
+    return out
 
 
 def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.ndarray, np.ndarray]:
