@@ -11,7 +11,7 @@ from benchmarks.equal_time import SITES, UNIT
 from benchmarks.page import Page, percent
 from benchmarks.peers.environments import ready
 
-STEPS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05)  # of the transpose, in the seed's units
+STEPS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05)  # of the transpose, in the paper's units
 SHOWN = (0.001, 0.005, 0.01, 0.05)
 FLOOR = 1e-24  # [cm^2]: what the plots show as zero
 
@@ -59,10 +59,10 @@ def figure_6(page: Page, reference: ps.Motion) -> None:
     page.plot("figure_6", chart, "The transpose with fixed steps on one frame, from the frame 0.05 s before")
     page.table(
         "300 iterations of the transpose, over frames of the exercise",
-        ["step, seed's units", "ended worse than it began", "error left, of the first", "of the last steps: uphill"],
+        ["step, paper's units", "ended worse than it began", "error left, of the first", "of the last steps: uphill"],
         rows,
         note="The paper: steps beyond 0.005 diverge even from close by, and at 0.05 the motion flips between two "
-        "poses, which its figure 6 shows without numbers. A step in the seed's units of 0.2 m is 25 times as "
+        "poses, which its figure 6 shows without numbers. A step in the paper's units of 0.2 m is 25 times as "
         "much per metre². Ours agree: 0.005 is the longest step that goes downhill to the end; "
         "at twice that every second step goes up again, and at four times it ends far worse than it began.",
     )

@@ -17,7 +17,7 @@ from benchmarks.recordings import read_motion
 SITES = ("hand.L", "hand.R", "foot.L", "foot.R", "pelvis", "head")
 INTERVALS = (0.05, 0.7, 1.0)  # [s]
 BUDGET = 0.015  # [s] a frame
-UNIT = 0.2  # [m]: the seed's, whose 0.05 units are 1 cm; its step of the transpose is 0.005 in them
+UNIT = 0.2  # [m]: the paper's, whose 0.05 units are 1 cm; its step of the transpose is 0.005 in them
 
 
 def protocol(data: Path) -> tuple[ps.Motion, dict[float, np.ndarray]]:

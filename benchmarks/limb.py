@@ -8,7 +8,7 @@
 
 Times are of one thread's own clock, so that other work on the machine does not count. A failure is a goal that a pose
 inside the limits meets and the answer does not, by more than 1e-4 m or 1e-3 rad; out of reach, an answer that claims to
-be there. The limb's joint limits and the poses drawn from them are our own, since the seed prints none, so its tables
+be there. The limb's joint limits and the poses drawn from them are our own, since the paper prints none, so its tables
 are of other problems. The compared solvers start at rest, with no restarts; their mean errors are of the goals met.
 """
 
@@ -81,7 +81,7 @@ def tables(count, few):
     matrices, places = frames.matrix("hand"), frames.position("hand")
     held = poses.copy()
     held[:, 4:] = skeleton.rest[4:]
-    within = ps.forward(skeleton, held).position("hand")  # reached with the wrist at rest, as in the seed
+    within = ps.forward(skeleton, held).position("hand")  # reached with the wrist at rest, as in the paper
     for title, targets, goal in (
         ("Table 4: position only", within, lambda t: g.Position("hand", t)),
         ("Table 5: position and orientation", matrices, lambda t: g.Pose("hand", t)),

@@ -12,13 +12,13 @@ from benchmarks.drawing import plain_logarithmic
 from benchmarks.page import percent
 
 RAW = {"best": False, "max_step": np.inf}  # one bare step, unclamped
-METHODS = {  # our name: the seed's, its flops, how they grow with n
+METHODS = {  # our name: the paper's, its flops, how they grow with n
     "dls": ("Singularity Robust", "2n²", 2),
     "svd": ("SVD", "2n³", 3),
     "qr": ("QR Factorization", "2n³", 3),
     "transpose": ("Jacobian Transpose", "n²", 2),
     "pseudoinverse": ("Pseudo-Inverse", "12n³", 3),
-    "sdls": ("(not in the seed) selectively damped", "", None),
+    "sdls": ("(not in the paper) selectively damped", "", None),
 }
 COLOURS = dict(zip(METHODS, ("tab:blue", "tab:purple", "tab:brown", "tab:orange", "tab:red", "tab:green"), strict=True))
 BENDS = np.logspace(-8, 0, 33)  # [rad] of every joint away from the straight arm
@@ -76,11 +76,11 @@ def near_singularity(page) -> None:
     )
     page.table(
         "The worst step over all bends",
-        ["seed's name", "ours", "longest step [rad]", "worst error left", "robust"],
+        ["paper's name", "ours", "longest step [rad]", "worst error left", "robust"],
         rows,
         note="*robust*: no step beyond half a turn. `pseudoinverse` and `qr` let dependent rows go only where they "
         "depend to 1e-12 and 1e-6, so just above that they leap; `svd` cuts singular values below a thousandth "
-        "of the largest. As the seed says, the damped method stays robust. Where we differ: the seed's "
+        "of the largest. As the paper says, the damped method stays robust. Where we differ: the paper's "
         "pseudo-inverse is Matlab's, by singular values, which is our `svd`; our `pseudoinverse` is Parent's, by LU.",
     )  # fmt: skip
 
@@ -139,9 +139,9 @@ def speed(page) -> None:
     page.plot("speed", chart, "One iteration on a chain with a position goal at its end and another at its middle")
     page.table(
         "Microseconds of one iteration, kinematics included",
-        ["seed's name", "ours", "seed's flops", *(f"n = {n}" for n in sizes), "measured", "seed"],
+        ["paper's name", "ours", "paper's flops", *(f"n = {n}" for n in sizes), "measured", "paper"],
         rows,
-        note="The seed counts a square system of n rows; six rows, as here, are solved in JJ' of 6 × 6 whatever n "
+        note="The paper counts a square system of n rows; six rows, as here, are solved in JJ' of 6 × 6 whatever n "
         "is, so every method grows about as slowly as the Jacobian does, and the transpose's advantage is "
         "small.",
     )

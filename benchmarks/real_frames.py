@@ -19,8 +19,8 @@ from posable.engine.layout import AT, POINT
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions
 
-CM2 = 1e4  # the engine's energy [m^2] times this is the seed's f [cm^2], (4)
-ENOUGH = 1e-2  # [cm^2]: the seed's stopping tolerance on f
+CM2 = 1e4  # the engine's energy [m^2] times this is the paper's f [cm^2], (4)
+ENOUGH = 1e-2  # [cm^2]: the paper's stopping tolerance on f
 TAKE = ("HDM_dg.asf", "HDM_dg_03-05_02_120")
 MARKERS = "HDM_dg_06-03_03_120"
 ALONE = {  # takes without markers

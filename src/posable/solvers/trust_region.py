@@ -369,7 +369,7 @@ class TrustRegion(CompiledSolver):
     is minimised within the radius by conjugate gradients; a step that meets a bound is cut there or reflected, and
     iterates stay strictly inside (Coleman and Li 1996). radius: the first one. tolerance: of the conjugate gradients,
     relative; most: of their iterations, n^2 by default. bandwidth: of the preconditioner, 0 for the diagonal; the
-    seed's choice is 24. indefinite: "nearest" puts the nearest positive semidefinite matrix in the place of an
+    paper's choice is 24. indefinite: "nearest" puts the nearest positive semidefinite matrix in the place of an
     indefinite Hessian (Higham), "curvature" follows its negative curvature to the edge of the region.
     """
 
