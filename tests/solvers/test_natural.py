@@ -1,5 +1,7 @@
 """Least change below the goals: what it may not touch, and that it is the least."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -165,3 +167,17 @@ def test_any_solver_and_figure_takes_it_when_asked():
 def test_a_wrong_value_is_refused(human):
     with pytest.raises(SolverError, match="natural: expected True, False or None, got 'yes'"):
         ps.solve(human, ps.goals.Position("hand.R", (-0.4, 1.2, 0.3)), natural="yes")
+
+
+@pytest.mark.parametrize("person", [True, False])
+def test_a_stronger_joint_changes_more(human, person):
+    """As in every solver (Rabbani 2017, 3.3): the change of a joint grows with its gain."""
+    figure = human if person else ps.figures.limb()
+    joint, body = ("elbow.R", "hand.R") if person else ("elbow", "hand")
+    place = ps.forward(figure, figure.rest).position(body) + np.array([0.03, 0.08, 0.05])
+    changes = []
+    for gain in (0.3, 1.0, 3.0):
+        joints = [replace(j, gain=gain if j.name == joint else 1.0) for j in figure.joints]
+        pose = ps.solve(figure.replace(joints=joints), ps.goals.Position(body, place), natural=True).pose
+        changes.append(float(np.abs(pose - figure.rest)[figure.index(joint)][0]))
+    assert changes[0] < changes[1] < changes[2]

@@ -1,7 +1,8 @@
 """The comfort metric: how readily each joint of a figure moves, and so which changes of a pose are small.
 
 A person's joints are identified by their roles (body_plan.py): every figure with a person's body plan has the same
-metric, whatever its joints are called and however many vertebrae it has. Other figures weight each joint by its gain.
+metric, whatever its joints are called and however many vertebrae it has. In any figure a stronger joint (`Joint.gain`)
+moves more readily, by the square of it.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def person_plan(skeleton: Skeleton) -> BodyPlan | None:
 def comfort_of(skeleton: Skeleton) -> Comfort:
     """Return the comfort metric of a figure."""
     slides = skeleton.figure.dof[:, KIND] == SLIDE
-    stiffness = np.where(slides, TRAVEL, 1.0) * np.maximum(skeleton.gain, 1e-3)
+    stiffness = np.where(slides, TRAVEL, 1.0)
     pairs: list[tuple[int, int, float, float]] = []
     plan = person_plan(skeleton)
     if plan is not None:
@@ -106,6 +107,7 @@ def comfort_of(skeleton: Skeleton) -> Comfort:
         root = skeleton.slices[0]
         travel = TRAVEL * (LEG / plan.leg) ** 2 if plan.leg > 0.0 else TRAVEL  # whatever the file's unit
         stiffness[root] = np.where(slides[root], travel, shares[root] @ TURN)
+    stiffness = stiffness * np.where(skeleton.gain > 0.0, skeleton.gain, 1.0) ** -2.0  # stronger joints move more
     span = skeleton.upper - skeleton.lower
     bounded = np.isfinite(span) & (span < 2.0 * np.pi) & ~slides
     with np.errstate(invalid="ignore"):
