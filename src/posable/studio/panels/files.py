@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import viser
@@ -18,6 +19,62 @@ NONE = "(none)"
 SIZES = {"1920 × 1080": (1920, 1080), "1280 × 720": (1280, 720), "1080 × 1080": (1080, 1080), "640 × 360": (640, 360)}
 
 
+def send(session: Session, event: viser.GuiEvent, make: Callable[[], tuple[str, bytes]]) -> None:
+    """Send a file (name, bytes) to a page as a download; errors are shown as messages."""
+    try:
+        name, data = make()
+    except (ps.PosableError, ImportError) as error:
+        session.say(str(error), "bad")
+        return
+    if event.client is not None:
+        event.client.send_file_download(name, data, save_immediately=True)
+
+
+def pictures(gui: viser.GuiApi, session: Session) -> None:
+    """Add the folder for pictures and films."""
+    with gui.add_folder("Picture and film", expand_by_default=True):
+        size = gui.add_dropdown("Size", tuple(SIZES), initial_value="1280 × 720")
+        clear = gui.add_checkbox("Transparent background", False)
+        picture = gui.add_button("Picture (PNG)", icon=viser.Icon.CAMERA)
+        kind = gui.add_dropdown("Film", (*FILMS, "html"), initial_value="mp4")
+        film = gui.add_button("Film", icon=viser.Icon.MOVIE)
+        bar = gui.add_progress_bar(0.0, visible=False)
+
+    @picture.on_click
+    def _(event: viser.GuiEvent) -> None:
+        if (client := event.client) is not None:
+            send(
+                session,
+                event,
+                lambda: ("posable.png", picture_of(session, client.camera, SIZES[size.value], clear.value)),
+            )
+
+    @film.on_click
+    def _(event: viser.GuiEvent) -> None:
+        client = event.client
+        if client is None:
+            return
+        bar.value, bar.visible, film.disabled = 0.0, True, True
+
+        def progress(share: float) -> None:
+            bar.value = 100.0 * share
+
+        try:
+            if kind.value == "html":
+                send(session, event, lambda: ("posable.html", page_of(session, client.camera)))
+            else:
+                send(
+                    session,
+                    event,
+                    lambda: (
+                        f"posable.{kind.value}",
+                        film_of(session, client.camera, SIZES[size.value], kind.value, progress),
+                    ),
+                )
+        finally:
+            bar.visible, film.disabled = False, False
+
+
 def files(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     """Add the figures, the recent projects, the downloads and the pictures."""
     text = gui.add_markdown("")
@@ -27,22 +84,7 @@ def files(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     again = gui.add_button("Open recent work", icon=viser.Icon.HISTORY)
     suffix = gui.add_dropdown("Format", EXPORTS, initial_value="bvh")
     save = gui.add_button("Download", icon=viser.Icon.DOWNLOAD, hint="the motion as it is shown")
-    with gui.add_folder("Picture and film", expand_by_default=True):
-        size = gui.add_dropdown("Size", tuple(SIZES), initial_value="1280 × 720")
-        clear = gui.add_checkbox("Transparent background", False)
-        picture = gui.add_button("Picture (PNG)", icon=viser.Icon.CAMERA)
-        kind = gui.add_dropdown("Film", (*FILMS, "html"), initial_value="mp4")
-        film = gui.add_button("Film", icon=viser.Icon.MOVIE)
-        bar = gui.add_progress_bar(0.0, visible=False)
-
-    def send(event: viser.GuiEvent, make: Any) -> None:
-        try:
-            name, data = make()
-        except (ps.PosableError, ImportError) as error:
-            session.say(str(error), "bad")
-            return
-        if event.client is not None:
-            event.client.send_file_download(name, data, save_immediately=True)
+    pictures(gui, session)
 
     @show.on_click
     def _(event: viser.GuiEvent) -> None:
@@ -58,36 +100,7 @@ def files(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
 
     @save.on_click
     def _(event: viser.GuiEvent) -> None:
-        send(event, lambda: session.export(suffix.value))
-
-    @picture.on_click
-    def _(event: viser.GuiEvent) -> None:
-        if (client := event.client) is not None:
-            send(event, lambda: ("posable.png", picture_of(session, client.camera, SIZES[size.value], clear.value)))
-
-    @film.on_click
-    def _(event: viser.GuiEvent) -> None:
-        client = event.client
-        if client is None:
-            return
-        bar.value, bar.visible, film.disabled = 0.0, True, True
-
-        def progress(share: float) -> None:
-            bar.value = 100.0 * share
-
-        try:
-            if kind.value == "html":
-                send(event, lambda: ("posable.html", page_of(session, client.camera)))
-            else:
-                send(
-                    event,
-                    lambda: (
-                        f"posable.{kind.value}",
-                        film_of(session, client.camera, SIZES[size.value], kind.value, progress),
-                    ),
-                )
-        finally:
-            bar.visible, film.disabled = False, False
+        send(session, event, lambda: session.export(suffix.value))
 
     shown: dict[str, Any] = {"recent": ()}
 
