@@ -128,3 +128,12 @@ def test_a_batch_has_no_remedy_and_out_of_reach_has_no_limits():
     assert far.status == ps.Status.OUT_OF_REACH
     assert all(not remedy.limits for remedy in far.remedy())
     assert any(np.allclose(remedy.targets.get("tip", 0.0), (2.0, 0.0, 0.0), atol=1e-3) for remedy in far.remedy())
+
+
+def test_a_posture_does_not_keep_a_target_from_being_near():
+    skeleton = arm()
+    goal = g.Position("tip", (-1.0, 0.4, 0.0), weight=(1, 1, 0))
+    alone = next(one for one in ps.solve(skeleton, goal).remedy() if one.targets)
+    with_posture = ps.solve(skeleton, [goal, g.Posture(weight=1e-6)]).remedy()
+    moved = next(one for one in with_posture if one.targets)
+    assert moved.size == pytest.approx(alone.size, rel=0.02)

@@ -215,6 +215,8 @@ def run_one(args: argparse.Namespace) -> int:
         print(json.dumps(summary(skeleton, result) | told, indent=2))
     else:
         print(result)
+        if args.remedy and not result.ok and not remedies:
+            print("No change was found that a solve confirms.")
         if remedies:
             print("Any of these would reach:", *(f"  {remedy}" for remedy in remedies), sep="\n")
         if args.swivel is not None:  # what became of the wish, and what it could have been

@@ -232,7 +232,7 @@ class Remedies:
         """Return the pose (n,) at which some goals are missed by least while all others are reached."""
         if set(movers) == set(self.missed) and len(self.missed) > 1:
             return self.result.pose
-        others = [goal for k, goal in enumerate(self.goals) if k not in movers]
+        others = [goal for k, goal in enumerate(self.goals) if k not in movers and not goal.is_posture]
         if not others:
             nearest = self.solve(self.skeleton, self.goals, self.own_start)
             rng = np.random.default_rng(self.request.seed)
@@ -242,6 +242,7 @@ class Remedies:
             return min(poses, key=self.problem.energy)
         last = max(goal.priority for goal in self.goals) + 1
         later = [changed_priority(goal, last) if k in movers else goal for k, goal in enumerate(self.goals)]
+        later = [changed_priority(goal, last + 1) if goal.is_posture else goal for goal in later]
         answer = self.solve(self.skeleton, later, self.result.pose)
         kept = Problem(self.skeleton, others)
         reached = (kept.evaluate(answer.pose)[3] <= kept.tolerances).all()
