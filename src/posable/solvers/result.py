@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import warnings
 from enum import StrEnum
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -311,6 +306,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the pose beside its goals, where Matplotlib is there, and the sentences."""
+        import html
+
         words = f"<pre style='white-space: pre-wrap'>{html.escape(str(self))}</pre>"
         picture = "" if self.shape else self._picture()
         shown = f"<img src='data:image/png;base64,{picture}' style='max-width: 22em'>" if picture else ""
@@ -318,6 +315,11 @@ class Result:
 
     def _picture(self) -> str:
         """Return a PNG of the pose as base64; nothing without Matplotlib."""
+        import base64
+        import io
+        from importlib import import_module
+        from importlib.util import find_spec
+
         if find_spec("matplotlib") is None:
             return ""
         plots = import_module("posable.plots")  # a room above this one, entered only when a notebook asks
