@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.errors import PosableError, unknown
-from posable.model.easing import ease
 from posable.model.joint_values import Floats, joint_transform, rotation_values, turns_freely
 from posable.model.skeleton import Skeleton
 
@@ -241,6 +240,8 @@ class Motion:
             raise PosableError(f"Motion.from_keyframes: expected {len(keys)} increasing times, got {when}")
         count = int(np.floor((when[-1] - when[0]) * fps + 1e-9)) + 1
         at = when[0] + np.arange(count) / fps
+        from posable.model.easing import ease
+
         between = ease(skeleton, when, keys, at) if eased else interpolate(skeleton, when, keys, at)
         return cls(skeleton, between, fps, name)
 
