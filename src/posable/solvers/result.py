@@ -163,7 +163,7 @@ class Result:
 
     @cached_property
     def reasons(self) -> list[Any]:
-        """Why each goal is missed: a `Reason` for each, the worst miss first; for a batch, lists of them, shaped as it is."""
+        """Why each goal is missed: a `Reason` each, the worst first; for a batch, lists of them, shaped as it is."""
         return nested([self._reasons(k) for k in range(len(self.outcome.poses))], self.shape)
 
     def _reasons(self, k: int) -> list[Reason]:
