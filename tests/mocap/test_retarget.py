@@ -321,3 +321,19 @@ def test_bones_that_point_elsewhere_are_said(walk, human):
     raised = ps.Motion(human, np.clip(poses, human.lower, human.upper), walk.fps)
     with pytest.warns(ps.PosableWarning, match="bones point elsewhere"):
         ps.retarget(raised, stiff, threads=1)
+
+
+def test_wide_feet_do_not_stand_in_each_other(human):
+    """A person with feet together lends the stance; soles wider than that stand beside each other, and do not slip."""
+    from posable.model.shapes import box
+
+    rest = ps.forward(human, human.rest)
+    feet = {side: rest.position(f"foot.{side}") * (0.3, 1.0, 1.0) for side in "LR"}
+    goals = [ps.goals.Position(f"foot.{side}", np.tile(feet[side], (40, 1))) for side in "LR"]
+    goals += [ps.goals.Orientation(f"foot.{side}", rest.rotation_matrix(f"foot.{side}")) for side in "LR"]
+    together = ps.follow(human, goals, fps=30)
+    wide = [box(f"ankle.{side}", (0.08, 0.03, 0.14)).moved(f"ankle.{side}", (0.0, -0.04, 0.05)) for side in "LR"]
+    result = ps.retarget(together, human.replace(shapes=wide), threads=1)
+    quality = ps.motion_quality(result, together)
+    assert quality["self penetration over 1 cm [% of frames]"] == 0.0
+    assert quality["slip of standing feet, largest [mm]"] < 5.0

@@ -66,6 +66,7 @@ PASSES = 3  # what is near the ground and objects is looked up anew from pass to
 CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
 FREEINGS, DEEP = 2, 0.005  # times shapes deeper in each other than so many metres are pushed out again
 SHOWS = 0.01  # [m] of one part inside another that a viewer sees
+CLEAR_FEET, SAME_LEVEL, SWEEPS = 0.015, 0.05, 3  # [m] between standing feet; [m]; times they are moved apart
 JUMP = 0.45  # [rad] of a joint from one frame to the next
 SCALES = 0.9, 1.15  # of the ratio of the legs: how far that of the bodies may differ from it
 NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
@@ -499,8 +500,10 @@ class _Job:
         """Return a goal for each point of the soles, and its weights (t,): 1 where it stands, else 0."""
         out, rows = [], slice(first, first + len(poses))
         frames = forward(self.figure, poses)
+        stands = {side: self._stands(side, frames, first, len(poses)) for side in SIDES}
+        self._spread(stands, first, len(poses))
         for side in SIDES:
-            places = self._stands(side, frames, first, len(poses))
+            places = stands[side]
             heel, toe = self.steps.heel[side][rows], self.steps.toe[side][rows]
             labels = (("heel", heel), ("outer toe", toe), ("inner toe", toe), ("ankle", heel & toe))
             ankle = (self.target[f"ankle.{side}"], self.target.point(f"ankle.{side}"))  # or a narrow foot could roll
@@ -537,6 +540,41 @@ class _Job:
                 middle = middle + (self.scale * level + self.body.sole_height(side) - middle @ up) * up
                 places[a:b] = middle + (foot @ offsets).T
         return places
+
+    def _spread(self, places: dict[str, Floats], first: int, count: int) -> None:
+        """Move feet that stand in each other apart, in place: soles may be wider than the source's feet.
+
+        Args:
+            places: {side: (t, 4, 3)} [m] of heel, outer toe, inner toe and ankle.
+            first: The frame of the first row.
+            count: How many rows there are.
+        """
+        up = self.target.up
+        spans = {
+            side: [(max(a - first, 0), min(b - first, count), level) for a, b, level in self.steps.stands(side)]
+            for side in SIDES
+        }
+        pairs = [
+            (one, other)
+            for one in spans["L"]
+            for other in spans["R"]
+            if max(one[0], other[0]) < min(one[1], other[1]) and abs(one[2] - other[2]) * self.scale < SAME_LEVEL
+        ]
+        for _ in range(SWEEPS):
+            for (a, b, _), (c, d, _) in pairs:
+                left, right = places["L"][a], places["R"][c]
+                across = (left[1] - left[2]) + (right[2] - right[1])  # from the inner to the outer toe of the left foot
+                across = unit(across - (across @ up) * up)
+                ahead = np.cross(across, up)
+                widths = [0.5 * abs(float((foot[1] - foot[2]) @ across)) for foot in (left, right)]
+                inner_left = min(float((left[1:3] @ across).min()), float(left[0] @ across) - widths[0])
+                inner_right = max(float((right[1:3] @ across).max()), float(right[0] @ across) + widths[1])
+                beside = (left[:3] @ ahead).max() > (right[:3] @ ahead).min() - CLEAR_FEET
+                beside &= (right[:3] @ ahead).max() > (left[:3] @ ahead).min() - CLEAR_FEET
+                lacking = inner_right + CLEAR_FEET - inner_left
+                if beside and lacking > 0.0:
+                    places["L"][a:b] += 0.5 * lacking * across
+                    places["R"][c:d] -= 0.5 * lacking * across
 
     def _apart(self, poses: np.ndarray) -> list[Goal]:
         """Return the goal that keeps shapes off each other and out of objects: those that come near in poses (t, n)."""
