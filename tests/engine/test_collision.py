@@ -135,3 +135,23 @@ def test_far_pairs_are_not_measured():
     near, some, far = measure(tables, poses, 1.0)[:, 0]
     assert near < some < 1.0 < far
     assert measure(tables, poses, 10.0)[1, 0] == pytest.approx(some, abs=1e-12)
+
+
+ALIGNED = [(0.05, 0.0, 0.0), (0.0, 0.0, 0.0), (0.05, 0.02, 0.0), (0.1, 0.1, 0.1), (0.0, 0.0, 0.19)]
+
+
+@pytest.mark.parametrize("offset", ALIGNED)
+def test_aligned_boxes_that_overlap_are_as_deep_as_they_are(offset):
+    """Boxes with parallel faces put the origin on an edge or a face of the first simplex: they overlap all the same."""
+    half = np.array([0.1, 0.1, 0.1])
+    joints = [ps.Joint("root", ps.Fixed()), ps.Joint("a", ps.Free(), "root"), ps.Joint("b", ps.Free(), "root")]
+    solids = [shapes.box("a", half), shapes.box("b", half)]
+    figure = ps.Skeleton(joints, shapes=solids, collision_pairs=[("a", "b")])
+    pose = figure.rest.copy()
+    pose[figure.index("b")] = (*offset, 0.0, 0.0, 0.0)
+    ((_, _, found),) = distances(figure, pose, within=0.5)
+    assert found == pytest.approx(-(2.0 * half - np.abs(offset)).min(), abs=1e-6)
+    if offset != (0.0, 0.0, 0.0):
+        result = ps.solve(figure, [ps.goals.NoCollision(), ps.goals.Position("a", (0, 0, 0))], start=pose)
+        assert result.ok
+        assert distances(figure, result.pose, within=1.0)[0][2] > -1e-4

@@ -55,6 +55,8 @@ TOUCHING = 1e-20  # [m^2]: hulls that share a point
 SHORT = 1e-9  # [m]: a gap that gives no direction
 # Places in the scratch memory `m`: four vertices (w, index in a, index in b), their weights, the nearest point, normal
 VERTEX, WEIGHTS, NEAREST, OUTWARD = 5, 20, 24, 27
+SHIFT = 30  # [m] by which the difference is moved off the origin; see `ALIGNED`
+ALIGNED = 1e-8  # [m]: hulls whose difference has the origin on a face are measured this far off, where none has
 FACE = 7  # numbers of a face of EPA: three vertices, outward normal, distance
 VERTICES = 32  # where the vertices of EPA begin
 FACES = VERTICES + VERTEX * MOST_VERTICES
@@ -112,7 +114,9 @@ def put_vertex(figure, ws, a, b, i, j, m, at):
     c = figure.corner
     ax, ay, az = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
     bx, by, bz = placed(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
-    m[at], m[at + 1], m[at + 2], m[at + 3], m[at + 4] = ax - bx, ay - by, az - bz, float(i), float(j)
+    e = m[SHIFT]
+    m[at], m[at + 1], m[at + 2] = ax - bx + 0.57 * e, ay - by + 0.31 * e, az - bz + 0.76 * e
+    m[at + 3], m[at + 4] = float(i), float(j)
 
 
 @kernel
@@ -441,6 +445,7 @@ def solid_distance(figure, ws, a, b, size, m):
     The simplex is in m, with the unit normal from b to a; 0 vertices beside a distance: the normal is a guess.
     """
     s = figure.solid
+    m[SHIFT] = 0.0
     if s[b, SOLID] == HALF_SPACE:
         d = plane_distance(figure, ws, a, b, m)
         return (d, 1) if d < size else (FAR, 0)
@@ -453,6 +458,12 @@ def solid_distance(figure, ws, a, b, size, m):
     if known_apart(figure, ws, a, b, stop, m, slot):
         return FAR, 0
     count = gjk(figure, ws, a, b, stop, m)
+    if 0 < count < 4 and m[NEAREST] ** 2 + m[NEAREST + 1] ** 2 + m[NEAREST + 2] ** 2 < TOUCHING:
+        # the origin is on the simplex: hulls that touch, or aligned ones that overlap, which is told a little aside
+        m[SHIFT] = ALIGNED
+        again = gjk(figure, ws, a, b, stop, m)
+        if again > 0:
+            count = again
     if count == 0:
         m[slot], m[slot + 1], m[slot + 2] = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
         return FAR, 0
