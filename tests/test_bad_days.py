@@ -58,10 +58,12 @@ def test_eight_threads_at_once_give_the_same_bits():
 
 
 SAVING = """
+import signal
 import sys
 import numpy as np
 import posable as ps
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it otherwise
 arm = ps.figures.planar_arm([1.0, 1.0])
 print("ready", flush=True)
 while True:
@@ -82,7 +84,10 @@ def test_whenever_it_ends_the_file_is_whole(tmp_path, kill):
                 time.sleep(0.001)
             time.sleep(delay)
             going.send_signal(getattr(signal, kill))
-            going.wait(30)
+            try:
+                going.wait(30)
+            finally:
+                going.kill()  # or leaving the block would wait for ever
         values = np.unique(ps.load(path).motion.poses)
         assert values.tolist() in ([0.25], [0.5])
         assert len(ps.load(path).motion) == 4000

@@ -122,12 +122,23 @@ def _motion(swing=0.05):
     return ps.Motion(human, np.clip(poses, human.lower, human.upper), 30.0)
 
 
+LISTENING = """
+import signal
+import sys
+from posable.cli.main import main
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it otherwise
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Control-C is another thing there")
 def test_control_c_keeps_what_is_done_and_the_next_call_goes_on(clips, tmp_path, capsys):
     call = ["track", f"{clips}/*.c3d", "--figure", "human", "--as-is", "-o", str(tmp_path / "out"), "--workers", "1"]
     for _ in range(8):  # a quick machine may be done with all of them before it hears of it
         going = subprocess.Popen(
-            [sys.executable, "-m", "posable.cli.main", *call], stdout=subprocess.PIPE, text=True, start_new_session=True
+            [sys.executable, "-c", LISTENING, *call], stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         while not list(tmp_path.glob("out/*.outcome.json")) and going.poll() is None:
             time.sleep(0.002)
