@@ -244,8 +244,7 @@ def cores(args) -> None:
     print("| threads | ms | against one | reached % | same bits |")
     print("| --- | --- | --- | --- | --- |")
     while threads <= (os.cpu_count() or 1):
-        goal = g.Pose("hand", targets)
-        ps.solve(skeleton, goal, restarts=20, threads=threads)
+        result = ps.solve(skeleton, g.Pose("hand", targets), restarts=20, threads=threads)
         seconds = np.inf
         for _ in range(5):
             begin = time.perf_counter()

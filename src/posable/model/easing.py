@@ -9,6 +9,7 @@ two neighbours.
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +67,11 @@ def _curve(keys: Floats, rates: Floats, k: NDArray[np.int_], steps: Floats, part
     return keys[k] + rise * (keys[k + 1] - keys[k]) + bends
 
 
-def _turned(turned: Rotation, rates: Floats, k: NDArray[np.int_], steps: Floats, part: Floats) -> Rotation:
-    """Return the rotations (T,) of a cubic Bezier curve through keys (K,) with angular velocities (K, 3) [rad/s]."""
+def _turned(turned: Any, rates: Floats, k: NDArray[np.int_], steps: Floats, part: Floats) -> Rotation:
+    """Return the rotations (T,) of a cubic Bezier curve through keys (K,) with angular velocities (K, 3) [rad/s].
+
+    turned: A Rotation of K turns; SciPy's types leave out that it takes arrays of indices.
+    """
     third = steps[k][:, None] / 3.0
     points = [turned[k], turned[k] * Rotation.from_rotvec(third * rates[k])]
     points += [turned[k + 1] * Rotation.from_rotvec(-third * rates[k + 1]), turned[k + 1]]
