@@ -380,8 +380,8 @@ def test_unsaved_work_is_asked_about_and_a_project_brings_it_back(bench, tmp_pat
     wait_for(lambda: bench.session.skeleton.name != "human", "the other figure")
     bench.page.wait_for_timeout(1000)
     bench.drop(tmp_path / "mine.posable")
-    wait_for(lambda: bench.session.skeleton.name == "human", "the project")
-    assert np.array_equal(bench.session.pose, posed)
+    wait_for(lambda: np.array_equal(bench.session.pose, posed), "the project with its pose")
+    assert bench.session.skeleton.name == "human"
 
 
 def test_a_dropped_connection_comes_back_with_everything(bench):
