@@ -314,7 +314,7 @@ def test_ways_are_scaled_by_the_size_of_the_body(walk, human):
 
 
 def test_bones_that_point_elsewhere_are_said(walk, human):
-    """A mapping that takes the left arm for the right one is not passed over in silence."""
+    """Arms that are raised in the motion and cannot be on the figure are not passed over in silence."""
     stiff = human.with_limits({f"{name}.{side}": (0.0, 0.0) for name in ("shoulder", "elbow") for side in "LR"})
     poses = walk.poses.copy()
     poses[:, human.index("shoulder.L")] = poses[:, human.index("shoulder.R")] = (-1.5, 0.0, 0.0)

@@ -244,10 +244,11 @@ def _far_bones(job: _Job, poses: np.ndarray) -> list[str]:
 
 def _overlaps(job: _Job, poses: np.ndarray) -> list[str]:
     """Return a line where parts of the result pass through each other."""
-    deep = job.depth(poses) > SHOWS
+    depth = job.depth(poses)
+    deep = depth > SHOWS
     if not deep.any():
         return []
-    worst = int(np.argmax(job.depth(poses)))
+    worst = int(depth.argmax())
     a, b, gap = distances(job.solvable, poses[worst], within=0.0)[0]
     return [
         f"parts of the figure are inside each other in {int(deep.sum())} of {len(poses)} frames, at worst {a} and {b} "
@@ -348,15 +349,12 @@ class _Job:
         """Return goals for the places of hands and toes, and of the crown over the hips' places (t, 3) [m]."""
         plan, rest, out = self.target, self.body.rest.places, []
         for side in SIDES:
-            for role, end, share, weight in (("wrist", "tip", 0.0, HAND_WEIGHT), ("ankle", "toe", 1.0, TOE_WEIGHT)):
-                a, b = f"{role}.{side}", f"{end}.{side}"
-                if a not in self.rows or b not in self.seen.places or b not in rest:
+            for role, end, weight in (("wrist", "wrist", HAND_WEIGHT), ("ankle", "toe", TOE_WEIGHT)):
+                joint, end = f"{role}.{side}", f"{end}.{side}"
+                if joint not in self.rows or end not in self.seen.places or end not in rest:
                     continue
-                place, own = ((1.0 - share) * at[a] + share * at[b] for at in (self.seen.places, rest))
-                point = plan.rest.convert(own[0], to=plan[a])
-                out.append(
-                    Position(plan[a], self.scale * place[rows], point=point, weight=weight, tolerance=np.inf, label=b)
-                )
+                point, place = plan.rest.convert(rest[end][0], to=plan[joint]), self.scale * self.seen.places[end][rows]
+                out.append(Position(plan[joint], place, point=point, weight=weight, tolerance=np.inf, label=end))
         top = plan.first("head", "neck", "chest")
         if "crown" in self.seen.places and top is not None:
             crown, middle = self.body.crown(), self.body.rest.middle("hip")[0]
@@ -417,33 +415,39 @@ class _Job:
             effort = EFFORT if k == 0 else REFINING
             if k == PASSES - 1 and contacts and self._slip(poses, first) > STANDS:
                 effort = CARE  # limits keep a foot from standing: ask again with what they hold
-            poses = smooth_goals(
-                problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort, stiffness=stiffness
-            )
-        poses = self._freed(poses, first, seconds, stiffness, locks)
+            poses = self._smoothed(problem, poses, seconds, effort, stiffness)
+        touched = self._touch_goals(mine, poses, first, end) if mine else []
+        poses = self._freed(poses, first, seconds, stiffness, [*locks, *touched])
         for _ in range(CALMINGS):
             fast = self._too_fast(poses)
             if not fast.any():
                 break
             stiffness = np.where(fast, np.where(self.legs, 2.0, CALMER) * stiffness, stiffness)  # feet stand first
-            poses = smooth_goals(
-                problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=CARE, stiffness=stiffness
-            )
+            poses = self._smoothed(problem, poses, seconds, CARE, stiffness)
         return poses
 
-    def _freed(
-        self, poses: np.ndarray, first: int, seconds: float, stiffness: np.ndarray, locks: list[tuple[Goal, np.ndarray]]
+    def _smoothed(
+        self, problem: Problem, poses: np.ndarray, seconds: float, effort: Effort, stiffness: np.ndarray
     ) -> np.ndarray:
-        """Return poses (t, n) of frames from `first` on whose shapes are pushed out of each other once more."""
+        """Return poses (t, n) that are optimal for a problem over all frames; a piece has one thread."""
+        return smooth_goals(
+            problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort, stiffness=stiffness
+        )
+
+    def _freed(
+        self, poses: np.ndarray, first: int, seconds: float, stiffness: np.ndarray, held: list[tuple[Goal, np.ndarray]]
+    ) -> np.ndarray:
+        """Return poses (t, n) of frames from `first` on whose shapes are pushed out of each other once more.
+
+        held: Goals of feet that stand and hands that touch, each with its weights (t,).
+        """
         goals = self.goals(first, first + len(poses))
         for _ in range(FREEINGS):
             if self.depth(poses).max(initial=0.0) < DEEP:
                 break
             apart = [(goal, np.ones(len(poses))) for goal in self._apart(poses)]
-            problem = self._with(goals, [*locks, *self._clearances(poses), *apart], len(poses))
-            poses = smooth_goals(
-                problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=CARE, stiffness=stiffness
-            )
+            problem = self._with(goals, [*held, *self._clearances(poses), *apart], len(poses))
+            poses = self._smoothed(problem, poses, seconds, CARE, stiffness)
         return poses
 
     def mend_seam(self, poses: np.ndarray, first: int, begin: int, contacts: bool, seconds: float) -> None:
