@@ -63,8 +63,8 @@ def write_files(files: Mapping[str | PathLike[str], bytes | Iterable[bytes]]) ->
             if old is not None and not os.access(place, os.W_OK):
                 raise PermissionError(13, "Permission denied", str(place))
             part = place.with_name(f".posable-{uuid4().hex[:12]}.part")
+            parts.append((part, place))  # before it exists: Control-C may come between the two
             with part.open("xb") as file:
-                parts.append((part, place))
                 file.writelines(chunks)
                 file.flush()
                 os.fsync(file.fileno())
