@@ -16,6 +16,7 @@ import posable as ps
 
 from .browser import browser, chromium, click_mouse, drag_mouse, on_screen, wait_for
 
+pytestmark = pytest.mark.flaky(reruns=2)  # a busy software renderer misses a press of the mouse now and then
 THROTTLED = 500  # [ms] within which a page has sent what was typed, or shown what was sent
 
 
