@@ -80,8 +80,8 @@ def test_a_project_is_rendered_as_it_was_saved(tmp_path):
     from posable.studio.session import Session
 
     session = Session(ps.figures.planar_arm([1.0, 0.5]))
-    session.set_key(0)
-    session.seek(4)
+    session.player.set_key(0)
+    session.player.seek(4)
     session.set_dof(session.skeleton.dof_names[0], 1.0)
     name, data = session.save_project()
     (tmp_path / name).write_bytes(data)

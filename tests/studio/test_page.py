@@ -95,9 +95,9 @@ class Bench:
         return start, end
 
     def fresh(self, source=None):
-        self.session.play(False)
+        self.session.player.play(False)
         self.session.configure(solver="newton", ghost=None, limits=True)
-        self.session.set_time(onion=False)
+        self.session.player.set_time(onion=False)
         if source is None:
             self.session.open_figure("human")
         else:

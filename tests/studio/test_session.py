@@ -225,8 +225,8 @@ def test_orientation_handles_turn(session):
         lambda s: s.set_strength("nobody", 2.0),
         lambda s: s.set_strength("elbow.R", 0.0),
         lambda s: s.set_strength("elbow.R", np.nan),
-        lambda s: s.aim("nobody", (0, 0, 0)),
-        lambda s: s.point_along("elbow.R", "up"),
+        lambda s: s.limb_tools.aim("nobody", (0, 0, 0)),
+        lambda s: s.limb_tools.point_along("elbow.R", "up"),
         lambda s: s.select("nobody"),
         lambda s: s.set_dof("nobody", 0.0),
         lambda s: s.set_dof("skull.y", np.inf),
@@ -237,22 +237,22 @@ def test_orientation_handles_turn(session):
         lambda s: s.configure(iterations="many"),
         lambda s: s.configure(solver=None),
         lambda s: s.configure(colour="red"),
-        lambda s: s.set_time(colour="red"),
-        lambda s: s.set_key(-5),
+        lambda s: s.player.set_time(colour="red"),
+        lambda s: s.player.set_key(-5),
         lambda s: s.hold("hand.R", weight="much"),
         lambda s: s.set_dof("root.tx", 1e300),
-        lambda s: s.swivel("nobody", 0.0),
-        lambda s: s.swivel("elbow.R", np.nan),
-        lambda s: s.aim("elbow.R", (np.inf, 0, 0)),
-        lambda s: s.seek(np.nan),
-        lambda s: s.set_time(fps=-1.0),
-        lambda s: s.move_key(3, 4),
-        lambda s: s.drop_key(3),
-        lambda s: s.paste({}),
-        lambda s: s.lock_contact("nobody", 0, 5),
-        lambda s: s.set_time(easing="bouncy"),
+        lambda s: s.limb_tools.swivel("nobody", 0.0),
+        lambda s: s.limb_tools.swivel("elbow.R", np.nan),
+        lambda s: s.limb_tools.aim("elbow.R", (np.inf, 0, 0)),
+        lambda s: s.player.seek(np.nan),
+        lambda s: s.player.set_time(fps=-1.0),
+        lambda s: s.player.move_key(3, 4),
+        lambda s: s.player.drop_key(3),
+        lambda s: s.pose_tools.paste({}),
+        lambda s: s.player.lock_contact("nobody", 0, 5),
+        lambda s: s.player.set_time(easing="bouncy"),
         lambda s: s.open_figure("nobody"),
-        lambda s: s.keep_pose(" "),
+        lambda s: s.pose_tools.keep(" "),
         lambda s: s.upload("x.bvh", b"nonsense"),
     ],
 )
@@ -300,7 +300,7 @@ def test_the_swivel_turns_the_elbow_and_leaves_the_hand(session):
     hand, elbow = session.frames.position("hand.R"), session.frames.position("elbow.R")
     look = session.limb_view("elbow.R")
     low, high = look.ranges[0]
-    assert session.swivel("elbow.R", low + 0.25 * (high - low))
+    assert session.limb_tools.swivel("elbow.R", low + 0.25 * (high - low))
     assert np.linalg.norm(session.frames.position("hand.R") - hand) < 1e-6
     assert np.linalg.norm(session.frames.position("elbow.R") - elbow) > 1e-3
     assert within_limits(session)
@@ -318,7 +318,7 @@ def test_branches_are_stepped_through(session):
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.1, 0.35, 0.3]))
     hand = session.frames.position("hand.R")
     for number in range(4):
-        assert session.branch("elbow.R", number)
+        assert session.limb_tools.branch("elbow.R", number)
         assert np.linalg.norm(session.frames.position("hand.R") - hand) < 1e-6
         assert within_limits(session)
 
@@ -327,7 +327,7 @@ def test_a_hand_is_aimed_at_a_point(session):
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.3, 0.3]))
     point = np.array([-0.4, 1.3, 1.2])
     limb = session.limbs["elbow.R"]
-    assert session.aim("elbow.R", point, "-y")
+    assert session.limb_tools.aim("elbow.R", point, "-y")
     along = -session.frames.rotation_matrix(limb.site)[:, 1]
     to = point - session.frames.position(limb.site)
     assert np.degrees(np.arccos(np.clip(along @ to / np.linalg.norm(to), -1, 1))) < 0.5
@@ -340,33 +340,33 @@ def test_a_hand_points_along_a_direction_in_its_place(session):
     place = session.frames.position(limb.site)
     along = -session.frames.rotation_matrix(limb.site)[:, 1] + np.array([0.0, 0.3, 0.0])
     along /= np.linalg.norm(along)
-    assert session.point_along("elbow.R", along, "-y")
+    assert session.limb_tools.point_along("elbow.R", along, "-y")
     assert np.linalg.norm(session.frames.position(limb.site) - place) < 1e-6
     assert -session.frames.rotation_matrix(limb.site)[:, 1] == pytest.approx(along, abs=1e-6)
     assert within_limits(session)
 
 
 def test_keys_play_scrub_and_export(session, tmp_path):
-    session.set_key(0)
+    session.player.set_key(0)
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.5, 0.2]))
     raised = session.pose
-    session.set_key(30)
-    assert session.move_key(30, 20)
-    session.seek(10)
+    session.player.set_key(30)
+    assert session.player.move_key(30, 20)
+    session.player.seek(10)
     middle = session.frames.position("hand.R")
     assert middle[1] > ps.forward(session.skeleton, session.skeleton.rest).position("hand.R")[1] + 0.1
-    session.seek(20)
+    session.player.seek(20)
     assert np.allclose(session.pose, raised)
     name, data = session.export("bvh")
     (tmp_path / name).write_bytes(data)
     motion = ps.load(tmp_path / name).motion
     assert len(motion) == 21
-    session.play()
-    session._played -= 0.2
+    session.player.play()
+    session.player._played -= 0.2
     session.step()
     assert 5 <= session.timeline.frame <= 7
-    session.play(False)
-    assert session.drop_key(20)
+    session.player.play(False)
+    assert session.player.drop_key(20)
     assert list(session.timeline.keys) == [0]
 
 
@@ -374,12 +374,12 @@ def test_an_edit_of_a_take_is_a_key_that_fades_into_it():
     skeleton = ps.figures.human()
     take = ps.Motion(skeleton, np.tile(skeleton.rest, (61, 1)), 30.0)
     session = Session(ps.Scene(skeleton=skeleton, motion=take))
-    session.set_time(fade=10)
-    session.seek(30)
+    session.player.set_time(fade=10)
+    session.player.seek(30)
     session.set_dof("elbow.R", 1.0)
     assert list(session.timeline.keys) == [30]
-    session.seek(0)
-    session.seek(30)
+    session.player.seek(0)
+    session.player.seek(30)
     assert session.pose[skeleton.dof("elbow.R")] == pytest.approx(1.0)  # it is still there
     name, data = session.export("npz")
     assert session.upload(name, data)
@@ -399,8 +399,8 @@ def test_an_edit_of_a_ball_joint_is_blended_by_rotation():
     skeleton = ps.figures.human()
     take = ps.Motion(skeleton, np.tile(skeleton.rest, (31, 1)), 30.0)
     session = Session(ps.Scene(skeleton=skeleton, motion=take))
-    session.set_time(fade=9)
-    session.seek(15)
+    session.player.set_time(fade=9)
+    session.player.seek(15)
     edit = session.pose.copy()
     edit[skeleton.index("shoulder.R")] = np.radians([-100.0, 40.0, 30.0])
     assert session.set_pose(edit)
@@ -417,20 +417,20 @@ def test_an_edit_of_a_ball_joint_is_blended_by_rotation():
 
 
 def test_a_pose_without_a_key_survives_scrubbing_and_undo(session):
-    session.set_time(autokey=False)
-    session.set_key(0)
-    session.seek(10)
+    session.player.set_time(autokey=False)
+    session.player.set_key(0)
+    session.player.seek(10)
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.4, 0.2]))
     loose = session.pose
     assert list(session.timeline.keys) == [0]
-    session.seek(40)
+    session.player.seek(40)
     assert not np.allclose(session.pose, loose)
-    session.seek(10)
+    session.player.seek(10)
     assert np.array_equal(session.pose, loose)
-    session.seek(40)
+    session.player.seek(40)
     assert session.undo()
     assert session.redo()
-    session.seek(10)
+    session.player.seek(10)
     assert np.array_equal(session.pose, loose)
 
 
@@ -478,11 +478,11 @@ def test_a_project_holds_everything_and_opens_to_the_same(session):
     session.select("elbow.L")
     session.hold("elbow.L", "pinned", "both")
     session.set_strength("spine1", 3.0)
-    session.keep_pose("standing <b>")
-    session.set_key(0)
-    session.seek(24)
+    session.pose_tools.keep("standing <b>")
+    session.player.set_key(0)
+    session.player.seek(24)
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.5, 0.2]))
-    session.set_time(fps=24.0, easing="linear")
+    session.player.set_time(fps=24.0, easing="linear")
     session.configure(stay=1e-3)
     before = session.view()
     assert before.dirty
@@ -507,7 +507,7 @@ def test_a_project_holds_everything_and_opens_to_the_same(session):
 def test_a_project_of_a_file_has_the_file_inside(session, fixtures, tmp_path):
     (tmp_path / "walk.bvh").write_bytes((fixtures / "walk.bvh").read_bytes())
     session.open_path(tmp_path / "walk.bvh")
-    session.seek(5)
+    session.player.seek(5)
     hand = session.handles[0].body
     drag(session, hand, session.frames.position(hand) + np.array([0.0, 0.05, 0.0]))
     _, data = session.save_project()
@@ -552,7 +552,7 @@ def test_unsaved_work_is_recovered_after_a_crash(tmp_path):
 def test_mirror_swaps_left_and_right(session):
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([-0.15, 0.5, 0.25]))
     before = {name: session.frames.position(name) for name in ("hand.L", "hand.R", "foot.L", "head")}
-    assert session.mirror()
+    assert session.pose_tools.mirror()
     after = session.frames
     root = session.frames.position("root")[0]
     for name, other in (("hand.L", "hand.R"), ("hand.R", "hand.L"), ("foot.R", "foot.L"), ("head", "head")):
@@ -563,10 +563,10 @@ def test_mirror_swaps_left_and_right(session):
 
 def test_mirror_of_an_imported_figure(fixtures):
     session = Session(ps.load(fixtures / "walk.bvh"))
-    session.seek(7)
+    session.player.seek(7)
     names = session.skeleton.names
     heights = {name: session.frames.position(name)[1] for name in names}
-    assert session.mirror()
+    assert session.pose_tools.mirror()
     from posable.studio.mirror import partners
 
     pairs = partners(session.skeleton)
@@ -577,26 +577,26 @@ def test_mirror_of_an_imported_figure(fixtures):
 
 
 def test_copy_and_paste_between_frames(session):
-    session.set_key(0)
-    session.seek(20)
+    session.player.set_key(0)
+    session.player.seek(20)
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.4, 0.2]))
     raised = session.pose
-    session.copy()
-    session.seek(0)
+    session.pose_tools.copy()
+    session.player.seek(0)
     here = session.pose
-    assert session.paste()
+    assert session.pose_tools.paste()
     floor = [session.skeleton.dof("root.tx"), session.skeleton.dof("root.tz")]
     assert np.delete(session.pose, floor) == pytest.approx(np.delete(raised, floor), abs=1e-12)
     assert session.pose[floor] == pytest.approx(here[floor])  # where it stands stays
-    assert session.keep_pose("up")
+    assert session.pose_tools.keep("up")
     session.reset()
-    assert session.paste(session.library["up"], root=True)
+    assert session.pose_tools.paste(session.library["up"], root=True)
     assert np.delete(session.pose, floor) == pytest.approx(np.delete(raised, floor), abs=1e-12)
 
 
 def test_a_contact_is_locked_over_frames(fixtures):
     session = Session(ps.load(fixtures / "walk.bvh"))
-    session.seek(6)
+    session.player.seek(6)
     feet = [h.body for h in session.handles if h.hold == "pinned"]
 
     def away(body, frame):
@@ -605,7 +605,7 @@ def test_a_contact_is_locked_over_frames(fixtures):
     place = {body: session.frames.position(body) for body in feet}
     foot = max(feet, key=lambda body: away(body, 9))
     assert away(foot, 9) > 5e-3
-    assert session.lock_contact(foot, 4, 9)
+    assert session.player.lock_contact(foot, 4, 9)
     for frame in range(4, 10):
         assert away(foot, frame) < 2e-3
     assert session.undo()
@@ -624,9 +624,9 @@ def test_messages_carry_no_path_and_no_control_characters(session):
 
 
 def test_amc_comes_with_its_asf_and_can_be_read_back(session, tmp_path):
-    session.set_key(0)
+    session.player.set_key(0)
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.5, 0.2]))
-    session.set_key(10)
+    session.player.set_key(10)
     wrist = session.frames.position("wrist.R")
     name, data = session.export("amc")
     assert name.endswith(".zip")
@@ -643,7 +643,7 @@ def test_amc_comes_with_its_asf_and_can_be_read_back(session, tmp_path):
 def test_a_character_is_exported_with_its_skin_and_textures(session, data_dir, tmp_path):
     session.open_path(data_dir / "gltf" / "khronos_CesiumMan.glb")
     came = ps.load(data_dir / "gltf" / "khronos_CesiumMan.glb")
-    session.seek(10)
+    session.player.seek(10)
     hand = session.handles[0].body
     drag(session, hand, session.frames.position(hand) + np.array([0.0, 0.08, 0.0]))
     name, data = session.export("glb")
@@ -731,8 +731,8 @@ def test_a_watched_file_is_read_again(session, tmp_path):
     session.open_path(path, watch=True)
     assert len(session.timeline.take) == 5
     ps.save(path, ps.Motion(ps.figures.human(), np.tile(ps.figures.human().rest, (9, 1)), 30.0))
-    session._watched = (path, 0.0)
-    session._watch()
+    session.watched.path, session.watched.seen = path, 0.0
+    session.watched.look()
     assert len(session.timeline.take) == 9
 
 
@@ -740,7 +740,7 @@ def test_a_walk_can_be_opened_played_and_edited(session, fixtures):
     session.open_path(fixtures / "walk.bvh")
     assert len(session.timeline.take) == 64
     assert {"pinned", "held"} <= {h.hold for h in session.handles}
-    session.seek(30)
+    session.player.seek(30)
     hand = next(h.body for h in session.handles if "wrist" in h.body or "finger" in h.body)
     target = session.frames.position(hand) + np.array([0.0, 0.05, 0.05])
     drag(session, hand, target)

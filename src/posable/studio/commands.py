@@ -20,14 +20,14 @@ def do(session: Session, name: str, query: dict[str, str]) -> Any:
     def step() -> bool:
         by = 1 if query.get("by") == "1" else -1
         line = session.timeline
-        return session.seek(line.next_key(by) if query.get("keys") == "1" else line.shown + by)
+        return session.player.seek(line.next_key(by) if query.get("keys") == "1" else line.shown + by)
 
     actions: dict[str, Callable[[], Any]] = {
-        "seek": lambda: session.seek(number("frame")),
+        "seek": lambda: session.player.seek(number("frame")),
         "step": step,
-        "play": lambda: session.play(not session.timeline.playing),
-        "move_key": lambda: session.move_key(number("frame"), number("to")),
-        "autokey": lambda: session.set_time(autokey=not session.timeline.autokey),
+        "play": lambda: session.player.play(not session.timeline.playing),
+        "move_key": lambda: session.player.move_key(number("frame"), number("to")),
+        "autokey": lambda: session.player.set_time(autokey=not session.timeline.autokey),
     }
     return bool(actions[name]()) if name in actions else False
 
@@ -38,7 +38,7 @@ def keyboard(studio: Any) -> None:
     gui = studio.server.gui
 
     def delete(_: Any) -> None:
-        if not session.drop_key() and session.selected is not None:
+        if not session.player.drop_key() and session.selected is not None:
             session.drop(session.selected)
 
     def pin(_: Any) -> None:
@@ -51,12 +51,12 @@ def keyboard(studio: Any) -> None:
         ("Undo", "Z", "cmd/ctrl", lambda _: session.undo()),
         ("Redo", "Y", "cmd/ctrl", lambda _: session.redo()),
         ("Redo (Shift)", "Z", "cmd/ctrl+shift", lambda _: session.redo()),
-        ("Set a key", "K", None, lambda _: session.set_key()),
+        ("Set a key", "K", None, lambda _: session.player.set_key()),
         ("Delete the key, or the selected handle", "delete", None, delete),
         ("Deselect", "escape", None, lambda _: session.select(None)),
-        ("Copy the pose", "C", "cmd/ctrl", lambda _: session.copy() and session.say("Pose copied")),
-        ("Paste the pose", "V", "cmd/ctrl", lambda _: session.paste()),
-        ("Mirror the pose", "M", None, lambda _: session.mirror()),
+        ("Copy the pose", "C", "cmd/ctrl", lambda _: session.pose_tools.copy() and session.say("Pose copied")),
+        ("Paste the pose", "V", "cmd/ctrl", lambda _: session.pose_tools.paste()),
+        ("Mirror the pose", "M", None, lambda _: session.pose_tools.mirror()),
         ("Pin or unpin the selected handle", "P", None, pin),
         ("Save the project", "S", "cmd/ctrl", lambda event: studio.save(event.client)),
         ("View from the front", "1", None, lambda event: studio.look(event.client, "front")),

@@ -7,8 +7,10 @@ import re
 import tempfile
 import warnings
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 import posable as ps
 
@@ -87,3 +89,15 @@ def load_quietly(path: str | Path, skeleton: ps.Skeleton | None = None) -> ps.Sc
 def without_paths(text: str) -> str:
     """Return a message without the folders of this machine: a page need not know them."""
     return _PATH.sub("", text)
+
+
+def upright(markers: ps.Markers | None, skeleton: ps.Skeleton) -> ps.Markers | None:
+    """Return markers with their up axis turned to the figure's."""
+    if markers is None or not len(markers) or skeleton.up is None:
+        return markers
+    tall = np.nan_to_num(np.nanmax(markers.positions, axis=(0, 1)) - np.nanmin(markers.positions, axis=(0, 1)))
+    if (markers.up or ("y" if tall[1] > tall[2] else "z")) == skeleton.up:
+        return markers
+    x, y, z = np.moveaxis(markers.positions, -1, 0)
+    turned = (x, z, -y) if skeleton.up == "y" else (x, -z, y)
+    return replace(markers, positions=np.stack(turned, axis=-1), up=skeleton.up)

@@ -22,6 +22,7 @@ _ENDS = (r"(hand|wrist)$", r"(foot|ankle)$", r"head$")
 _SMALL = re.compile(r"thumb|index|middle|ring|pinky|finger|toe|jaw|eye|marker", re.IGNORECASE)
 _SENSOR = re.compile(r"imu|camera|rgb|optical|depth|sensor|laser|sonar|lidar|frame$", re.IGNORECASE)
 MOST = 10  # default handles of a figure
+PICKED = 0.045  # largest distance of a click from a joint or site, relative to the figure's size
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +269,18 @@ def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.
     if turn is not None and (turn.shape != (3, 3) or not np.allclose(turn @ turn.T, np.eye(3), atol=1e-3)):
         return None
     return place, turn
+
+
+def nearest_to_ray(frames: Any, names: tuple[str, ...], eye: np.ndarray, ray: np.ndarray) -> str | None:
+    """Return the body nearest to a ray from `eye` (3,) along `ray` (3,), None where none is near; the one in front."""
+    places = frames.many(names)[0]
+    size = float(np.linalg.norm(np.ptp(places, axis=0)))
+    depth = (places - eye) @ ray / max(float(ray @ ray), 1e-12)
+    away = np.linalg.norm(places - eye - depth[:, None] * ray, axis=1)
+    near = np.flatnonzero((depth > 0) & (away < PICKED * size))
+    if not len(near):
+        return None
+    return names[min(near, key=lambda k: away[k] + 0.2 * depth[k] * float(np.linalg.norm(ray)))]
 
 
 def goals_of(

@@ -17,7 +17,7 @@ import numpy as np
 import posable as ps
 from posable.studio.drag_solver import Settings, are_settings
 from posable.studio.files import Folder, Origin, load_quietly
-from posable.studio.handles import HOLDS, MODES, Handle
+from posable.studio.handles import HOLDS, MODES, Handle, checked_target
 from posable.studio.state import State
 from posable.studio.timeline import EASINGS, Timeline
 
@@ -142,6 +142,16 @@ def _pose(skeleton: ps.Skeleton, values: Any) -> np.ndarray:
 
 def _poses(skeleton: ps.Skeleton, kept: dict[str, Any]) -> dict[int, np.ndarray]:
     return {int(frame): _pose(skeleton, values) for frame, values in kept.items()}
+
+
+def camera_of(kept: dict[str, Any] | None) -> Any:
+    """Return the view stored in a project, or None."""
+    camera = (kept or {}).get("camera")
+    try:
+        places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore
+    except (TypeError, KeyError, AttributeError):
+        return None
+    return places
 
 
 class Shelf:

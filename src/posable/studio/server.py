@@ -94,7 +94,7 @@ class Studio:
         self._greeting = ""
         session.listen(self.show)
         session.speak_to(self.say)
-        session.changed_on_disk = self._ask_about_change
+        session.watched.ask = self._ask_about_change
         self.show(self._view)
         threading.Thread(target=self._refresh, name="posable panels", daemon=True).start()
         session.start_worker()
@@ -169,7 +169,7 @@ class Studio:
 
                 def reload(_: Any, modal: Any = modal) -> None:
                     modal.close()
-                    self.session.reload()
+                    self.session.watched.reload()
 
                 again.on_click(reload)
                 keep.on_click(lambda _, modal=modal: modal.close())

@@ -30,20 +30,20 @@ def library(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
 
     @keep.on_click
     def _(_: viser.GuiEvent) -> None:
-        if session.keep_pose(name.value):
+        if session.pose_tools.keep(name.value):
             name.value = f"pose {len(session.library) + 1}"
 
     @use.on_click
     def _(event: viser.GuiEvent) -> None:
         if event.target.value == "Apply" and poses.value in session.library:
-            session.paste(session.library[poses.value])
+            session.pose_tools.paste(session.library[poses.value])
         elif event.target.value == "Delete":
-            session.drop_pose(poses.value)
+            session.pose_tools.drop(poses.value)
 
     for group, side in ((left, "L"), (right, "R")):
 
         def shape(event: viser.GuiEvent, side: str = side) -> None:
-            session.paste(hand(session.skeleton, side, event.target.value), root=True)
+            session.pose_tools.paste(hand(session.skeleton, side, event.target.value), root=True)
 
         group.on_click(shape)
 

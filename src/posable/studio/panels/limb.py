@@ -26,16 +26,16 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     step = {"branch": 0, "figure": -1}
 
     which.on_update(by_person(lambda value: session.select(None if value == NONE else value)))
-    swivel.on_update(by_person(lambda value: session.swivel(which.value, np.radians(value))))
+    swivel.on_update(by_person(lambda value: session.limb_tools.swivel(which.value, np.radians(value))))
 
     @branch.on_click
     def _(event: viser.GuiEvent) -> None:
         step["branch"] += 1 if event.target.value == "next" else -1
-        session.branch(which.value, step["branch"])
+        session.limb_tools.branch(which.value, step["branch"])
 
     @task.on_click
     def _(event: viser.GuiEvent) -> None:
-        act = session.aim if event.target.value == "aim at" else session.point_along
+        act = session.limb_tools.aim if event.target.value == "aim at" else session.limb_tools.point_along
         act(which.value, point.value, axis.value)
 
     def refresh(view: View) -> None:

@@ -42,7 +42,9 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
 
     @figure.on_click
     def _(event: viser.GuiEvent) -> None:
-        {"Mirror": session.mirror, "Copy": session.copy, "Paste": session.paste}[event.target.value]()
+        {"Mirror": session.pose_tools.mirror, "Copy": session.pose_tools.copy, "Paste": session.pose_tools.paste}[
+            event.target.value
+        ]()
 
     @rest.on_click
     def _(event: viser.GuiEvent) -> None:

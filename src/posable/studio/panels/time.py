@@ -38,27 +38,27 @@ def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         pass
     shown: dict[str, Any] = {"plot": None, "what": None}
 
-    frame.on_update(by_person(session.seek))
-    auto.on_update(by_person(lambda value: session.set_time(autokey=value)))
-    loop.on_update(by_person(lambda value: session.set_time(loop=value)))
-    onion.on_update(by_person(lambda value: session.set_time(onion=value)))
-    easing.on_update(by_person(lambda value: session.set_time(easing=value)))
-    fade.on_update(by_person(lambda value: session.set_time(fade=int(value))))
-    fps.on_update(by_person(lambda value: session.set_time(fps=float(value))))
-    length.on_update(by_person(lambda value: session.set_time(length=int(value))))
+    frame.on_update(by_person(session.player.seek))
+    auto.on_update(by_person(lambda value: session.player.set_time(autokey=value)))
+    loop.on_update(by_person(lambda value: session.player.set_time(loop=value)))
+    onion.on_update(by_person(lambda value: session.player.set_time(onion=value)))
+    easing.on_update(by_person(lambda value: session.player.set_time(easing=value)))
+    fade.on_update(by_person(lambda value: session.player.set_time(fade=int(value))))
+    fps.on_update(by_person(lambda value: session.player.set_time(fps=float(value))))
+    length.on_update(by_person(lambda value: session.player.set_time(length=int(value))))
 
     @keys.on_click
     def _(event: viser.GuiEvent) -> None:
         {
-            "Set": session.set_key, "Delete": session.drop_key,
-            "◀": lambda: session.seek(session.timeline.next_key(-1)),
-            "▶": lambda: session.seek(session.timeline.next_key(1)),
+            "Set": session.player.set_key, "Delete": session.player.drop_key,
+            "◀": lambda: session.player.seek(session.timeline.next_key(-1)),
+            "▶": lambda: session.player.seek(session.timeline.next_key(1)),
         }[event.target.value]()  # fmt: skip
 
     @lock.on_click
     def _(_: viser.GuiEvent) -> None:
         if session.selected is not None:
-            session.lock_contact(session.selected, int(first.value), int(last.value))
+            session.player.lock_contact(session.selected, int(first.value), int(last.value))
 
     def plot(view: View) -> None:
         """Draw the selected joint's numbers over the frames, [deg] or [m]; anew when they change."""

@@ -1,0 +1,133 @@
+"""Time in a session: playing, scrubbing, keys and contacts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from posable.studio.contacts import locked
+from posable.studio.handles import is_number
+from posable.studio.timeline import EASINGS
+from posable.studio.workbench import Workbench
+
+LONGEST = 1_000_000  # frames
+
+
+class Player:
+    """Moves a session through time and edits its keys. Invalid arguments change nothing and return False."""
+
+    def __init__(self, session: Workbench):
+        self.session = session
+        self._played = 0.0  # [s] when the frame shown was reached
+
+    def seek(self, frame: float) -> bool:
+        """Go to a frame."""
+        session = self.session
+        if not is_number(frame, -1e9, 1e9):
+            return False
+        with session.lock:
+            session.timeline = replace(session.timeline, frame=float(np.clip(frame, 0, session.timeline.count - 1)))
+            session.show_frame()
+        session.changed()
+        return True
+
+    def play(self, playing: bool = True) -> None:
+        """Play or stop."""
+        session = self.session
+        with session.lock:
+            at_end = session.timeline.frame >= session.timeline.last
+            frame = 0.0 if playing and at_end else session.timeline.frame
+            session.timeline = replace(
+                session.timeline, playing=playing, frame=frame if playing else float(round(frame))
+            )
+            self._played = time.perf_counter()
+            if not playing:
+                session.show_frame()
+        session.wake.set()
+        session.changed()
+
+    def set_time(self, **changes: Any) -> bool:
+        """Change fps, length, loop, onion, autokey, fade or easing."""
+        session = self.session
+        bounds = {
+            "fps": (1e-3, 1000.0), "length": (1, LONGEST), "loop": (0, 1), "onion": (0, 1), "autokey": (0, 1),
+            "fade": (0, 100_000),
+        }  # fmt: skip
+        numbers = {key: value for key, value in changes.items() if key != "easing"}
+        if not all(key in bounds and is_number(value, *bounds[key]) for key, value in numbers.items()):
+            return False
+        if changes.get("easing", EASINGS[0]) not in EASINGS:
+            return False
+        with session.lock:
+            session.timeline = replace(session.timeline, **changes)
+        session.changed()
+        return True
+
+    def advance(self) -> None:
+        """Go on playing by the time that has passed."""
+        session = self.session
+        now = time.perf_counter()
+        elapsed, self._played = now - self._played, now
+        session.timeline = session.timeline.advanced(elapsed)
+        session.show_frame()
+
+    def set_key(self, frame: int | None = None) -> bool:
+        """Set a key with the current pose, by default at the current frame."""
+        session = self.session
+        if frame is not None and not is_number(frame, 0, LONGEST):
+            return False
+        at = session.timeline.shown if frame is None else int(frame)
+        if session.timeline.take is not None and at >= session.timeline.count:
+            return False
+        with session.lock:
+            session.remember()
+            session.timeline = session.timeline.with_key(at, session.pose)
+        session.changed()
+        return True
+
+    def drop_key(self, frame: int | None = None) -> bool:
+        """Delete a key."""
+        session = self.session
+        at = session.timeline.shown if frame is None else int(frame)
+        if at not in session.timeline.keys and at not in session.timeline.drafts:
+            return False
+        with session.lock:
+            session.remember()
+            session.timeline = session.timeline.without_key(at)
+            session.show_frame()
+        session.changed()
+        return True
+
+    def move_key(self, frame: int, to: int) -> bool:
+        """Move a key to another frame."""
+        session = self.session
+        if frame not in session.timeline.keys or not is_number(to, 0, LONGEST):
+            return False
+        with session.lock:
+            session.remember()
+            session.timeline = session.timeline.with_key_moved(frame, to)
+            session.show_frame()
+        session.changed()
+        return True
+
+    def lock_contact(self, body: str, first: int, last: int) -> bool:
+        """Hold a body at its current place over the frames from `first` to `last`."""
+        session = self.session
+        bodies = (*session.skeleton.names, *session.skeleton.site_names)
+        if body not in bodies or not (is_number(first, 0, LONGEST) and is_number(last, first, first + 2000)):
+            return False
+        with session.lock:
+            frames = range(int(first), min(int(last), session.timeline.count - 1) + 1)
+            poses = {frame: session.timeline.at(frame) for frame in frames}
+            if not poses or any(pose is None for pose in poses.values()):
+                session.say("There is no motion to lock a contact in.", "bad")
+                return False
+            held = locked(session.skeleton, poses, body, session.frames.matrix(body))  # type: ignore[arg-type]
+            session.remember()
+            session.timeline = replace(session.timeline, keys={**session.timeline.keys, **held})
+            session.show_frame()
+        session.changed()
+        return True

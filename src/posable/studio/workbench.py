@@ -1,0 +1,256 @@
+"""The figure on screen as plain data: what is open, its pose, undo and redo, and who is looking on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+from posable.studio import project
+from posable.studio.drag_solver import Answer, Engine, Settings
+from posable.studio.files import Origin, upright, without_paths
+from posable.studio.handles import default_handles, opening_pose
+from posable.studio.history import History
+from posable.studio.limbs import LimbView, find_limbs, look_at
+from posable.studio.messages import limits_met, plain
+from posable.studio.state import State, View
+from posable.studio.timeline import Timeline
+
+ONE_CHANGE = 1.5  # [s] within which two steps of one slider are undone together
+FIGURES = 3  # that undo can return to
+
+
+class Workbench:
+    """A figure, its pose and its history. Methods may be called from any thread.
+
+    Args:
+        source: The figure or file contents to open; the human by default.
+        settings: How to solve.
+    """
+
+    def __init__(
+        self,
+        source: ps.Scene | ps.Skeleton | None = None,
+        *,
+        settings: Settings | None = None,
+    ):
+        self.lock = threading.RLock()  # guards everything below
+        self.wake = threading.Event()
+        self._listeners: list[Callable[[View], None]] = []
+        self._speakers: list[Callable[[str, str], None]] = []
+        self.history: History[State] = History()
+        self.settings = settings or Settings()
+        self.figure = 0
+        self.camera: Any = None  # view of the last page
+        self.library: dict[str, dict[str, float]] = {}
+        self._revision = self._newest = self._saved = self._kept = 0
+        self._tense = False  # whether drags stay near the pose of a take instead of relaxing
+        first = source if source is not None else ps.figures.human()
+        self.open(first, origin=Origin("human", figure="human") if source is None else None)
+        self._saved = self._kept = self._revision
+
+    # ----------------------------------------------------------------------------------------------------- what is open
+
+    def open(
+        self, source: ps.Scene | ps.Skeleton, *, origin: Origin | None = None, kept: dict[str, Any] | None = None
+    ) -> None:
+        """Open another figure, with its take if it has one. This can be undone.
+
+        Args:
+            source: The figure.
+            origin: Where it came from.
+            kept: The data of a project.
+        """
+        scene = source if isinstance(source, ps.Scene) else ps.Scene(skeleton=source, name=source.name)
+        with self.lock:
+            if not scene.has_skeleton and scene.markers is None:
+                raise ps.PosableError("expected a file with a figure, a motion or markers, got none of them")
+            if self.figure:
+                self.remember()
+            if not scene.has_skeleton:  # markers alone: shown beside the present figure, turned upright like it
+                markers = upright(scene.markers, self.skeleton)
+                scene = self.scene.replace(motion=None, markers=markers, name=scene.name)
+            skeleton = scene.skeleton
+            take = scene.motion if scene.motion is not None and len(scene.motion) else None
+            fps = take.fps if take is not None else scene.markers.fps if scene.markers is not None else 30.0
+            length = len(scene.markers) if scene.markers is not None else 120
+            timeline = Timeline(skeleton, take, scene.markers, fps=fps, length=length)
+            # the rest pose of a take is its T-pose, which is no pose to relax to
+            if take is not None and self.settings.home == "relaxed":
+                self.settings, self._tense = replace(self.settings, home="drag"), True
+            elif take is None and self._tense:
+                self.settings, self._tense = replace(self.settings, home="relaxed"), False
+            pose = opening_pose(skeleton, scene) if take is None else np.array(take.poses[0], dtype=float)
+            frames = ps.forward(skeleton, pose)
+            rest = pose.copy() if take is None else np.array(skeleton.rest)
+            state = State(
+                scene, origin or Origin(scene.name or skeleton.name), self.figure + 1, pose,
+                default_handles(skeleton, frames, find_limbs(skeleton)), timeline, rest,
+                {}, self.library, self.settings, self._newest + 1,
+            )  # fmt: skip
+            if kept is not None:
+                state = project.restore(state, kept)
+            if self.figure:
+                self.camera = project.camera_of(kept)
+            self.figure += 1
+            self._newest += 1
+            self.adopt(state)
+            self._saved = self._kept = self._revision  # not modified yet
+            self.history.keep(FIGURES, lambda state: state.scene)
+        self.changed()
+
+    def adopt(self, state: State) -> None:
+        """Make a state the current one."""
+        if state.scene is not getattr(self, "scene", None):
+            self.scene, self.origin, self.skeleton = state.scene, state.origin, state.timeline.skeleton
+            self.figure = max(self.figure, state.figure) + (state.figure != self.figure)
+            self.limbs = find_limbs(self.skeleton)
+            self.selected: str | None = None
+            self.selection: tuple[str, ...] = ()
+        self.timeline, self.handles = state.timeline, state.handles
+        self.rest, self.strength, self.library = state.rest, state.strength, state.library
+        self.settings, self._revision = state.settings, state.revision
+        self.place(state.pose)
+        self.engine = self._new_engine()
+        self.active: str | None = None
+        self.dragging: dict[str, np.ndarray] = {}  # the bodies being dragged, with their positions at the start
+        self.dragged: tuple[str, ...] = ()  # the handles of the last answer
+        self.answer: Answer | None = None
+        self.ghost: Answer | None = None
+        self.blocking: tuple[Any, ...] = ()
+        self.reasons: tuple[Any, ...] = ()
+        self.curves: dict[str, np.ndarray] = {}
+        self.start = self.pose
+        self._doing: str | None = None
+        self._last_target = self._did = 0.0
+        self.stale = self._busy = True
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there are unsaved changes."""
+        return self._revision != self._saved
+
+    def _new_engine(self, settings: Settings | None = None) -> Engine:
+        return Engine(self.skeleton, settings or self.settings, self.rest, self.strength)
+
+    # --------------------------------------------------------------------------------------------------------- the pose
+
+    def place(self, pose: np.ndarray) -> None:
+        """Put the figure into a pose (n,); handles stay."""
+        self.pose = np.array(pose)
+        self.frames = ps.forward(self.skeleton, self.pose)
+
+    def snap_handles(self) -> None:
+        """Move every handle to where its body is."""
+        self.handles = tuple(
+            h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body)) for h in self.handles
+        )
+        self.active, self.stale = None, True
+        self.dragging = {}
+
+    def _set(self, pose: np.ndarray) -> None:
+        """Set a pose that was not made by a drag."""
+        self.place(pose)
+        self.snap_handles()
+        self.timeline = replace(self.timeline.posed(self.pose), playing=False)
+        self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
+
+    def take(self, what: str | None, pose: np.ndarray) -> bool:
+        """Set a pose (n,) that some tool made, as one step of undo; `what` as in `remember`."""
+        if not np.isfinite(pose).all():
+            return False
+        self.remember(what)
+        self._set(np.asarray(pose))
+        self._busy = True
+        self.changed()
+        return True
+
+    def show_frame(self) -> None:
+        """Show the pose of the current frame, if anything says what it is."""
+        pose = self.timeline.at(self.timeline.frame)
+        if pose is not None:
+            self.place(pose)
+            self.snap_handles()
+            self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
+
+    # ---------------------------------------------------------------------------------------------------- undo and redo
+
+    def state(self) -> State:
+        """Return what undo and projects keep of the session now."""
+        return State(
+            self.scene, self.origin, self.figure, self.pose, self.handles, replace(self.timeline, playing=False),
+            self.rest, self.strength, self.library, self.settings, self._revision,
+        )  # fmt: skip
+
+    def remember(self, doing: str | None = None) -> None:
+        """Record the current state for undo. Consecutive small steps of the same `doing` (a slider) are merged."""
+        now = time.perf_counter()
+        again = doing is not None and doing == self._doing and now - self._did < ONE_CHANGE
+        if not again:
+            self.history.remember(self.state())
+        self._newest += 1
+        self._revision = self._newest
+        self._doing, self._did = doing, now
+        self._last_target, self.stale = now, True
+
+    def undo(self) -> bool:
+        """Undo the last change."""
+        with self.lock:
+            return self._restore(self.history.undo(self.state()))
+
+    def redo(self) -> bool:
+        """Redo the last undone change."""
+        with self.lock:
+            return self._restore(self.history.redo(self.state()))
+
+    def _restore(self, state: State | None) -> bool:
+        if state is None:
+            return False
+        self.adopt(state)
+        self.changed()
+        return True
+
+    # ------------------------------------------------------------------------------------------------ who is looking on
+
+    def view(self) -> View:
+        """Return the current state for display."""
+        with self.lock:
+            limb = self.limb_view(self.selected) if self.selected in self.limbs and self.active is None else None
+            return View(
+                self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
+                self.selected, self.selection, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
+                limits_met(self.skeleton, self.pose), self.blocking, self.reasons,
+                self.curves, limb, self.timeline, self.settings, self.strength, tuple(self.library),
+                self.origin.name or self.skeleton.name, self.dirty,
+                self.active is None and not self._busy and not self.timeline.playing,
+            )  # fmt: skip
+
+    def limb_view(self, name: str) -> LimbView | None:
+        """Return the swivel angle, ranges, circle and branches of a limb, by its middle joint."""
+        with self.lock:
+            return look_at(self.limbs[name], self.pose) if name in self.limbs else None
+
+    def listen(self, listener: Callable[[View], None]) -> None:
+        """Call `listener` with a view after every change; it must be quick."""
+        self._listeners.append(listener)
+
+    def speak_to(self, speaker: Callable[[str, str], None]) -> None:
+        """Call `speaker` with every message and its kind, "good" or "bad"."""
+        self._speakers.append(speaker)
+
+    def say(self, text: str, kind: str = "good") -> None:
+        """Show a message to users, without control characters and local paths."""
+        for speaker in self._speakers:
+            speaker(plain(without_paths(text)), kind)
+
+    def changed(self) -> None:
+        """Tell every listener what is to be seen now."""
+        if self._listeners:
+            view = self.view()
+            for listener in self._listeners:
+                listener(view)
