@@ -144,8 +144,7 @@ def test_a_panel(monkeypatch):
     monkeypatch.setattr(session, "start_worker", lambda: None)
     studio = server.Studio(session, port=8951)
     try:
-        for refresh in studio.refreshers:
-            refresh(session.view())
+        studio.refresh_panels()
         assert shown[-1] == f"{session.frames.position('head')[1]:.2f} m"
     finally:
         studio.close()

@@ -90,7 +90,7 @@ class Studio:
         self._news = threading.Event()
         self._open = True
         self._view: View = session.view()
-        self._sending = threading.Lock()
+        self._sending, self._refreshing = threading.Lock(), threading.Lock()
         self._greeting = ""
         session.listen(self.show)
         session.speak_to(self.say)
@@ -245,13 +245,17 @@ class Studio:
             self._news.clear()
             if not self._open:
                 return
-            view = self._view
+            self.refresh_panels()
+            time.sleep(PACE)
+
+    def refresh_panels(self) -> None:
+        """Bring every panel to what is shown; one thread at a time, as viser asks for."""
+        with self._refreshing:
             for refresh in self.refreshers:
                 try:
-                    refresh(view)
+                    refresh(self._view)
                 except Exception as error:  # an error in one panel must not end the page
                     self.session.say(f"{type(error).__name__}: {error}", "bad")
-            time.sleep(PACE)
 
     def close(self) -> None:
         """Close the page and the session."""
