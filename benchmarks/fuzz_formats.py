@@ -8,6 +8,7 @@ are the real files of --data, cut to --max-length, and small ones written here.
 from __future__ import annotations
 
 import argparse
+import io
 import random
 import re
 import resource
@@ -22,6 +23,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 atheris: Any = import_module("atheris") if find_spec("atheris") else None
 
@@ -84,6 +87,41 @@ Frame Time: 0.1
 0 0 0 0 0 0 1
 1 2 3 4 5 6 7
 """
+MJCF = """<mujoco model="small">
+  <default><joint damping="1" range="-1 1"/></default>
+  <worldbody>
+    <body name="a"><freejoint/><geom type="box" size=".1 .1 .1" mass="1"/>
+      <body name="b" pos="0 0 .2"><joint name="b" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 .2" size=".05"/>
+        <site name="tip" pos="0 0 .2"/>
+        <body name="c" pos="0 0 .2"><joint name="c" type="slide" axis="0 0 1"/><geom size=".04"/></body>
+      </body>
+    </body>
+  </worldbody>
+  <equality><joint joint1="b" joint2="c" polycoef="0 1 0 0 0"/></equality>
+  <contact><exclude body1="a" body2="c"/></contact>
+  <keyframe><key name="home" qpos="0 0 0 1 0 0 0 .1 .1"/></keyframe>
+</mujoco>
+"""
+FBX = """; FBX 7.4.0 project file
+FBXHeaderExtension:  { FBXHeaderVersion: 1003 FBXVersion: 7400 }
+GlobalSettings:  { Version: 1000
+  Properties70:  { P: "UpAxis", "int", "Integer", "",1
+    P: "UnitScaleFactor", "double", "Number", "",1 } }
+Objects:  {
+  Model: 1, "Model::a", "LimbNode" { Version: 232
+    Properties70:  { P: "Lcl Translation", "Lcl Translation", "", "A",0,0,100 } }
+  NodeAttribute: 101, "NodeAttribute::a", "LimbNode" { TypeFlags: "Skeleton" }
+  Model: 2, "Model::b", "LimbNode" { Version: 232
+    Properties70:  { P: "Lcl Translation", "Lcl Translation", "", "A",30,0,0 } }
+  NodeAttribute: 102, "NodeAttribute::b", "LimbNode" { TypeFlags: "Skeleton" }
+}
+Connections:  {
+  C: "OO",101,1
+  C: "OO",102,2
+  C: "OO",1,0
+  C: "OO",2,1
+}
+"""
 POINTS = "time,a.x,a.y,a.z\n0,1,2,3\n0.1,,,\n0.2,1,2,3\n"
 
 
@@ -94,20 +132,37 @@ def small_scene(folder: str):
     return formats.load(path)
 
 
+def keypoints() -> list[bytes]:
+    """Return two frames of 17 joints that wander, as NPY with and without confidences."""
+    steps = np.random.default_rng(0).normal(size=(2, 17, 4))
+    out = []
+    for positions in (steps[..., :3], np.abs(steps)):
+        file = io.BytesIO()
+        np.save(file, positions)
+        out.append(file.getvalue())
+    return out
+
+
 def seeds(name: str, data: Path | None, limit: int) -> list[bytes]:
     """Return the inputs to start from: real files, whole where they are small, and two frames of each written anew."""
     known = FORMATS.get(name)
-    found = {"trc": [TRC], "csv": [POINTS.encode()]}.get(name, [])
+    own = {
+        "trc": [TRC],
+        "csv": [POINTS.encode()],
+        "mjcf": [MJCF.encode()],
+        "fbx": [FBX.encode()],
+        "keypoints": keypoints(),
+    }
+    found = own.get(name, [])
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scenes = [] if name == "c3d" else [small_scene(folder)]
         for path in sorted(data.rglob("*")) if data is not None else []:
             if path.suffix.lower() in known.suffixes and path.is_file():
                 found.append(path.read_bytes()[:limit])
-                try:
-                    scenes.append(formats.load(path))
-                except FormatError:
-                    continue
+                if known.write is not None:
+                    with suppress(FormatError):
+                        scenes.append(formats.load(path))
         for scene in scenes if known.write is not None else []:
             changes = {"meshes": (), "motions": {}}
             if scene.motion is not None:
@@ -120,6 +175,7 @@ def seeds(name: str, data: Path | None, limit: int) -> list[bytes]:
                     formats.save(path, scene.replace(**changes))
                     found.append(path.read_bytes())
     small = [seed for seed in found if 0 < len(seed) <= 2 * limit]
+    small += own.get(name, []) * len(small)  # files that were cut are mostly refused at once
     return small or [seed for seed in found if seed]
 
 
