@@ -70,7 +70,7 @@ coverage: $(READY)  ## measure which lines the tests run, kernels as plain Pytho
 mutants: $(READY)  ## change ten central kernels in every way; each change must make a test fail
 	$(BIN)/python scripts/mutants.py $(KERNELS)
 
-fuzz: $(READY)  ## hostile files, problems, messages and kills for SECONDS=60; fails on anything but our own errors
+fuzz: $(READY)  ## hostile files, problems, messages and kills, side by side for SECONDS=60; fails on anything but our own errors
 	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS) $(FUZZ_ARGS)
 
 digest: $(READY)  ## compare the bits of the gate's answers with those of this release, for this Numba and processor

@@ -14,6 +14,7 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from scipy.spatial.transform import Rotation
 
+from posable.engine.layout import LARGEST
 from posable.errors import PosableError
 from posable.model.body_plan import ARM, LEG, limb_of, words_of
 from posable.model.joint_values import Floats
@@ -51,13 +52,16 @@ def motion_from_positions(
         A Motion of a Skeleton with a free root and a ball for every joint that carries a bone.
 
     Raises:
-        PosableError: Fewer than two joints, names that do not fit, or a joint that is never seen.
+        PosableError: Fewer than two joints, names that do not fit, a joint that is never seen, or positions too far.
     """
     places = np.array(positions, dtype=float)
     if places.ndim != 3 or places.shape[1:] != (len(names), 3) or len(names) < 2:
         raise PosableError(
             f"joint positions: expected shape (T, {len(names)}, 3) for {len(names)} names, got {places.shape}"
         )
+    farthest = np.abs(places, where=np.isfinite(places), out=np.zeros_like(places)).max(initial=0.0)
+    if farthest > LARGEST:
+        raise PosableError(f"joint positions: expected numbers up to {LARGEST:g} m, got {farthest:g}")
     seen = np.asarray(np.isfinite(places).all(axis=2).any(axis=0))
     unseen = [name for k, name in enumerate(names) if not seen[k]]
     if unseen:
