@@ -63,3 +63,20 @@ def test_wrong_names_and_goals():
         posable.torch.solve(limb, g.Position("hand", (0, 0, 0)), {"hnd": target})
     with pytest.raises(ps.PosableError, match="Position"):
         posable.torch.solve(limb, g.Aim("hand", "x", at=(1, 0, 0)), {"hand": target})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_gradients_on_a_gpu_are_those_of_the_cpu():
+    limb, rng = ps.figures.limb(), np.random.default_rng(0)
+    goals = [g.Position("hand", (0.0, 0.0, 0.0)), g.Posture(weight=0.05)]
+    values, slopes = torch.tensor(rng.uniform(-0.3, 0.3, (50, 3))), torch.tensor(rng.normal(size=(50, limb.size)))
+    found = []
+    for device in ("cpu", "cuda"):
+        targets = values.to(device).requires_grad_()
+        poses = posable.torch.solve(limb, goals, {"hand": targets})
+        assert poses.device.type == device
+        (poses * slopes.to(device)).sum().backward()
+        found.append((poses.detach().cpu().numpy(), targets.grad.cpu().numpy()))
+    same = np.abs(found[0][0] - found[1][0]).max(axis=1) < 1e-6
+    assert same.sum() >= 45
+    assert np.allclose(found[0][1][same], found[1][1][same], rtol=1e-5, atol=1e-6)

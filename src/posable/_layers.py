@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from posable.goals.base import Goal
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions
+
+if TYPE_CHECKING:
+    from posable.gpu.layer import SolvedThere
 
 PIECE = 256  # problems that a thread takes at a time
 REFINED = 40  # Newton steps with which a pose is brought to its minimum
@@ -108,6 +111,22 @@ class Layer:
 
         in_pieces(work, len(poses), PIECE, request.threads)
         return Solved(problem, request, poses, result.shape, np.atleast_1d(result.ok).ravel())
+
+    def forward_on_gpu(self, targets: list[Any]) -> SolvedThere:
+        """Solve for targets that are on a GPU, one array per label; the poses stay there.
+
+        Raises:
+            SolverError: The GPU does not serve these goals or options, or offsets, which are summed on the CPU.
+        """
+        from posable.gpu.layer import polished
+
+        if self.offsets:
+            raise SolverError("device 'cuda'", expected="targets alone", got="offsets: they run on the CPU")
+        goals = list(self.goals)
+        for label, target in zip(self.labels, targets, strict=True):
+            goals[self.index[label]] = goals[self.index[label]].moved(target)
+        options = {"natural": False, **self.options, "device": "cuda"}
+        return polished(solve(self.skeleton, goals, **options), goals)
 
     def backward(self, solved: Solved, slopes: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return how a loss changes with the targets and the offsets, given how it changes with the poses (t, n).

@@ -7,12 +7,15 @@ Only this module imports torch: `pip install posable[torch]`.
 # (to the checker `import torch` is this very file)
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 from posable._layers import Layer, summed_to
+from posable.errors import PosableWarning, SolverError
 from posable.goals.base import Goal
 from posable.model.skeleton import Skeleton
 
@@ -43,6 +46,34 @@ class _Solve(torch.autograd.Function):
         return None, None, *out
 
 
+class _SolveThere(torch.autograd.Function):
+    """The same on the GPU that the targets are on: nothing is copied to the host."""
+
+    @staticmethod
+    def forward(ctx: Any, layer: Layer, *tensors: torch.Tensor) -> torch.Tensor:
+        solved = layer.forward_on_gpu([tensor.detach().contiguous() for tensor in tensors])
+        ctx.layer, ctx.solved = layer, solved
+        ctx.inputs = [(tensor.dtype, tensor.shape) for tensor in tensors]
+        poses = torch.as_tensor(solved.poses, device=tensors[0].device).reshape(*solved.shape, -1)
+        return poses.to(tensors[0].dtype, copy=True)  # what the caller writes into it is not the minimum's
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[Any, ...]:
+        from posable.gpu.layer import adjoint, columns
+
+        layer, solved = ctx.layer, ctx.solved
+        rows = slopes[0].detach().double().reshape(solved.poses.shape).contiguous()
+        found = torch.as_tensor(adjoint(solved, rows), device=rows.device)
+        out = []
+        for label, (dtype, shape) in zip(layer.labels, ctx.inputs, strict=True):
+            elements, where = columns(solved, label)
+            size = layer.target_shape(label)
+            value = found.new_zeros((len(found), math.prod(size)))
+            value[:, elements] = found[:, where]
+            out.append(value.reshape(*solved.shape, *size).sum_to_size(shape).to(dtype))
+        return None, *out
+
+
 def solve(
     skeleton: Skeleton,
     goals: Goal | Iterable[Goal],
@@ -66,7 +97,16 @@ def solve(
 
     Raises:
         PosableError: for unknown names and for goals that are no springs.
+
+    Note:
+        Targets that are all on one NVIDIA GPU are solved and differentiated there, without a copy to the host; goals
+        and options that the GPU does not serve, and offsets, are solved on the CPU with a warning.
     """
     shapes = dict(offsets or {})
     layer = Layer(skeleton, goals, tuple(targets), tuple(shapes), options)
+    if targets and all(target.is_cuda for target in targets.values()):
+        try:
+            return _SolveThere.apply(layer, *targets.values())  # type: ignore[no-any-return]
+        except SolverError as reason:
+            warnings.warn(f"solved on the CPU: {reason}", PosableWarning, stacklevel=2)
     return _Solve.apply(layer, len(targets), *targets.values(), *shapes.values())  # type: ignore[no-any-return]
