@@ -72,7 +72,7 @@ def test_gradients_on_a_gpu_are_those_of_the_cpu():
     values, slopes = torch.tensor(rng.uniform(-0.3, 0.3, (50, 3))), torch.tensor(rng.normal(size=(50, limb.size)))
     found = []
     for device in ("cpu", "cuda"):
-        targets = values.to(device).requires_grad_()
+        targets = values.clone().to(device).requires_grad_()
         poses = posable.torch.solve(limb, goals, {"hand": targets})
         assert poses.device.type == device
         (poses * slopes.to(device)).sum().backward()

@@ -137,3 +137,28 @@ def test_a_posture_does_not_keep_a_target_from_being_near():
     with_posture = ps.solve(skeleton, [goal, g.Posture(weight=1e-6)]).remedy()
     moved = next(one for one in with_posture if one.targets)
     assert moved.size == pytest.approx(alone.size, rel=0.02)
+
+
+def test_of_a_choice_the_nearest_member_is_told():
+    limb = ps.figures.limb()
+    choice = g.AnyOf([g.Position("hand", (2.0, 0.0, 0.0)), g.Position("hand", (0.0, 1.4, 0.0))])
+    result = ps.solve(limb, choice)
+    assert not result.ok
+    remedies = result.remedy()
+    moved = next(remedy for remedy in remedies if remedy.targets)
+    assert moved.size == pytest.approx(1.4 - 0.65, abs=2e-3)  # the arm is 0.65 m long
+    for remedy in remedies:
+        assert ps.solve(remedy.skeleton, remedy.goals, start=remedy.start).ok
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_relative_target_moves_to_where_the_body_comes(turned):
+    limb = ps.figures.limb()
+    target = np.eye(4)
+    target[:3, 3] = (0.0, 0.9, 0.0)
+    goal = g.Relative("hand", "shoulder", target if turned else target[:3, 3])
+    result = ps.solve(limb, goal)
+    assert not result.ok
+    moved = next(remedy for remedy in result.remedy() if remedy.targets)
+    again = ps.solve(limb, goal.moved(moved.targets[goal.label]), start=moved.start)
+    assert again.ok

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from posable.goals.axis import Aim, Direction
 from posable.goals.base import Goal, range_projector, unpack_sym
 from posable.goals.orientation import Orientation, Pose
 from posable.goals.point import HalfSpace, Line, Plane, Position
-from posable.goals.relative import Distance
+from posable.goals.relative import Distance, Relative
 from posable.model.kinematics import Frames, forward
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
@@ -35,6 +36,7 @@ TRUST = 0.3  # [rad, m]: how far a dof moves in the first of them
 ON_GOAL = 1e-6  # [m, rad, weighted]: residual at which a pose counts as reaching
 MARGINS = (0.01, 0.08, 0.18)  # parts of an excess by which a limit gives more than it must, until a solve reaches
 DUST = 2e-3  # [rad, m]: an excess that the goals' tolerances may do without
+MOST_CHOICES = 16  # combinations of the members of AnyOf goals that are looked at
 SAME_SIZE = 1.25  # of the smallest remedy: what one that needs no start of its own may be larger
 
 
@@ -223,7 +225,11 @@ class Remedies:
             rows = [row for row, owner in enumerate(self.problem.owners) if owner == k]
             targets[label], goals[k] = target, self.goals[k].moved(target)
             size += float(sum(errors[row] for row in rows))
-            by = " and ".join(amount(errors[row], self.problem, row) for row in rows if errors[row] > 0.0)
+            by = " and ".join(
+                amount(errors[row], self.problem, row)
+                for row in rows
+                if errors[row] > 1e-2 * self.problem.tolerances[row]
+            )
             told.append(f"{label} by {by}{whereto(target)}")
         text = f"Move the target of {'; of '.join(told)}."
         return {"text": text, "targets": targets, "size": size, "goals": goals}, pose
@@ -403,6 +409,14 @@ def achieved_target(goal: Any, frames: Frames) -> Any:
     if type(goal) is Distance:
         ends = point_at(goal.body, goal.point, frames), point_at(goal.other, goal.second, frames)
         return float(np.linalg.norm(ends[0] - ends[1]))
+    if type(goal) is Relative:
+        place = frames.convert(point_at(goal.body, goal.point, frames), to=goal.other)
+        if not goal.turned:
+            return place
+        out = np.eye(4)
+        out[:3, 3] = place
+        out[:3, :3] = frames.rotation_matrix(goal.other).T @ frames.rotation_matrix(goal.body)
+        return out
     return None
 
 
@@ -423,4 +437,23 @@ def remedies_for(result: Any, again: Callable[..., Any] | None) -> list[Remedy]:
     """Return what would have to change for a result's goals to be reached; nothing where they are."""
     if result.shape:
         raise SolverError("remedy", expected="a result of one pose", got=f"a batch of shape {result.shape}")
-    return [] if result.ok or again is None else Remedies(result, again).all()
+    if result.ok or again is None:
+        return []
+    return Remedies(result, again).all() if not result.problem.choices else remedies_of_choices(result, again)
+
+
+def remedies_of_choices(result: Any, again: Callable[..., Any]) -> list[Remedy]:
+    """Return the smallest remedy of each kind over the members of AnyOf goals, each member taken as the goal."""
+    remedies, best = Remedies(result, again), {}
+    for members in islice(product(*(goal.members for goal, _ in result.problem.choices)), MOST_CHOICES):
+        taken = {id(goal): member for (goal, _), member in zip(result.problem.choices, members, strict=True)}
+        goals = [taken.get(id(goal), goal) for goal in remedies.goals]
+        answer = remedies.solve(remedies.skeleton, goals, remedies.own_start)
+        if answer.ok:  # the choice as a whole was not solved as well as this member alone
+            text = f"Nothing must change: {answer.problem.labels[0]} alone is reached. Solve for remedy.goals."
+            return [Remedy(text, goals=goals, verified=True, skeleton=remedies.skeleton, pose=answer.pose)]
+        for remedy in remedies_for(answer, again):
+            kind = remedy.text.split(" ", 1)[0]  # what gives: limits, targets, tolerances or a goal
+            if kind not in best or remedy.size < best[kind].size:
+                best[kind] = remedy
+    return list(best.values())
