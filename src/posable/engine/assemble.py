@@ -53,18 +53,16 @@ from posable.engine.springs import (
     ROWS,
     STICKY,
     R,
-    hold,
-    one_sided,
-    residual,
-    rotated,
-)
-from posable.engine.wrenches import (
     add_any_spring,
     add_direction,
     add_point_force,
     add_spring,
     any_energy,
+    hold,
+    one_sided,
+    residual,
     robust_factors,
+    rotated,
     spring_energy,
 )
 

@@ -45,7 +45,7 @@ from posable.engine.layout import (
     START,
     WEIGHT,
 )
-from posable.engine.wrenches import add_point_force, add_product
+from posable.engine.springs import add_point_force, add_product
 
 HULL, HALF_SPACE = 0.0, 1.0  # kinds of solids
 FAR = 1e30  # [m]: the distance of solids that need not be measured

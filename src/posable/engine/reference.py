@@ -28,13 +28,16 @@ from posable.engine.springs import (
     STICKY,
     E,
     R,
+    any_energy,
     axis_weight,
     frame_axis,
     is_idle,
     residual,
+    robust_factors,
     rotated,
+    second_derivatives,
+    weighed,
 )
-from posable.engine.wrenches import any_energy, robust_factors, second_derivatives, weighed
 
 MOST_ROWS = 9  # of the Jacobian of one spring: three axes of an orientation
 

@@ -50,8 +50,8 @@ from posable.engine.springs import (
     frame_axis,
     is_idle,
     residual,
+    robust_factors,
 )
-from posable.engine.wrenches import robust_factors
 
 # --- One spring ---
 
