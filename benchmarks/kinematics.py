@@ -153,7 +153,7 @@ def printed_algorithm(jit):
 
     The axes are read from the forward pass, not found anew for each pair as the listing has it.
     """
-    from posable.engine.forward import last_dof
+    from posable.engine.joints import last_dof
     from posable.engine.layout import ABOVE, AT, ON, POINT
 
     @jit

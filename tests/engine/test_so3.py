@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from posable.engine.so3 import exponential_coefficients, left_jacobian_column, left_jacobian_rate, sines_cosines
+from posable.engine.joints import exponential_coefficients, left_jacobian_column, left_jacobian_rate, sines_cosines
 
 # relative errors of a, b, c, b', c' below half a radian: rounding, and for the derivatives the first term left out
 LAST_DIGITS = 2e-16, 1.5e-16, 2e-16, 2.4e-15, 9e-16

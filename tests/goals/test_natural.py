@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry
-from posable.engine.layout import work_size
+from posable.engine.joints import forward
+from posable.engine.layout import work_size, workspace
 from posable.engine.natural import add_prior, prior_energy, room_size
 from posable.errors import GoalError
 from posable.goals.natural import LIMBS, STRENGTH, features_of, limbs_of, model, prior_of

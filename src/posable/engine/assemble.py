@@ -11,9 +11,17 @@ import math
 
 from posable.engine.bounds import LIMIT_TOLERANCE
 from posable.engine.collision import add_collision, collision_energy
-from posable.engine.forward import center_of_mass, forward, last_dof, rest_rotation, workspace
 from posable.engine.jit import entry, kernel, optional, small
-from posable.engine.joints import ROTVEC, SWING, joint_curvature, parameters_of
+from posable.engine.joints import (
+    ROTVEC,
+    SWING,
+    center_of_mass,
+    forward,
+    joint_curvature,
+    last_dof,
+    parameters_of,
+    rest_rotation,
+)
 from posable.engine.layout import (
     ABOVE,
     ALONG,
@@ -44,6 +52,7 @@ from posable.engine.layout import (
     VISIT,
     WEIGHT,
     Springs,
+    workspace,
 )
 from posable.engine.springs import (
     COLLISION_SPRING,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from posable.engine.assemble import judge, springs_of
-from posable.engine.forward import workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.layout import ALONG, AT, LARGEST
+from posable.engine.layout import ALONG, AT, LARGEST, workspace
 
 ROTATION_TOLERANCE = 1e-6  # by which a rotation's rows may miss length one and right angles
 

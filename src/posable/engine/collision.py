@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel, optional, small
+from posable.engine.joints import forward
 from posable.engine.layout import (
     BALL_RADIUS,
     BOUND,
@@ -44,6 +44,7 @@ from posable.engine.layout import (
     STAMP,
     START,
     WEIGHT,
+    workspace,
 )
 from posable.engine.springs import add_point_force, add_product
 

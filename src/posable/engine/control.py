@@ -17,10 +17,9 @@ import math
 
 from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of
 from posable.engine.bounds import active_bounds
-from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel, small
-from posable.engine.joints import ROTVEC, SWING, parameters_of
-from posable.engine.layout import DEPTH, KIND, Springs
+from posable.engine.joints import ROTVEC, SWING, forward, parameters_of
+from posable.engine.layout import DEPTH, KIND, Springs, workspace
 from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
 
 # Rows of a controller's state (ROWS, n). The first five are its memory between ticks.

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.forward import forward, last_dof, workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.joints import SLIDE, TURN, column_of, parameters_of, rotate_by_vector, rotation_vector, turn
-from posable.engine.layout import ABOVE, AXIS, BODY, FIRST, KIND, LAST, PARENT
+from posable.engine.joints import (
+    SLIDE,
+    TURN,
+    column_of,
+    exponential_coefficients,
+    forward,
+    last_dof,
+    left_jacobian_column,
+    left_jacobian_rate,
+    parameters_of,
+    rotate_by_vector,
+    rotation_vector,
+    turn,
+)
+from posable.engine.layout import ABOVE, AXIS, BODY, FIRST, KIND, LAST, PARENT, workspace
 from posable.engine.reference import direct_hessian  # noqa: F401 - with the Jacobians, for its callers
 from posable.engine.residuals import residual_rows, residuals_and_jacobian  # noqa: F401
-from posable.engine.so3 import exponential_coefficients, left_jacobian_column, left_jacobian_rate
 
 # --- The seeds' explicit Jacobians of one frame ---
 

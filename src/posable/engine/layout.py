@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from posable.engine.jit import kernel
+
 # Features that a problem may have; entries are compiled without the kernels of those that it lacks
 COUPLINGS = "couplings"  # springs on two bodies, on the center of mass, between dofs
 SOLIDS = "solids"  # that must not touch
@@ -168,3 +170,74 @@ def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return how many numbers `workspace` carves."""
     vectors = 15 * n + 3 * n + 6 * d + 2 * n * d
     return 12 + vectors + 46 * b + 2 * g + 1 + CONSTANTS + TARGETS + LOCAL + MEMORY + 30
+
+
+@kernel
+def workspace(work, n, b, g, d):
+    """Carve the arrays of a `Workspace` from one flat array of `work_size(n, b, g, d)` numbers."""
+    i = 0
+    sine = work[i : i + n]
+    i += n
+    cosine = work[i : i + n]
+    i += n
+    origin = work[i : i + 3]
+    i += 3
+    position = work[i : i + 3 * b].reshape(b, 3)
+    i += 3 * b
+    rotation = work[i : i + 9 * b].reshape(b, 9)
+    i += 9 * b
+    twist = work[i : i + 6 * n].reshape(n, 6)
+    i += 6 * n
+    wrench = work[i : i + 6 * b].reshape(b, 6)
+    i += 6 * b
+    stiffness = work[i : i + 21 * b].reshape(b, 21)
+    i += 21 * b
+    gradient = work[i : i + n]
+    i += n
+    hessian = work[i : i + n * d].reshape(n, d)
+    i += n * d
+    factor = work[i : i + n * d].reshape(n, d)
+    i += n * d
+    step = work[i : i + n]
+    i += n
+    trial = work[i : i + n]
+    i += n
+    best = work[i : i + n]
+    i += n
+    spare = work[i : i + n]
+    i += n
+    anchor = work[i : i + n]
+    i += n
+    path = work[i : i + n]
+    i += n
+    chain = work[i : i + 6 * d].reshape(6, d)
+    i += 6 * d
+    frame = work[i : i + 9]
+    i += 9
+    error = work[i : i + g]
+    i += g
+    sticky = work[i : i + g + 1]
+    sticky[g] = 0.0
+    i += g + 1
+    row = work[i : i + CONSTANTS]
+    i += CONSTANTS
+    target = work[i : i + TARGETS]
+    i += TARGETS
+    load = work[i : i + 27]
+    i += 27
+    local = work[i : i + LOCAL]
+    i += LOCAL
+    center = work[i : i + 3]
+    i += 3
+    mass = work[i : i + 4 * b].reshape(b, 4)
+    i += 4 * b
+    column = work[i : i + 3 * n].reshape(n, 3)
+    i += 3 * n
+    ball = work[i : i + 3 * b].reshape(b, 3)
+    i += 3 * b
+    memory = work[i : i + MEMORY]
+    return Workspace(
+        sine, cosine, origin, position, rotation, twist, wrench, stiffness,
+        gradient, hessian, factor, step, trial, best, spare, anchor, path, chain, frame, error, sticky, row, target,
+        load, local, center, mass, column, ball, memory,
+    )  # fmt: skip

@@ -18,9 +18,9 @@ import numpy as np
 
 from posable.engine.assemble import add_entry, clear_hessian, derivatives, energy_at, judge, springs_of
 from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, project, recentre_all
-from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.layout import ABOVE, DEPTH
+from posable.engine.joints import forward
+from posable.engine.layout import ABOVE, DEPTH, workspace
 from posable.engine.newton import damped_step, hold_bounds
 
 # Columns of Comfort.pair_data

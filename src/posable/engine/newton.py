@@ -29,8 +29,8 @@ from posable.engine.bounds import (
     recentre_all,
     record,
 )
-from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel, small
+from posable.engine.joints import forward
 from posable.engine.layout import (
     BEST,
     CHUNK_ITERATIONS,
@@ -50,6 +50,7 @@ from posable.engine.layout import (
     RESTARTS,
     SLOW,
     SOFT,
+    workspace,
 )
 from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
 

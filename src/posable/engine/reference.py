@@ -12,11 +12,20 @@ A direction d of a body obeys the same tables with e - o = d, and translations d
 
 from __future__ import annotations
 
-from posable.engine.forward import forward, last_dof, rest_rotation, workspace
 from posable.engine.jit import entry, kernel, small
-from posable.engine.joints import ROTVEC, SWING, column_of, parameters_of, rotation_vector
-from posable.engine.layout import ABOVE, ALONG, AXIS, BODY, CENTER, FIRST, KIND, ON, OTHER, ROBUST, SPRING
-from posable.engine.so3 import exponential_coefficients, left_jacobian_rate
+from posable.engine.joints import (
+    ROTVEC,
+    SWING,
+    column_of,
+    exponential_coefficients,
+    forward,
+    last_dof,
+    left_jacobian_rate,
+    parameters_of,
+    rest_rotation,
+    rotation_vector,
+)
+from posable.engine.layout import ABOVE, ALONG, AXIS, BODY, CENTER, FIRST, KIND, ON, OTHER, ROBUST, SPRING, workspace
 from posable.engine.springs import (
     KDD,
     KED,

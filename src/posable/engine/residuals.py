@@ -28,9 +28,23 @@ from posable.engine.assemble import (
     has_center,
     place_target,
 )
-from posable.engine.forward import center_of_mass, forward, last_dof, workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.layout import ABOVE, ALONG, AXES, AXES2, CENTER, MEASURE, ON, OTHER, ROBUST, SIZE, SPRING, WEIGHT
+from posable.engine.joints import center_of_mass, forward, last_dof
+from posable.engine.layout import (
+    ABOVE,
+    ALONG,
+    AXES,
+    AXES2,
+    CENTER,
+    MEASURE,
+    ON,
+    OTHER,
+    ROBUST,
+    SIZE,
+    SPRING,
+    WEIGHT,
+    workspace,
+)
 from posable.engine.springs import (
     COUPLING_SPRING,
     CROSS_SPRING,

@@ -8,9 +8,9 @@ go the path has a kink, so it is followed in short steps, each brought back to t
 from __future__ import annotations
 
 from posable.engine.assemble import energy_at, gradient_at, springs_of
-from posable.engine.forward import forward, workspace
 from posable.engine.jit import entry, kernel
-from posable.engine.layout import POINT, TARGETS
+from posable.engine.joints import forward
+from posable.engine.layout import POINT, TARGETS, workspace
 from posable.engine.ltl import damped_copy, factorise, substitute
 from posable.engine.newton import damping_scale, fresh_derivatives, hold_bounds, propose
 

@@ -296,9 +296,9 @@ def add_orientation(row, target, r, exact, slope, g, s):
 # --- An energy of a point or a direction ---
 #
 # With F and W the first and second derivative of the energy by the point e, the wrench is X'F and the stiffness X'WX
-# plus the exact curvature, X = [-hat(e), 1] (mathematics.md); by a direction the same with X = [-hat(d), 0]. A stiffness
-# is a symmetric 6x6 in 21 numbers: the rotation block (xx yy zz xy xz yz), the translation block likewise, and the block
-# that couples them, by rows.
+# plus the exact curvature, X = [-hat(e), 1] (mathematics.md); by a direction the same with X = [-hat(d), 0]. A
+# stiffness is a symmetric 6x6 in 21 numbers: the rotation block (xx yy zz xy xz yz), the translation block likewise,
+# and the block that couples them, by rows.
 
 
 @small
@@ -572,10 +572,10 @@ def second_derivatives(kind, row, target, exact, slope, fx, fy, fz, local):
 
 # --- The distance between two segments ---
 #
-# With the gap delta = p + s a - t c between them and D = 1/2 |delta|^2, the nearest points slide as p and a move, so the
-# second derivative of D by (p, a) is D_xx - u M^-1 u', u and M the mixed and second derivatives by those of s and t that
-# are inside their segments. A segment of no length is a point. The second derivative jumps where a nearest point meets
-# the end of its segment; where parallel segments have many nearest points, the first one does.
+# With the gap delta = p + s a - t c between them and D = 1/2 |delta|^2, the nearest points slide as p and a move, so
+# the second derivative of D by (p, a) is D_xx - u M^-1 u', u and M the mixed and second derivatives by those of s and
+# t that are inside their segments. A segment of no length is a point. The second derivative jumps where a nearest
+# point meets the end of its segment; where parallel segments have many nearest points, the first one does.
 
 
 TINY = 1e-18  # [m^2]: a segment shorter than its root is a point

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import kernel
-from posable.engine.joints import rotate_by_vector, turn
-from posable.engine.so3 import exponential_coefficients, left_jacobian_column
+from posable.engine.joints import exponential_coefficients, left_jacobian_column, rotate_by_vector, turn
 from posable.limb.srs_chain import (  # fmt: skip
     ARC,
     BALL,

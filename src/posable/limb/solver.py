@@ -16,7 +16,6 @@ import numpy as np
 
 from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import CONVERGED, TRACE_WIDTH
-from posable.engine.forward import workspace
 from posable.engine.jit import entry
 from posable.engine.joints import TURN
 from posable.engine.layout import (
@@ -34,6 +33,7 @@ from posable.engine.layout import (
     POINT,
     ROBUST,
     SPRING,
+    workspace,
 )  # fmt: skip
 from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import SkeletonError, SolverError

@@ -11,10 +11,9 @@ import numpy as np
 from posable.engine import layout
 from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import project, recentre_all
-from posable.engine.forward import workspace
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import ROTVEC, SWING, TURN, parameters_of
-from posable.engine.layout import AT, AXIS, BODY, KIND, MOST_ITERATIONS, OFF, PARENT, POINT, ROBUST
+from posable.engine.layout import AT, AXIS, BODY, KIND, MOST_ITERATIONS, OFF, PARENT, POINT, ROBUST, workspace
 from posable.engine.newton import ALWAYS, FIRST_DAMPING, NEVER, STATE_WIDTH, iterate, newton_params
 from posable.goals import Position
 from posable.mocap.unwrap import open_box

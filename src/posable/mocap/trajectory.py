@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of
-from posable.engine.forward import workspace
 from posable.engine.jit import entry
-from posable.engine.layout import DEPTH, UP
+from posable.engine.layout import DEPTH, UP, workspace
 from posable.engine.linalg import multiply_banded, solve_banded
 from posable.mocap.frame_solver import set_targets
 from posable.problem import Problem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posable.engine.forward import forward_batch
+from posable.engine.joints import forward_batch
 from posable.engine.layout import work_size
 from posable.errors import SkeletonError
 from posable.model.skeleton import Skeleton

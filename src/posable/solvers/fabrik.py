@@ -10,9 +10,8 @@ import numpy as np
 
 from posable.engine.assemble import energy_at
 from posable.engine.bounds import recentre_all
-from posable.engine.forward import forward
 from posable.engine.jit import kernel
-from posable.engine.joints import SLIDE
+from posable.engine.joints import SLIDE, forward
 from posable.engine.layout import AT, ENERGY, EVALUATIONS, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
 from posable.engine.springs import POINT_SPRING, rotated
 from posable.errors import SolverError

@@ -9,8 +9,8 @@ import numpy as np
 
 from posable.engine.assemble import energy_at
 from posable.engine.bounds import leave_bounds
-from posable.engine.forward import forward
 from posable.engine.jit import kernel
+from posable.engine.joints import forward
 from posable.engine.layout import ENERGY, EVALUATIONS, ITERATIONS, SOFT
 from posable.engine.ltl import multiply
 from posable.errors import SolverError

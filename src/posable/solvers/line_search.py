@@ -12,8 +12,8 @@ import numpy as np
 
 from posable.engine.assemble import clear_hessian, derivatives, energy_at, gradient_at
 from posable.engine.bounds import active_bounds, armijo, recentre_all, record
-from posable.engine.forward import forward
 from posable.engine.jit import kernel
+from posable.engine.joints import forward
 from posable.engine.layout import COUPLED, ENERGY, EVALUATIONS, ITERATIONS
 from posable.errors import SolverError
 from posable.problem import Problem

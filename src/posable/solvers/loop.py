@@ -12,7 +12,6 @@ import numpy as np
 
 from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, STATIONARY, all_reached, project, random_pose
-from posable.engine.forward import workspace
 from posable.engine.jit import entry, kernel, with_names
 from posable.engine.layout import (
     BEST,
@@ -30,6 +29,7 @@ from posable.engine.layout import (
     RESTARTS,
     SLOW,
     SOFT,
+    workspace,
 )
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions
