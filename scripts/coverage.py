@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEAST = 90
 # kernels as plain Python: small problems through every kernel; the sines of infinity are left to compiled arithmetic
 KERNELS = [
-    "tests/test_kernels_as_python.py", "tests/engine/test_so3.py", "tests/engine/test_joints.py",
+    "tests/test_kernels_as_python.py", "tests/engine/test_joints.py",
     "tests/engine/test_ltl.py", "tests/engine/test_linalg.py", "tests/engine/test_bounds.py",
     "tests/engine/test_reference.py", "tests/engine/test_residuals.py",
 ]  # fmt: skip

@@ -25,12 +25,12 @@ SECONDS = 60  # a mutant that takes longer loops for ever: killed
 
 # the kernel, and the tests that answer for it
 KERNELS = {
-    "so3.exponential_coefficients": [
-        "tests/engine/test_so3.py::test_exponential_coefficients",
-        "tests/engine/test_so3.py::test_the_series_are_exact_to_the_last_digits",
+    "joints.exponential_coefficients": [
+        "tests/engine/test_joints.py::test_exponential_coefficients",
+        "tests/engine/test_joints.py::test_the_series_are_exact_to_the_last_digits",
     ],
-    "so3.left_jacobian_column": ["tests/engine/test_so3.py::test_left_jacobian_and_its_rate"],
-    "so3.left_jacobian_rate": ["tests/engine/test_so3.py::test_left_jacobian_and_its_rate"],
+    "joints.left_jacobian_column": ["tests/engine/test_joints.py::test_left_jacobian_and_its_rate"],
+    "joints.left_jacobian_rate": ["tests/engine/test_joints.py::test_left_jacobian_and_its_rate"],
     "bounds.project": ["tests/engine/test_bounds.py"],
     "bounds.armijo": ["tests/engine/test_bounds.py"],
     "bounds.active_bounds": ["tests/engine/test_bounds.py"],
@@ -43,9 +43,9 @@ AGREE = "the series and the closed forms agree there to rounding"
 CHOICE = "which dofs are eliminated in pairs: the result is the same"
 EMPTY = "one more turn, whose inner loop is empty"
 EQUIVALENT: dict[str, str] = {
-    "so3.exponential_coefficients 8:7 z < 0.25 -> z <= 0.25": AGREE,
-    "so3.exponential_coefficients 8:11 0.25 -> 0.275": AGREE,
-    "so3.exponential_coefficients 16:96 210.0 -> 231.00000000000003": "changes c by 1e-16: below rounding",
+    "joints.exponential_coefficients 8:7 z < 0.25 -> z <= 0.25": AGREE,
+    "joints.exponential_coefficients 8:11 0.25 -> 0.275": AGREE,
+    "joints.exponential_coefficients 16:96 210.0 -> 231.00000000000003": "changes c by 1e-16: below rounding",
     "bounds.project 5:11 theta[i] < lower[i] -> theta[i] <= lower[i]": "puts the same number there",
     "bounds.project 7:13 theta[i] > upper[i] -> theta[i] >= upper[i]": "puts the same number there",
     "bounds.active_bounds 12:24 abs(gradient[i]) > largest -> abs(gradient[i]) >= largest": "the same number",
