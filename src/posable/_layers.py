@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posable._solve import solve
+from posable.engine.jit import in_pieces
 from posable.engine.layout import ALONG, AT, POINT, TARGETS
-from posable.engine.parallel import in_pieces
 from posable.engine.sensitivity import DEGENERATE, NO_MINIMUM, adjoint_batch, refine_batch
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal

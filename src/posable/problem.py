@@ -13,7 +13,7 @@ import numpy as np
 
 from posable.engine.assemble import FOLLOWER, LEADER, evaluate
 from posable.engine.batches import take_targets
-from posable.engine.jit import entry
+from posable.engine.jit import entry, in_pieces
 from posable.engine.joints import SLIDE
 from posable.engine.layout import (
     CENTER,
@@ -35,7 +35,6 @@ from posable.engine.layout import (
     Springs,
     work_size,
 )
-from posable.engine.parallel import in_pieces
 from posable.engine.springs import (
     ANGLE_SPRINGS,
     COLLISION_SPRING,

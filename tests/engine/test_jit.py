@@ -8,8 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from posable.engine.compile_cache import write_cached
-from posable.engine.jit import OPTIONS, entry, kernel, optional, plain, with_names
+from posable.engine.jit import OPTIONS, entry, kernel, optional, plain, with_names, write_cached
 
 ONE_LOOP_FOR_TWO = """
 import numpy as np

@@ -1,4 +1,4 @@
-"""Marks the functions that Numba compiles, and compiles them when they are first needed.
+"""Marks the functions that Numba compiles, compiles them when they are first needed, and runs them on every core.
 
 A kernel is an object around a plain Python function. To Numba it is the compiled function, to Python code a callable
 that compiles (or loads from the cache) on its first call; until then Numba is not imported. Every call from Python is
@@ -17,16 +17,22 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import sys
+import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, update_wrapper
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from posable.engine.compile_cache import cache_root, say
-
 MODES = ("linked", "plain", "python")
+PACKAGE = __name__.partition(".")[0]
+MAGIC = b"posable compiled code 1\n"
+KERNELS_INSIDE = re.compile(rb"engine\.jit import (\([^)]*|[^\n]*)\b(entry|kernel|small|optional)\b")
+MOST_THREADS = 256
 
 # Fused multiply-add is the one liberty the compiler may take: it keeps NaN, infinity and the order of sums.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
@@ -183,7 +189,7 @@ def _dispatcher(of: kernel) -> Any:
         return _plain_dispatcher(of)
     from posable.engine.numba_internals import entry_dispatcher
 
-    return entry_dispatcher(of.py_func, OPTIONS, cache_folder(of.py_func))
+    return entry_dispatcher(of.py_func, OPTIONS, cache_folder(of.py_func), read_cached, write_cached)
 
 
 def _linkable(of: kernel) -> Any:
@@ -284,6 +290,119 @@ def _digest(folder: Path) -> bytes:
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
         text = path.read_bytes()
-        if folder == Path(__file__).parent or b"engine.jit" in text:
+        if folder == Path(__file__).parent or KERNELS_INSIDE.search(text):
             digest.update(path.name.encode() + text)
     return digest.digest()
+
+
+@cache
+def say(line: str) -> None:
+    """Print a line on stderr, once."""
+    if not os.environ.get("POSABLE_QUIET"):
+        print(f"{PACKAGE}: {line}", file=sys.stderr)
+
+
+def cache_root() -> Path:
+    """Return the folder of all compiled code."""
+    given = os.environ.get("POSABLE_CACHE")
+    if given:
+        return Path(given).expanduser()
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / PACKAGE
+    except RuntimeError:  # no home: a folder that cannot be made
+        say("no home folder for the compile cache: set POSABLE_CACHE, or every process compiles again")
+        return Path(os.devnull) / PACKAGE
+
+
+def read_cached(path: Path, rebuild: Callable[[bytes], Any] = bytes) -> Any:
+    """Return what was kept under a path, as `rebuild` makes it; None where nothing was or where the file is damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    body = content[len(MAGIC) + 32 :]
+    if content[: len(MAGIC)] != MAGIC or hashlib.sha256(body).digest() != content[len(MAGIC) : len(MAGIC) + 32]:
+        say(f"a file of the compile cache is damaged ({path}): compiling it again")
+        return None
+    try:
+        return rebuild(body)
+    except Exception as error:
+        say(f"a file of the compile cache cannot be used ({path}: {error}): compiling it again")
+        return None
+
+
+def write_cached(path: Path, body: bytes) -> None:
+    """Keep bytes under a path, whole or not at all; where that fails, say so once and go on."""
+    scratch = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as file:
+            scratch = Path(file.name)
+            file.write(MAGIC + hashlib.sha256(body).digest() + body)
+        scratch.replace(path)  # atomic: of two processes that compile at once, either may win
+    except OSError as error:
+        say(f"the compile cache {path.parent} cannot be written ({error.strerror}): compiling in every process")
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
+
+
+# --- On every core ---
+
+
+def thread_count(threads: int | None = None) -> int:
+    """Return how many threads to use: those asked for, or one for each core that this process may run on."""
+    if threads is not None:
+        return threads
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_pieces(
+    work: Callable[[slice], None], count: int, size: int, threads: int | None = None, stopped: list[bool] | None = None
+) -> None:
+    """Call `work` for pieces of a batch, in any order, side by side; Control-C ends it after the pieces at hand.
+
+    Args:
+        work: Does one piece, in compiled code that releases the interpreter.
+        count: Problems in the batch.
+        size: Problems in a piece.
+        threads: How many to use; every core by default.
+        stopped: Given, it gets an element when the others are to stop, for pieces that take long.
+    """
+    stopped = [] if stopped is None else stopped
+    pieces = [slice(first, min(first + size, count)) for first in range(0, count, size)]
+    threads = min(thread_count(threads), len(pieces))
+    if threads <= 1:
+        for piece in pieces:
+            work(piece)
+        return
+    queue = iter(pieces)  # taking the next one is atomic: threads that are quick take more
+
+    def take_all() -> None:
+        for piece in queue:
+            work(piece)
+            if stopped:
+                return
+
+    others = [_pool().submit(take_all) for _ in range(threads - 1)]
+    try:
+        take_all()
+    except BaseException:
+        stopped.append(True)
+        raise
+    finally:
+        for other in others:
+            if not other.cancel():  # one that has not begun finds nothing left to do
+                other.exception()
+    for other in others:
+        if not other.cancelled():
+            other.result()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads of this process, kept from batch to batch: to start them takes milliseconds."""
+    return ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="posable")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -30,8 +30,6 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
-from posable.engine.compile_cache import read_cached, say, write_cached
-
 for _owner, _names in {
     JITCodeLibrary: ("_raise_if_finalized", "_optimize_final_module", "_finalize_final_module", "_optimize_functions"),
     CompileResult: ("_reduce", "_rebuild"),
@@ -46,10 +44,16 @@ njit: Any = numba.njit  # its stubs know the public options alone
 UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "no_rewrites": True}
 
 
-def entry_dispatcher(function: Callable[..., Any], options: dict[str, Any], folder: Path) -> Any:
-    """Return the compiled form of a function that Python calls, kept in a cache folder."""
+def entry_dispatcher(
+    function: Callable[..., Any],
+    options: dict[str, Any],
+    folder: Path,
+    read: Callable[..., Any],
+    write: Callable[[Path, bytes], None],
+) -> Any:
+    """Return the compiled form of a function that Python calls, kept in a cache folder by `read` and `write`."""
     out = njit(pipeline_class=EntryCompiler, _nrt=False, **options)(function)
-    out._cache = DiskCache(function, folder)
+    out._cache = DiskCache(function, folder, read, write)
     return _once_per_type(out)
 
 
@@ -239,8 +243,14 @@ class EntryCompiler(_OwnLibrary):
 class DiskCache(NullCache):
     """Compiled code on disk: one file per function, argument types and machine, with a checksum."""
 
-    def __init__(self, function: Callable[..., Any], folder: Path):
-        self._function, self._folder = function, folder
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        folder: Path,
+        read: Callable[..., Any],
+        write: Callable[[Path, bytes], None],
+    ):
+        self._function, self._folder, self._read, self._write = function, folder, read, write
 
     @property
     def cache_path(self) -> str:  # type: ignore[override]
@@ -262,15 +272,8 @@ class DiskCache(NullCache):
         The target is not refreshed first, as Numba does: finished code needs none of the compiler's registries.
         """
         path = self._path(sig, target_context.codegen())
-        body = read_cached(path)
-        if body is None:
-            return None
-        try:
-            return CompileResult._rebuild(target_context, *pickle.loads(body))
-        except Exception as error:
-            say(f"a file of the compile cache cannot be used ({path}: {error}): compiling it again")
-            return None
+        return self._read(path, lambda body: CompileResult._rebuild(target_context, *pickle.loads(body)))
 
     def save_overload(self, sig: Any, cres: Any) -> None:
         """Keep a compiled function."""
-        write_cached(self._path(sig, cres.codegen), dumps(cres._reduce()))
+        self._write(self._path(sig, cres.codegen), dumps(cres._reduce()))

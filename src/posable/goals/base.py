@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from posable.engine.jit import in_pieces
 from posable.engine.layout import ALONG, AT, CONSTANTS, LARGEST, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
-from posable.engine.parallel import in_pieces
 from posable.errors import GoalError, UnknownName
 from posable.model.joints import unit_axis
 from posable.model.skeleton import Skeleton

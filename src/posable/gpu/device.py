@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.compile_cache import read_cached, write_cached
+from posable.engine.jit import read_cached, write_cached
 
 POINTER = ctypes.c_void_p
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.bounds import EXHAUSTED, RUNNING, TRACE_WIDTH
+from posable.engine.jit import in_pieces, thread_count
 from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
-from posable.engine.parallel import in_pieces, thread_count
 from posable.errors import SolverError, unknown
 from posable.model.kinematics import scratch
 from posable.problem import Problem

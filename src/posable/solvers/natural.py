@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 
 from posable.engine.bounds import CONVERGED, STATIONARY
+from posable.engine.jit import in_pieces
 from posable.engine.natural import TIGHT, Comfort, Prior, natural_batch, room_size
-from posable.engine.parallel import in_pieces
 from posable.errors import SolverError
 from posable.model.comfort import comfort_of, per_figure, person_plan
 from posable.model.kinematics import scratch

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from posable.engine.batches import judge_batch
 from posable.engine.bounds import EXHAUSTED, LIMIT_TOLERANCE
-from posable.engine.parallel import in_pieces
+from posable.engine.jit import in_pieces
 from posable.errors import PosableWarning
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions, amount
