@@ -75,15 +75,16 @@ def loops(made={}):  # noqa: B006 - compiled once
     import numba
 
     from posable.engine import assemble as gather
-    from posable.engine import forward as kinematics
+    from posable.engine import joints as kinematics
     from posable.engine import ltl as factor
     from posable.engine import reference as direct
     from posable.engine.jit import OPTIONS
+    from posable.engine.layout import workspace
     from posable.engine.numba_internals import EntryCompiler
 
     options: dict[str, Any] = {"pipeline_class": EntryCompiler, "_nrt": False, **OPTIONS}
     jit = numba.njit(**options)  # all of them as the solver's loop is compiled
-    forward, workspace, derivatives = kinematics.forward, kinematics.workspace, gather.derivatives
+    forward, derivatives = kinematics.forward, gather.derivatives
     damped_copy, factorise, substitute = factor.damped_copy, factor.factorise, factor.substitute
     direct_hessian = direct.direct_hessian
     printed = printed_algorithm(jit)

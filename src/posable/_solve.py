@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.batches import clip_starts
+from posable.engine.assemble import clip_starts
 from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal

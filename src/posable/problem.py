@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posable.engine.assemble import FOLLOWER, LEADER, evaluate
-from posable.engine.batches import take_targets
+from posable.engine.assemble import evaluate, take_targets
 from posable.engine.jit import entry, in_pieces
 from posable.engine.joints import SLIDE
 from posable.engine.layout import (
@@ -20,7 +19,9 @@ from posable.engine.layout import (
     CONSTANTS,
     COUPLINGS,
     DEPTH,
+    FOLLOWER,
     KIND,
+    LEADER,
     OFF,
     ON,
     OTHER,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 from posable.engine.bounds import LIMIT_TOLERANCE
-from posable.engine.collision import add_collision, collision_energy
 from posable.engine.jit import entry, kernel, optional, small
 from posable.engine.joints import (
     ROTVEC,
@@ -18,7 +17,6 @@ from posable.engine.joints import (
     center_of_mass,
     forward,
     joint_curvature,
-    last_dof,
     parameters_of,
     rest_rotation,
 )
@@ -26,410 +24,67 @@ from posable.engine.layout import (
     ABOVE,
     ALONG,
     AT,
-    AXES,
     AXIS,
     BODY,
     CENTER,
-    CONSTANTS,
-    CONTACT_WIDTH,
-    CONTACTS,
     COUPLINGS,
     DEPTH,
     FIRST,
     KIND,
+    LARGEST,
     LAST,
     LEVEL,
-    MEASURE,
     ON,
     OTHER,
     PARENT,
-    POINT,
-    POINT2,
-    ROBUST,
-    SIZE,
-    SOLIDS,
     SPRING,
     VISIT,
-    WEIGHT,
     Springs,
     workspace,
 )
 from posable.engine.springs import (
-    COLLISION_SPRING,
-    COUPLING_SPRING,
-    CROSS_SPRING,
-    ORIENTATION_SPRING,
-    ROWS,
     STICKY,
     R,
-    add_any_spring,
-    add_direction,
-    add_point_force,
     add_spring,
-    any_energy,
-    hold,
     one_sided,
-    residual,
-    robust_factors,
-    rotated,
     spring_energy,
 )
 
-# --- Springs on the center of mass ---
+# --- What only some problems have: couplings.py ---
 
 
-@optional(COUPLINGS, False)
+def _couplings():
+    from posable.engine import couplings
+
+    return couplings
+
+
+@optional(COUPLINGS, False, home=_couplings)
 def has_center(springs):
     """Return whether some spring is on the center of mass."""
-    for k in range(springs.kind.shape[0]):
-        if springs.kind[k, SPRING] >= 0 and springs.kind[k, ON] == CENTER:
-            return True
-    return False
 
 
-@kernel
-def center_load(springs, ws, exact):
-    """Write into ws.load the wrench and stiffness of all springs on the center of mass, as if it were a body.
-
-    Its force is ws.load[3:6], its second derivative by the center (xx yy zz xy xz yz) ws.load[12:18].
-    """
-    for i in range(27):
-        ws.load[i] = 0.0
-    for k in range(springs.kind.shape[0]):
-        kind = springs.kind[k, SPRING]
-        if kind >= 0 and springs.kind[k, ON] == CENTER:
-            add_any_spring(
-                kind, springs.constants[k], springs.targets[k], ws.origin, ws.center, ws.rotation[0], exact, ws.local,
-                ws.load[0:6], ws.load[6:27],
-            )  # fmt: skip
-
-
-@optional(COUPLINGS)
-def add_center_forces(figure, springs, ws, exact):
-    """Put each body's share of the force on the center of mass at its own center, with its curvature."""
-    center_of_mass(figure, ws, ws.center)
-    center_load(springs, ws, exact)
-    f = ws.load
-    for b in range(figure.body.shape[0]):
-        share = figure.mass[b, 0]
-        if share != 0.0:
-            x, y, z = rotated(ws.rotation[b], figure.mass[b], 1)
-            p = ws.position[b]
-            add_point_force(
-                x + p[0], y + p[1], z + p[2], share * f[3], share * f[4], share * f[5],
-                0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, ws.wrench[b], ws.stiffness[b],
-            )  # fmt: skip
-
-
-@kernel
-def center_columns(figure, ws):
-    """Write ws.column (n, 3): how each dof moves the center of mass, from the mass and the moment that it carries."""
-    m = ws.mass
-    for b in range(figure.body.shape[0]):
-        share = figure.mass[b, 0]
-        x, y, z = rotated(ws.rotation[b], figure.mass[b], 1)
-        m[b, 0] = share
-        m[b, 1] = share * (ws.position[b, 0] + x)
-        m[b, 2] = share * (ws.position[b, 1] + y)
-        m[b, 3] = share * (ws.position[b, 2] + z)
-    for b in range(figure.body.shape[0] - 1, -1, -1):
-        for i in range(figure.body[b, FIRST], figure.body[b, LAST]):
-            t = ws.twist[i]
-            ws.column[i, 0] = m[b, 0] * t[3] + t[1] * m[b, 3] - t[2] * m[b, 2]
-            ws.column[i, 1] = m[b, 0] * t[4] + t[2] * m[b, 1] - t[0] * m[b, 3]
-            ws.column[i, 2] = m[b, 0] * t[5] + t[0] * m[b, 2] - t[1] * m[b, 1]
-        parent = figure.body[b, PARENT]
-        if parent >= 0:
-            for k in range(4):
-                m[parent, k] += m[b, k]
-
-
-@kernel
-def add_center_block(figure, order, springs, ws, exact):
-    """Add J'WJ of the center of mass, over every pair of dofs."""
-    center_load(springs, ws, exact)
-    w = ws.load[12:18]
-    if w[0] + w[1] + w[2] == 0.0:
-        return
-    center_columns(figure, ws)
-    c = ws.column
-    for i in range(c.shape[0]):
-        x, y, z = c[i, 0], c[i, 1], c[i, 2]
-        fx, fy, fz = w[0] * x + w[3] * y + w[4] * z, w[3] * x + w[1] * y + w[5] * z, w[4] * x + w[5] * y + w[2] * z
-        for j in range(i + 1):
-            ws.hessian[i, order.rows[j, DEPTH]] += fx * c[j, 0] + fy * c[j, 1] + fz * c[j, 2]
-
-
-# --- Springs between two bodies and between degrees of freedom ---
-
-# A COUPLING spring keeps its two dofs and the ratio where others keep a point; its offset in SIZE.
-FOLLOWER, LEADER, RATIO = POINT, POINT + 1, POINT + 2
-
-
-# ------------------------------------------------------------------------------------------- targets on another body
-
-
-@kernel
-def place_target(springs, k, ws):
-    """Place the target of a spring, which is fixed on another body, in the world: ws.target, and ws.row around it."""
-    kind, row, target = springs.kind[k, SPRING], springs.constants[k], springs.targets[k]
-    p, r, out = ws.position[springs.kind[k, OTHER]], ws.rotation[springs.kind[k, OTHER]], ws.target
-    for i in range(CONSTANTS):
-        ws.row[i] = row[i]
-    x, y, z = rotated(r, target, AT)
-    out[AT] = ws.origin[0] + p[0] + x
-    out[AT + 1] = ws.origin[1] + p[1] + y
-    out[AT + 2] = ws.origin[2] + p[2] + z
-    if kind == ORIENTATION_SPRING:
-        for i in range(3):
-            for j in range(3):
-                out[ALONG + 3 * i + j] = (
-                    r[3 * i] * target[ALONG + j] + r[3 * i + 1] * target[ALONG + 3 + j]
-                    + r[3 * i + 2] * target[ALONG + 6 + j]
-                )  # fmt: skip
-        return
-    out[ALONG], out[ALONG + 1], out[ALONG + 2] = rotated(r, target, ALONG)
-    if ROWS[kind] == 3:  # the weight is in the axes of the other body
-        turn_symmetric(r, row, WEIGHT, ws.row)
-        turn_symmetric(r, row, MEASURE, ws.row)
-
-
-@kernel
-def turn_symmetric(r, row, at, out):
-    """Write R M R' for the symmetric matrix at row[at:at+6]."""
-    xx, yy, zz, xy, xz, yz = row[at], row[at + 1], row[at + 2], row[at + 3], row[at + 4], row[at + 5]
-    if xx == yy and yy == zz and xy == 0.0 and xz == 0.0 and yz == 0.0:
-        return
-    for i in range(3):
-        a, b, c = r[3 * i], r[3 * i + 1], r[3 * i + 2]
-        x, y, z = a * xx + b * xy + c * xz, a * xy + b * yy + c * yz, a * xz + b * yz + c * zz
-        for j in range(i + 1):
-            value = x * r[3 * j] + y * r[3 * j + 1] + z * r[3 * j + 2]
-            out[at + i if i == j else at + 2 + i + j] = value
-
-
-@kernel
-def load_relative(springs, k, ws, exact):
-    """Write into ws.load the wrench and stiffness of a spring whose target is on another body, as if it stood still."""
-    kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
-    place_target(springs, k, ws)
-    for i in range(27):
-        ws.load[i] = 0.0
-    add_any_spring(
-        kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], exact, ws.local, ws.load[0:6],
-        ws.load[6:27],
-    )  # fmt: skip
-
-
-@kernel
-def add_relative(springs, k, ws, exact):
-    """Put a spring whose target is on another body on both: the force and its opposite, the stiffness twice."""
-    load_relative(springs, k, ws, exact)
-    b, a = springs.kind[k, ON], springs.kind[k, OTHER]
-    for i in range(6):
-        ws.wrench[b, i] += ws.load[i]
-        ws.wrench[a, i] -= ws.load[i]
-    for i in range(21):
-        ws.stiffness[b, i] += ws.load[6 + i]
-        ws.stiffness[a, i] += ws.load[6 + i]
-
-
-@kernel
-def add_entry(order, ws, i, j, value):
-    """Add to the Hessian's entries (i, j) and (j, i), which are one where i = j."""
-    if i == j:
-        ws.hessian[i, order.rows[i, DEPTH]] += 2.0 * value
-    elif i > j:
-        ws.hessian[i, order.rows[j, DEPTH]] += value
-    else:
-        ws.hessian[j, order.rows[i, DEPTH]] += value
-
-
-@kernel
-def add_relative_cross(figure, order, on, other, load, ws, exact):
-    """Add -S_i' B S_j - 1/2 g.[S_i, S_j] for every dof i that moves the other body and j that moves the body.
-
-    load (27,): the wrench g and the stiffness B on the body, as if the other stood still.
-    """
-    g, s, t = load[0:6], load[6:27], ws.twist
-    e = 0.5 * exact
-    i = last_dof(figure, other)
-    while i >= 0:
-        wx, wy, wz, vx, vy, vz = t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5]
-        h0 = s[0] * wx + s[3] * wy + s[4] * wz + s[12] * vx + s[13] * vy + s[14] * vz
-        h1 = s[3] * wx + s[1] * wy + s[5] * wz + s[15] * vx + s[16] * vy + s[17] * vz
-        h2 = s[4] * wx + s[5] * wy + s[2] * wz + s[18] * vx + s[19] * vy + s[20] * vz
-        h3 = s[12] * wx + s[15] * wy + s[18] * wz + s[6] * vx + s[9] * vy + s[10] * vz
-        h4 = s[13] * wx + s[16] * wy + s[19] * wz + s[9] * vx + s[7] * vy + s[11] * vz
-        h5 = s[14] * wx + s[17] * wy + s[20] * wz + s[10] * vx + s[11] * vy + s[8] * vz
-        # g.[S_i, S_j] = w_j.(m x w_i + F x v_i) + v_j.(F x w_i)
-        h0 += e * (g[1] * wz - g[2] * wy + g[4] * vz - g[5] * vy)
-        h1 += e * (g[2] * wx - g[0] * wz + g[5] * vx - g[3] * vz)
-        h2 += e * (g[0] * wy - g[1] * wx + g[3] * vy - g[4] * vx)
-        h3 += e * (g[4] * wz - g[5] * wy)
-        h4 += e * (g[5] * wx - g[3] * wz)
-        h5 += e * (g[3] * wy - g[4] * wx)
-        j = last_dof(figure, on)
-        while j >= 0:
-            value = t[j, 0] * h0 + t[j, 1] * h1 + t[j, 2] * h2 + t[j, 3] * h3 + t[j, 4] * h4 + t[j, 5] * h5
-            add_entry(order, ws, i, j, -value)
-            j = figure.dof[j, ABOVE]
-        i = figure.dof[i, ABOVE]
-
-
-@optional(SOLIDS)
-def add_contacts(figure, order, ws, exact):
-    """Add the blocks between the two bodies of every contact that `add_collision` kept."""
-    m = ws.memory
-    for k in range(int(m[CONTACTS])):
-        at = CONTACTS + 1 + CONTACT_WIDTH * k
-        add_relative_cross(figure, order, int(m[at]), int(m[at + 1]), m[at + 2 : at + 29], ws, exact)
-
-
-# ------------------------------------------------------------------------------- off-diagonal blocks of a full weight
-
-
-@kernel
-def cross_vectors(springs, k, ws):
-    """Return v_a and v_b of a CROSS spring relative to ws.origin where they are points, and r_a and r_b: 12 numbers."""
-    row, target = springs.constants[k], springs.targets[k]
-    a, b = springs.kind[k, ON], springs.kind[k, OTHER]
-    ma, mb = row[MEASURE], row[MEASURE + 1]
-    ax, ay, az = rotated(ws.rotation[a], row, POINT)
-    bx, by, bz = rotated(ws.rotation[b], row, POINT2)
-    p, q, o = ws.position[a], ws.position[b], ws.origin
-    ax, ay, az = ax + ma * p[0], ay + ma * p[1], az + ma * p[2]
-    bx, by, bz = bx + mb * q[0], by + mb * q[1], bz + mb * q[2]
-    return (
-        ax, ay, az, bx, by, bz,
-        ax + ma * o[0] - target[AT], ay + ma * o[1] - target[AT + 1], az + ma * o[2] - target[AT + 2],
-        bx + mb * o[0] - target[ALONG], by + mb * o[1] - target[ALONG + 1], bz + mb * o[2] - target[ALONG + 2],
-    )  # fmt: skip
-
-
-@kernel
-def cross_energy(springs, k, ws):
-    """Return the energy w r_a' M r_b of a CROSS spring; it may be negative, the whole it belongs to is not."""
-    row = springs.constants[k]
-    ws.error[k] = 0.0
-    if row[ROBUST] < 0.0:
-        return 0.0
-    _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
-    total = 0.0
-    total += x * (row[AXES] * u + row[AXES + 1] * v + row[AXES + 2] * w)
-    total += y * (row[AXES + 3] * u + row[AXES + 4] * v + row[AXES + 5] * w)
-    total += z * (row[AXES + 6] * u + row[AXES + 7] * v + row[AXES + 8] * w)
-    return row[WEIGHT] * total
-
-
-@kernel
-def add_cross_forces(springs, k, ws, exact):
-    """Put the forces M r_b and M' r_a of a CROSS spring on its bodies, with their curvature."""
-    m = springs.constants[k]
-    if m[ROBUST] < 0.0:
-        return
-    ax, ay, az, bx, by, bz, x, y, z, u, v, w = cross_vectors(springs, k, ws)
-    c, i = m[WEIGHT], AXES
-    x, y, z, u, v, w = c * x, c * y, c * z, c * u, c * v, c * w
-    fx, gx = m[i] * u + m[i + 1] * v + m[i + 2] * w, m[i] * x + m[i + 3] * y + m[i + 6] * z
-    fy, gy = m[i + 3] * u + m[i + 4] * v + m[i + 5] * w, m[i + 1] * x + m[i + 4] * y + m[i + 7] * z
-    fz, gz = m[i + 6] * u + m[i + 7] * v + m[i + 8] * w, m[i + 2] * x + m[i + 5] * y + m[i + 8] * z
-    add_force(m[MEASURE], ax, ay, az, fx, fy, fz, exact, ws, springs.kind[k, ON])
-    add_force(m[MEASURE + 1], bx, by, bz, gx, gy, gz, exact, ws, springs.kind[k, OTHER])
-
-
-@kernel
-def add_force(moves, x, y, z, fx, fy, fz, exact, ws, b):
-    """Put a force on a vector of a body, a point (moves = 1) or a direction, with its curvature."""
-    g, s = ws.wrench[b], ws.stiffness[b]
-    if moves != 0.0:
-        add_point_force(x, y, z, fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, g, s)
-    else:
-        add_direction(x, y, z, fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, g, s)
-
-
-@kernel
-def add_cross_block(figure, order, springs, k, ws):
-    """Add J_a' M J_b and its transpose."""
-    row, t = springs.constants[k], ws.twist
-    if row[ROBUST] < 0.0:
-        return
-    ma, mb, c = row[MEASURE], row[MEASURE + 1], row[WEIGHT]
-    ax, ay, az, bx, by, bz, _, _, _, _, _, _ = cross_vectors(springs, k, ws)
-    i = last_dof(figure, springs.kind[k, ON])
-    while i >= 0:
-        x = c * (t[i, 1] * az - t[i, 2] * ay + ma * t[i, 3])
-        y = c * (t[i, 2] * ax - t[i, 0] * az + ma * t[i, 4])
-        z = c * (t[i, 0] * ay - t[i, 1] * ax + ma * t[i, 5])
-        u = row[AXES] * x + row[AXES + 3] * y + row[AXES + 6] * z
-        v = row[AXES + 1] * x + row[AXES + 4] * y + row[AXES + 7] * z
-        w = row[AXES + 2] * x + row[AXES + 5] * y + row[AXES + 8] * z
-        j = last_dof(figure, springs.kind[k, OTHER])
-        while j >= 0:
-            value = u * (t[j, 1] * bz - t[j, 2] * by + mb * t[j, 3])
-            value += v * (t[j, 2] * bx - t[j, 0] * bz + mb * t[j, 4])
-            value += w * (t[j, 0] * by - t[j, 1] * bx + mb * t[j, 5])
-            add_entry(order, ws, i, j, value)
-            j = figure.dof[j, ABOVE]
-        i = figure.dof[i, ABOVE]
-
-
-# ------------------------------------------------------------------------------------------------- degrees of freedom
-
-
-@kernel
-def coupling_gap(row, target, theta):
-    """Return theta_a - ratio theta_b - offset."""
-    return theta[int(row[FOLLOWER])] - row[RATIO] * theta[int(row[LEADER])] - target[AT]
-
-
-@kernel
-def coupling_energy(row, target, theta, errors, index):
-    """Return the energy of a COUPLING spring, and write its error."""
-    if row[ROBUST] < 0.0:
-        errors[index] = 0.0
-        return 0.0
-    gap = coupling_gap(row, target, theta)
-    errors[index] = abs(gap)
-    return robust_factors(0.5 * row[WEIGHT] * gap * gap, row[ROBUST])[0]
-
-
-@kernel
-def add_coupling(order, row, target, theta, ws, exact):
-    """Add a COUPLING spring to the gradient and the Hessian."""
-    if row[ROBUST] < 0.0:
-        return
-    a, b, ratio = int(row[FOLLOWER]), int(row[LEADER]), row[RATIO]
-    gap = coupling_gap(row, target, theta)
-    force = row[WEIGHT] * gap
-    _, slope, bend = robust_factors(0.5 * force * gap, row[ROBUST])
-    w = slope * row[WEIGHT] + exact * bend * force * force
-    force *= slope
-    ws.gradient[a] += force
-    ws.gradient[b] -= ratio * force
-    ws.hessian[a, order.rows[a, DEPTH]] += w
-    ws.hessian[b, order.rows[b, DEPTH]] += w * ratio * ratio
-    add_entry(order, ws, a, b, -w * ratio)
-
-
-# ---------------------------------------------------------------------------------------------------------- all of them
-
-
-@optional(COUPLINGS, 0.0)
+@optional(COUPLINGS, 0.0, home=_couplings)
 def coupled_energy(figure, springs, theta, ws, k):
     """Return the energy of a spring that is not on one body alone, and write its error."""
-    kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
-    row, target = springs.constants[k], springs.targets[k]
-    if kind == CROSS_SPRING:
-        return cross_energy(springs, k, ws)
-    if kind == COUPLING_SPRING:
-        return coupling_energy(row, target, theta, ws.error, k)
-    if kind == COLLISION_SPRING:
-        return collision_energy(figure, row, ws, k)
-    if b == CENTER:
-        return any_energy(kind, row, target, ws.origin, ws.center, ws.rotation[0], ws.local, ws.error, k)
-    place_target(springs, k, ws)
-    return any_energy(kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], ws.local, ws.error, k)
+
+
+@optional(COUPLINGS, home=_couplings)
+def add_coupled(figure, springs, ws, k, exact):
+    """Put a spring that is not on one body alone on its bodies; springs on the center of mass follow together."""
+
+
+@optional(COUPLINGS, home=_couplings)
+def add_center_forces(figure, springs, ws, exact):
+    """Put each body's share of the force on the center of mass at its own center, with its curvature."""
+
+
+@optional(COUPLINGS, home=_couplings)
+def add_couplings(figure, order, springs, theta, ws, exact):
+    """Add to a gathered gradient and Hessian what couples dofs of different branches."""
+
+
+# --- Springs on one body each ---
 
 
 @kernel
@@ -473,39 +128,6 @@ def add_springs(figure, springs, ws, exact):
     if coupled and has_center(springs):
         add_center_forces(figure, springs, ws, exact)
     return coupled
-
-
-@optional(COUPLINGS)
-def add_coupled(figure, springs, ws, k, exact):
-    """Put a spring that is not on one body alone on its bodies; springs on the center of mass follow together."""
-    kind = springs.kind[k, SPRING]
-    if kind == CROSS_SPRING:
-        add_cross_forces(springs, k, ws, exact)
-    elif kind == COLLISION_SPRING:
-        add_collision(figure, springs.constants[k], ws, exact)
-    elif kind >= 0 and springs.kind[k, ON] != CENTER:
-        add_relative(springs, k, ws, exact)
-
-
-@optional(COUPLINGS)
-def add_couplings(figure, order, springs, theta, ws, exact):
-    """Add to a gathered gradient and Hessian what couples dofs of different branches."""
-    contacts = False
-    for k in range(springs.kind.shape[0]):
-        kind = springs.kind[k, SPRING]
-        if kind == CROSS_SPRING:
-            add_cross_block(figure, order, springs, k, ws)
-        elif kind == COUPLING_SPRING:
-            add_coupling(order, springs.constants[k], springs.targets[k], theta, ws, exact)
-        elif kind == COLLISION_SPRING:
-            contacts = True
-        elif springs.kind[k, OTHER] >= 0 and springs.constants[k, ROBUST] >= 0.0:
-            load_relative(springs, k, ws, exact)
-            add_relative_cross(figure, order, springs.kind[k, ON], springs.kind[k, OTHER], ws.load, ws, exact)
-    if contacts:
-        add_contacts(figure, order, ws, exact)
-    if has_center(springs):
-        add_center_block(figure, order, springs, ws, exact)
 
 
 # --- Wrenches and stiffnesses to the root ---
@@ -700,65 +322,103 @@ def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, e
     return total
 
 
-@entry
-def hold_springs(figure, kind, constants, targets, poses, work, d, chosen):
-    """Put the targets of the springs marked in chosen (t, g) where they are satisfied at poses (t, n), in place."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    for t in range(poses.shape[0]):
-        springs = Springs(kind, constants[t], targets[t], poses[t], poses[t])
-        forward(figure, poses[t], ws)
-        center_of_mass(figure, ws, ws.center)
-        ws.local[STICKY] = 0.0
-        for k in range(g):
-            if chosen[t, k] and springs.constants[k, ROBUST] >= 0.0:
-                hold_spring(springs, k, poses[t], ws)
+# --- Batches: targets checked and packed, answers judged ---
+
+ROTATION_TOLERANCE = 1e-6  # by which a rotation's rows may miss length one and right angles
+
+# What is wrong with a target
+TOO_LARGE, NO_ROTATION = 0, 1
 
 
 @kernel
-def hold_spring(springs, k, theta, ws):
-    """Put the target of one spring where it is satisfied, at a pose whose bodies are placed."""
-    kind, b, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
-    row, target = springs.constants[k], springs.targets[k]
-    if kind == COLLISION_SPRING:  # what collides goes on pushing
-        return
-    if kind == COUPLING_SPRING:
-        target[AT] += coupling_gap(row, target, theta)
-        return
-    if kind == CROSS_SPRING:
-        _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
-        target[AT], target[AT + 1], target[AT + 2] = target[AT] + x, target[AT + 1] + y, target[AT + 2] + z
-        target[ALONG], target[ALONG + 1], target[ALONG + 2] = (
-            target[ALONG] + u,
-            target[ALONG + 1] + v,
-            target[ALONG + 2] + w,
-        )
-        return
-    position = ws.center if b == CENTER else ws.position[b]
-    if other >= 0:
-        place_target(springs, k, ws)
-        row, target = ws.row, ws.target
-    r = ws.rotation[max(b, 0)]
-    if kind != ORIENTATION_SPRING:
-        residual(kind, row, target, ws.origin, position, r, ws.local)
-    hold(kind, row, target, ws.origin, r, ws.local)
-    if other >= 0:  # back into the axes of the other body
-        q, p, out = ws.rotation[other], ws.position[other], springs.targets[k]
-        springs.constants[k, SIZE] = row[SIZE]
-        x, y, z = (
-            target[AT] - ws.origin[0] - p[0],
-            target[AT + 1] - ws.origin[1] - p[1],
-            target[AT + 2] - ws.origin[2] - p[2],
-        )
-        for i in range(3):
-            out[AT + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z
-        if kind == ORIENTATION_SPRING:
+def is_rotation(m, a, b, c):
+    """Return whether the rows of m that begin at a, b and c are orthonormal and right-handed."""
+    small = ROTATION_TOLERANCE
+    return (
+        abs(m[a] * m[a] + m[a + 1] * m[a + 1] + m[a + 2] * m[a + 2] - 1.0) < small
+        and abs(m[b] * m[b] + m[b + 1] * m[b + 1] + m[b + 2] * m[b + 2] - 1.0) < small
+        and abs(m[a] * m[b] + m[a + 1] * m[b + 1] + m[a + 2] * m[b + 2]) < small
+        and abs(m[a + 1] * m[b + 2] - m[a + 2] * m[b + 1] - m[c]) < small
+        and abs(m[a + 2] * m[b] - m[a] * m[b + 2] - m[c + 1]) < small
+        and abs(m[a] * m[b + 1] - m[a + 1] * m[b] - m[c + 2]) < small
+    )
+
+
+@entry
+def take_targets(values, targets, row):
+    """Check the targets of a goal and write them into those of a batch.
+
+    Args:
+        values: (t, k) [m, 1]: by k, 3: points; 9: rotations by rows; 16: transforms by rows.
+        targets: (t, g, TARGETS); of no problems to check alone.
+        row: The goal's first spring. A transform has two: of its point, then of its rotation.
+
+    Returns:
+        -1, or 2 i + TOO_LARGE or NO_ROTATION for the first bad problem i; those after it are not written.
+    """
+    k = values.shape[1]
+    for t in range(values.shape[0]):
+        value = values[t]
+        for i in range(k):
+            if not abs(value[i]) <= LARGEST:
+                return 2 * t + TOO_LARGE
+        if k == 9 and not is_rotation(value, 0, 3, 6):
+            return 2 * t + NO_ROTATION
+        if k == 16 and not is_rotation(value, 0, 4, 8):
+            return 2 * t + NO_ROTATION
+        if t >= targets.shape[0]:
+            continue
+        if k == 3:
             for i in range(3):
-                for j in range(3):
-                    out[ALONG + 3 * i + j] = (
-                        q[i] * target[ALONG + j] + q[3 + i] * target[ALONG + 3 + j] + q[6 + i] * target[ALONG + 6 + j]
-                    )
+                targets[t, row, AT + i] = value[i]
+        elif k == 9:
+            for i in range(9):
+                targets[t, row, ALONG + i] = value[i]
         else:
-            x, y, z = target[ALONG], target[ALONG + 1], target[ALONG + 2]
             for i in range(3):
-                out[ALONG + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z
+                targets[t, row, AT + i] = value[4 * i + 3]
+                for j in range(3):
+                    targets[t, row + 1, ALONG + 3 * i + j] = value[4 * i + j]
+    return -1
+
+
+@entry
+def clip_starts(poses, lower, upper):
+    """Put poses (t, n) into the box, in place; return whether they are then small enough to be solved."""
+    good = True
+    for t in range(poses.shape[0]):
+        for i in range(poses.shape[1]):
+            poses[t, i] = min(max(poses[t, i], lower[i]), upper[i])
+            good = good and abs(poses[t, i]) <= LARGEST
+    return good
+
+
+@entry
+def pick_columns(values, columns, out, places):
+    """Copy columns of values (t, k) to places of out (t, m)."""
+    for t in range(values.shape[0]):
+        for i in range(columns.shape[0]):
+            out[t, places[i]] = values[t, columns[i]]
+
+
+@entry
+def judge_batch(
+    figure, kind, constants, targets, pull, home, tolerances, lower, upper, poses, work, d, errors, good
+):  # fmt: skip
+    """Evaluate every goal at the poses of a batch, whatever the solver thought of them.
+
+    Args:
+        figure, kind, constants, targets, pull, home, tolerances, lower, upper, d: As of `newton_batch`.
+        poses: (t, n) [rad, m].
+        work: Scratch memory.
+        errors: (t, g) [m, rad], written.
+        good: (t,) written: 1 where every limit is held and every error is within its tolerance.
+    """
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    for t in range(poses.shape[0]):
+        springs = springs_of(kind, constants, targets, t, pull, home)
+        reached, _ = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+        good[t] = 1 if reached else 0
+        for k in range(g):
+            errors[t, k] = ws.error[k]

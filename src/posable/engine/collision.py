@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.jit import entry, kernel, optional, small
+from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import forward
 from posable.engine.layout import (
     BALL_RADIUS,
@@ -40,7 +40,6 @@ from posable.engine.layout import (
     ROBUST,
     SIZE,
     SOLID,
-    SOLIDS,
     STAMP,
     START,
     WEIGHT,
@@ -517,7 +516,7 @@ def bodies_apart(figure, ws, a, b, size):
     return x * x + y * y + z * z > reach * reach
 
 
-@optional(SOLIDS, 0.0)
+@kernel
 def collision_energy(figure, row, ws, index):
     """Return the energy of a COLLISION spring, and write how deep the worst pair is beyond the margin [m]."""
     ws.error[index] = 0.0
@@ -626,7 +625,7 @@ def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
         add_sliding_simplex(curve, figure, ws, a, count, ex, ey, ez, reach * nx, reach * ny, reach * nz, m, load[6:27])
 
 
-@optional(SOLIDS)
+@kernel
 def add_collision(figure, row, ws, exact):
     """Put the forces of a COLLISION spring on the bodies, and keep those between two bodies for `add_contacts`."""
     m, size = ws.memory, row[SIZE]

@@ -53,7 +53,7 @@ class kernel:
         function: Plain scalar loops over the arrays that are passed in.
 
     Attributes:
-        py_func: The plain function, from which other targets (a GPU) are built.
+        function: The plain function, as it is written here.
     """
 
     inlined = False
@@ -61,7 +61,7 @@ class kernel:
     otherwise: Any = None
 
     def __init__(self, function: Callable[..., Any]):
-        self.py_func = function
+        self.function = function
         update_wrapper(self, function)
         self._compiled: Any = None
         self._linkable: Any = None
@@ -69,6 +69,11 @@ class kernel:
     def __call__(self, *arguments: Any) -> Any:
         """Run the compiled function."""
         return (self._compiled or self.compiled)(*arguments)
+
+    @property
+    def py_func(self) -> Callable[..., Any]:
+        """The plain function that does the work, from which other targets (a GPU) are built."""
+        return self.function
 
     @property
     def compiled(self) -> Any:
@@ -109,16 +114,51 @@ class entry(kernel):
             return self._variants[left_out]
 
 
-def optional(feature: str, otherwise: Any = None) -> Callable[[Callable[..., Any]], kernel]:
+class deferred(kernel):
+    """Mark a kernel that another module has under the same name, imported when something is compiled with it.
+
+    Args:
+        function: Its arguments and what it does, without a body.
+        home: Returns that module.
+    """
+
+    def __init__(self, function: Callable[..., Any], home: Callable[[], Any]):
+        super().__init__(function)
+        self._home = home
+
+    @property
+    def itself(self) -> kernel:
+        """The kernel in its own module."""
+        return getattr(self._home(), self.function.__name__)
+
+    @property
+    def py_func(self) -> Callable[..., Any]:
+        """The plain function that does the work."""
+        return self.itself.py_func
+
+    @property
+    def compiled(self) -> Any:
+        """The compiled function that Python code calls."""
+        return self.itself.compiled
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.itself._numba_type_
+
+
+def optional(
+    feature: str, otherwise: Any = None, *, home: Callable[[], Any] | None = None
+) -> Callable[[Callable[..., Any]], kernel]:
     """Return a decorator that marks a kernel which only problems with that feature need.
 
     Args:
         feature: Its name, for `entry.without`.
         otherwise: The constant that the kernel returns where it is left out.
+        home: Returns the module that has the kernel, where that is another one (`deferred`).
     """
 
     def mark(function: Callable[..., Any]) -> kernel:
-        out = kernel(function)
+        out = kernel(function) if home is None else deferred(function, home)
         out.feature, out.otherwise = feature, otherwise
         return out
 
@@ -128,14 +168,18 @@ def optional(feature: str, otherwise: Any = None) -> Callable[[Callable[..., Any
 def _without(of: kernel, features: frozenset[str], copies: dict[kernel, kernel]) -> Any:
     """Return a copy of a kernel, and of those under it, that does without some features; itself if it has none."""
     if of not in copies:
-        code, names = of.py_func.__code__, of.py_func.__globals__
         if of.feature in features:
+            code = of.function.__code__
             arguments = ", ".join(code.co_varnames[: code.co_argcount])
             text = f"def {code.co_name}({arguments}):\n    return {of.otherwise!r}\n"
             made: dict[str, Any] = {}
             exec(compile(text, code.co_filename, "exec"), made)
             copies[of] = kernel(made[code.co_name])
             return copies[of]
+        if isinstance(of, deferred):
+            copies[of] = _without(of.itself, features, copies)
+            return copies[of]
+        code, names = of.py_func.__code__, of.py_func.__globals__
         called = {name: names[name] for name in code.co_names if isinstance(names.get(name), kernel)}
         copied = {name: _without(one, features, copies) for name, one in called.items()}
         if all(copied[name] is one for name, one in called.items()):
@@ -280,7 +324,7 @@ def _source_folders(function: Callable[..., Any]) -> set[Path]:
         if now not in seen:
             seen.add(now)
             named = (now.__globals__.get(name) for name in now.__code__.co_names)
-            waiting += [other.py_func for other in named if isinstance(other, kernel)]
+            waiting += [other.function for other in named if isinstance(other, kernel)]
     return {Path(one.__code__.co_filename).parent for one in seen}
 
 

@@ -81,6 +81,7 @@ SIZE = 25  # [m]: a length that the kind needs (radius, distance, margin)
 POINT2 = 26  # 3 [m]: the second point of a CROSS spring, in the other body
 AXES2 = 29  # 9: its part of the root of the full weight
 CONSTANTS = 38  # numbers in a row
+FOLLOWER, LEADER, RATIO = POINT, POINT + 1, POINT + 2  # of a COUPLING spring, in the place of a point
 
 # Slices of a row of Springs.targets: what moves; in the axes of the body OTHER, or of the world where that is -1
 AT = 0  # 3 [m]: the target point; the offset of a coupling [rad, m]

@@ -160,3 +160,14 @@ def negative_curvature(order, factor, failed, x):
             total -= factor[i, k] * x[j]
             j = order.rows[j, UP]
         x[i] = total / factor[i, depth]
+
+
+@kernel
+def add_entry(order, ws, i, j, value):
+    """Add to the Hessian's entries (i, j) and (j, i), which are one where i = j."""
+    if i == j:
+        ws.hessian[i, order.rows[i, DEPTH]] += 2.0 * value
+    elif i > j:
+        ws.hessian[i, order.rows[j, DEPTH]] += value
+    else:
+        ws.hessian[j, order.rows[i, DEPTH]] += value

@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posable.engine.assemble import add_entry, clear_hessian, derivatives, energy_at, judge, springs_of
+from posable.engine.assemble import clear_hessian, derivatives, energy_at, judge, springs_of
 from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, project, recentre_all
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ABOVE, DEPTH, workspace
+from posable.engine.ltl import add_entry
 from posable.engine.newton import damped_step, hold_bounds
 
 # Columns of Comfort.pair_data

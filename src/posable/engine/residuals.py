@@ -18,16 +18,8 @@ import math
 
 import numpy as np
 
-from posable.engine.assemble import (
-    FOLLOWER,
-    LEADER,
-    RATIO,
-    center_columns,
-    coupling_gap,
-    cross_vectors,
-    has_center,
-    place_target,
-)
+from posable.engine.assemble import has_center
+from posable.engine.couplings import center_columns, coupling_gap, cross_vectors, place_target
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import center_of_mass, forward, last_dof
 from posable.engine.layout import (
@@ -36,9 +28,12 @@ from posable.engine.layout import (
     AXES,
     AXES2,
     CENTER,
+    FOLLOWER,
+    LEADER,
     MEASURE,
     ON,
     OTHER,
+    RATIO,
     ROBUST,
     SIZE,
     SPRING,

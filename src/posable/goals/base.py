@@ -221,7 +221,7 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
 
 def first_invalid(values: np.ndarray) -> int:
     """Return what `take_targets` returns for targets (t, k), checked on every core."""
-    from posable.engine.batches import take_targets
+    from posable.engine.assemble import take_targets
 
     found: list[int] = []
 

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine.assemble import FOLLOWER, LEADER, RATIO
-from posable.engine.layout import AT, BODY, CONSTANTS, ROBUST, TARGETS, WEIGHT
+from posable.engine.layout import AT, BODY, CONSTANTS, FOLLOWER, LEADER, RATIO, ROBUST, TARGETS, WEIGHT
 from posable.engine.springs import COUPLING_SPRING
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, nonneg, numbers, square_weight

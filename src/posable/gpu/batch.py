@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posable.engine import jit as compiler
-from posable.engine.batches import pick_columns
+from posable.engine.assemble import pick_columns
 from posable.engine.bounds import EXHAUSTED
 from posable.engine.layout import ALONG, AT, TARGETS
 from posable.errors import PosableWarning, SolverError

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.assemble import hold_springs
 from posable.engine.bounds import EXHAUSTED, STATIONARY
+from posable.engine.couplings import hold_springs
 from posable.engine.layout import AXES, AXES2, GOAL, OFF, ROBUST, SIZE, SPRING, WEIGHT
 from posable.engine.springs import MODEL_SPRING, POINT_SPRING
 from posable.goals.energy import VectorEnergy, convex_model, convex_part, fill_model, place_vectors, upper_root

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posable.engine.batches import judge_batch
+from posable.engine.assemble import judge_batch
 from posable.engine.bounds import EXHAUSTED, LIMIT_TOLERANCE
 from posable.engine.jit import in_pieces
 from posable.errors import PosableWarning
