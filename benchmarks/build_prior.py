@@ -1,7 +1,7 @@
 """Learn the prior of poses from recordings: `python -m benchmarks.build_prior FOLDER`, a folder of CMU's BVH files.
 
 CMU's motion capture (mocap.cs.cmu.edu, free for all uses) as BVH by B. Hahne (cgspeed), named SUBJECT_TAKE.bvh. Every
-fifth subject is left out, for checking only. The model is written into the package: src/posable/figures/.
+fifth subject is left out, for checking only. The model is written into the package: src/posable/goals/.
 """
 
 import argparse
@@ -17,7 +17,7 @@ COMPONENTS = {"trunk": 1, "arm": 8, "leg": 4}  # more gain little on other subje
 RANK = 5
 NOISE = 0.05**2  # least variance off the factor: about 3 degrees
 ROUNDS = 40  # of expectation and maximisation
-TARGET = Path(__file__).parents[1] / "src" / "posable" / "figures" / MODEL
+TARGET = Path(__file__).parents[1] / "src" / "posable" / "goals" / MODEL
 
 
 def subject_of(path: Path) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 import posable as ps
 from posable.errors import SkeletonError
-from posable.figures._human import HDM05_MARKERS, MIRROR
+from posable.figures import HDM05_MARKERS, MIRROR
 
 LEGS = ("hip", "knee", "ankle", "toes")
 

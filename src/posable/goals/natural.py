@@ -142,7 +142,7 @@ def features_of(skeleton: Skeleton, limb: Limb, poses: np.ndarray) -> np.ndarray
 @cache
 def model() -> dict[str, np.ndarray]:
     """Return the learnt mixtures: for each limb its weights, means, noises and factors."""
-    with (files("posable.figures") / MODEL).open("rb") as file:
+    with (files("posable.goals") / MODEL).open("rb") as file:
         return dict(np.load(file))
 
 

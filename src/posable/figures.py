@@ -1,17 +1,45 @@
-"""The human: tables of anatomy, and the skeleton made from them. The right side mirrors the left."""
+"""The built-in figures by name: `posable.figures.human()`, or `posable.figures.get("human")`.
+
+A figure is a function that returns a Skeleton, decorated with its name.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from math import pi
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posable.errors import SkeletonError
+from posable.errors import SkeletonError, did_you_mean
 from posable.model.joints import Ball, Free, Joint, JointMotion, Revolute, Site, Universal, rotation_about, unit_axis
 from posable.model.skeleton import Skeleton
+from posable.registry import Registry
 
-# --- Tables of anatomy ---
+FIGURES = Registry("figure")
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all figures."""
+    return FIGURES.names()
+
+
+def get(name: str, **options: Any) -> Skeleton:
+    """Return a built-in figure.
+
+    Args:
+        name: One of `names()`.
+        **options: Arguments of the figure's function.
+
+    Raises:
+        UnknownName: With the closest name.
+    """
+    return FIGURES.get(name)(**options)
+
+
+# --- The human: tables of anatomy, and the skeleton made from them. The right side mirrors the left. ---
 
 STATURE = 1.80  # [m]
 SCAPULAR_PLANE = -40.0  # [deg] about y, left: forward of the plane of the body
@@ -150,12 +178,11 @@ HDM05_MARKERS = (
 # fmt: on
 
 
-# --- The human ---
-
 MIRROR = np.diag([-1.0, 1.0, 1.0])  # of points and of frames, across the plane x = 0
 _SIDED = {segment.name for segment in LEFT}
 
 
+@FIGURES.register("human")
 def human(*, height: float = STATURE, mass: float = 75.0) -> Skeleton:
     """Return a person with 71 degrees of freedom, all with limits, and a mass on every bone; y up, facing z.
 
@@ -237,3 +264,168 @@ def _mirrored_signs(motion: JointMotion) -> np.ndarray:
     if isinstance(motion, Revolute):
         return np.ones(1)
     return np.array([1.0 if dof.axis == 0 else -1.0 for dof in motion.dofs])
+
+
+# --- Arms: Tolani et al.'s (2000) limb, Parent's planar arm, and the Franka Emika Panda ---
+
+
+@FIGURES.register("limb")
+def limb() -> Skeleton:
+    """Return the limb of figure 1 of Tolani et al. (2000), 7 dofs: joints shoulder, elbow and wrist; site hand.
+
+    At the zero pose it lies straight along x, 0.30 m, 0.25 m and 0.10 m long, and the elbow turns about y. The shoulder
+    twists last and the wrist first, about the limb's own axis; the angles stay clear of where they degenerate.
+    The hand's frame is the wrist's: x points along the fingers.
+    """
+    joints = [
+        Joint("shoulder", Ball("zyx"), limits=np.radians([(-130, 130), (-80, 80), (-100, 100)]), rest=(0.0, 0.5, 0.0)),
+        Joint("elbow", Revolute("y"), "shoulder", offset=(0.30, 0, 0), limits=np.radians((0, 150)), rest=0.8),
+        Joint("wrist", Ball("xzy"), "elbow", offset=(0.25, 0, 0), limits=np.radians([(-90, 90), (-35, 35), (-75, 75)])),
+    ]
+    return Skeleton(joints, [Site("hand", "wrist", (0.10, 0, 0))], "limb", up="z")
+
+
+@FIGURES.register("planar_arm")
+def planar_arm(lengths: Sequence[float] = (15, 10, 5), *, limits: Any = None, rest: Any = 0.0) -> Skeleton:
+    """Return an arm in the plane z = 0: hinges joint1, joint2, ... about z, links [m] along x, site "tip".
+
+    The lengths of Parent's worked example are the default. limits: None for free turning, one (lower, upper) [rad]
+    for all joints, or (k, 2). rest: an angle [rad] for all joints, or (k,).
+    """
+    links = np.atleast_1d(np.asarray(lengths, dtype=float))
+    k = links.size
+    if links.ndim != 1 or k == 0 or not np.all(np.isfinite(links) & (links > 0.0)):
+        raise SkeletonError(f"lengths: expected one positive number [m] per link, got {lengths!r}", name="planar_arm")
+    try:
+        box = np.broadcast_to(np.array((-np.inf, np.inf) if limits is None else limits, dtype=float), (k, 2))
+        rests = np.broadcast_to(np.array(rest, dtype=float), (k,))
+    except ValueError:
+        raise SkeletonError(
+            f"expected limits (lower, upper) or ({k}, 2) and rest a number or ({k},), got {limits!r} and {rest!r}",
+            name="planar_arm",
+        ) from None
+    starts = [0.0, *links[:-1]]
+    joints = [
+        Joint(
+            f"joint{i + 1}",
+            Revolute("z"),
+            f"joint{i}" if i else None,
+            offset=(starts[i], 0.0, 0.0),
+            limits=tuple(box[i]),
+            rest=float(rests[i]),
+        )
+        for i in range(k)
+    ]
+    return Skeleton(joints, [Site("tip", f"joint{k}", (links[-1], 0.0, 0.0))], "planar_arm")
+
+
+# The maker's table of modified Denavit-Hartenberg parameters, limits, and ready pose:
+#    a [m]     alpha [rad]  d [m]  lower, upper [rad]  ready [rad]
+PANDA = (
+    (0.0,      0.0,     0.333,  -2.8973,  2.8973,   0.0),
+    (0.0,     -pi / 2,  0.0,    -1.7628,  1.7628,  -pi / 4),
+    (0.0,      pi / 2,  0.316,  -2.8973,  2.8973,   0.0),
+    (0.0825,   pi / 2,  0.0,    -3.0718, -0.0698,  -3 * pi / 4),
+    (-0.0825, -pi / 2,  0.384,  -2.8973,  2.8973,   0.0),
+    (0.0,      pi / 2,  0.0,    -0.0175,  3.7525,   pi / 2),
+    (0.088,    pi / 2,  0.0,    -2.8973,  2.8973,   pi / 4),
+)  # fmt: skip
+PANDA_FLANGE = 0.107  # [m] from the last joint's frame along its z
+PANDA_GRASP = 0.1034  # [m] from the hand's frame along its z to between the fingertips
+
+
+@FIGURES.register("panda")
+def panda() -> Skeleton:
+    """Return the Franka Emika Panda arm: panda_joint1 ... panda_joint7, at rest in its ready pose, z up.
+
+    Sites: flange (panda_link8), hand (panda_hand: the flange turned by -45 degrees about z), tcp (between the fingers).
+    """
+    from posable.model.dh import from_dh
+
+    table = np.array(PANDA)
+    rows = [(a, alpha, d, 0.0) for a, alpha, d in table[:, :3]]
+    names = [f"panda_joint{i + 1}" for i in range(len(rows))]
+    arm = from_dh(rows, "modified", limits=table[:, 3:5], names=names, name="panda")
+    joints = [replace(joint, rest=float(rest)) for joint, rest in zip(arm.joints, table[:, 5], strict=True)]
+    hand = rotation_about(2, -pi / 4)
+    sites = [
+        Site("flange", names[-1], (0.0, 0.0, PANDA_FLANGE)),
+        Site("hand", names[-1], (0.0, 0.0, PANDA_FLANGE), hand),
+        Site("tcp", names[-1], (0.0, 0.0, PANDA_FLANGE + PANDA_GRASP), hand),
+    ]
+    return arm.replace(joints=joints, sites=sites, up="z")
+
+
+# --- Branching figures: a spider, and Rabbani's (2017) abstract tree ---
+
+SPIDER_BODY = 0.10  # [m] radius at which the legs begin
+SPIDER_LEG = (0.15, 0.20, 0.20)  # [m] hip to knee, knee to ankle, ankle to foot
+SPIDER_STANCE = np.radians((40.0, -80.0, -35.0))  # [rad] lift of the hip, bend of knee and ankle, at rest
+SPIDER_HEADINGS = (45, 15, -15, -45)  # [deg] forward of straight left, of the left legs from front to back
+
+
+@FIGURES.register("spider")
+def spider() -> Skeleton:
+    """Return a spider of 38 degrees of freedom: eight legs on a free body, every joint with limits, y up, z forward.
+
+    Each leg has a hip (turn about y, lift about z), a knee and an ankle that bend about z; its frame's x points away
+    from the body. Legs 1 to 4 are the left ones (+x) from front to back, 5 to 8 the right ones. Sites: body, and
+    foot.1 ... foot.8, which stand on the ground y = 0 at rest.
+    """
+    drop = float(np.dot(SPIDER_LEG, np.sin(np.cumsum(SPIDER_STANCE))))
+    joints = [
+        Joint("root", Free("yzx"), limits=[(-10.0, 10.0)] * 3 + [(-4 * np.pi, 4 * np.pi)] * 3,
+              rest=(0.0, -drop, 0.0, 0.0, 0.0, 0.0), mass=1.0)
+    ]  # fmt: skip
+    sites = [Site("body", "root")]
+    turns = [-heading for heading in SPIDER_HEADINGS] + [180 + heading for heading in SPIDER_HEADINGS]
+    for leg, turn in enumerate(turns, start=1):
+        joints += _spider_leg(leg, rotation_about(1, np.radians(turn)))
+        sites.append(Site(f"foot.{leg}", f"ankle.{leg}", (SPIDER_LEG[2], 0.0, 0.0)))
+    return Skeleton(joints, sites, "spider", up="y")
+
+
+def _spider_leg(leg: int, outward: np.ndarray) -> list[Joint]:
+    upper, middle, lower = SPIDER_LEG
+    lift, knee, ankle = SPIDER_STANCE
+    return [
+        Joint(f"hip.{leg}", Universal("yz"), "root", offset=outward @ (SPIDER_BODY, 0.0, 0.0), rotation=outward,
+              limits=np.radians([(-50, 50), (-40, 80)]), rest=(0.0, lift), mass=0.03, center=(upper / 2, 0.0, 0.0)),
+        Joint(f"knee.{leg}", Revolute("z"), f"hip.{leg}", offset=(upper, 0.0, 0.0), limits=np.radians((-140, 5)),
+              rest=knee, mass=0.02, center=(middle / 2, 0.0, 0.0)),
+        Joint(f"ankle.{leg}", Revolute("z"), f"knee.{leg}", offset=(middle, 0.0, 0.0), limits=np.radians((-100, 30)),
+              rest=ankle, mass=0.01, center=(lower / 2, 0.0, 0.0)),
+    ]  # fmt: skip
+
+
+# joint: its parent, its offset from there [m], and where it is the last of its branch, the end site's from it.
+TREE = (
+    ("joint1", "root", (0.0, 0.4, 0.0), None),
+    ("joint2", "joint1", (0.1, 0.4, 0.1), None),
+    ("joint3", "joint1", (-0.3, 0.2, 0.0), (-0.3, 0.1, 0.1)),
+    ("joint4", "joint1", (0.2, 0.1, -0.3), (0.1, 0.2, -0.2)),
+    ("joint5", "joint2", (0.3, 0.2, 0.0), (0.3, 0.0, 0.1)),
+    ("joint6", "joint2", (-0.1, 0.3, 0.0), (0.0, 0.3, -0.1)),
+    ("joint7", "joint2", (0.0, 0.1, 0.3), (0.1, 0.1, 0.3)),
+    ("joint8", "root", (-0.2, -0.3, 0.1), (-0.1, -0.3, 0.0)),
+)
+
+
+@FIGURES.register("tree")
+def tree() -> Skeleton:
+    """Return the model of figure 1 of Rabbani (2017): 30 dofs, floating base, 8 spherical joints, 6 end sites.
+
+    Joints root and joint1 ... joint8, no limits; sites end1 ... end6.
+    """
+    joints = [Joint("root", Free("xyz"))]
+    joints += [Joint(name, Ball("xyz"), parent, offset=offset) for name, parent, offset, _ in TREE]
+    ends = [(name, end) for name, _, _, end in TREE if end is not None]
+    sites = [Site(f"end{i}", name, end) for i, (name, end) in enumerate(ends, start=1)]
+    return Skeleton(joints, sites, "tree", up="y")
+
+
+if not TYPE_CHECKING:
+    __all__ = ["FIGURES", "get", "names", *FIGURES.names()]  # noqa: PLE0604
+
+    def __getattr__(name: str) -> Any:
+        raise AttributeError(f"module 'posable.figures' has no attribute {name!r}{did_you_mean(name, __all__)}")
