@@ -11,7 +11,7 @@ import numpy as np
 
 import posable as ps
 from posable.goals.natural import LIMBS, MODEL, features_of, limbs_of
-from posable.model.comfort import person_plan
+from posable.model.body_plan import person_plan
 
 COMPONENTS = {"trunk": 1, "arm": 8, "leg": 4}  # more gain little on other subjects, and let a drag jump
 RANK = 5

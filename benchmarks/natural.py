@@ -15,7 +15,8 @@ from benchmarks.build_prior import split
 from benchmarks.page import percent
 from benchmarks.recordings import read_motion
 from posable import goals as g
-from posable.model.comfort import comfort_of, person_plan
+from posable.model.body_plan import person_plan
+from posable.solvers.natural import comfort_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 INCHES = 0.0254 / 0.45  # metres per unit of CMU's skeletons

@@ -14,8 +14,7 @@ from posable.engine.assemble import clip_starts
 from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
-from posable.model.comfort import per_figure
-from posable.model.skeleton import Skeleton
+from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
 from posable.solvers.natural import prior_weight, rows_of, settle, settle_held, wants_natural

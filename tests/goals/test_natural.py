@@ -12,7 +12,7 @@ from posable.engine.layout import work_size, workspace
 from posable.engine.natural import add_prior, prior_energy, room_size
 from posable.errors import GoalError
 from posable.goals.natural import LIMBS, STRENGTH, features_of, limbs_of, model, prior_of
-from posable.model.comfort import person_plan
+from posable.model.body_plan import person_plan
 
 
 @pytest.fixture(scope="module")

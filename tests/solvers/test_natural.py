@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 import posable as ps
 from posable.errors import SolverError
-from posable.model.comfort import comfort_of, person_plan
-from posable.solvers.natural import wants_natural
+from posable.model.body_plan import person_plan
+from posable.solvers.natural import comfort_of, wants_natural
 
 BODIES = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
 

@@ -18,10 +18,9 @@ from posable.engine.layout import FIRST, LAST, LEVEL, PARENT, work_size
 from posable.engine.natural import Prior, prior_energies, room_size
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, nonneg
-from posable.model.body_plan import SIDES, BodyPlan
-from posable.model.comfort import per_figure, person_plan
+from posable.model.body_plan import SIDES, BodyPlan, person_plan
 from posable.model.kinematics import as_poses, in_rows, place_bodies
-from posable.model.skeleton import Skeleton
+from posable.model.skeleton import Skeleton, per_figure
 
 MODEL = "pose_prior.npz"
 STRENGTH = 0.02  # of the negative logarithm of a likelihood, against the comfort of least change

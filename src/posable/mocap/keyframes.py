@@ -15,7 +15,7 @@ from posable.goals.base import Goal
 from posable.goals.joint import Posture
 from posable.goals.natural import Natural
 from posable.goals.orientation import Orientation
-from posable.model.comfort import person_plan
+from posable.model.body_plan import person_plan
 from posable.model.joint_values import turns_freely
 from posable.model.joints import Joint
 from posable.model.kinematics import as_poses, forward

@@ -15,9 +15,9 @@ from itertools import pairwise
 import numpy as np
 
 from posable.errors import PosableError, unknown
-from posable.model.joints import Revolute, unit_axis
+from posable.model.joints import Ball, Free, Revolute, unit_axis
 from posable.model.kinematics import Frames, forward
-from posable.model.skeleton import Skeleton
+from posable.model.skeleton import Skeleton, per_figure
 
 SIDES = ("L", "R")
 MIDDLE_ROLES = ("pelvis", "chest", "neck", "head")
@@ -373,3 +373,27 @@ class _Tree:
         """Return the last common ancestor of two joints."""
         common = [x for x, y in zip(self.path(a)[:-1], self.path(b)[:-1], strict=False) if x == y]
         return common[-1] if common else self.skeleton.names[0]
+
+
+@per_figure
+def person_plan(skeleton: Skeleton) -> BodyPlan | None:
+    """Return the body plan of a person; None for other figures.
+
+    A person has a head, two arms and two legs, a free root, and ball joints as hips and shoulders. A humanoid robot has
+    one motor per axis instead.
+    """
+    balls = sum(isinstance(joint.motion, Ball) for joint in skeleton.joints)
+    if balls < 4 or not isinstance(skeleton.joints[0].motion, Free):  # most robots, without placing them
+        return None
+    try:
+        plan = body_plan(skeleton)
+    except PosableError:
+        return None
+    if "head" not in plan:
+        return None
+    for role in ("hip", "shoulder"):
+        for side in SIDES:
+            name = f"{role}.{side}"
+            if name not in plan or not isinstance(skeleton.joint(plan[name]).motion, Ball):
+                return None
+    return plan

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +196,8 @@ def cycles(joints: Sequence[Joint]) -> list[list[str]]:
 
 
 # --- The skeleton ---
+
+CACHED_FIGURES = 64  # see `per_figure`
 
 
 class Skeleton:
@@ -516,3 +519,22 @@ def _values(*arrays: Any) -> tuple[tuple[float, ...], ...]:
 
 def _rebuild(fields: dict[str, Any]) -> Skeleton:
     return Skeleton(**fields)
+
+
+def per_figure(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Cache a function's values for the most recent figures, by identity: comparing figures is slow."""
+    kept: OrderedDict[tuple[Any, ...], tuple[Skeleton, Any]] = OrderedDict()
+
+    @wraps(function)
+    def known(skeleton: Skeleton, *rest: Any) -> Any:
+        key = (id(skeleton), *rest)
+        found = kept.get(key)
+        if found is not None:  # the figure is kept alive, so that no other has its id
+            return found[1]
+        value = function(skeleton, *rest)
+        kept[key] = (skeleton, value)
+        if len(kept) > CACHED_FIGURES:
+            kept.popitem(last=False)
+        return value
+
+    return known
