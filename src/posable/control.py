@@ -14,12 +14,13 @@ from posable.engine.joints import SLIDE
 from posable.engine.layout import ALONG, AT, KIND, ROBUST
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal, checked_targets
-from posable.goals.energy import convex_model, fill_model, place_vectors
-from posable.goals.joint import Posture
+from posable.goals.energy import convex_model, fill_model, measured_rows, place_vectors
+from posable.goals.joint import Posture, joined_pulls
 from posable.goals.orientation import Pose
 from posable.goals.point import Position
+from posable.model.kinematics import path_of
 from posable.model.skeleton import Skeleton
-from posable.problem import Problem, joined_pulls, measured_rows, path_of
+from posable.problem import Problem
 from posable.solvers.hierarchy import scale_springs
 
 TURN_SPEED, SLIDE_SPEED = np.pi, 1.0  # [rad/s], [m/s]: where neither the caller nor the file states a velocity limit

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -30,156 +29,42 @@ from posable.engine.layout import (
     SOLIDS,
     SPRING,
     TARGETS,
-    WEIGHT,
     Figure,
     Order,
     Springs,
     work_size,
 )
-from posable.engine.springs import (
-    ANGLE_SPRINGS,
-    COLLISION_SPRING,
-    COUPLING_SPRING,
-    CROSS_SPRING,
-    MODEL_SPRING,
-)
+from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
 from posable.model.flatten import elimination_order
-from posable.model.kinematics import as_poses, one_pose, scratch
+from posable.model.kinematics import as_poses, one_pose, path_of, scratch
 from posable.model.skeleton import Skeleton
 
 if TYPE_CHECKING:
-    from posable.model.collision import SolidTables  # loaded where goals check collisions
-
-if TYPE_CHECKING:
     from posable.goals.compose import AnyOf
-    from posable.goals.energy import Rows, VectorEnergy
-
-# --- Derivatives against differences ---
-
-
-@dataclass(frozen=True)
-class DerivativeCheck:
-    """Relative errors of gradient and Hessian against finite differences.
-
-    Attributes:
-        gradient: Largest difference, relative to the largest entry.
-        hessian: Likewise.
-    """
-
-    gradient: float
-    hessian: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether both are below 1e-6."""
-        return self.gradient < 1e-6 and self.hessian < 1e-6
-
-    def __str__(self) -> str:
-        word = "agree" if self.ok else "do not agree"
-        return f"derivatives {word} with differences: gradient to {self.gradient:.1e}, Hessian to {self.hessian:.1e}"
-
-
-def differences(function: Any, x: np.ndarray, step: float) -> np.ndarray:
-    """Return the derivative (..., n) of an array function at x (n,), by central differences extrapolated once."""
-    columns = []
-    for i in range(x.size):
-        move = np.zeros(x.size)
-        move[i] = step
-        wide = (function(x + move) - function(x - move)) / (2.0 * step)
-        near = (function(x + 0.5 * move) - function(x - 0.5 * move)) / step
-        columns.append((4.0 * near - wide) / 3.0)
-    return np.stack(columns, axis=-1)
-
-
-def relative_gap(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the largest difference of two arrays against their largest entry, or against 1 where all are small."""
-    return float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
-
+    from posable.goals.energy import DerivativeCheck, VectorEnergy
 
 # --- Packing goals ---
 
-MIMIC_WEIGHT = 100.0  # of the couplings that a figure brings along, against 1 for a position
 
-
-def is_idle(spring: Spring) -> bool:
-    """Return whether a spring has weight zero: it reports its error, pulls at nothing and decides nothing."""
-    if spring.measures or spring.kind in (MODEL_SPRING, CROSS_SPRING):
-        return False
-    return not spring.constants[..., WEIGHT : WEIGHT + 6].any()
-
-
-def measured_rows(springs: Springs, energy: VectorEnergy, part: slice) -> Rows:
-    """Return the numbers of the springs that hold the targets of an energy in Python: those before its model's."""
-    before = range(part.start - len(energy.measured), part.start)
-    return [(springs.constants[k], springs.targets[k]) for k in before]
-
-
-def joined_pulls(
-    pull: np.ndarray, home: np.ndarray, more: np.ndarray, there: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the springs (n,) on degrees of freedom, and their homes (n,), that two sets of them make together."""
-    total = pull + more
-    some = total > 0.0
-    return total, np.where(some, (pull * home + more * there) / np.where(some, total, 1.0), there)
-
-
-def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:
-    """Return the couplings and closed loops that a figure brings along as goals.
-
-    They are springs with a high weight and not eliminated, so that any solver serves them and a limit on a follower
-    still counts; where everything is reached they hold to their tolerance.
-    """
-    from posable.goals.joint import Coupling
-    from posable.goals.relative import Relative
-
-    couplings = [
-        Coupling(follower, leader, ratio=ratio, offset=offset, weight=MIMIC_WEIGHT)
-        for follower, leader, ratio, offset in skeleton.couplings
-    ]
-    loops = [
-        Relative(frame, other, None if welded else (0.0, 0.0, 0.0), weight=MIMIC_WEIGHT)
-        for frame, other, welded in skeleton.loops
-    ]
-    return (*couplings, *loops)
-
-
-def path_of(skeleton: Skeleton, body: int) -> set[int]:
-    """Return the degrees of freedom that move a body."""
-    out: set[int] = set()
-    while body >= 0:
-        parent, first, last, _ = skeleton.figure.body[body]
-        out.update(range(int(first), int(last)))
-        body = int(parent)
-    return out
-
-
-@lru_cache(maxsize=64)
-def joined_tables(skeleton: Skeleton, tables: tuple[SolidTables, ...]) -> tuple[Figure, tuple[tuple[int, int], ...]]:
-    """Return a figure with the solids of several goals, and the rows of `touch` of each."""
-    if len(tables) == 1:
-        return tables[0].figure(), ((0, len(tables[0].touch)),)
-    whole = type(tables[0])(skeleton)
-    shapes = [list(table.rows) for table in tables]
-    spans = [whole.add([(own[a], own[b]) for a, b in table.pairs]) for own, table in zip(shapes, tables, strict=True)]
-    return whole.figure(), tuple(spans)
-
-
-def contact_groups(skeleton: Skeleton, figure: Figure) -> list[tuple[int, ...]]:
-    """Return the degrees of freedom that contacts between two bodies of a figure couple."""
-    groups = [
-        tuple(sorted(path_of(skeleton, int(one)) ^ path_of(skeleton, int(two))))
-        for one, two, _, _ in figure.touch
-        if two >= 0
-    ]
-    return list(dict.fromkeys(groups))
+def coupled_dofs(skeleton: Skeleton, body: int, other: int) -> tuple[int, ...]:
+    """Return the degrees of freedom that a spring between two bodies couples: those that move one but not the other."""
+    return tuple(sorted(path_of(skeleton, body) ^ path_of(skeleton, other)))
 
 
 @lru_cache(maxsize=64)
 def coupled_order(skeleton: Skeleton, groups: tuple[tuple[int, ...], ...]) -> Order:
     """Return the elimination order of a figure whose degrees of freedom are coupled in groups."""
     return elimination_order(skeleton.figure.dof, groups)
+
+
+def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape of the batch that targets with these leading axes make."""
+    try:
+        return np.broadcast_shapes(*shapes) if shapes else ()
+    except ValueError:
+        raise GoalError("targets", expected="leading axes that agree", got=f"shapes {shapes}") from None
 
 
 # --- Constants that problems share ---
@@ -200,11 +85,6 @@ def constants_key(skeleton: Skeleton, goals: tuple[Any, ...]) -> Any:
             return None
         keys.append(key)
     return (id(skeleton), *keys)  # the template holds the skeleton: no other takes its id
-
-
-def on_a_gpu(goal: Goal) -> GoalError:
-    """Return the error for a goal whose target is on a GPU where the solve is not."""
-    return GoalError(f"{goal}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
 
 
 # --- Problem ---
@@ -240,6 +120,8 @@ class Problem:
             self._pack_targets(on_gpu)
             return
         if skeleton.couplings or skeleton.loops:
+            from posable.goals.relative import mimic_goals
+
             self._goals += mimic_goals(skeleton)
         self._collect(skeleton, on_gpu)
         if key is not None and 0 not in self.batch_shape:  # a batch of nothing has no targets to begin from
@@ -261,7 +143,7 @@ class Problem:
             if not isinstance(goal, Goal):
                 raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
             if goal.remote is not None and not on_gpu:
-                raise on_a_gpu(goal)
+                raise goal.on_a_gpu()
             try:
                 members = self._take(goal)
             except UnknownName as error:
@@ -308,13 +190,10 @@ class Problem:
         shapes = []
         for goal in goals:
             if goal.remote is not None and not on_gpu:
-                raise on_a_gpu(goal)
+                raise goal.on_a_gpu()
             if goal.target_batch:
                 shapes.append(goal.target_batch)
-        try:
-            shape = self.batch_shape = np.broadcast_shapes(*shapes) if shapes else ()
-        except ValueError:
-            raise GoalError("targets", expected="leading axes that agree", got=f"shapes {shapes}") from None
+        shape = self.batch_shape = common_shape(shapes)
         self.constants = self.constants.copy()  # whoever has the problem may write into them
         if not shape:
             self.targets = targets = self.targets.copy()
@@ -403,6 +282,8 @@ class Problem:
 
     def _take_pulls(self, goal: Any) -> None:
         """Add the springs of a posture on the degrees of freedom to those that are there."""
+        from posable.goals.joint import joined_pulls
+
         pull, home = goal.pulls(self.skeleton)
         self.pull, self.home = joined_pulls(self.pull, self.home, pull, home)
         self.soft = True
@@ -421,33 +302,19 @@ class Problem:
         return out
 
     def _pack(self, skeleton: Skeleton) -> None:
-        g = len(self.springs)
-        self.kind = np.empty((g, 4), dtype=np.int64)
-        self.tolerances = np.empty(g)
-        shapes = []
-        coupled = False
-        for k, spring in enumerate(self.springs):
-            self.kind[k, 0], self.kind[k, 1], self.kind[k, 2], self.kind[k, 3] = (
-                spring.kind,
-                spring.body,
-                self.owners[k],
-                spring.other,
-            )
-            self.tolerances[k] = spring.tolerance
-            coupled = coupled or spring.other >= 0 or spring.kind < 0 or spring.body == CENTER
-            if spring.batch:
-                shapes.append(spring.batch)
-        try:
-            self.batch_shape: tuple[int, ...] = np.broadcast_shapes(*shapes) if shapes else ()
-        except ValueError:
-            raise GoalError("targets", expected="leading axes that agree", got=f"shapes {shapes}") from None
+        springs = self.springs
+        rows = [(one.kind, one.body, owner, one.other) for one, owner in zip(springs, self.owners, strict=True)]
+        self.kind = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        self.tolerances = np.array([spring.tolerance for spring in springs], dtype=float)
+        coupled = any(spring.other >= 0 or spring.kind < 0 or spring.body == CENTER for spring in springs)
+        self.batch_shape = common_shape([batch for spring in springs if (batch := spring.batch)])
         self.figure = self._figure_with_solids(skeleton)
         self.constants = self._stack([spring.constants for spring in self.springs], CONSTANTS)
         self.targets = self._stack([spring.targets for spring in self.springs], TARGETS)
         self.coupled = coupled
         self.has_solids = self.figure is not skeleton.figure
         self.order = coupled_order(skeleton, self._groups()) if coupled else skeleton.order
-        self.idle = np.array([is_idle(spring) for spring in self.springs], dtype=bool)  # (g,): of weight zero
+        self.idle = np.array([spring.idle for spring in self.springs], dtype=bool)  # (g,): of weight zero
         for energy, part in self.customs:
             self.idle[part] = energy.idle
         self.soft = self.soft or bool(np.isinf(self.tolerances[~self.idle]).any())
@@ -459,6 +326,8 @@ class Problem:
         mine = [k for k, spring in enumerate(self.springs) if spring.kind == COLLISION_SPRING]
         if not mine:
             return skeleton.figure
+        from posable.model.collision import joined_tables
+
         every = [self.goals[self.owners[k]].tables(skeleton) for k in mine]  # type: ignore[attr-defined]
         figure, spans = joined_tables(skeleton, tuple(every))
         for k, span in zip(mine, spans, strict=True):
@@ -540,10 +409,10 @@ class Problem:
             if spring.kind == COUPLING_SPRING:
                 groups.append((int(self.constants[0, k, FOLLOWER]), int(self.constants[0, k, LEADER])))
             elif spring.kind == COLLISION_SPRING:
-                groups += contact_groups(self.skeleton, self.figure)
+                touching = [(int(one), int(two)) for one, two, _, _ in self.figure.touch if two >= 0]
+                groups += [coupled_dofs(self.skeleton, one, two) for one, two in touching]
             elif spring.other >= 0:
-                apart = path_of(self.skeleton, spring.body) ^ path_of(self.skeleton, spring.other)
-                groups.append(tuple(sorted(apart)))
+                groups.append(coupled_dofs(self.skeleton, spring.body, spring.other))
         return tuple(dict.fromkeys(groups))
 
     @cached_property
@@ -616,7 +485,7 @@ class Problem:
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
         if moved.remote is not None:
-            raise on_a_gpu(moved)
+            raise moved.on_a_gpu()
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
         if moved.target_shape and not moved.target_batch and len(self.targets) == 1:
             take_targets(moved.target.reshape(1, -1), self.targets, rows[0])
@@ -690,7 +559,7 @@ class Problem:
         values: list[tuple[int, float]] = []  # of each energy in Python: its model leaves out the constant
         true_errors = []
         if self.customs:
-            from posable.goals.energy import fill_model, place_vectors
+            from posable.goals.energy import fill_model, measured_rows, place_vectors
 
             vectors = place_vectors(self.skeleton, theta, [energy for energy, _ in self.customs])
             for (energy, part), at in zip(self.customs, vectors, strict=True):
@@ -767,19 +636,16 @@ class Problem:
         raise GoalError("hessian: method", expected="'gathered' or 'direct'", got=repr(method))
 
     def _direct(self, pose: np.ndarray, exact: bool, member: int) -> np.ndarray:
-        n, g = self.skeleton.size, len(self.springs)
-        springs = self.packed(member)
         from posable.engine.reference import MOST_ROWS, direct_hessian
 
+        n, g = self.skeleton.size, len(self.springs)
         gradient, hessian = np.empty(n), np.empty((n, n))
-        failed = -1
         if self.coupled or self.customs or self.choices:
-            failed = int(
-                np.argmax((self.kind[:, SPRING] < 0) | (self.kind[:, ON] == CENTER) | (self.kind[:, OTHER] >= 0))
-            )
+            kind = self.kind
+            failed = int(np.argmax((kind[:, SPRING] < 0) | (kind[:, ON] == CENTER) | (kind[:, OTHER] >= 0)))
         else:
             failed = direct_hessian(
-                self.skeleton.figure, springs, np.ascontiguousarray(pose), scratch(self.work_size), self.depth,
+                self.figure, self.packed(member), np.ascontiguousarray(pose), scratch(self.work_size), self.depth,
                 float(exact), np.empty(117), np.empty((MOST_ROWS * max(g, 1), n)), gradient, hessian,
             )  # fmt: skip
         if failed >= 0:
@@ -805,20 +671,13 @@ class Problem:
         rows = int(residual_rows(springs, int(vectors)))
         r, j = np.zeros(rows), np.zeros((rows, self.skeleton.size))
         residuals_and_jacobian(
-            self.skeleton.figure,
-            springs,
-            self.roots(vectors),
-            theta,
-            scratch(self.work_size),
-            self.depth,
-            int(vectors),
-            r,
-            j,
-        )
+            self.skeleton.figure, springs, self.roots(vectors), theta, scratch(self.work_size), self.depth,
+            int(vectors), r, j,
+        )  # fmt: skip
         return (r, j) if jacobian else r
 
     def roots(self, vectors: bool) -> np.ndarray:
-        """Return (g, 9): C by rows with C'C the weight of each spring, as kernels/residuals.py wants it."""
+        """Return (g, 9): C by rows with C'C the weight of each spring, as engine/residuals.py reads it."""
         from posable.engine.residuals import weight_roots
 
         if (self.kind[:, SPRING] == COLLISION_SPRING).any():
@@ -827,6 +686,8 @@ class Problem:
 
     def check_derivatives(self, pose: Any, *, step: float = 1e-3) -> DerivativeCheck:
         """Compare gradient and exact Hessian at a pose (n,) with differences of the energy and of the gradient."""
+        from posable.goals.energy import DerivativeCheck, differences, relative_gap
+
         theta = as_poses(self.skeleton, pose).reshape(self.skeleton.size)
         _, gradient, hessian, _ = self.evaluate(theta)
         slope = differences(lambda x: np.array(self.evaluate(x)[0]), theta, step)

@@ -9,6 +9,7 @@ import numpy as np
 
 from posable.engine.jit import in_pieces
 from posable.engine.layout import ALONG, AT, CONSTANTS, LARGEST, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
+from posable.engine.springs import CROSS_SPRING, MODEL_SPRING
 from posable.errors import GoalError, UnknownName
 from posable.model.joints import unit_axis
 from posable.model.skeleton import Skeleton
@@ -47,6 +48,13 @@ class Spring(NamedTuple):
     def batch(self) -> tuple[int, ...]:
         """The leading axes of its numbers."""
         return np.broadcast_shapes(self.constants.shape[:-1], self.targets.shape[:-1])
+
+    @property
+    def idle(self) -> bool:
+        """Whether its weight is zero: its error is reported only."""
+        if self.measures or self.kind in (MODEL_SPRING, CROSS_SPRING):
+            return False
+        return not self.constants[..., WEIGHT : WEIGHT + 6].any()
 
 
 class Goal:
@@ -101,6 +109,10 @@ class Goal:
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that make this goal, by name: what a goal file (TOML) holds of a package's own goal."""
         raise GoalError(f"{self}", expected="arguments(), which names its arguments", got="a goal without a file form")
+
+    def on_a_gpu(self) -> GoalError:
+        """Return the error for a target on a GPU where the solve is not."""
+        return GoalError(f"{self}: target", expected="numbers here, or solve(device='cuda')", got="a GPU's memory")
 
     def constants_key(self) -> Any:
         """Return a hashable key of everything but the figure that the goal's constants depend on; None if unknown.

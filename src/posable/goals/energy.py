@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ALONG, AT, AXES, CENTER, CONSTANTS, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT
+from posable.engine.layout import (
+    ALONG,
+    AT,
+    AXES,
+    CENTER,
+    CONSTANTS,
+    MEASURE,
+    POINT,
+    POINT2,
+    ROBUST,
+    SIZE,
+    WEIGHT,
+    Springs,
+)
 from posable.engine.springs import (
     AIM_SPRING,
     CLEAR_SPRING,
@@ -92,6 +106,12 @@ def pseudo_huber(
     root = np.sqrt(1.0 + 2.0 * energy / scale)
     bend = -1.0 / (scale * root**3)
     return 2.0 * energy / (root + 1.0), slope / root, hessian / root + bend * np.outer(slope, slope)
+
+
+def measured_rows(springs: Springs, energy: VectorEnergy, part: slice) -> Rows:
+    """Return the numbers of the springs that hold the targets of an energy in Python: those before its model's."""
+    before = range(part.start - len(energy.measured), part.start)
+    return [(springs.constants[k], springs.targets[k]) for k in before]
 
 
 def first_differences(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
@@ -415,3 +435,45 @@ def upper_root(matrix: np.ndarray) -> np.ndarray:
     """Return the upper triangular C with C'C = matrix, for a positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return np.linalg.qr(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T).R
+
+
+# --- Derivatives against differences ---
+
+
+@dataclass(frozen=True)
+class DerivativeCheck:
+    """Relative errors of gradient and Hessian against finite differences.
+
+    Attributes:
+        gradient: Largest difference, relative to the largest entry.
+        hessian: Likewise.
+    """
+
+    gradient: float
+    hessian: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether both are below 1e-6."""
+        return self.gradient < 1e-6 and self.hessian < 1e-6
+
+    def __str__(self) -> str:
+        word = "agree" if self.ok else "do not agree"
+        return f"derivatives {word} with differences: gradient to {self.gradient:.1e}, Hessian to {self.hessian:.1e}"
+
+
+def differences(function: Any, x: np.ndarray, step: float) -> np.ndarray:
+    """Return the derivative (..., n) of an array function at x (n,), by central differences extrapolated once."""
+    columns = []
+    for i in range(x.size):
+        move = np.zeros(x.size)
+        move[i] = step
+        wide = (function(x + move) - function(x - move)) / (2.0 * step)
+        near = (function(x + 0.5 * move) - function(x - 0.5 * move)) / step
+        columns.append((4.0 * near - wide) / 3.0)
+    return np.stack(columns, axis=-1)
+
+
+def relative_gap(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the largest difference of two arrays against their largest entry, or against 1 where all are small."""
+    return float(np.abs(a - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))

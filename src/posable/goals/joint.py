@@ -285,3 +285,12 @@ def _connected(joined: np.ndarray) -> list[np.ndarray]:
         groups.append(np.array(sorted(group)))
         left -= group
     return groups
+
+
+def joined_pulls(
+    pull: np.ndarray, home: np.ndarray, more: np.ndarray, there: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the springs (n,) on degrees of freedom, and their homes (n,), that two sets of them make together."""
+    total = pull + more
+    some = total > 0.0
+    return total, np.where(some, (pull * home + more * there) / np.where(some, total, 1.0), there)

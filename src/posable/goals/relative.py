@@ -23,6 +23,7 @@ from posable.goals.base import (
     weight_matrix,
 )
 from posable.goals.energy import anisotropic_energy
+from posable.goals.joint import Coupling
 from posable.goals.orientation import orientation_spring, pose_tolerances, pose_weights, split_transforms
 from posable.model.skeleton import Skeleton
 
@@ -182,3 +183,25 @@ def check_two_bodies(body: int, other: int, goal: Goal) -> None:
     """Raise if both are one rigid body: nothing could change the distance between them."""
     if body == other:
         raise GoalError(f"{goal}", expected="two bodies that move relative to each other", got="two points on one body")
+
+
+# --- What a figure brings along ---
+
+MIMIC_WEIGHT = 100.0  # of the couplings that a figure brings along, against 1 for a position
+
+
+def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:
+    """Return the couplings and closed loops that a figure brings along as goals.
+
+    They are springs with a high weight and not eliminated, so that any solver serves them and a limit on a follower
+    still counts; where everything is reached they hold to their tolerance.
+    """
+    couplings = [
+        Coupling(follower, leader, ratio=ratio, offset=offset, weight=MIMIC_WEIGHT)
+        for follower, leader, ratio, offset in skeleton.couplings
+    ]
+    loops = [
+        Relative(frame, other, None if welded else (0.0, 0.0, 0.0), weight=MIMIC_WEIGHT)
+        for frame, other, welded in skeleton.loops
+    ]
+    return (*couplings, *loops)

@@ -21,9 +21,8 @@ from posable.mocap.root_align import (
 )
 from posable.model.body_plan import words_of
 from posable.model.joints import Site
-from posable.model.kinematics import forward, place_bodies
+from posable.model.kinematics import forward, path_of, place_bodies
 from posable.model.skeleton import Skeleton
-from posable.problem import path_of
 
 STEPS = 25  # Gauss-Newton steps, at most
 NOISE = 0.01  # [m] expected residual of a marker

@@ -27,10 +27,9 @@ from posable.mocap.root_align import (
 from posable.mocap.screen import Source
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
 from posable.mocap.unwrap import open_box, same_branch, within_turns
-from posable.model.kinematics import forward
+from posable.model.kinematics import forward, path_of
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
-from posable.problem import path_of
 
 PIECE = 1024  # frames
 LEAD = 48  # frames of overlap between pieces

@@ -12,10 +12,9 @@ from posable.formats.conventions import LENGTH_UNITS
 from posable.mocap.gaps import runs
 from posable.mocap.marker_sets import LEG_OF_STATURE
 from posable.model.body_plan import BodyPlan, body_plan
-from posable.model.kinematics import forward
+from posable.model.kinematics import forward, path_of
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
-from posable.problem import path_of
 
 SHORTEST, TALLEST = 1.10, 2.30  # [m]: stature of a person
 USUAL_STATURE = 1.70  # [m]

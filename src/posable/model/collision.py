@@ -344,6 +344,17 @@ def pair_tables(skeleton: Skeleton, pairs: tuple[tuple[str, str], ...], obstacle
     return tables
 
 
+@lru_cache(maxsize=64)
+def joined_tables(skeleton: Skeleton, tables: tuple[SolidTables, ...]) -> tuple[Figure, tuple[tuple[int, int], ...]]:
+    """Return a figure with the solids of several goals, and the rows of `touch` of each."""
+    if len(tables) == 1:
+        return tables[0].figure(), ((0, len(tables[0].touch)),)
+    whole = type(tables[0])(skeleton)
+    shapes = [list(table.rows) for table in tables]
+    spans = [whole.add([(own[a], own[b]) for a, b in table.pairs]) for own, table in zip(shapes, tables, strict=True)]
+    return whole.figure(), tuple(spans)
+
+
 def distances(skeleton: Skeleton, pose: Any, *, within: float = 0.1) -> list[tuple[str, str, float]]:
     """Return (shape, other shape, distance [m]) of the near pairs at a pose, nearest first.
 

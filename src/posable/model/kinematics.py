@@ -76,6 +76,16 @@ def place_bodies(skeleton: Skeleton, poses: np.ndarray, *, twists: bool = False)
     return positions, rotations.reshape(t, b, 3, 3), rates
 
 
+def path_of(skeleton: Skeleton, body: int) -> set[int]:
+    """Return the degrees of freedom that move a body."""
+    out: set[int] = set()
+    while body >= 0:
+        parent, first, last, _ = skeleton.figure.body[body]
+        out.update(range(int(first), int(last)))
+        body = int(parent)
+    return out
+
+
 def forward(skeleton: Skeleton, pose: Any) -> Frames:
     """Return the frames of every joint and site.
 

@@ -17,9 +17,17 @@ from posable.engine.bounds import EXHAUSTED, STATIONARY
 from posable.engine.couplings import hold_springs
 from posable.engine.layout import AXES, AXES2, GOAL, OFF, ROBUST, SIZE, SPRING, WEIGHT
 from posable.engine.springs import MODEL_SPRING, POINT_SPRING
-from posable.goals.energy import VectorEnergy, convex_model, convex_part, fill_model, place_vectors, upper_root
-from posable.goals.joint import Posture
-from posable.problem import Problem, joined_pulls, measured_rows
+from posable.goals.energy import (
+    VectorEnergy,
+    convex_model,
+    convex_part,
+    fill_model,
+    measured_rows,
+    place_vectors,
+    upper_root,
+)
+from posable.goals.joint import Posture, joined_pulls
+from posable.problem import Problem
 from posable.solvers.base import RawResult, SolveOptions, Solver
 from posable.solvers.limit_sensitivity import AT_BOUND
 from posable.solvers.result import judge
