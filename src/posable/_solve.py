@@ -70,21 +70,12 @@ def solve(
     Raises:
         PosableError: for a wrong call. A goal that cannot be reached is a result.
     """
-    if device not in DEVICES:
-        raise SolverError("device", expected=" or ".join(map(repr, DEVICES)), got=repr(device))
-    if precision not in PRECISIONS:
-        raise SolverError("precision", expected=" or ".join(map(repr, PRECISIONS)), got=repr(precision))
     begin = time.perf_counter()
-    if nearest:
-        from posable._solutions import solutions
-
-        goals = (goals,) if isinstance(goals, Goal) else tuple(goals)
-        found = solutions(skeleton, goals, start=start, limits=limits, seed=seed)
-        start = np.asarray(found[0]) if len(found) else start
+    check_device(device, precision, restarts)
     problem = Problem(skeleton, goals, on_gpu=device != "cpu")
     method = as_solver(solver)
-    if 0 not in problem.batch_shape:
-        check_solver(method, problem)
+    check_solver(method, problem)
+    start = nearest_start(problem, start, limits, seed) if nearest else start
     start_there = None
     if device != "cpu":
         from posable.goals.device_array import checked_remote
@@ -95,19 +86,12 @@ def solve(
     groups = frozen_groups(skeleton, starts, limits) if problem.plain and device == "cpu" and not auto else []
     lower, upper = _limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
     time_limit = nonneg_seconds(time_limit)
-    if auto and device != "cpu":
-        raise SolverError("restarts='auto'", expected="device='cpu'", got=repr(device))
     options = SolveOptions(
         projected(skeleton, starts, lower, upper), lower, upper, nonneg_int(max_iterations, "max_iterations"),
         0 if auto else nonneg_int(restarts, "restarts") or 0, as_int(seed, "seed"), time_limit, bool(record),
         positive_int(threads, "threads"), None if time_limit is None else begin + time_limit,
     )  # fmt: skip
-    if 0 in shape:  # a batch of nothing: no solver need know of it
-        raw = RawResult(
-            starts[:0], np.zeros(0, np.int64), np.zeros((0, len(problem.springs))), np.zeros(0), np.zeros(0)
-        )
-        return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
-    if device != "cpu":
+    if device != "cpu" and 0 not in shape:
         if natural or prior_weight(problem):
             raise SolverError("natural", expected="device='cpu'", got=repr(device))
         from posable.gpu.batch import solve_on
@@ -115,25 +99,67 @@ def solve(
         there = solve_on(problem, method, options, shape, device, precision, start_there)
         if there is not None:
             return Result(*there[:2], options, method.name, time.perf_counter() - begin, there[2])
-        if len(starts) == 1:
-            options = options._replace(starts=options.starts.repeat(math.prod(shape), axis=0))
+        options = options._replace(starts=np.broadcast_to(options.starts, (math.prod(shape), skeleton.size)).copy())
     near = options.starts if device == "cpu" and wants_natural(natural, problem, method) else None
+    answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
+    result = Result(answered, raw, options, method.name, time.perf_counter() - begin, shape, chosen)
+    return searched(result, problem, method, near, begin) if auto and 0 not in shape else result
+
+
+def answer_of(
+    problem: Problem, method: Solver, options: SolveOptions, near: np.ndarray | None, groups: list[np.ndarray],
+    limits: bool, shape: tuple[int, ...],
+) -> tuple[Problem, RawResult, dict[str, Any] | None]:  # fmt: skip
+    """Return the problem as it was decided, what the solver found, and the chosen members of AnyOf goals by label.
+
+    near: (t or 1, n), the poses to stay near, None where nothing is asked. groups: see `frozen_groups`.
+    """
+    if 0 in shape:  # a batch of nothing: no solver need know of it
+        nothing, errors = np.zeros(0), np.zeros((0, len(problem.springs)))
+        return problem, RawResult(options.starts[:0], np.zeros(0, np.int64), errors, nothing, nothing), None
     if groups:
-        raw = solved_in_groups(problem, method, options, near, groups, limits)
-        return Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
+        return problem, solved_in_groups(problem, method, options, near, groups, limits), None
     if problem.plain:
-        raw = method.run(problem, options) if near is None else settle(problem, method, options, near)
-        result = Result(problem, raw, options, method.name, time.perf_counter() - begin, shape)
-        return searched(result, problem, method, near, begin) if auto else result
+        return problem, method.run(problem, options) if near is None else settle(problem, method, options, near), None
+    return solved_by_level(problem, method, options, near, shape)
+
+
+def check_device(device: str, precision: str, restarts: int | str) -> None:
+    """Raise SolverError for a device or a precision that does not exist, or that cannot do what was asked."""
+    if device not in DEVICES:
+        raise SolverError("device", expected=" or ".join(map(repr, DEVICES)), got=repr(device))
+    if precision not in PRECISIONS:
+        raise SolverError("precision", expected=" or ".join(map(repr, PRECISIONS)), got=repr(precision))
+    if restarts == "auto" and device != "cpu":
+        raise SolverError("restarts='auto'", expected="device='cpu'", got=repr(device))
+
+
+def nearest_start(problem: Problem, start: Any, limits: bool, seed: int) -> Any:
+    """Return the solution that is nearest to a start; the start itself where none is found."""
+    from posable._solutions import solutions
+
+    skeleton = problem.skeleton
+    asked = problem.goals[
+        : len(problem.goals) - len(skeleton.couplings) - len(skeleton.loops)
+    ]  # the rest it adds itself
+    found = solutions(skeleton, asked, start=start, limits=limits, seed=seed)
+    return np.asarray(found[0]) if len(found) else start
+
+
+def solved_by_level(
+    problem: Problem, method: Solver, options: SolveOptions, near: np.ndarray | None, shape: tuple[int, ...]
+) -> tuple[Problem, RawResult, dict[str, Any]]:
+    """Solve a problem with priorities, choices or energies in Python.
+
+    Returns:
+        The problem as it was decided, its outcome, and the chosen members by label of their goals.
+    """
     from posable.solvers.hierarchy import answer
 
-    asked = problem
     problem, raw, chosen = answer(problem, method, options)
     if near is not None:
         settle_held(problem, raw, options, near)
-    chosen = {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
-    result = Result(problem, raw, options, method.name, time.perf_counter() - begin, shape, chosen)
-    return searched(result, asked, method, near, begin) if auto else result
+    return problem, raw, {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
 
 
 def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | None, begin: float) -> Result:
@@ -141,7 +167,6 @@ def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | 
 
     asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from.
     """
-    from posable.solvers.hierarchy import answer
     from posable.solvers.reasons import one_of
     from posable.solvers.restarts import Search, keep_searching
 
@@ -155,10 +180,7 @@ def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | 
             more = options._replace(starts=starts)
             if one.plain:
                 return one, method.run(one, more) if reference is None else settle(one, method, more, reference)
-            made, found, _ = answer(one, method, more)
-            if reference is not None:
-                settle_held(made, found, more, reference)
-            return made, found
+            return solved_by_level(one, method, more, reference, ())[:2]
 
         search: Search = keep_searching(result.problem, raw, options, k, run, lambda p, r: judge(p, r, options))
         searches[k] = search
@@ -172,6 +194,8 @@ def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | 
 
 def check_solver(solver: Solver, problem: Problem) -> None:
     """Raise where the solver cannot answer the problem; energies in Python are models by the time it meets them."""
+    if 0 in problem.batch_shape:
+        return
     if not problem.plain:
         from posable.solvers.hierarchy import stand_in
 
@@ -466,13 +490,8 @@ class Session:
             self.pose = raw.poses[0].copy()
             name = self.solver.told(self.problem, options, raw)
             return Result(self.problem, raw, options, name, time.perf_counter() - begin)
-        from posable.solvers.hierarchy import answer
-
-        problem, raw, chosen = answer(self.problem, self.solver, options)
-        if near is not None:
-            settle_held(problem, raw, options, near)
+        problem, raw, chosen = solved_by_level(self.problem, self.solver, options, near, ())
         self.pose = raw.poses[0].copy()
-        chosen = {name: members[0] for name, members in chosen.items()}
         return Result(problem, raw, options, self.solver.name, time.perf_counter() - begin, (), chosen)
 
     def _move_all(self, targets: Mapping[str, Any]) -> None:
