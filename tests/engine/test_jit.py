@@ -361,3 +361,49 @@ def test_an_entry_without_a_feature_takes_the_constant_in_its_place():
 
 def test_what_does_not_reach_an_optional_kernel_is_not_copied():
     assert four_times_all.without("extras") is four_times_all
+
+
+ELSEWHERE = """
+from posable.engine.jit import kernel
+
+@kernel
+def tenfold(x, k):
+    return 10.0 * x[k]
+
+@kernel
+def distant(x, k):
+    return x[k] + tenfold(x, k)
+"""
+NEEDS_ELSEWHERE = """
+import sys
+import numpy as np
+from posable.engine.jit import entry, optional
+
+def elsewhere():
+    import elsewhere
+    return elsewhere
+
+@optional("extras", 0.5, home=elsewhere)
+def distant(x, k):
+    pass
+
+@entry
+def total(x):
+    out = 0.0
+    for k in range(x.shape[0]):
+        out += distant(x, k)
+    return out
+
+x = np.array([1.0, 2.0])
+print(total.without("extras")(x), "elsewhere" in sys.modules, total(x), total.without("others")(x), distant(x, 1))
+print("elsewhere" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("mode", ["linked", "plain", "python"])
+def test_a_kernel_of_another_module_is_imported_where_it_is_compiled(tmp_path, mode):
+    (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
+    process = start(tmp_path, NEEDS_ELSEWHERE, POSABLE_JIT=mode)
+    out, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error
+    assert out.split() == ["1.0", "False", "33.0", "33.0", "22.0", "True"]
