@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.errors import FormatError
-from posable.formats.keypoint_sets import MEDIAPIPE_33, PARENTS, SETS, SMPL_24
+from posable.formats.keypoints import MEDIAPIPE_33, PARENTS, SETS, SMPL_24
 
 NAMES = ("root", "spine1", "spine2", "spine3", "neck", "skull", "hip.L", "knee.L", "ankle.L", "toes.L", "hip.R",
          "knee.R", "ankle.R", "toes.R", "shoulder.L", "elbow.L", "wrist.L", "shoulder.R", "elbow.R",

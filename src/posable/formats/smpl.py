@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from posable.formats.base import Options, build_skeleton
-from posable.formats.keypoint_sets import SMPL_24
+from posable.formats.keypoints import SMPL_24
 from posable.formats.scene import Scene
 from posable.formats.source import Source
 from posable.model.joints import Ball, Fixed, Free, Joint

@@ -7,24 +7,28 @@ read local files through entities. Meshes are opened with trimesh where it is in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable.formats.base import Format, Options, bound_count, build_skeleton
-from posable.formats.mesh_files import find_mesh, load_mesh
 from posable.formats.safe_xml import Element, number, numbers, parse, text
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, open_source, refuse_wide_text, shown
-from posable.formats.srdf import Semantics
-from posable.formats.srdf import read as read_srdf
 from posable.formats.urdf_writer import write
 from posable.model import shapes as solids
 from posable.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, Site
 from posable.model.shapes import WORLD, Shape
 from posable.model.skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from posable.formats.source import Source
+
 
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 _MOVING = ("revolute", "continuous", "prismatic")  # joints of one degree of freedom
@@ -386,3 +390,94 @@ def _shape(source: Source, element: Element, joint: str, name: str, open_mesh: A
 FORMAT = Format(
     "URDF", (".urdf",), "a robot with limits, masses and shapes", "metres, radians, z up", sniff, read, write
 )
+
+
+# --- SRDF, beside a URDF: pairs of links that never collide, groups of joints, named states (MoveIt) ---
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """What an SRDF file says about a robot.
+
+    Attributes:
+        disabled: pairs of links that are never checked for collision.
+        states: for each named state, the values of its joints [rad, m].
+        groups: for each group, its joints, links and chains as they are written: ("joint", name), ...
+    """
+
+    disabled: tuple[tuple[str, str], ...]
+    states: Mapping[str, Mapping[str, tuple[float, ...]]]
+    groups: Mapping[str, tuple[tuple[str, ...], ...]]
+
+
+def read_srdf(source: Source) -> Semantics:
+    """Return what an SRDF file says."""
+    refuse_wide_text(source)
+    robot = parse(source)
+    if robot.tag != "robot":
+        raise source.error(offset=robot.place, expected="<robot> of an SRDF file", found=f"<{shown(robot.tag)[1:-1]}>")
+    disabled = [(text(source, pair, "link1"), text(source, pair, "link2")) for pair in robot.all("disable_collisions")]
+    states: dict[str, dict[str, tuple[float, ...]]] = {}
+    for state in robot.all("group_state"):
+        values = states.setdefault(text(source, state, "name"), {})
+        for joint in state.all("joint"):
+            count = max(len(joint.attributes.get("value", "").split()), 1)
+            values[text(source, joint, "name")] = tuple(numbers(source, joint, "value", [0.0] * count).tolist())
+    groups = {}
+    for group in robot.all("group"):
+        parts = []
+        for part in group.children:
+            keys = ("base_link", "tip_link") if part.tag == "chain" else ("name",)
+            if part.tag in ("joint", "link", "group", "chain"):
+                parts.append((part.tag, *(text(source, part, key) for key in keys)))
+        groups[text(source, group, "name")] = tuple(parts)
+    return Semantics(tuple(disabled), states, groups)
+
+
+# --- Meshes that a robot description refers to: where the files are, and what trimesh finds in them ---
+
+
+SUFFIXES = (".stl", ".obj", ".dae", ".ply", ".off", ".glb", ".gltf")
+_LARGEST = 200_000_000  # bytes
+
+
+def find_mesh(source: Source, name: str) -> Path | None:
+    """Return the file that `package://pkg/path`, `file:///path` or a relative path means; None where it is missing.
+
+    A package is looked for above the description's own folder, as a folder of that name or as the one the file is in.
+    """
+    text = unquote(name.strip())
+    folder = source.path.resolve().parent if source.on_disk else Path.cwd()
+    if text.startswith(("package://", "model://")):
+        package, _, inside = text.split("://", 1)[1].partition("/")
+        places = []
+        for above in (folder, *folder.parents):
+            places += [above / package / inside, above / "share" / package / inside]
+            if above.name == package:
+                places.append(above / inside)
+        places += [above / inside for above in (folder, *folder.parents)[:4]]
+    else:
+        text = text.removeprefix("file://")
+        places = [folder / text]
+    try:
+        return next((p for p in places if p.suffix.lower() in SUFFIXES and p.is_file()), None)
+    except OSError:  # a name that no file system takes
+        return None
+
+
+def load_mesh(path: Path, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
+    """Return vertices (V, 3) [m] and faces (F, 3) of a mesh file, or a sentence that says why there are none."""
+    try:
+        import trimesh
+    except ImportError:
+        return "meshes are opened with trimesh: pip install 'posable[robots]'"
+    if path.stat().st_size > _LARGEST:
+        return f"{path.name}: larger than {_LARGEST // 1_000_000} MB"
+    try:
+        mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
+        vertices, faces = np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int32)
+    except Exception as problem:  # whatever a parser of somebody else's file format raises
+        return f"{path.name}: {type(problem).__name__}: {problem}"
+    if not len(vertices) or not np.isfinite(vertices).all():
+        return f"{path.name}: no finite vertices"
+    return vertices * scale, faces.reshape(-1, 3)

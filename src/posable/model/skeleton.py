@@ -421,7 +421,9 @@ class Skeleton:
 
         A ball joint has 4 numbers there (quaternion wxyz), a free joint 7; everything else is as in the pose.
         """
-        from posable.model.qpos import to_qpos  # imports SciPy, a quarter of a second that a solve does not need
+        from posable.model.joint_values import (
+            to_qpos,  # imports SciPy, a quarter of a second that a solve does not need
+        )
 
         poses = np.asarray(pose, dtype=float)
         if poses.shape[-1:] != (self.size,):
@@ -430,7 +432,7 @@ class Skeleton:
 
     def from_qpos(self, qpos: Any) -> np.ndarray:
         """Return poses (..., n) from MuJoCo's `qpos` (..., nq), or from an object with one (`MjData`)."""
-        from posable.model.qpos import from_qpos
+        from posable.model.joint_values import from_qpos
 
         return from_qpos(self.joints, self.slices, self.rest, getattr(qpos, "qpos", qpos))
 
