@@ -18,6 +18,9 @@ from posable.formats.source import Source
 from posable.model.joint_positions import motion_from_positions
 
 # --- The usual sets of 3D keypoints: names in their order, and the trees that they make ---
+#
+# `SETS` maps a set's name to its joints; `PARENTS` gives each joint its parent. A joint whose parent is not in the set
+# hangs on the nearest ancestor that is.
 
 
 def _sided(*names: str) -> tuple[str, ...]:

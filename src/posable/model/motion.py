@@ -300,6 +300,11 @@ class Markers:
 
 
 # --- Cubic easing: a motion through keys whose speed never jumps ---
+#
+# Numbers follow a monotone cubic between keys (Fritsch & Carlson 1980, as SciPy's PCHIP takes its slopes): the speed is
+# continuous, zero at both ends and where a number turns round, and no key is overshot. Rotations follow the same rule
+# on the sphere: a cubic Bezier curve by repeated slerps (Shoemake 1985), whose angular velocity at a key is taken from
+# its two neighbours.
 
 
 def ease(skeleton: Skeleton, when: Floats, keys: Floats, at: Floats) -> Floats:
