@@ -48,10 +48,10 @@ NO_WORSE, TINY = 1e-9, 1e-14  # part of the energy of missed goals, and energy, 
 # heavy parts move less readily than light ones. For the spine and the neck it is the stiffness of the whole chain,
 # which is distributed over its joints.
 TRAVEL, LEG = 12.0, 0.884  # [1/m^2] for a person with legs of this length [m]
-TURN = (4.0, 12.0, 3.0)
-SPINE, NECK = (2.0, 5.0, 1.5), (0.5, 1.0, 0.3)
+TURN = (10.0, 12.0, 3.0)
+SPINE, NECK = (3.5, 5.0, 1.5), (0.5, 1.0, 0.3)
 LIMBS = {
-    "clavicle": (4.0, 3.0, 3.0), "shoulder": (0.3, 0.35, 0.4), "elbow": (0.3, 0.3, 0.3), "wrist": (0.8, 0.8, 0.5),
+    "clavicle": (4.0, 3.0, 3.0), "shoulder": (0.15, 0.18, 0.2), "elbow": (0.15, 0.15, 0.15), "wrist": (0.8, 0.8, 0.5),
     "fingers": (2.0, 2.0, 2.0), "hip": (0.5, 1.2, 1.2), "knee": (0.4, 0.4, 0.4), "ankle": (0.8, 1.5, 1.5),
     "toes": (2.5, 2.5, 2.5),
 }  # fmt: skip
