@@ -1,6 +1,7 @@
 """USD through usd-core: round trips, and what usd-core itself makes of the skin."""
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -105,4 +106,27 @@ def test_arrays_that_do_not_fit_are_one_error(tmp_path, pattern, change):
     assert count == 1
     path.write_text(text, encoding="utf-8")
     with pytest.raises(FormatError, match="do not fit"):
+        load(path)
+
+
+def test_a_file_on_which_usd_core_hangs_is_one_error(tmp_path, monkeypatch):
+    """What opens the file never returns: it is stopped after its time, and the file is named."""
+    from posable.formats import usd
+
+    path = tmp_path / "a.usda"
+    save(path, figures.human())
+    monkeypatch.setattr(usd, "OPENING", 0.5)
+    monkeypatch.setattr(usd, "_FLATTEN", usd._FLATTEN.replace("written = ", "while True: pass\n    written = "))
+    begin = time.perf_counter()
+    with pytest.raises(FormatError, match=r"a\.usda.*hangs"):
+        load(path)
+    assert time.perf_counter() - begin < 10.0 * 2.0
+
+
+def test_a_damaged_file_is_one_error(tmp_path):
+    path = tmp_path / "a.usdc"
+    save(path, figures.human())
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(FormatError, match="usd-core"):
         load(path)

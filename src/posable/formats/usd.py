@@ -6,6 +6,8 @@ into that stage, and meshes, skins, materials, blend shapes and everything else 
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,9 @@ from posable.model.motion import Motion
 
 Floats = NDArray[np.float64]
 DEFAULT_FPS = 24.0
+OPENING = 3.0  # [s] of processor time that a file may take to open,
+OPENING_MB = 0.5  # [s] and for each MB of it
+WAITING = 10.0  # times as long on the clock, for a machine that is busy
 MOST_NUMBERS = 100_000_000  # of the transforms of all frames: a file that states an absurd length
 
 
@@ -76,8 +81,47 @@ def read(source: Source, options: Options) -> Scene:
         raise source.error(f"its arrays do not fit each other: {type(problem).__name__}: {problem}") from problem
 
 
+# Run by another Python: opens a stage, unpacks all of it and writes it as one layer.
+_FLATTEN = """
+import sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[3]), int(sys.argv[3]) + 1))
+except (ImportError, ValueError):
+    pass
+from pxr import Tf, Usd
+try:
+    written = Usd.Stage.Open(sys.argv[1]).Flatten().Export(sys.argv[2])
+except Tf.ErrorException as problem:
+    sys.exit(str(problem).strip().splitlines()[-1])
+sys.exit(0 if written else "it cannot be flattened")
+"""
+
+
+def _opened(source: Source, pxr: Any) -> Any:
+    """Return the stage of a file, its references resolved.
+
+    Damaged files make usd-core hang or crash, so another process opens the file first, with a limit on its time, and
+    writes what it found as one layer; that is what is read here.
+    """
+    seconds = OPENING + OPENING_MB * len(source.data) / 1e6
+    with tempfile.TemporaryDirectory() as folder:
+        flat = Path(folder) / "flat.usdc"
+        words = [sys.executable, "-I", "-c", _FLATTEN, str(source.path), str(flat), str(int(np.ceil(seconds)))]
+        try:
+            done = subprocess.run(words, capture_output=True, timeout=WAITING * seconds, check=False)
+        except subprocess.TimeoutExpired:
+            done = None
+        if done is None or done.returncode < 0:  # killed by a limit, or crashed
+            raise source.error("usd-core hangs on it or crashes: the file is damaged")
+        if done.returncode:
+            raise source.error(f"usd-core cannot read it: {done.stderr.decode(errors='replace').strip()[-200:]}")
+        layer = pxr.Sdf.Layer.OpenAsAnonymous(str(flat))
+        return pxr.Usd.Stage.Open(layer)
+
+
 def _read(source: Source, options: Options, pxr: Any) -> Scene:
-    stage = pxr.Usd.Stage.Open(str(source.path))
+    stage = _opened(source, pxr)
     skeletons = [pxr.UsdSkel.Skeleton(prim) for prim in stage.Traverse() if prim.IsA(pxr.UsdSkel.Skeleton)]
     if not skeletons:
         raise source.error("USD without a skeleton", expected="a UsdSkel Skeleton", found="none")
