@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -220,6 +221,29 @@ def measure(case: Case, clean: Clean) -> list[Any]:
     return [case.name, off, line, case.limit, named, take.report.verdict]
 
 
+def missing_rate(markers: ps.Markers) -> list[Any]:
+    """Return the row of a C3D file whose rate is 0 wherever it is stated: it is refused, with what to do."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "take.c3d"
+        ps.save(path, markers)
+        data = bytearray(path.read_bytes())
+        data[20:24] = bytes(4)  # of the header
+        at = data.find(b"RATE")
+        while at >= 0:  # name, offset of the next (2), type, dimensions, value
+            data[at + 8 : at + 12] = bytes(4)
+            at = data.find(b"RATE", at + 1)
+        path.write_bytes(data)
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                ps.load(path)
+            words = "\n".join(str(warning.message) for warning in said)
+        except ps.PosableError as error:
+            words = str(error)
+    words = words.replace(str(path), path.name)
+    return ["rate missing", None, None, None, "refused" if "fps=" in words else "NOT NAMED", words]
+
+
 def load(path: Path) -> ps.Markers:
     """Return the first frames of a take."""
     markers = read_markers(path)
@@ -243,6 +267,7 @@ def evidence(page: Page) -> None:
         actor, take, _ = tracked(markers)
         clean = Clean(*joints_of(take), actor)
         rows = [measure(case, clean) for case in cases(markers)]
+        rows.append(missing_rate(markers))
         page.heading(f"{name}{' (tuned on)' if name in TUNED else ''}")
         page.table(
             f"{name}: {len(markers)} frames",

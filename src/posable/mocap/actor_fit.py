@@ -7,7 +7,7 @@ normal equations (Schur complement), so that the step accounts for their respons
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from posable.engine.linalg import eliminate
 from posable.mocap.frame_solver import Pace, marker_walker
 from posable.mocap.gaps import thresholds
+from posable.mocap.pelvis import Hips
 from posable.mocap.root_align import (
     best_turn,
     move_figure,
@@ -30,6 +31,8 @@ OFFSET_SPREAD = 0.10  # [m] expected error of the first guess of an offset
 LENGTH_SPREAD = 0.06  # of bone lengths relative to the scale of the figure: 4 to 6 % among 99 actors (CMU)
 SIDE_SPREAD = 0.03  # of bone lengths relative to the other side: 2 to 5 % among them
 CENTER_SPREAD = (0.02, 0.03)  # [m] of a joint's centre level with a marker, along and across the bone
+HIP_SPREAD = 0.04  # [m] of a hip's centre about what the width and depth of the pelvis say
+HIP_SIDES = 0.01  # [m] of a hip's centre relative to the mirror image of the other
 ROBUST, ROBUST_AT_FIRST = 0.03, 0.10  # [m] error beyond which a marker pulls no harder, finally and at first
 WRONG, WRONG_AT_FIRST = 0.03, 0.20  # [m] error below which a sample is never rejected, finally and at first
 POSE_PULL = 1e-4  # [m^2/rad^2] towards the rest pose, for degrees of freedom without markers
@@ -83,9 +86,13 @@ class Calibration:
 
 
 class Fit:
-    """The state of a calibration: offsets (M, 3) [m], factors of bone lengths (G,), poses (K, n) of its frames."""
+    """The state of a calibration: offsets (M, 3) [m], factors of bone lengths (G,), poses (K, n) of its frames.
 
-    def __init__(self, skeleton, attached, places, symmetric, lengths, limits, centers):
+    Hips are free in all three directions, shifts (H, 3) [m] in the axes of the pelvis: their places among its markers
+    differ more between actors than a bone's length.
+    """
+
+    def __init__(self, skeleton, attached, places, symmetric, lengths, limits, centers, hips=None):
         self.generic = skeleton
         self.names = list(attached)
         self.joints = [joint for joint, _ in attached.values()]
@@ -96,6 +103,8 @@ class Fit:
         self.centers = dict(centers)  # {marker: joint whose centre is level with it}
         self.groups = _length_groups(skeleton, symmetric) if lengths else {}
         self.factors = np.ones(len(set(self.groups.values())))
+        self.hips: Hips | None = hips if lengths else None
+        self.shifts = np.zeros((len(self.hips.joints) if self.hips else 0, 3))
         self.pairs = _side_pairs(skeleton, self.groups)
         self.rest = forward(skeleton, skeleton.rest)
         self.scale = self._first_scale()
@@ -128,7 +137,8 @@ class Fit:
             factor = self.scale * self._factor(joint.name)
             base = np.asarray(joint.offset, dtype=float)
             center = np.asarray(joint.center, dtype=float) * self.scale * self._factor_below(joint.name)
-            joints.append(replace(joint, offset=base if joint.parent is None else base * factor, center=center))
+            moved = base if joint.parent is None else base * factor + self._shift(joint.name)
+            joints.append(replace(joint, offset=moved, center=center))
         others = [
             replace(site, offset=np.asarray(site.offset, dtype=float) * self.scale * self._factor_below(site.joint))
             for site in self.generic.sites
@@ -139,6 +149,19 @@ class Fit:
 
     def _factor(self, joint: str) -> float:
         return float(self.factors[self.groups[joint]]) if joint in self.groups else 1.0
+
+    def _shift(self, joint: str) -> np.ndarray:
+        """Return the shift (3,) [m] of a hip in its parent's frame, of any other joint 0."""
+        if self.hips is None or joint not in self.hips.joints:
+            return np.zeros(3)
+        return self._shift_axes(joint) @ self.shifts[self.hips.joints.index(joint)]
+
+    def _shift_axes(self, joint: str) -> np.ndarray:
+        """Return the axes (3, 3) of a hip's shift, as columns, in its parent's frame."""
+        assert self.hips is not None  # the caller's joint is one of them
+        parent = next(other.parent for other in self.generic.joints if other.name == joint)
+        pelvis = self.joints[self.names.index(self.hips.front[0])]
+        return self.rest.rotation_matrix(parent).T @ self.rest.rotation_matrix(pelvis) @ self.hips.axes
 
     def _factor_below(self, joint: str) -> float:
         """Return the length factor below a joint: of its children's offsets, or its own if it has no children."""
@@ -224,7 +247,7 @@ class Fit:
     # --------------------------------------------------------------------------------------------------- parameters
 
     def _parameters(self) -> np.ndarray:
-        return np.concatenate([self.offsets.ravel(), self.factors])
+        return np.concatenate([self.offsets.ravel(), self.factors, self.shifts.ravel()])
 
     def _prior(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the prior as rows (R, P), values (R,) and weights (R,): rows @ parameters = values.
@@ -235,6 +258,7 @@ class Fit:
         """
         m, g, frames = self.offsets.size, len(self.factors), len(self.places)
         rows, values, weights = [], [], []
+        total = m + g + self.shifts.size
 
         def add(row: np.ndarray, value: np.ndarray | float, spread: float) -> None:
             rows.append(np.atleast_2d(row))
@@ -242,30 +266,59 @@ class Fit:
             weights.append(np.full(len(rows[-1]), frames * (NOISE / spread) ** 2))
 
         for i, name in enumerate(self.names):
-            row = np.zeros((3, m + g))
+            row = np.zeros((3, total))
             row[:, 3 * i : 3 * i + 3] = np.eye(3)
             level = self._level(i) if name in self.centers else None
             if level is None:
                 add(row, self.guesses[i], OFFSET_SPREAD)
                 continue
             by_factor, axes = level
-            row[:, m:] -= by_factor
+            row[:, m : m + g] -= by_factor
             value = self.guesses[i] - by_factor.sum(axis=1)  # the guess relative to the centre, at the figure's lengths
             add(axes[:1] @ row, axes[:1] @ value, CENTER_SPREAD[0])
             add(axes[1:] @ row, axes[1:] @ value, CENTER_SPREAD[1])
         for k in range(g):
-            row = np.zeros(m + g)
-            row[m:] = -1.0 / g
+            row = np.zeros(total)
+            row[m : m + g] = -1.0 / g
             row[m + k] += 1.0
             add(row, 0.0, LENGTH_SPREAD)
-            row = np.zeros(m + g)
+            row = np.zeros(total)
             row[m + k] = 1.0
             add(row, 1.0, 10.0)
         for a, b in self.pairs:
-            row = np.zeros(m + g)
+            row = np.zeros(total)
             row[m + a], row[m + b] = 1.0, -1.0
             add(row, 0.0, SIDE_SPREAD)
+        if self.hips is not None:
+            self._hip_prior(self.hips, add)
         return np.vstack(rows), np.concatenate(values), np.concatenate(weights)
+
+    def _hip_prior(self, hips: Hips, add: Callable[[np.ndarray, np.ndarray | float, float], None]) -> None:
+        """Add the rows of the prior that tie hips to the markers of the pelvis and to each other."""
+        m, g = self.offsets.size, len(self.factors)
+        total = m + g + self.shifts.size
+        front = [self.names.index(name) for name in hips.front]
+        around = [self.names.index(name) for name in (*hips.front, *hips.back)]
+        expected, axes = hips.expected(*hips.size), hips.axes.T
+        turn, _ = best_turn(hips.shape, self.offsets[around])
+        for side, joint in enumerate(hips.joints):
+            row = np.zeros((3, total))
+            row[:, m + g + 3 * side : m + g + 3 * side + 3] = np.eye(3)
+            if joint in self.groups:
+                row[:, m + self.groups[joint]] += axes @ hips.base[side] * self.scale
+            functional = row.copy()
+            for i in front:
+                row[:, 3 * i : 3 * i + 3] -= axes / len(front)
+            add(row, expected[side], HIP_SPREAD)
+            if joint in hips.centers:
+                for i in around:
+                    functional[:, 3 * i : 3 * i + 3] -= axes / len(around)
+                center, spread = hips.centers[joint]
+                add(functional, axes @ turn @ (center - hips.shape.mean(axis=0)), spread)
+        row = np.zeros((3, total))
+        row[:, m + g : m + g + 3] = np.eye(3)
+        row[:, m + g + 3 : m + g + 6] = -np.diag([-1.0, 1.0, 1.0])
+        add(row, 0.0, HIP_SIDES)
 
     def _level(self, i: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Return how the centre that a marker is level with depends on the factors.
@@ -297,7 +350,8 @@ class Fit:
 
     def _put(self, parameters: np.ndarray) -> None:
         self.offsets = parameters[: self.offsets.size].reshape(-1, 3)
-        self.factors = parameters[self.offsets.size :]
+        self.factors = parameters[self.offsets.size :][: len(self.factors)]
+        self.shifts = parameters[self.offsets.size + len(self.factors) :].reshape(-1, 3)
 
     def believe(self) -> None:
         """Use the present offsets as first guesses, since guesses along a bone may be far off."""
@@ -313,7 +367,8 @@ class Fit:
             old, poses, energy = self._parameters(), self.poses.copy(), self.energy
             change = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), slope)
             if len(self.factors):  # lengths stay positive
-                change *= min(1.0, 0.2 / max(np.abs(change[self.offsets.size :]).max(), 1e-12))
+                lengths = change[self.offsets.size :][: len(self.factors)]
+                change *= min(1.0, 0.2 / max(np.abs(lengths).max(), 1e-12))
             self._put(old + change)
             _, notes = self._solve(self.figure(), _REFINE)
             self.energy = self._total(notes)
@@ -333,7 +388,7 @@ class Fit:
         In the frame of its bone a marker moves with its offset, so that part of the Jacobian is the identity.
         """
         residuals, by_pose, by_factor, seen = self._jacobians(figure)
-        m, g, n = self.offsets.size, len(self.factors), figure.size
+        m, g, n = self.offsets.size, len(self.factors) + self.shifts.size, figure.size
         pulls = POSE_PULL * _pull_shares(figure)
         matrix, slope = np.zeros((m + g, m + g)), np.zeros(m + g)
         inner, half = np.empty((n, n)), np.empty((n, m + g + 1))
@@ -358,7 +413,7 @@ class Fit:
         residuals, by_pose, by_factor = (
             np.zeros((k, m, 3)),
             np.zeros((k, m, 3, n)),
-            np.zeros((k, m, 3, len(self.factors))),
+            np.zeros((k, m, 3, len(self.factors) + self.shifts.size)),
         )
         joints = {joint.name: joint for joint in self.generic.joints}
         turns = {name: frames.rotation_matrix(name) for name in joints}
@@ -374,6 +429,9 @@ class Fit:
                 if joint.name in self.groups:
                     column = turns[joint.parent] @ (np.asarray(joint.offset, dtype=float) * self.scale)
                     by_factor[:, i, :, self.groups[joint.name]] += column
+                if self.hips is not None and joint.name in self.hips.joints:
+                    first = len(self.factors) + 3 * self.hips.joints.index(joint.name)
+                    by_factor[:, i, :, first : first + 3] += turns[joint.parent] @ self._shift_axes(joint.name)
                 joint = joints[joint.parent]
             inverse = np.swapaxes(turns[bone], -1, -2)
             residuals[:, i] = (inverse @ residuals[:, i, :, None])[..., 0]
@@ -411,6 +469,8 @@ class Fit:
         moved = False
         parent = {joint.name: joint.parent for joint in figure.joints}
         for i, (name, joint) in enumerate(zip(self.names, self.joints, strict=True)):
+            if self.hips is not None and name in (*self.hips.front, *self.hips.back):
+                continue
             near = [parent[joint], *(other for other, above in parent.items() if above == joint)]
             here, _ = self._scatter(figure, joint, self.places[:, i])
             options = [(*self._scatter(figure, other, self.places[:, i]), other) for other in near if other is not None]

@@ -13,6 +13,7 @@ from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up
 from posable.mocap.actor_fit import Calibration, Fit
 from posable.mocap.marker_sets import base_name, guess, is_virtual, spot_of
+from posable.mocap.pelvis import Hips, find_hips
 from posable.mocap.root_align import (
     ASTRAY,
     LOOSENED,
@@ -34,6 +35,7 @@ KNOWN = 4  # markers with known bones; with fewer, all are inferred from rigidit
 RESETTLINGS = 2  # times that poses are solved from scratch during the fit
 REGROUPINGS = 3  # rounds of reattaching inferred markers
 CONSIDERED = 20000  # frames of a long take that are examined
+MOVING = 800  # frames from which functional centres are found
 CANDIDATES = 400  # frames among which those for the fit are chosen
 
 
@@ -113,8 +115,10 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
     else:
         rows = _given(frames, len(markers))
         places, chosen = _places(skeleton, markers, rows, columns), np.arange(len(rows))
-    centers = {} if inferred else _centers(skeleton, attached, roles)
-    fit = Fit(skeleton, attached, places[np.ix_(chosen, np.array(known))], symmetric, lengths, limits, centers)
+    sample = places[_spread(len(places))][:, known]
+    paths = dict(zip(attached, np.moveaxis(sample, 1, 0), strict=True))
+    centers, hips = ({}, None) if inferred else _anatomy(skeleton, attached, roles, paths)
+    fit = Fit(skeleton, attached, places[np.ix_(chosen, np.array(known))], symmetric, lengths, limits, centers, hips)
     shown = np.isfinite(fit.places[..., 0])
     if not 1.0 / MOST_SCALE < fit.scale < MOST_SCALE:
         plan = plan_of(skeleton)
@@ -152,19 +156,29 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
     return fit.actor(before, steps, tuple(left_out), tuple(int(frame) for frame in rows[chosen]), notes)
 
 
-def _centers(skeleton: Skeleton, attached: Iterable[str], roles: Mapping[str, str] | None) -> dict[str, str]:
-    """Return {marker: joint whose centre is level with it}, as the common marker sets define it."""
+def _anatomy(
+    skeleton: Skeleton,
+    attached: Mapping[str, tuple[str, np.ndarray]],
+    roles: Mapping[str, str] | None,
+    paths: Mapping[str, np.ndarray],
+) -> tuple[dict[str, str], Hips | None]:
+    """Return what the common marker sets say of joints: {marker: joint whose centre is level with it}, and the hips."""
     try:
         plan = body_plan(skeleton, roles)
     except PosableError:
-        return {}
+        return {}, None
     out = {}
     for name in attached:
         found = spot_of(name)
         role = f"{found[0].center}.{found[1]}" if found is not None and found[0].center else ""
         if role in plan:
             out[name] = plan[role]
-    return out
+    return out, find_hips(plan, {name: joint for name, (joint, _) in attached.items()}, paths)
+
+
+def _spread(total: int) -> np.ndarray:
+    """Return frames spread over a take from which functional centres are found."""
+    return np.unique(np.linspace(0, total - 1, min(MOVING, total)).astype(int))
 
 
 def _doubtful(fit: Fit, shown: np.ndarray) -> list[str]:

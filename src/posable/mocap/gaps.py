@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
-from posable.model.joint_values import turns_freely
+from posable.model.joint_values import joint_transform, rotation_values, turns_freely
+from posable.model.joints import JointMotion
 from posable.model.motion import interpolate
 from posable.model.skeleton import Skeleton
 
@@ -16,6 +18,8 @@ CHUNK = 1 << 15  # frames
 CARRY = 0.25  # [s]: for how long a motion goes on as it was when nothing holds it any more
 MOSTLY = 0.5  # part of a marker's gap in which a joint above it must be loose for the gap to be filled
 SLOPE = 3  # frames from which its speed is taken
+SHORT = 0.1  # [s]: over a shorter gap a marker's own path is continued
+TURNED = 1.5  # [rad]: a body that turned further in a gap has not gone in straight lines
 MAD = 1.4826  # standard deviations per median absolute deviation
 
 
@@ -65,6 +69,41 @@ def frame_errors(errors: np.ndarray) -> np.ndarray:
         total = np.where(seen, part, 0.0).sum(axis=1)
         out[start : start + CHUNK] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return out
+
+
+# --- Gaps that are short ---
+
+
+def short_gap(fps: float) -> int:
+    """Return the number of frames up to which a gap is short."""
+    return max(1, round(SHORT * fps))
+
+
+def fill_short(places: np.ndarray, most: int) -> np.ndarray:
+    """Fill gaps of up to `most` frames in places (T, M, 3), in place, by cubics; return where (T, M) bool.
+
+    A cubic leaves with the speed of the frames before the gap and arrives with that of the frames after it. Gaps at
+    either end stay, and so do those that begin or end beside another gap too soon for a speed to be seen.
+    """
+    seen = np.isfinite(places[..., 0])
+    filled = np.zeros(seen.shape, dtype=bool)
+    total = len(places)
+    if seen.all() or total < 2 * SLOPE + 3:
+        return filled
+    rows = np.arange(total)[:, None]
+    before = np.maximum.accumulate(np.where(seen, rows, -1), axis=0)
+    after = np.minimum.accumulate(np.where(seen, rows, total)[::-1], axis=0)[::-1]
+    t, k = np.nonzero(~seen & (before >= SLOPE) & (after < total - SLOPE) & (after - before - 1 <= most))
+    a, b = before[t, k], after[t, k]
+    straight = seen[a - SLOPE, k] & seen[b + SLOPE, k]
+    t, k, a, b = t[straight], k[straight], a[straight], b[straight]
+    start, end, length = places[a, k], places[b, k], (b - a)[:, None]
+    first, last = (start - places[a - SLOPE, k]) / SLOPE, (places[b + SLOPE, k] - end) / SLOPE
+    x = (t - a)[:, None] / length
+    cubic = start + (3.0 - 2.0 * x) * x * x * (end - start)
+    places[t, k] = cubic + length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
+    filled[t, k] = True
+    return filled
 
 
 # --- Joints that no marker holds ---
@@ -125,12 +164,13 @@ class Unheld:
         """Carry joints across the times in which nothing holds them, in place; return the frames (T,) that changed.
 
         A joint leaves as fast as it was, arrives as fast as it will be, and goes the shortest way between; the longer
-        the time, the nearer to a straight line. Before the first and after the last marker it stays.
+        the time, the nearer to the poses that follow the lines of `fill`. Before the first and after the last marker it
+        stays.
         """
         changed = np.zeros(len(poses), dtype=bool)
+        self._turned_back(poses)
         for name, spans in self.joints.items():
-            where = self.skeleton.index(name)
-            free = turns_freely(self.skeleton.joint(name).motion)
+            joint, where = self.skeleton.joint(name), self.skeleton.index(name)
             for a, b in spans:
                 b = min(b, len(poses))
                 if a >= b:
@@ -139,26 +179,66 @@ class Unheld:
                 if a == 0 or b == len(poses):
                     poses[a:b, where] = poses[b, where] if a == 0 and b < len(poses) else poses[max(a - 1, 0), where]
                     continue
-                ends = poses[[a - 1, b]]
-                if free and np.abs(np.diff(ends[:, where], axis=0)).max() > 2.0:  # other numbers for a near rotation
-                    at = np.arange(a, b, dtype=float)
-                    poses[a:b, where] = interpolate(self.skeleton, [a - 1.0, float(b)], ends, at)[:, where]
-                    continue
-                poses[a:b, where] = _hermite(poses[:, where], a, b, CARRY * fps)
+                if turns_freely(joint.motion):
+                    poses[a:b, where] = _cross_ball(joint.motion, poses[:, where], a, b, CARRY * fps)
+                else:
+                    poses[a:b, where] = _cross(poses[:, where], a, b, CARRY * fps)
         return changed
 
+    def _turned_back(self, poses: np.ndarray) -> None:
+        """Where the whole body is lost and turned, let its poses go straight: lines of markers pass through it."""
+        root = next((joint for joint in self.skeleton.joints if joint.motion.dofs), None)
+        if root is None or root.name not in self.joints or not turns_freely(root.motion):
+            return
+        where = self.skeleton.index(root.name)
+        for a, b in self.joints[root.name]:
+            if a == 0 or b >= len(poses):
+                continue
+            first, last = (joint_transform(root.motion, poses[t, where])[1] for t in (a - 1, b))
+            if (first.inv() * last).magnitude() > TURNED:
+                at = np.arange(a, b, dtype=float)
+                poses[a:b] = interpolate(self.skeleton, [a - 1.0, float(b)], poses[[a - 1, b]], at)
 
-def _hermite(values: np.ndarray, a: int, b: int, carry: float) -> np.ndarray:
-    """Return (b - a, k): a cubic from row a - 1 to row b of values (T, k), its end slopes those of the rows beside."""
+
+def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, carry: float) -> np.ndarray:
+    """Return values (b - a, k) of a ball or free joint across a gap: its rotation as seen from where it was before."""
+    before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
+    part = values[before : after + 1].copy()
+    first = a - 1 - before
+    rotation = joint_transform(motion, part)[1]
+    turns = slice(part.shape[1] - 3, part.shape[1])
+    seen = part.copy()
+    seen[:, turns] = _nearby((rotation[first].inv() * rotation).as_rotvec())
+    out = _cross(seen, first + 1, first + 1 + b - a, carry)
+    turned = rotation[first] * Rotation.from_rotvec(out[:, turns])
+    near = np.linspace(part[first, turns], part[first + 1 + b - a, turns], b - a + 2)[1:-1]
+    out[:, turns] = rotation_values(motion, turned, near)
+    return out
+
+
+def _nearby(vectors: np.ndarray) -> np.ndarray:
+    """Return rotation vectors (T, 3) [rad], each as the one of its rotation that is nearest to the one before."""
+    out = vectors.copy()
+    for t in range(1, len(out)):
+        angle = float(np.linalg.norm(out[t]))
+        if angle > 1e-9:
+            turn = out[t] * (2.0 * np.pi / angle)
+            out[t] -= np.round((out[t] - out[t - 1]) @ turn / (turn @ turn)) * turn
+    return out
+
+
+def _cross(values: np.ndarray, a: int, b: int, carry: float) -> np.ndarray:
+    """Return (b - a, k): rows a to b of values (T, k), the more like a cubic between the rows beside, the shorter.
+
+    The cubic's end slopes are those of the rows beside; the rows themselves are the rest.
+    """
     length = float(b - a + 1)
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
     first = (values[a - 1] - values[before]) / max(a - 1 - before, 1)
     last = (values[after] - values[b]) / max(after - b, 1)
-    reach = min(length, carry)
     x = (np.arange(1, b - a + 1) / length)[:, None]
     start, end = values[a - 1], values[b]
-    straight = start + (3.0 - 2.0 * x) * x * x * (end - start)
-    line = start + x * (end - start)
-    share = reach / length  # of the cubic; the rest is a straight line
-    cubic = straight + length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
-    return share * cubic + (1.0 - share) * line
+    cubic = start + (3.0 - 2.0 * x) * x * x * (end - start)
+    cubic += length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
+    share = min(length, carry) / length
+    return share * cubic + (1.0 - share) * values[a:b]

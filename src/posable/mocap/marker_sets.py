@@ -23,7 +23,8 @@ class Spot(NamedTuple):
         at: role next to which it sits.
         to: role towards which `share` counts.
         share: part of the way from `at` to `to`.
-        out: [m] away from the middle of the body; to the left for markers without a side.
+        out: [m] away from the middle of the body; to the left for markers without a side. Of a bone that itself points
+            there, as the arms of a T pose do: upwards, the side on which the back of the hand is.
         up: [m] upwards.
         ahead: [m] forwards. All three as the figure stands at rest, for a stature of 1.80 m.
         center: role of the joint whose center is level with this marker; "" where the marker says nothing of one.
@@ -59,11 +60,11 @@ SIDED = {
     "SHO": Spot(("clavicle", "chest"), "shoulder", up=0.05, center="shoulder"),
     "SHOB": Spot(("chest",), "shoulder", up=-0.04, ahead=-0.08),
     "UPA": Spot(("shoulder",), "shoulder", "elbow", 0.5),
-    "ELB": Spot(("shoulder",), "shoulder", "elbow", 1.0, center="elbow"),
-    "ELM": Spot(("shoulder",), "shoulder", "elbow", 1.0, center="elbow"),
+    "ELB": Spot(("shoulder",), "shoulder", "elbow", 1.0, out=0.042, center="elbow"),
+    "ELM": Spot(("shoulder",), "shoulder", "elbow", 1.0, out=-0.042, center="elbow"),
     "FRM": Spot(("elbow",), "elbow", "wrist", 0.5),
-    "WRA": Spot(("wrist",), "elbow", "wrist", 1.0, ahead=0.03, center="wrist"),
-    "WRB": Spot(("wrist",), "elbow", "wrist", 1.0, ahead=-0.03, center="wrist"),
+    "WRA": Spot(("wrist",), "elbow", "wrist", 1.0, out=0.018, ahead=0.03, center="wrist"),
+    "WRB": Spot(("wrist",), "elbow", "wrist", 1.0, out=0.018, ahead=-0.03, center="wrist"),
     "FIN": Spot(("hand", "wrist"), "elbow", "wrist", 1.35),
     "IDX": Spot(("hand", "wrist"), "elbow", "wrist", 1.35, ahead=0.03),
     "PNK": Spot(("hand", "wrist"), "elbow", "wrist", 1.3, ahead=-0.03),
@@ -245,6 +246,7 @@ def _in_words(name: str) -> str | None:
 # --- Where a named marker sits on a figure ---
 
 STATURE = 1.80  # [m] of the person whose offsets the table gives
+ALONG = 0.5  # sine of the angle to a bone below which a direction is along it
 LEG_OF_STATURE = 0.491  # length of the leg, hip to ankle, as a part of stature (Drillis and Contini)
 
 
@@ -264,6 +266,11 @@ def guess(plan: BodyPlan, marker: str) -> tuple[str, np.ndarray] | None:
         place = place + spot.share * (plan.place(to) - place)
     size = plan.leg / LEG_OF_STATURE / STATURE
     outward = -plan.left if side == "R" else plan.left
+    if spot.to and to in plan:
+        bone = plan.place(to) - plan.place(at)
+        bone /= max(float(np.linalg.norm(bone)), 1e-9)
+        across = outward - (outward @ bone) * bone
+        outward = across / np.linalg.norm(across) if np.linalg.norm(across) > ALONG else plan.up
     return plan[role], place + size * (spot.out * outward + spot.up * plan.up + spot.ahead * plan.forward)
 
 

@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.gaps import CHUNK as READ_CHUNK
-from posable.mocap.gaps import Unheld, runs
+from posable.mocap.gaps import SLOPE, Unheld, fill_short, runs, short_gap
 from posable.mocap.marker_sets import base_name, mirrored_name, spot_of
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
@@ -408,16 +408,25 @@ class Source:
         out = np.empty((self.total, len(self.sites)), dtype=bool)
         for start in range(0, self.total, READ_CHUNK):
             end = min(start + READ_CHUNK, self.total)
-            out[start:end] = np.isfinite(self.read(start, end)[..., 0])
+            out[start:end] = np.isfinite(self._bridged(start, end)[0][..., 0])
         return out
 
     def filled(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return places (end - start, M, 3) [m] with lines across the times in which no marker holds a joint, and
-        where these lines are (end - start, M).
+        """Return places (end - start, M, 3) [m] without gaps that are short or in which no marker holds a joint, and
+        where they were filled (end - start, M).
         """
-        places = np.array(self.read(start, end))
-        filled = self.unheld.fill(places, start, lambda t, k: self.read(t, t + 1)[0, k])
+        places, filled = self._bridged(start, end)
+        filled |= self.unheld.fill(places, start, lambda t, k: self.read(t, t + 1)[0, k])
         return places, filled
+
+    def _bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return places (end - start, M, 3) [m] of frames with short gaps filled, and where (end - start, M)."""
+        most = short_gap(self.markers.fps)
+        before, after = max(0, start - most - SLOPE), min(self.total, end + most + SLOPE)
+        places = np.array(self.read(before, after))
+        filled = fill_short(places, most)
+        part = slice(start - before, end - before)
+        return places[part], filled[part]
 
     def read(self, start: int, end: int) -> np.ndarray:
         """Return the places (end - start, M, 3) [m] of frames in the actor's axes; NaN where unseen."""
