@@ -39,9 +39,11 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.mocap.retarget import retarget as retarget
     from posable.mocap.smooth import smooth as smooth
     from posable.mocap.track import track as track
+    from posable.model import shapes as shapes
     from posable.model import twists as twists
     from posable.model.body_plan import BodyPlan as BodyPlan
     from posable.model.body_plan import body_plan as body_plan
+    from posable.model.collision import distances as distances
     from posable.model.dh import from_dh as from_dh
     from posable.model.jacobians import jacobian as jacobian
     from posable.model.jacobians import jacobian_rate as jacobian_rate
@@ -67,8 +69,11 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
 
 __version__ = "0.2.0"
 
-_SUBMODULES = ("errors", "figures", "goals", "plots", "solvers", "twists")
-_ELSEWHERE = {"twists": "posable.model.twists"}  # where a submodule does not stand at the top
+_SUBMODULES = ("errors", "figures", "goals", "plots", "shapes", "solvers", "twists")
+_ELSEWHERE = {
+    "shapes": "posable.model.shapes",
+    "twists": "posable.model.twists",
+}  # where a submodule does not stand at the top
 
 _HOME = {
     "PosableError": "posable.errors",
@@ -86,6 +91,7 @@ _HOME = {
     "Universal": "posable.model.joints",
     "BodyPlan": "posable.model.body_plan",
     "body_plan": "posable.model.body_plan",
+    "distances": "posable.model.collision",
     "from_dh": "posable.model.dh",
     "forward": "posable.model.kinematics",
     "Limb": "posable.limb",

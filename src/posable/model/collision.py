@@ -148,6 +148,7 @@ class SolidTables:
         self.pairs: list[tuple[int, int]] = []
         self.rows: dict[Shape, int] = {}
         self._count = 0
+        self._figure: tuple[int, Figure] | None = None  # as it was with so many pairs
 
     def body_of(self, joint: str) -> int:
         """Return the body that a joint belongs to; -1 for the world."""
@@ -200,6 +201,11 @@ class SolidTables:
 
     def figure(self) -> Figure:
         """Return the skeleton's arrays with these tables."""
+        if self._figure is None or self._figure[0] != len(self.pairs):
+            self._figure = (len(self.pairs), self._made())
+        return self._figure[1]
+
+    def _made(self) -> Figure:
         figure = self.skeleton.figure
         solid = np.array(self.solids).reshape(-1, SOLID_WIDTH)
         return figure._replace(
