@@ -10,6 +10,8 @@ from posable.studio.joint_ranges import POINTS, bone_of, range_of, twist_of
 from posable.studio.overlays import AMBER, RED, levels_of, misses_of, range_lines, ranges_of
 from posable.studio.session import Session
 
+from .test_session import come_to_rest
+
 SIZE = 1.5  # [m]
 
 
@@ -100,8 +102,7 @@ def test_a_miss_is_told_as_far_as_it_is_and_what_blocks_is_red(human):
     miss = next(m for m in misses_of(session.view()) if m.body == "hand.R")
     away = np.linalg.norm(session.frames.position("hand.R") - target)
     assert miss.text == f"{away * 100:.1f} cm"
-    session._last_target = 0.0
-    session.step()
+    come_to_rest(session)
     assert RED in levels_of(session.view(), SIZE).values()
     session.close()
 

@@ -1,13 +1,14 @@
-"""What a body does by itself, below what a person asks of it: feet that are pinned carry it, arms keep off the trunk.
+"""What a body does by itself, below what a person asks of it.
 
-These goals are soft. They never decide whether a drag is reached, and weigh so little against a dragged handle that it
-stays within its tolerance.
+Pinned feet carry it, arms keep off the trunk, and it tends to poses that people take. All of this is soft: it never
+decides whether a drag is reached, and weighs so little that a dragged handle stays within its tolerance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,48 @@ def apart(skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
     return out
 
 
+class LikelyPose:
+    """The pose that people would most likely take with their hands, their feet and what is firm where they are.
+
+    Pelvis and head, which are held gently, go where the prior has them.
+
+    Args:
+        skeleton: A figure with a person's body plan.
+        handles: What is held.
+        dragged: The handles that a person drags.
+        pose: (n,) Where to begin.
+    """
+
+    def __init__(self, skeleton: ps.Skeleton, handles: Iterable[Handle], dragged: Iterable[str], pose: np.ndarray):
+        frames, ends, firm = ps.forward(skeleton, pose), ends_of(skeleton), set(dragged)
+        firm |= {h.body for h in handles if h.hold == "pinned" or (h.hold == "held" and h.body in ends)}
+        self.bodies = {h.body: h.mode for h in handles if h.body in firm and h.mode != "orientation"}
+        goals: list[ps.goals.Goal] = [ps.goals.Natural()]
+        for body, mode in self.bodies.items():
+            if mode == "both":
+                goals.append(ps.goals.Pose(body, frames.matrix(body), label=body))
+            else:
+                goals.append(ps.goals.Position(body, frames.position(body), label=body))
+        self.session = ps.Session(skeleton, goals, start=pose)
+
+    def near(self, pose: np.ndarray, frames: Any) -> np.ndarray:
+        """Return the likely pose (n,) with every handle where it is at `pose` (n,), which has `frames`."""
+        for body, mode in self.bodies.items():
+            self.session.move(body, frames.matrix(body) if mode == "both" else frames.position(body))
+        result = self.session.solve(start=pose)
+        return result.pose if result.ok else pose
+
+
+@lru_cache(maxsize=8)
+def is_person(skeleton: ps.Skeleton) -> bool:
+    """Return whether the prior of poses speaks of a figure."""
+    try:
+        ps.Problem(skeleton, ps.goals.Natural())
+    except ps.PosableError:
+        return False
+    return True
+
+
 def _is_sound(skeleton: ps.Skeleton, goal: ps.goals.Goal) -> bool:
     try:
         ps.Problem(skeleton, goal)
@@ -88,14 +131,21 @@ def plan_of(skeleton: ps.Skeleton) -> ps.BodyPlan | None:
 
 def feet_of(skeleton: ps.Skeleton) -> dict[str, str]:
     """Return the bodies that are a foot, or on one, each with its ankle."""
+    return _on(skeleton, ("ankle",))
+
+
+@lru_cache(maxsize=8)
+def ends_of(skeleton: ps.Skeleton) -> dict[str, str]:
+    """Return the bodies of hands and feet, each with its wrist or ankle."""
+    return _on(skeleton, ("wrist", "ankle"))
+
+
+def _on(skeleton: ps.Skeleton, roles: tuple[str, ...]) -> dict[str, str]:
     plan = plan_of(skeleton)
-    if plan is None:
-        return {}
-    out = {}
-    for side in "LR":
-        ankle = plan[f"ankle.{side}"]
-        out |= dict.fromkeys((ankle, *below_of(skeleton, ankle), *_sites(skeleton, ankle)), ankle)
-    return out
+    joints = [plan[f"{role}.{side}"] for role in roles for side in "LR"] if plan is not None else []
+    return {
+        body: joint for joint in joints for body in (joint, *below_of(skeleton, joint), *_sites(skeleton, joint))
+    }  # fmt: skip
 
 
 def soles_of(skeleton: ps.Skeleton, ankle: str) -> tuple[str, ...]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 import posable as ps
-from posable.studio.body_goals import apart, balance
-from posable.studio.handles import Handle, effort_of, goals_of, relaxed
+from posable.studio.body_goals import LikelyPose, apart, balance, is_person
+from posable.studio.handles import POSTURE, Handle, effort_of, goals_of, relaxed
 
+STEPS = 8  # Newton steps of one solve while a handle is dragged: the next target goes on from there
+STRIDE = 0.015  # [m] for each of which a target that jumps has another solve
+ROUNDS = 15  # solves for one target, at most
+STILL = 2e-3  # [rad, m] less than which a solve that goes on for the same target ends it
+PACE = 4.0  # [rad/m] how fast the pose to stay near follows the likely one, against the handle
 HOMES = {
     "drag": 0.0,
     "relaxed": 0.5,
@@ -32,10 +38,12 @@ class Settings:
     options: dict[str, Any] = field(default_factory=dict)  # of the solver
     balance: bool = True  # pinned feet carry the body
     apart: bool = True  # arms keep off the trunk
+    natural: bool = True  # of people: tend to poses that people take
+    stretch: bool = False  # bones may change their lengths, where a file lets them
 
     def method(self) -> Any:
         """Return the solver with its options."""
-        return ps.solvers.get(self.solver)(**self.options)
+        return ps.solvers.get(self.solver)(**self.options) if self.options else self.solver
 
 
 def are_settings(changes: Mapping[str, Any]) -> bool:
@@ -51,8 +59,20 @@ def are_settings(changes: Mapping[str, Any]) -> bool:
         "options": lambda value: isinstance(value, dict) and _are_options(changes.get("solver"), value),
         "balance": lambda value: isinstance(value, bool),
         "apart": lambda value: isinstance(value, bool),
+        "natural": lambda value: isinstance(value, bool),
+        "stretch": lambda value: isinstance(value, bool),
     }
     return all(key in sound and sound[key](value) for key, value in changes.items())
+
+
+@lru_cache(maxsize=8)
+def unstretched(skeleton: ps.Skeleton) -> ps.Skeleton:
+    """Return a figure whose bones keep their lengths: joints that could turn and slide, but for the root, only turn."""
+    slides = [
+        name for joint in skeleton.joints[1:] if isinstance(joint.motion, ps.Free)
+        for name in skeleton.dof_names[skeleton.index(joint.name)][:3]
+    ]  # fmt: skip
+    return skeleton.freeze(slides) if slides else skeleton
 
 
 def _are_options(solver: Any, options: dict[str, Any]) -> bool:
@@ -92,17 +112,30 @@ class Engine:
     goals: list[Any] = field(default_factory=list)
     ghost_error: str = ""
     last: Any = None
+    going: bool = False  # whether more solves for the same targets would still move the figure
+    likely: LikelyPose | None = None
+    home: Any = None  # (n,) the pose to stay near
+    targets: dict[str, np.ndarray] = field(default_factory=dict)  # of the handles when the home was moved last
+
+    @property
+    def moving(self) -> ps.Skeleton:
+        """The figure as drags move it."""
+        return self.skeleton if self.settings.stretch else unstretched(self.skeleton)
 
     def settle(self, handles: tuple[Handle, ...], active: set[str], pose: np.ndarray) -> None:
         """Pack the goals of the handles, firm for those in `active`, for solves that start at `pose` (n,)."""
         s = self.settings
         home = relaxed(self.skeleton, pose, HOMES[s.home], self.rest)
+        self.likely = None
+        if s.natural and s.home == "relaxed" and s.solver == "newton" and s.stay > 0.0 and is_person(self.skeleton):
+            self.likely, home = LikelyPose(self.moving, handles, active, pose), pose.copy()
+        self.home, self.targets = home, {h.body: h.position for h in handles}
         self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton, self.strength))
         method = s.method()
         if s.solver == "newton":  # other methods show what they do by themselves
             self.goals += balance(self.skeleton, handles, active, pose) if s.balance else []
             self.goals += apart(self.skeleton) if s.apart else []
-        self.main = self._session(method, pose)
+        self.main = self._session(method, pose, continuous=method == "newton")
         self.ghost, self.ghost_error = None, ""
         if s.ghost is not None:
             try:
@@ -110,35 +143,69 @@ class Engine:
             except ps.PosableError as error:
                 self.ghost_error = str(error)
 
-    def _session(self, solver: Any, pose: np.ndarray) -> ps.Session:
+    def _session(self, solver: Any, pose: np.ndarray, *, continuous: bool = False) -> ps.Session:
         s = self.settings
         return ps.Session(
-            self.skeleton,
+            self.moving,
             self.goals,
             solver=solver,
             start=pose,
             limits=s.limits,
-            max_iterations=s.iterations or None,
+            max_iterations=s.iterations or (STEPS if continuous else None),
             natural=False,  # the posture goal keeps poses natural, by strength
+            continuous=continuous,  # a drag past the end of its reach does not hop from branch to branch
         )
 
-    def solve(self, handles: tuple[Handle, ...], moved: set[str], pose: np.ndarray) -> tuple[Answer, Answer | None]:
-        """Return the answers of solver and ghost with the handles `moved` at their targets, from `pose` (n,)."""
+    def solve(
+        self, handles: tuple[Handle, ...], moved: set[str], pose: np.ndarray, *, rounds: int = 1
+    ) -> tuple[Answer, Answer | None]:
+        """Return the answers of solver and ghost with the handles `moved` at their targets, from `pose` (n,).
+
+        Args:
+            handles: All of them.
+            moved: Those with new targets.
+            pose: Where to begin.
+            rounds: Solves at least, where the solver goes on from its last answer (newton).
+        """
         labels = {goal.label for goal in self.goals}
         for handle in handles:
             if handle.body in moved and handle.body in labels:
                 self.main.move(handle.body, handle.target())
                 if self.ghost is not None:
                     self.ghost.move(handle.body, handle.target())
+        way = self._way(handles, moved)
+        self._go_home(way, pose)
+        rounds = min(max(rounds, 1 + int(way / STRIDE)), ROUNDS)
         result = self.main.solve(start=pose)
+        for _ in range(rounds - 1):
+            before, result = result.pose, self.main.solve()
+            if np.abs(result.pose - before).max(initial=0.0) < STILL:
+                break
         self.last = result
+        self.going = not result.ok and float(np.abs(result.pose - pose).max(initial=0.0)) > STILL
         return self._answer(result), None if self.ghost is None else self._answer(self.ghost.solve())
+
+    def _way(self, handles: tuple[Handle, ...], moved: set[str]) -> float:
+        """Return how far [m] the handles have moved since the last call."""
+        ways = [float(np.linalg.norm(h.position - self.targets[h.body])) for h in handles if h.body in moved]
+        self.targets |= {h.body: h.position for h in handles}
+        return max(ways, default=0.0)
+
+    def _go_home(self, way: float, pose: np.ndarray) -> None:
+        """Move the pose to stay near towards the likely one: as far as the handles moved [m], so that nothing hops."""
+        if self.likely is None:
+            return
+        likely = self.likely.near(pose, ps.forward(self.skeleton, pose))
+        self.home = self.home + np.clip(likely - self.home, -PACE * way, PACE * way)
+        for session in (self.main, self.ghost):
+            if session is not None:
+                session.move(POSTURE, self.home)
 
     def _answer(self, result: Any) -> Answer:
         limits = {goal.label: _tolerance(goal) for goal in self.goals}
         return Answer(
             result.pose, result.ok, str(result.status), result.message, dict(result.errors),
-            limits, result.iterations, result.seconds, result.solver,
+            limits, result.iterations, result.seconds, self.settings.solver if result is self.last else result.solver,
         )  # fmt: skip
 
     def blocking(self) -> tuple[Any, ...]:
@@ -158,7 +225,7 @@ class Engine:
             method = self.settings.method() if name == self.settings.solver else name
             try:
                 result = ps.solve(
-                    self.skeleton, self.main.goals, solver=method, start=start, limits=self.settings.limits,
+                    self.moving, self.main.goals, solver=method, start=start, limits=self.settings.limits,
                     max_iterations=self.settings.iterations or 100, record=True, time_limit=0.5,
                 )  # fmt: skip
             except ps.PosableError:

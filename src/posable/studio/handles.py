@@ -21,6 +21,7 @@ _HUMAN = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
 _ENDS = (r"(hand|wrist)$", r"(foot|ankle)$", r"head$")
 _SMALL = re.compile(r"thumb|index|middle|ring|pinky|finger|toe|jaw|eye|marker", re.IGNORECASE)
 _SENSOR = re.compile(r"imu|camera|rgb|optical|depth|sensor|laser|sonar|lidar|frame$", re.IGNORECASE)
+POSTURE = "posture"  # label of the posture goal
 MOST = 10  # default handles of a figure
 PICKED = 0.045  # largest distance of a click from a joint or site, relative to the figure's size
 
@@ -293,7 +294,7 @@ def goals_of(
     """Return the goals of all handles, firm for dragged ones, and a posture goal of weight `stay` at `home` (n,)."""
     out = [h.goal(dragged=h.body in active) for h in handles if h.hold != "free" or h.body in active]
     if stay > 0.0 or not out:
-        out.append(ps.goals.Posture(home, gains, weight=max(stay, 1e-9), label="posture"))
+        out.append(ps.goals.Posture(home, gains, weight=max(stay, 1e-9), label=POSTURE))
     return out
 
 

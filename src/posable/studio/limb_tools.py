@@ -18,6 +18,18 @@ class LimbTools:
     def __init__(self, session: Workbench):
         self.session = session
 
+    def blend(self, name: str, share: float) -> bool:
+        """Say how far a limb is IK (1: its end stays in its place) or FK (0: its joints keep their angles)."""
+        session = self.session
+        if name not in session.limbs or not is_number(share, 0.0, 1.0):
+            return False
+        with session.lock:
+            session.remember(f"blend {name}")
+            others = {limb: value for limb, value in session.blend.items() if limb != name}
+            session.blend = others if share == 1.0 else {**others, name: float(share)}
+        session.changed()
+        return True
+
     def swivel(self, name: str, angle: float) -> bool:
         """Set the swivel angle [rad] of an elbow or a knee, keeping the limb's end in place."""
         session = self.session

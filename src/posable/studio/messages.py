@@ -111,6 +111,19 @@ def in_the_way(skeleton: ps.Skeleton, blocks: tuple[Any, ...], most: int = 4) ->
     return out
 
 
+def inside_each_other(touches: tuple[Any, ...], floor: float, most: int = 2) -> list[str]:
+    """Return a sentence for each limb inside another one, and for what is deeper below the floor than `floor` [m]."""
+    limbs = [
+        f"**{marked(touch.joint)}** passes through **{marked(touch.other)}** ({amount(touch.depth)} deep)."
+        for touch in touches if touch.other
+    ]  # fmt: skip
+    below = [
+        f"**{marked(touch.joint)}** is {amount(touch.depth)} below the floor."
+        for touch in touches if not touch.other and touch.depth > floor
+    ]  # fmt: skip
+    return [*limbs[:most], *below[:most]]
+
+
 def why_missed(reasons: tuple[Any, ...], most: int = 3) -> list[str]:
     """Return a sentence for each reason that goals are missed, but those about limits, which `in_the_way` tells."""
     told = [reason for reason in reasons if reason.kind in ("reach", "goals")]

@@ -12,10 +12,12 @@ from posable.studio.contacts import Balance, balance_of
 from posable.studio.joint_ranges import POINTS, bone_of, range_of
 from posable.studio.messages import amount, joint_of, slides
 from posable.studio.state import View
+from posable.studio.touching import DEEP
 
 # --- Geometry ---
 
 AMBER, RED, GREEN, GREY = (255, 159, 28), (239, 71, 111), (46, 160, 112), (190, 198, 210)
+VIOLET = (124, 58, 237)
 Lines = tuple[np.ndarray, np.ndarray]
 NONE: Lines = (np.zeros((0, 2, 3)), np.zeros((0, 2, 3)))
 MOST = 6  # ranges drawn at once, those of the longest bones
@@ -84,18 +86,39 @@ def range_lines(ranges: list[Range]) -> Lines:
 
 
 def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
-    """Return the colour of every joint at a limit: red if the limit blocks a goal, else amber.
+    """Return the colour of limbs: violet inside another one, red at a limit that blocks a goal, amber at any other.
 
-    Short bones (fingers) are tinted only if they block a goal; during playback nothing is tinted.
+    Short bones (fingers) are tinted only if they block a goal; during playback limits are not shown.
     """
+    inside: dict[str, tuple[int, int, int]] = {
+        name: VIOLET for touch in view.touches if touch.other for name in (touch.joint, touch.other)
+    }
     blocked = {joint_of(view.skeleton, block.dof) for block in view.blocking}
     if view.timeline.playing:
-        return {}
-    return {
+        return inside
+    return inside | {
         met.joint: RED if met.joint in blocked else AMBER
         for met in view.limits
-        if met.joint in blocked or np.linalg.norm(bone_of(view.skeleton, met.joint)) > SHORT * size
+        if met.joint not in inside
+        and (met.joint in blocked or np.linalg.norm(bone_of(view.skeleton, met.joint)) > SHORT * size)
     }
+
+
+def contact_rings(view: Any, size: float) -> Lines:
+    """Return a ring on the floor where a limb touches it: green, or red where it is below the floor."""
+    places = [touch for touch in view.touches if touch.place is not None]
+    if not places or view.skeleton.up is None:
+        return NONE
+    turn = np.linspace(0.0, 2.0 * np.pi, 13)
+    up = 1 if view.skeleton.up == "y" else 2
+    rim = np.zeros((len(turn), 3))
+    rim[:, [axis for axis in range(3) if axis != up]] = 0.014 * size * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    rim[:, up] = 0.003 * size
+    rims = np.array([touch.place + rim for touch in places])
+    below = np.array([touch.depth > DEEP * size for touch in places])
+    points = np.stack([rims[:, :-1], rims[:, 1:]], axis=2).reshape(-1, 2, 3)
+    color = np.repeat(np.where(below[:, None], np.array(RED), np.array(GREEN)), len(turn) - 1, axis=0).astype(float)
+    return points, np.repeat(color[:, None], 2, axis=1)
 
 
 def circle_of(view: Any) -> Lines:
@@ -117,7 +140,7 @@ def misses_of(view: Any) -> list[Miss]:
     """Return the firmly held handles that miss their position or rotation."""
     out = []
     for handle in view.handles:
-        if handle.hold != "pinned" and view.active != handle.body:
+        if view.active != handle.body and (handle.hold != "pinned" or handle.body in view.loose):
             continue
         place, turn = view.frames.position(handle.body), view.frames.rotation_matrix(handle.body)
         target = handle.position if handle.mode != "orientation" else place
@@ -211,6 +234,7 @@ class Overlays:
                 miss_lines(misses),
                 markers_of(view),
                 balance_lines(balance_of(view.skeleton, view.frames, self.size), self.size) if balance else NONE,
+                contact_rings(view, self.size),
             ]
         )
         self._show_fans(ranges)

@@ -125,7 +125,7 @@ class Player:
             if not poses or any(pose is None for pose in poses.values()):
                 session.say("There is no motion to lock a contact in.", "bad")
                 return False
-            held = locked(session.skeleton, poses, body, session.frames.matrix(body))  # type: ignore[arg-type]
+            held = locked(session.engine.moving, poses, body, session.frames.matrix(body))  # type: ignore[arg-type]
             session.remember()
             session.timeline = replace(session.timeline, keys={**session.timeline.keys, **held})
             session.show_frame()

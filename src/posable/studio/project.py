@@ -8,6 +8,7 @@ import json
 import os
 import time
 import zipfile
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def dump(state: State, folder: Folder, *, saved: bool, camera: Any = None) -> by
         "figure": {"name": origin.name, "figure": origin.figure, "path": origin.path},
         "dof_names": list(state.timeline.skeleton.dof_names),
         "pose": state.pose.tolist(), "rest": state.rest.tolist(), "strength": state.strength,
-        "library": state.library, "settings": asdict(state.settings), "camera": camera,
+        "library": state.library, "blend": state.blend, "settings": asdict(state.settings), "camera": camera,
         "take": line.take is not None,
         "handles": [
             {**asdict(h), "position": h.position.tolist(), "rotation": h.rotation.tolist()} for h in state.handles
@@ -101,7 +102,7 @@ def load(name: str, data: bytes, folder: Folder) -> tuple[ps.Scene, Origin, dict
     return scene, Origin(figure["name"], path=path), kept
 
 
-def restore(state: State, kept: dict[str, Any]) -> State:
+def restore(state: State, kept: dict[str, Any], limbs: Collection[str] = ()) -> State:
     """Return a state with what a project keeps; raises PosableError where it does not fit the figure."""
     skeleton = state.timeline.skeleton
     try:
@@ -128,6 +129,7 @@ def restore(state: State, kept: dict[str, Any]) -> State:
             _pose(skeleton, kept["rest"]), {str(k): float(v) for k, v in kept["strength"].items()},
             {str(k): {str(d): float(x) for d, x in v.items()} for k, v in kept["library"].items()},
             Settings(**kept["settings"]), state.revision,
+            {str(k): float(v) for k, v in kept.get("blend", {}).items() if k in limbs and 0.0 <= float(v) < 1.0},
         )  # fmt: skip
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise ps.PosableError("the project does not fit its figure: it was made with another one") from error

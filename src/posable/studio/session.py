@@ -18,11 +18,12 @@ import numpy as np
 import posable as ps
 from posable.studio import project
 from posable.studio.body import asset, has_body
-from posable.studio.drag_solver import Settings, are_settings
+from posable.studio.drag_solver import ROUNDS, Settings, are_settings
 from posable.studio.files import Folder, Origin, load_quietly, origin_of
 from posable.studio.handles import (
     HOLDS,
     MODES,
+    Handle,
     below_of,
     checked_target,
     default_handles,
@@ -31,7 +32,7 @@ from posable.studio.handles import (
     nearest_to_ray,
 )  # fmt: skip
 from posable.studio.limb_tools import LimbTools
-from posable.studio.limbs import look_at, with_elbow_near
+from posable.studio.limbs import blended, ends_of, look_at, with_elbow_near
 from posable.studio.player import Player
 from posable.studio.pose_tools import PoseTools
 from posable.studio.watched_file import WatchedFile
@@ -39,6 +40,7 @@ from posable.studio.workbench import Workbench
 
 FRAME = 1.0 / 60.0  # [s] between frames while playing
 CALM = 0.12  # [s] without a new target before slow results are computed: blocking limits, curves
+MORE = 40  # solves that go on for the same targets, where they are not reached
 AUTOSAVE = 3.0  # [s] between two copies of unsaved work
 
 WEAKEST, STRONGEST = 0.03, 30.0  # bounds of a joint's strength, relative to its own
@@ -63,6 +65,7 @@ class Session(Workbench):
         self._mail = threading.Lock()  # guards only the next two fields, so that a drag never waits for a solve
         self._wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]] = {}
         self._released: set[str] = set()
+        self._more = 0  # solves that went on for the last targets
         self._worker: threading.Thread | None = None
         self._closed = False
         self.folder = Folder()
@@ -247,9 +250,15 @@ class Session(Workbench):
         did = False
         with self.lock:
             if wanted:
+                self._more = 0
                 self._follow(wanted)
                 self._last_target, self.stale, did = time.perf_counter(), True, True
                 self._doing = None
+            elif self.dragging and self.engine.going and self._more < MORE:
+                self._more += 1
+                self._solve_for({})
+                did = True
+                self.wake.set()
             if released & self.dragging.keys():
                 self._let_go(released)
                 did = True
@@ -273,7 +282,7 @@ class Session(Workbench):
                 self.dragging[name] = self.frames.position(name)
             self.dragged = tuple(name for name in self.dragging if name not in self.limbs)
             self.engine = self._new_engine()
-            self.engine.settle(self.handles, self._moved_together(), self.pose)
+            self.engine.settle(self._loosened(), self._moved_together(), self.pose)
         self.active = next(reversed(wanted))
         for name, (position, _) in wanted.items():
             if name in self.limbs and position is not None:
@@ -304,7 +313,22 @@ class Session(Workbench):
             self.say(str(error), "bad")
             return
         if np.isfinite(self.answer.pose).all():
-            self.place(self.answer.pose)
+            self.place(self._with_fk(self.answer.pose, set(targets)))
+
+    def _loosened(self) -> tuple[Handle, ...]:
+        """Return the handles, those at the ends of limbs that are not wholly IK held gently, or free where it is FK."""
+        holds = {
+            body: "free" if share == 0.0 else "held"
+            for name, share in self.blend.items() for body in ends_of(self.skeleton, self.limbs[name])
+        }  # fmt: skip
+        return tuple(replace(h, hold=holds.get(h.body, h.hold)) for h in self.handles)
+
+    def _with_fk(self, pose: np.ndarray, dragged: set[str]) -> np.ndarray:
+        """Return a pose (n,) with the limbs that are not wholly IK blended with how they were; not those dragged."""
+        for name, share in self.blend.items():
+            if not dragged & ends_of(self.skeleton, self.limbs[name]):
+                pose = blended(self.skeleton, self.limbs[name], self.start, pose, share)
+        return pose
 
     def _let_go(self, released: set[str]) -> None:
         """End drags: move handles that are not pinned to their bodies, and make the pose a key."""
@@ -313,7 +337,7 @@ class Session(Workbench):
         if not any(name in self.dragging for name in self.dragging if name not in self.selection):
             self.dragging = {}
         self.handles = tuple(
-            h if h.hold == "pinned" or h.body in self.dragging
+            h if (h.hold == "pinned" and h.body not in self.loose) or h.body in self.dragging
             else h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body))
             for h in self.handles
         )  # fmt: skip
@@ -500,8 +524,8 @@ class Session(Workbench):
         start = self.start if self.answer is not None else self.pose
         engine = self._new_engine()
         try:
-            engine.settle(self.handles, set(self.dragged) if self.answer is not None else set(), start)
-            self.answer, self.ghost = engine.solve(self.handles, set(), start)
+            engine.settle(self._loosened(), set(self.dragged) if self.answer is not None else set(), start)
+            self.answer, self.ghost = engine.solve(self.handles, set(), start, rounds=ROUNDS)
         except ps.PosableError as error:
             self.say(str(error), "bad")
             return False

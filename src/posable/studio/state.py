@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from posable.studio.handles import Handle
 from posable.studio.limbs import LimbView
 from posable.studio.messages import AtLimit
 from posable.studio.timeline import Timeline
+from posable.studio.touching import Touch
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ class State:
     library: dict[str, dict[str, float]]
     settings: Settings
     revision: int
+    blend: dict[str, float] = field(default_factory=dict)  # limbs that are not wholly IK: 0 is FK
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +52,13 @@ class View:
     ghost: np.ndarray | None
     ghost_answer: Answer | None
     limits: tuple[AtLimit, ...]
+    touches: tuple[Touch, ...]  # limbs in each other, and what is on or below the floor
     blocking: tuple[Any, ...]
     reasons: tuple[Any, ...]
     curves: dict[str, np.ndarray]
     limb: LimbView | None
+    blend: dict[str, float]
+    loose: frozenset[str]  # bodies at the ends of limbs that are not wholly IK
     timeline: Timeline
     settings: Settings
     strength: dict[str, float]  # of the joints that a person made stronger or weaker than they are

@@ -16,10 +16,11 @@ from posable.studio.drag_solver import Answer, Engine, Settings
 from posable.studio.files import Origin, upright, without_paths
 from posable.studio.handles import default_handles, opening_pose
 from posable.studio.history import History
-from posable.studio.limbs import LimbView, find_limbs, look_at
+from posable.studio.limbs import LimbView, ends_of, find_limbs, look_at
 from posable.studio.messages import limits_met, plain
 from posable.studio.state import State, View
 from posable.studio.timeline import Timeline
+from posable.studio.touching import Touch, Touching
 
 ONE_CHANGE = 1.5  # [s] within which two steps of one slider are undone together
 FIGURES = 3  # that undo can return to
@@ -47,6 +48,7 @@ class Workbench:
         self.settings = settings or Settings()
         self.figure = 0
         self.camera: Any = None  # view of the last page
+        self.contacts = True  # whether it is looked for what touches what
         self.library: dict[str, dict[str, float]] = {}
         self._revision = self._newest = self._saved = self._kept = 0
         self._tense = False  # whether drags stay near the pose of a take instead of relaxing
@@ -88,13 +90,14 @@ class Workbench:
             pose = opening_pose(skeleton, scene) if take is None else np.array(take.poses[0], dtype=float)
             frames = ps.forward(skeleton, pose)
             rest = pose.copy() if take is None else np.array(skeleton.rest)
+            limbs = find_limbs(skeleton)
             state = State(
                 scene, origin or Origin(scene.name or skeleton.name), self.figure + 1, pose,
-                default_handles(skeleton, frames, find_limbs(skeleton)), timeline, rest,
+                default_handles(skeleton, frames, limbs), timeline, rest,
                 {}, self.library, self.settings, self._newest + 1,
             )  # fmt: skip
             if kept is not None:
-                state = project.restore(state, kept)
+                state = project.restore(state, kept, limbs)
             if self.figure:
                 self.camera = project.camera_of(kept)
             self.figure += 1
@@ -110,10 +113,12 @@ class Workbench:
             self.scene, self.origin, self.skeleton = state.scene, state.origin, state.timeline.skeleton
             self.figure = max(self.figure, state.figure) + (state.figure != self.figure)
             self.limbs = find_limbs(self.skeleton)
+            self.touching = Touching(self.skeleton, self.scene, self._solids_made)
             self.selected: str | None = None
             self.selection: tuple[str, ...] = ()
         self.timeline, self.handles = state.timeline, state.handles
         self.rest, self.strength, self.library = state.rest, state.strength, state.library
+        self.blend = state.blend
         self.settings, self._revision = state.settings, state.revision
         self.place(state.pose)
         self.engine = self._new_engine()
@@ -184,7 +189,7 @@ class Workbench:
         """Return what undo and projects keep of the session now."""
         return State(
             self.scene, self.origin, self.figure, self.pose, self.handles, replace(self.timeline, playing=False),
-            self.rest, self.strength, self.library, self.settings, self._revision,
+            self.rest, self.strength, self.library, self.settings, self._revision, self.blend,
         )  # fmt: skip
 
     def remember(self, doing: str | None = None) -> None:
@@ -224,11 +229,28 @@ class Workbench:
             return View(
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
                 self.selected, self.selection, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
-                limits_met(self.skeleton, self.pose), self.blocking, self.reasons,
-                self.curves, limb, self.timeline, self.settings, self.strength, tuple(self.library),
-                self.origin.name or self.skeleton.name, self.dirty,
+                limits_met(self.skeleton, self.pose), self._touches(), self.blocking, self.reasons,
+                self.curves, limb, self.blend, self.loose, self.timeline, self.settings, self.strength,
+                tuple(self.library), self.origin.name or self.skeleton.name, self.dirty,
                 self.active is None and not self._busy and not self.timeline.playing,
             )  # fmt: skip
+
+    def _solids_made(self, made: Touching) -> None:
+        if made is self.touching:
+            self.changed()
+
+    def _touches(self) -> tuple[Touch, ...]:
+        """Return what touches what, where it is asked for and, during a drag, cheap."""
+        if not self.contacts or not self.touching.ready:
+            return ()
+        if not self.touching.cheap and (self.active is not None or self.timeline.playing):
+            return ()
+        return self.touching.at(self.pose, self.frames)
+
+    @property
+    def loose(self) -> frozenset[str]:
+        """The bodies at the ends of limbs that are not wholly IK."""
+        return frozenset().union(*(ends_of(self.skeleton, self.limbs[name]) for name in self.blend))
 
     def limb_view(self, name: str) -> LimbView | None:
         """Return the swivel angle, ranges, circle and branches of a limb, by its middle joint."""

@@ -16,17 +16,18 @@ def display(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     with gui.add_folder("Display", expand_by_default=False):
         views = gui.add_button_group("View", ("front", "right", "back", "top", "frame"), hint="1, 2, 3, 4, F")
         balance = gui.add_checkbox("Balance", True, hint="what the figure stands on, and its centre of mass above it")
+        contacts = gui.add_checkbox(
+            "Contacts", session.contacts, hint="limbs in each other (violet), touches of the floor"
+        )
         follow = gui.add_checkbox("Follow the figure", False, hint="the view moves along with it")
 
     def change(name: str, value: bool) -> None:
-        if name == "follow":
-            studio.stage.follow = value
-        else:
-            studio.stage.balance = value
+        setattr(session if name == "contacts" else studio.stage, name, value)
         studio.show(session.view())
 
     views.on_click(lambda event: studio.look(event.client, event.target.value))
     balance.on_update(by_person(lambda value: change("balance", value)))
+    contacts.on_update(by_person(lambda value: change("contacts", value)))
     follow.on_update(by_person(lambda value: change("follow", value)))
 
     def refresh(view: View) -> None:

@@ -18,6 +18,10 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     """Add the swivel slider, the bar of its ranges, the branches, and the two tasks with less than a whole frame."""
     which = gui.add_dropdown("Limb", (NONE, *session.limbs), initial_value=NONE)
     swivel = gui.add_slider("Swivel [°]", -180.0, 180.0, 0.5, 0.0)
+    blend = gui.add_slider(
+        "FK 0 … IK 1", 0.0, 1.0, 0.05, 1.0,
+        hint="while the body moves, IK keeps the hand or foot in its place, FK keeps the joints as they are",
+    )  # fmt: skip
     bar = gui.add_html(ranges_bar((), 0.0))
     branch = gui.add_button_group("Branch", ("previous", "next"), hint="the same place, another way")
     point = gui.add_vector3("Point [m]", (0.3, 1.4, 1.0), step=0.01, hint="to aim at, or a direction to point along")
@@ -27,6 +31,8 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
 
     which.on_update(by_person(lambda value: session.select(None if value == NONE else value)))
     swivel.on_update(by_person(lambda value: session.limb_tools.swivel(which.value, np.radians(value))))
+
+    blend.on_update(by_person(lambda value: session.limb_tools.blend(which.value, float(value))))
 
     @branch.on_click
     def _(event: viser.GuiEvent) -> None:
@@ -44,6 +50,8 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             which.options = (NONE, *view.elbows)
         put(which, view.selected if view.selected in view.elbows else NONE)
         swivel.disabled = view.limb is None
+        blend.disabled = which.value == NONE
+        put(blend, view.blend.get(which.value, 1.0))
         if view.limb is not None:
             angle = (view.limb.swivel + np.pi) % (2.0 * np.pi) - np.pi
             if view.calm:

@@ -8,7 +8,8 @@ import numpy as np
 import viser
 
 import posable as ps
-from posable.studio.drag_solver import Settings
+from posable.studio.body_goals import is_person
+from posable.studio.drag_solver import Settings, unstretched
 from posable.studio.panels.widgets import Refresh, by_person, put, write
 from posable.studio.session import Session
 from posable.studio.state import View
@@ -39,6 +40,8 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     )
     steady = gui.add_checkbox("Balance over pinned feet", s.balance, hint="of people, softly")
     apart = gui.add_checkbox("Arms off the trunk", s.apart, hint="of people, softly")
+    likely = gui.add_checkbox("Poses of people", s.natural, hint="tend to poses that were recorded of people")
+    stretch = gui.add_checkbox("Bones may stretch", s.stretch, hint="where a file lets joints slide; else lengths hold")
     folder = gui.add_folder("Options of the solver", expand_by_default=False)
     options = Options(gui, folder, session)
     table = gui.add_markdown("")
@@ -51,6 +54,8 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     stay.on_update(by_person(lambda value: session.configure(stay=float(10.0**value))))
     home.on_update(by_person(lambda value: session.configure(home=HOMES[value])))
     steady.on_update(by_person(lambda value: session.configure(balance=value)))
+    likely.on_update(by_person(lambda value: session.configure(natural=value)))
+    stretch.on_update(by_person(lambda value: session.configure(stretch=value)))
     apart.on_update(by_person(lambda value: session.configure(apart=value)))
 
     def refresh(view: View) -> None:
@@ -61,6 +66,10 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         put(home, next(label for label, value in HOMES.items() if value == view.settings.home))
         put(steady, view.settings.balance)
         put(apart, view.settings.apart)
+        put(likely, view.settings.natural)
+        likely.visible = is_person(view.skeleton)
+        put(stretch, view.settings.stretch)
+        stretch.visible = unstretched(view.skeleton) is not view.skeleton
         options.show(view.settings)
         write(table, table_of(view))
         write(plot, plot_of(view.curves))

@@ -8,10 +8,12 @@ from typing import Any
 
 import viser
 
-from posable.studio.messages import in_the_way, plain, standing, why_missed
+from posable.studio.appearance import extent
+from posable.studio.messages import in_the_way, inside_each_other, plain, standing, why_missed
 from posable.studio.panels.widgets import Refresh, write
 from posable.studio.session import Session
 from posable.studio.state import View
+from posable.studio.touching import DEEP
 
 MOST = 5  # joints at a limit that are named
 BOX = (
@@ -34,10 +36,11 @@ def lines_for(view: View) -> list[str]:
     """Return what the page says about a view, in lines of Markdown."""
     if view.timeline.playing:
         return [f"Playing at {view.timeline.fps:g} frames per second."]
+    touching = inside_each_other(view.touches, DEEP * extent(view.skeleton))
     if view.answer is None:
-        return [welcome(view), *_at_limits(view)]
+        return [welcome(view), *touching, *_at_limits(view)]
     answer = view.answer
-    lines = [standing(answer, {h.body: h.mode for h in view.handles})]
+    lines = [standing(answer, {h.body: h.mode for h in view.handles}), *touching]
     if answer.status == "OUT_OF_REACH":
         lines[0] += " It is farther away than the figure can reach."
     lines += [f"• {sentence}" for sentence in why_missed(view.reasons)]

@@ -1,0 +1,93 @@
+"""What touches what: against the distance of balls, and against the vertices of the body."""
+
+import numpy as np
+import pytest
+
+import posable as ps
+from posable.model import shapes
+from posable.studio.appearance import look_of, skinned
+from posable.studio.messages import inside_each_other
+from posable.studio.overlays import GREEN, RED, VIOLET, contact_rings, levels_of
+from posable.studio.session import Session
+from posable.studio.touching import Touching
+
+
+def arms(radius=0.1):
+    """Return a trunk with two arms that turn about z, a ball at the end of each."""
+    joints = [
+        ps.Joint("trunk", ps.Fixed()),
+        *(
+            ps.Joint(f"arm.{side}", ps.Revolute("z"), "trunk", offset=(x, 0, 0), limits=(-3, 3))
+            for side, x in (("L", 0.4), ("R", -0.4))
+        ),
+    ]
+    solids = [shapes.sphere(f"arm.{side}", radius, (0, 0.5, 0)) for side in "LR"]
+    return ps.Skeleton(joints, [ps.Site("tip.L", "arm.L", (0, 0.5, 0))], "arms", shapes=solids, up="y")
+
+
+@pytest.mark.parametrize("turn", [0.1, 0.5, 0.75, 0.9, 1.2])
+def test_balls_in_each_other_are_as_deep_as_their_distance_says(turn):
+    skeleton = arms()
+    pose = np.array([turn, -turn])
+    frames = ps.forward(skeleton, pose)
+    ends = [frames.position(arm) + frames.rotation_matrix(arm) @ [0, 0.5, 0] for arm in ("arm.L", "arm.R")]
+    depth = 0.2 - np.linalg.norm(ends[0] - ends[1])
+    finder = Touching(skeleton, None)
+    assert finder.wait()
+    found = finder.at(pose, frames)
+    if depth > 0.01:
+        assert {found[0].joint, found[0].other} == {"arm.L", "arm.R"}
+        assert found[0].depth == pytest.approx(depth, abs=1e-6)
+    else:
+        assert found == ()
+
+
+@pytest.fixture
+def session():
+    made = Session()
+    assert made.touching.wait()
+    yield made
+    made.close()
+
+
+def test_a_standing_person_touches_nothing_but_the_floor(session):
+    touches = session.view().touches
+    assert {touch.joint for touch in touches} <= {"ankle.L", "ankle.R", "toes.L", "toes.R"}
+    assert all(touch.other == "" for touch in touches)
+    assert len(touches) == 4
+    points, colors = contact_rings(session.view(), 1.5)
+    assert len(points) == len(colors) == 4 * 12
+    assert (colors == GREEN).all()
+    assert inside_each_other(touches, 0.012) == []
+
+
+def test_the_floor_is_where_the_lowest_vertices_are(session):
+    for lift in (-0.06, 0.08):
+        pose = session.rest.copy()
+        pose[session.skeleton.dof("root.ty")] += lift
+        session.set_pose(pose)
+        feet = [
+            skinned(skin, session.frames)[:, 1].min()
+            for skin in look_of(session.skeleton, None).skins if skin.name.startswith("shoe")
+        ]  # fmt: skip
+        touches = [touch for touch in session.view().touches if touch.other == ""]
+        if lift > 0:
+            assert touches == []
+            continue
+        assert touches[0].depth == pytest.approx(-min(feet), abs=4e-3)
+        assert (contact_rings(session.view(), 1.5)[1][0] == RED).all()  # of the deepest
+        assert "below the floor" in inside_each_other(session.view().touches, 0.012)[0]
+
+
+def test_a_hand_in_the_trunk_is_shown_and_said_and_can_be_switched_off(session):
+    session.configure(apart=False)
+    start, end = session.frames.position("hand.R"), session.frames.position("spine2") + np.array([0.05, 0.0, -0.02])
+    for place in np.linspace(start, end, 25):
+        session.drag("hand.R", place)
+        session.step()
+    view = session.view()
+    assert any((touch.joint, touch.other) == ("wrist.R", "spine2") for touch in view.touches)
+    assert levels_of(view, 1.5)["wrist.R"] == VIOLET
+    assert "passes through" in " ".join(inside_each_other(view.touches, 0.012))
+    session.contacts = False
+    assert session.view().touches == ()
