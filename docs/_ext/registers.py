@@ -32,7 +32,7 @@ COMMON = {  # what docstrings leave to others that say it
     "body": "A site or a joint.",
     "point": "(3,) [m]: the point of the body, in its frame; its origin by default.",
 }
-NOT_GOALS = {"Goal", "Spring", "Box", "Capsule", "Hull", "Sphere", "Wall"}
+NOT_GOALS = {"Goal", "Spring", "Box", "Capsule", "Hull", "Mesh", "PointCloud", "Sphere", "Wall"}
 
 
 def goal_names() -> list[str]:

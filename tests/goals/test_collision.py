@@ -92,7 +92,7 @@ def test_what_is_refused():
         ps.solve(bare, ps.goals.NoCollision())
     with pytest.raises(PosableError, match="unknown joint or site 'elbow'"):
         ps.solve(arm(), ps.goals.NoCollision(pairs=[("elbow", "j1")]))
-    with pytest.raises(GoalError, match="Sphere, Capsule, Box, Hull or Wall"):
+    with pytest.raises(GoalError, match="Sphere, Capsule, Box, Hull, Wall, Mesh or PointCloud"):
         ps.goals.NoCollision(obstacles=[3])
     with pytest.raises(GoalError, match="a solver of energies"):
         ps.solve(arm(), [ps.goals.Position("tip", (0.3, 0, 0)), ps.goals.NoCollision()], solver="dls")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+from posable.engine.distance_grid import grid_distance_at, grid_gradient
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import forward
 from posable.engine.layout import (
@@ -22,8 +23,11 @@ from posable.engine.layout import (
     CONTACT_WIDTH,
     CONTACTS,
     CORNERS,
+    COVER,
     DIRECTIONS,
+    FIELD,
     FIRST_CORNER,
+    FIRST_SEED,
     FOUND,
     KEPT,
     KEPT_WIDTH,
@@ -38,6 +42,7 @@ from posable.engine.layout import (
     POINT,
     RADIUS,
     ROBUST,
+    SEEDS,
     SIZE,
     SOLID,
     STAMP,
@@ -47,7 +52,7 @@ from posable.engine.layout import (
 )
 from posable.engine.springs import add_point_force, add_product
 
-HULL, HALF_SPACE = 0.0, 1.0  # kinds of solids
+HULL, HALF_SPACE, GRID = 0.0, 1.0, 2.0  # kinds of solids
 FAR = 1e30  # [m]: the distance of solids that need not be measured
 ROUNDS = 40  # of GJK
 SAME = 1e-12  # relative: the nearest point of the simplex is the nearest of the whole difference
@@ -61,6 +66,10 @@ FACE = 7  # numbers of a face of EPA: three vertices, outward normal, distance
 VERTICES = 32  # where the vertices of EPA begin
 FACES = VERTICES + VERTEX * MOST_VERTICES
 EDGES = FACES + FACE * MOST_FACES
+# Of a contact with a grid: the point (3) of the solid, relative to ws.origin; gradient (3) and second
+# derivatives (6) of the distance there. Atoms of the search for it: place (3) and weight
+SLOPE, ATOMS, MOST_ATOMS = 5, VERTICES, 16
+SEARCHES, STEPS, HALVINGS, SETTLED = 6, 60, 16, 1e-7  # seeds that are followed, steps of each, of a line, [m]
 
 
 # --- Solids in the world ---
@@ -438,6 +447,133 @@ def known_apart(figure, ws, a, b, stop, m, slot):
     return along > 0.0 and along * along > stop * stop * (x * x + y * y + z * z)
 
 
+# --- The distance of a hull from a grid ---
+
+
+@kernel
+def lowest_on_line(field, at, x, y, z, dx, dy, dz, slope):
+    """Return where, in [0, 1], the distance of a grid is least on the line from a point along d."""
+    grid_gradient(field, at, x + dx, y + dy, z + dz, slope)
+    if slope[0] * dx + slope[1] * dy + slope[2] * dz <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        t = 0.5 * (low + high)
+        grid_gradient(field, at, x + t * dx, y + t * dy, z + t * dz, slope)
+        if slope[0] * dx + slope[1] * dy + slope[2] * dz <= 0.0:
+            low = t
+        else:
+            high = t
+    return low
+
+
+@kernel
+def descend(figure, ws, a, at, x, y, z, m):
+    """Return the point of hull a, in world axes, where the distance of a grid is least, from a point of the hull on.
+
+    Frank-Wolfe with pairwise steps (Lacoste-Julien & Jaggi 2015): the point is a mean of corners and of where it began.
+    """
+    field, c, o = figure.field, figure.corner, ws.origin
+    slope = m[SLOPE : SLOPE + 9]
+    atoms = 1
+    m[ATOMS], m[ATOMS + 1], m[ATOMS + 2], m[ATOMS + 3] = x, y, z, 1.0
+    for _ in range(STEPS):
+        grid_gradient(field, at, x + o[0], y + o[1], z + o[2], slope)
+        gx, gy, gz = slope[0], slope[1], slope[2]
+        i = support(figure, ws, a, -gx, -gy, -gz)
+        px, py, pz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        if gx * (x - px) + gy * (y - py) + gz * (z - pz) < SETTLED:
+            break
+        worst, highest, same = 0, -FAR, -1
+        for k in range(atoms):
+            q = ATOMS + 4 * k
+            along = gx * m[q] + gy * m[q + 1] + gz * m[q + 2]
+            if along > highest:
+                worst, highest = k, along
+            if m[q] == px and m[q + 1] == py and m[q + 2] == pz:
+                same = k
+        if same < 0:
+            if atoms >= MOST_ATOMS:
+                break
+            q = ATOMS + 4 * atoms
+            m[q], m[q + 1], m[q + 2], m[q + 3] = px, py, pz, 0.0
+            same = atoms
+            atoms += 1
+        q = ATOMS + 4 * worst
+        most = m[q + 3]
+        dx, dy, dz = most * (px - m[q]), most * (py - m[q + 1]), most * (pz - m[q + 2])
+        t = lowest_on_line(field, at, x + o[0], y + o[1], z + o[2], dx, dy, dz, slope)
+        if t <= 0.0:
+            break
+        x, y, z = x + t * dx, y + t * dy, z + t * dz
+        m[ATOMS + 4 * same + 3] += t * most
+        m[q + 3] -= t * most
+        if t >= 1.0:  # the atom is spent
+            atoms -= 1
+            for k in range(4):
+                m[q + k] = m[ATOMS + 4 * atoms + k]
+    return x, y, z
+
+
+@kernel
+def field_distance(figure, ws, a, b, size, m):
+    """Return (distance [m], 1) of solid a from grid b; FAR, 0 where that exceeds size. m has the point and the slope.
+
+    The least distance over the hull is looked for from the seeds that may be near it: distances change by no more than
+    the way between two points, and no point of the hull is farther than COVER from a seed.
+    """
+    s, c, o, field = figure.solid, figure.corner, ws.origin, figure.field
+    at, radius = int(s[b, FIELD]), s[a, RADIUS]
+    x, y, z = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    half = math.sqrt(s[a, LINE] ** 2 + s[a, LINE + 1] ** 2 + s[a, LINE + 2] ** 2)
+    if grid_distance_at(field, at, x + o[0], y + o[1], z + o[2]) - half - s[a, BOUND] >= size:
+        return FAR, 0
+    best, followed, bx, by, bz = FAR, 0, x, y, z
+    least, skip = FAR, -1
+    first, last = int(s[a, FIRST_SEED]), int(s[a, FIRST_SEED] + s[a, SEEDS])
+    for i in range(first, last):  # the lowest seed first: what it finds rules most of the others out
+        x, y, z = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d < least:
+            least, skip = d, i
+    if least - s[a, COVER] - radius >= size:
+        return FAR, 0
+    for i in range(first - 1, last):
+        j = skip if i < first else i
+        if i == skip or followed >= SEARCHES:
+            continue
+        x, y, z = placed(figure, ws, a, c[j, 0], c[j, 1], c[j, 2])
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d - s[a, COVER] >= best:
+            continue
+        x, y, z = descend(figure, ws, a, at, x, y, z, m)
+        followed += 1
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d < best:
+            best, bx, by, bz = d, x, y, z
+    if best - radius >= size:
+        return FAR, 0
+    m[0], m[1], m[2] = bx, by, bz
+    grid_gradient(field, at, bx + o[0], by + o[1], bz + o[2], m[SLOPE : SLOPE + 9])
+    return best - radius, 1
+
+
+@kernel
+def grid_load(ex, ey, ez, force, weight, exact, m, load):
+    """Write the wrench and stiffness of a contact with a grid, as if its point were fixed to the body."""
+    x, y, z = m[SLOPE], m[SLOPE + 1], m[SLOPE + 2]
+    f = exact * force
+    add_point_force(
+        ex, ey, ez, force * x, force * y, force * z,
+        weight * x * x + f * m[SLOPE + 3], weight * y * y + f * m[SLOPE + 4], weight * z * z + f * m[SLOPE + 5],
+        weight * x * y + f * m[SLOPE + 6], weight * x * z + f * m[SLOPE + 7], weight * y * z + f * m[SLOPE + 8],
+        exact, load[0:6], load[6:27],
+    )  # fmt: skip
+
+
+# --- The distance of any pair ---
+
+
 @kernel
 def solid_distance(figure, ws, a, b, size, m):
     """Return (distance [m], vertices of the simplex) of two solids; FAR, 0 where they are farther apart than size.
@@ -449,6 +585,8 @@ def solid_distance(figure, ws, a, b, size, m):
     if s[b, SOLID] == HALF_SPACE:
         d = plane_distance(figure, ws, a, b, m)
         return (d, 1) if d < size else (FAR, 0)
+    if s[b, SOLID] == GRID:
+        return field_distance(figure, ws, a, b, size, m)
     if bounds_apart(figure, ws, a, b) >= size:
         return FAR, 0
     radii = s[a, RADIUS] + s[b, RADIUS]
@@ -603,6 +741,9 @@ def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
     for k in range(27):
         load[k] = 0.0
     s, c = figure.solid, figure.corner
+    if s[b, SOLID] == GRID:
+        grid_load(m[0], m[1], m[2], row[WEIGHT] * (d - row[SIZE]), row[WEIGHT], exact, m, load)
+        return
     nx, ny, nz = m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2]
     ex, ey, ez = 0.0, 0.0, 0.0
     for k in range(max(count, 1)):

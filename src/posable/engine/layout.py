@@ -30,7 +30,9 @@ UP, DEPTH, VISIT = 0, 1, 2
 ON_BODY, FIRST_CORNER, CORNERS, RADIUS = 0, 1, 2, 3  # body or -1 for the world, rows of Figure.corner, rounding [m]
 START, LINE, BOUND = 4, 7, 10  # a capsule around it: its middle (3), half of its axis (3), its radius [m]
 SOLID, NORMAL = 11, 12  # kind (collision.py), the normal of a half space (3)
-SOLID_WIDTH = 15
+FIELD = 12  # of a grid: where it begins in Figure.field
+FIRST_SEED, SEEDS, COVER = 15, 16, 17  # rows of Figure.corner spread over a hull; no point of it is farther off [m]
+SOLID_WIDTH = 18
 BALL_RADIUS = 3  # column of Figure.ball; negative where the body has no solid
 
 # Places in Workspace.memory: what GJK and EPA need; contacts between two bodies with their loads; what the energy
@@ -54,8 +56,9 @@ class Figure(NamedTuple):
     mass: np.ndarray  # (b, 4) float64 [1, m]: share of the whole mass, center of mass in the body
     # What must not collide; empty but in problems with a COLLISION spring
     solid: np.ndarray  # (s, SOLID_WIDTH) float64: rounded convex hulls on bodies, see the columns above
-    corner: np.ndarray  # (c, 3) float64 [m]: the corners of the solids, in their bodies
+    corner: np.ndarray  # (c, 3) float64 [m]: the corners and seeds of the solids, in their bodies
     ball: np.ndarray  # (b, 4) float64 [m]: centre, in the body, and radius of a ball around all of its solids
+    field: np.ndarray  # (f,) float64 [m]: grids of signed distances, one after the other: distance_grid.py
     touch: np.ndarray  # (q, 4) int64: body, other body or -1, first and last (exclusive) row of `pair`
     pair: np.ndarray  # (p, 2) int64: two solids that must not touch; a half space, or what stands still, comes second
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from posable.goals.collision import Box as Box
     from posable.goals.collision import Capsule as Capsule
     from posable.goals.collision import Hull as Hull
+    from posable.goals.collision import Mesh as Mesh
     from posable.goals.collision import NoCollision as NoCollision
+    from posable.goals.collision import PointCloud as PointCloud
     from posable.goals.collision import Sphere as Sphere
     from posable.goals.collision import Wall as Wall
     from posable.goals.compose import AnyOf as AnyOf
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "axis": ("Aim", "Direction"),
     "base": ("Goal", "Spring"),
-    "collision": ("Avoid", "Box", "Capsule", "Hull", "NoCollision", "Sphere", "Wall"),
+    "collision": ("Avoid", "Box", "Capsule", "Hull", "Mesh", "NoCollision", "PointCloud", "Sphere", "Wall"),
     "compose": ("AnyOf", "Weighted"),
     "custom": ("Custom",),
     "joint": ("Coupling", "Posture"),

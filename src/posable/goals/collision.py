@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from posable.engine.layout import AXES, CONSTANTS, MEASURE, POINT, ROBUST, SIZE, WEIGHT
 from posable.engine.springs import CLEAR_SPRING, COLLISION_SPRING, SIDE_SPRING
-from posable.errors import GoalError, unknown
+from posable.errors import GoalError, PosableWarning, unknown
 from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
@@ -25,7 +28,8 @@ from posable.goals.base import (
 from posable.goals.energy import anisotropic_energy
 from posable.goals.relative import check_two_bodies
 from posable.model import shapes
-from posable.model.collision import SolidTables, pair_tables
+from posable.model.collision import SolidTables, fitted, pair_tables
+from posable.model.distance_grid import MOST_NODES, default_spacing, mesh_grid, node_count, point_grid
 from posable.model.joints import rotation_matrix
 from posable.model.shapes import WORLD, Shape
 from posable.model.skeleton import Skeleton
@@ -114,6 +118,101 @@ class Wall:
     def __post_init__(self):
         object.__setattr__(self, "point", numbers(self.point, (3,), "Wall: point"))
         object.__setattr__(self, "normal", unit_vectors(self.normal, "Wall: normal"))
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """An obstacle of any form: vertices (V, 3) [m] in the world and faces (F, 3), or an object that has both.
+
+    Its signed distances are put on a grid once. A closed surface has an inside; an open one counts as a sheet that is
+    a spacing thick on each side, and a warning says so.
+
+    Args:
+        vertices: (V, 3) [m], or an object with `vertices` and `faces`, such as one of trimesh's meshes.
+        faces: (F, 3) indices of vertices.
+        spacing: [m] between the nodes of the grid; details below it are lost. None: a hundredth of the longest side,
+            at least 5 mm.
+    """
+
+    vertices: Any
+    faces: Any = None
+    spacing: float | None = None
+
+    def __post_init__(self):
+        given = self.vertices
+        if self.faces is None and hasattr(given, "vertices") and hasattr(given, "faces"):
+            object.__setattr__(self, "faces", given.faces)
+            object.__setattr__(self, "vertices", given.vertices)
+        object.__setattr__(self, "vertices", numbers(self.vertices, (3,), "Mesh: vertices").reshape(-1, 3))
+        try:
+            faces = np.asarray(self.faces)
+        except ValueError:  # ragged
+            faces = np.zeros((0, 0))
+        fits = faces.ndim == 2 and faces.shape[1] == 3 and len(faces) and faces.dtype.kind in "iu"
+        if not fits or faces.min() < 0 or faces.max() >= len(self.vertices):
+            wanted = f"indices (F, 3) of {len(self.vertices)} vertices, at least one face"
+            raise GoalError("Mesh: faces", expected=wanted, got=f"{type(self.faces).__name__} {np.shape(faces)}")
+        object.__setattr__(self, "faces", faces)
+        object.__setattr__(self, "spacing", grid_spacing(self.spacing, self.vertices, "Mesh: spacing"))
+
+    @lru_cache(maxsize=16)  # noqa: B019 - a few grids, each as large as the obstacle is
+    def shape(self, reach: float) -> Shape:
+        """Return the obstacle with its distances up to `reach` [m]."""
+        assert self.spacing is not None
+        check_nodes(self.vertices, self.spacing, reach, "Mesh: spacing")
+        made = mesh_grid(self.vertices, self.faces, self.spacing, reach)
+        if not made.closed:
+            thick = f"{1e3 * made.spacing:.3g} mm"
+            warnings.warn(
+                f"Mesh: the surface is not closed, so it counts as a sheet, {thick} thick on each side; close it or "
+                "set a finer spacing", PosableWarning, stacklevel=2,
+            )  # fmt: skip
+        return shapes.grid(made, name="mesh")
+
+
+@dataclass(frozen=True, eq=False)
+class PointCloud:
+    """An obstacle seen by a sensor: balls of `radius` [m] around points (P, 3) [m] in the world.
+
+    Args:
+        points: (P, 3) [m].
+        radius: [m] Of each ball: half of the distance of neighbouring points at least, or the cloud has holes.
+        spacing: [m] Between the nodes of the grid of distances; see `Mesh`.
+    """
+
+    points: Any
+    radius: float
+    spacing: float | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "points", numbers(self.points, (3,), "PointCloud: points").reshape(-1, 3))
+        object.__setattr__(self, "radius", nonneg(self.radius, "PointCloud: radius"))
+        if not len(self.points):
+            raise GoalError("PointCloud: points", expected="at least one point", got="none")
+        object.__setattr__(self, "spacing", grid_spacing(self.spacing, self.points, "PointCloud: spacing"))
+
+    @lru_cache(maxsize=16)  # noqa: B019 - a few grids, each as large as the obstacle is
+    def shape(self, reach: float) -> Shape:
+        """Return the obstacle with its distances up to `reach` [m]."""
+        assert self.spacing is not None
+        check_nodes(self.points, self.spacing, reach + self.radius, "PointCloud: spacing")
+        return shapes.grid(point_grid(self.points, self.radius, self.spacing, reach), name="point cloud")
+
+
+def grid_spacing(given: float | None, points: np.ndarray, what: str) -> float:
+    """Return the distance of a grid's nodes [m]."""
+    if given is None:
+        return default_spacing(points)
+    spacing = nonneg(given, what)
+    if spacing == 0.0:
+        raise GoalError(what, expected="a positive number [m]", got="0")
+    return spacing
+
+
+def check_nodes(points: np.ndarray, spacing: float, reach: float, what: str) -> None:
+    """Raise where a grid would be too large to keep."""
+    if (count := node_count(points, spacing, reach)) > MOST_NODES:
+        raise GoalError(what, expected=f"a grid of at most {MOST_NODES:,} nodes", got=f"{spacing:g} m: {count:,.0f}")
 
 
 def bone_capsule(
@@ -274,8 +373,8 @@ class Avoid(Goal):
 BUFFER = 0.005  # [m] beyond the margin, where two shapes begin to repel each other
 
 
-def obstacle_shape(obstacle: Any) -> Shape:
-    """Return an obstacle as a shape that is fixed to the world."""
+def obstacle_shape(obstacle: Any) -> Shape | Mesh | PointCloud:
+    """Return an obstacle as a shape that is fixed to the world; one that takes a grid, as it is."""
     what = "NoCollision: obstacles"
     if isinstance(obstacle, Shape) and obstacle.joint == WORLD:
         return obstacle
@@ -289,18 +388,23 @@ def obstacle_shape(obstacle: Any) -> Shape:
         return shapes.box(WORLD, 0.5 * obstacle.size, name="box").moved(WORLD, obstacle.center, obstacle.rotation)
     if isinstance(obstacle, Hull):
         return shapes.hull(WORLD, obstacle.points, name="hull")
-    raise GoalError(what, expected="Sphere, Capsule, Box, Hull or Wall, not batched", got=repr(obstacle))
+    if isinstance(obstacle, (Mesh, PointCloud)):
+        return obstacle
+    raise GoalError(
+        what, expected="Sphere, Capsule, Box, Hull, Wall, Mesh or PointCloud, not batched", got=repr(obstacle)
+    )
 
 
 class NoCollision(Goal):
     """Keep a figure's shapes off each other and off obstacles: energy w/2 max(0, margin + buffer - distance)^2.
 
-    Every pair of `skeleton.shapes` that may collide is one term; distances between shapes are exact. The error is how
-    much closer than `margin` the nearest pair is [m]; with margin 0, the depth of penetration.
+    Every pair of `skeleton.shapes` that may collide is one term; distances between shapes are exact, those from a Mesh
+    or a PointCloud are as fine as its grid. The error is how much closer than `margin` the nearest pair is [m]; with
+    margin 0, the depth of penetration.
 
     Args:
         pairs: Pairs of joints, or of links and bodies, whose shapes are checked; None: `skeleton.collision_pairs`.
-        obstacles: Sphere, Capsule, Box, Hull and Wall, in the world.
+        obstacles: Sphere, Capsule, Box, Hull, Wall, Mesh and PointCloud, in the world.
         margin: [m] Clearance to keep.
         weight: How hard shapes repel each other, against 1 for a position.
         tolerance: [m] By which the margin may be missed.
@@ -321,9 +425,10 @@ class NoCollision(Goal):
     ):
         super().__init__(label, nonneg(tolerance, "NoCollision: tolerance"), priority, None)
         self.pairs = None if pairs is None else tuple((str(a), str(b)) for a, b in pairs)
-        given = (Sphere, Capsule, Box, Hull, Wall, Shape)
-        self.obstacles = tuple(obstacle_shape(o) for o in ((obstacles,) if isinstance(obstacles, given) else obstacles))
         self.margin = nonneg(margin, "NoCollision: margin")
+        given = (Sphere, Capsule, Box, Hull, Wall, Mesh, PointCloud, Shape)
+        several = (obstacles,) if isinstance(obstacles, given) else obstacles
+        self.obstacles = tuple(obstacle_shape(obstacle) for obstacle in several)
         self.weight = nonneg(weight, "NoCollision: weight")
 
     def default_label(self) -> str:
@@ -337,12 +442,21 @@ class NoCollision(Goal):
                 "NoCollision", got=None,
                 expected="a figure with shapes: a robot's file has them, skeleton.replace(shapes=...) adds them",
             )  # fmt: skip
+        obstacles = self._shapes(skeleton)
         if self.pairs is None:
-            return pair_tables(skeleton, skeleton.collision_pairs, self.obstacles)
+            return pair_tables(skeleton, skeleton.collision_pairs, obstacles)
         owner = {site.name: site.joint for site in skeleton.sites} | {name: name for name in (*skeleton.names, WORLD)}
         for name in (name for pair in self.pairs for name in pair if name not in owner):
             raise unknown("joint or site", name, (*skeleton.site_names, *skeleton.names))
-        return pair_tables(skeleton, tuple((owner[a], owner[b]) for a, b in self.pairs), self.obstacles)
+        return pair_tables(skeleton, tuple((owner[a], owner[b]) for a, b in self.pairs), obstacles)
+
+    def _shapes(self, skeleton: Skeleton) -> tuple[Shape, ...]:
+        """Return the obstacles as shapes; grids reach as far as distances count."""
+        if all(isinstance(obstacle, Shape) for obstacle in self.obstacles):
+            return self.obstacles  # type: ignore[return-value]
+        thickest = max(fitted(shape)[1] for shape in skeleton.shapes)
+        reach = 0.02 * math.ceil((self.margin + BUFFER + thickest) / 0.02)  # rounded: similar figures share a grid
+        return tuple(one if isinstance(one, Shape) else one.shape(reach) for one in self.obstacles)
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One COLLISION spring; a problem adds where its pairs are in the tables."""

@@ -8,18 +8,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from posable.engine.collision import FAR, HALF_SPACE, HULL, measure_pairs
+from posable.engine.collision import FAR, GRID, HALF_SPACE, HULL, measure_pairs
 from posable.engine.layout import (
     BOUND,
     CORNERS,
+    COVER,
+    FIELD,
     FIRST,
     FIRST_CORNER,
+    FIRST_SEED,
     LAST,
     LINE,
     NORMAL,
     ON_BODY,
     PARENT,
     RADIUS,
+    SEEDS,
     SOLID,
     SOLID_WIDTH,
     START,
@@ -32,6 +36,8 @@ from posable.model.shapes import WORLD, Shape
 
 MOST_CORNERS = 64  # of a hull; a larger hull is replaced by a smaller one with a radius that covers it
 CLOSE_FIT = 5e-4  # [m] accuracy of that replacement
+MOST_SEEDS, SEED_SPACING = 48, 0.015  # points of a hull from which its distance from a grid is looked for; [m]
+SURFACE_POINTS = 3000  # of which the seeds are chosen
 SAMPLES = 1000  # random poses at which pairs are examined
 ALWAYS = 0.95  # fraction of poses in contact above which a pair counts as always touching
 NEVER = 0.05  # [m] smallest distance over all poses above which a pair counts as never touching
@@ -107,8 +113,10 @@ def hull_distances(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     pair = np.stack([np.arange(count), np.full(count, count)], axis=-1).astype(np.int64)
     tables = (solid, np.concatenate([corners, points]), np.zeros((1, 4)), np.zeros((0, 4), np.int64), pair)
     body, rest = np.array([[-1, 0, 0, 0]]), np.concatenate([np.zeros(3), np.eye(3).ravel()])[None]
+    none = np.zeros(0)
+    *solids, touch, pair = tables
     figure = Figure(
-        *map(frozen_array, (body, rest, np.zeros((0, 5), np.int64), np.zeros(0), np.zeros((1, 4)), *tables))
+        *map(frozen_array, (body, rest, np.zeros((0, 5), np.int64), none, np.zeros((1, 4)), *solids, none, touch, pair))
     )
     out = np.empty((1, count))
     measure_pairs(figure, np.zeros((1, 0)), np.zeros(work_size(0, 1, 0, 1)), 0, count, FAR, out)
@@ -175,7 +183,7 @@ class SolidTables:
         row[FIRST_CORNER], row[CORNERS], row[RADIUS] = self._count, len(points), radius
         middle, half, bound = bounding_capsule(points)
         row[START : START + 3], row[LINE : LINE + 3], row[BOUND] = middle, half, bound + radius
-        row[SOLID] = HULL if normal is None else HALF_SPACE
+        row[SOLID] = GRID if shape.grid is not None else HULL if normal is None else HALF_SPACE
         if normal is not None:
             row[NORMAL : NORMAL + 3] = normal
         self.corners.append(points)
@@ -208,13 +216,65 @@ class SolidTables:
     def _made(self) -> Figure:
         figure = self.skeleton.figure
         solid = np.array(self.solids).reshape(-1, SOLID_WIDTH)
+        seeds, fields = self._seeds(solid), self._fields(solid)
         return figure._replace(
             solid=frozen_array(solid),
-            corner=frozen_array(np.concatenate([np.zeros((0, 3)), *self.corners])),
+            corner=frozen_array(np.concatenate([np.zeros((0, 3)), *self.corners, *seeds])),
             ball=frozen_array(_balls(figure.body.shape[0], solid)),
+            field=frozen_array(np.concatenate([np.zeros(0), *fields])),
             touch=frozen_array(np.array(self.touch, dtype=np.int64).reshape(-1, 4)),
             pair=frozen_array(np.array(self.pairs, dtype=np.int64).reshape(-1, 2)),
         )
+
+    def _fields(self, solid: np.ndarray) -> list[np.ndarray]:
+        """Return the grids of the solids, and write where each begins."""
+        out: list[np.ndarray] = []
+        for shape, row in self.rows.items():
+            if shape.grid is not None:
+                solid[row, FIELD] = sum(map(len, out))
+                out.append(shape.grid.field())
+        return out
+
+    def _seeds(self, solid: np.ndarray) -> list[np.ndarray]:
+        """Return the seeds of the solids that may meet a grid, and write where they are."""
+        out: list[np.ndarray] = []
+        meets = {a for a, b in self.pairs if solid[b, SOLID] == GRID}
+        for row in sorted(meets):
+            seeds, cover = spread_seeds(self.corners[row])
+            solid[row, FIRST_SEED] = self._count + sum(map(len, out))
+            solid[row, SEEDS], solid[row, COVER] = len(seeds), cover
+            out.append(seeds)
+        return out
+
+
+def spread_seeds(corners: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return points (k, 3) [m] spread over the hull of corners (V, 3), and how far its surface is from them [m]."""
+    if len(corners) == 1:
+        return corners, 0.0
+    dense, gap = _surface_points(corners)
+    chosen = [int(np.argmax(np.linalg.norm(dense - dense.mean(axis=0), axis=1)))]
+    apart = np.linalg.norm(dense - dense[chosen[0]], axis=1)
+    while len(chosen) < MOST_SEEDS and apart.max() > SEED_SPACING:
+        chosen.append(int(np.argmax(apart)))
+        apart = np.minimum(apart, np.linalg.norm(dense - dense[chosen[-1]], axis=1))
+    return dense[chosen], float(apart.max()) + gap
+
+
+def _surface_points(corners: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return many points (k, 3) [m] of the surface of a hull of corners (V, 3), and how far others are from one [m]."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    if len(corners) == 2:
+        axis = corners[1] - corners[0]
+        return corners[0] + np.linspace(0.0, 1.0, 65)[:, None] * axis, float(np.linalg.norm(axis)) / 128.0
+    try:
+        faces = corners[ConvexHull(corners).simplices]
+    except (QhullError, ValueError):  # flat
+        faces = np.array([corners[[0, i, j]] for i in range(1, len(corners)) for j in range(i + 1, len(corners))])
+    n = max(2, int(np.sqrt(2.0 * SURFACE_POINTS / len(faces))))
+    weights = np.array([(i, j, n - i - j) for i in range(n + 1) for j in range(n + 1 - i)]) / n
+    longest = float(np.linalg.norm(faces - np.roll(faces, 1, axis=1), axis=-1).max())
+    return np.unique(np.round((weights @ faces).reshape(-1, 3), 12), axis=0), longest / (n * np.sqrt(3.0))
 
 
 def _balls(bodies: int, solid: np.ndarray) -> np.ndarray:

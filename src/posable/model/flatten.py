@@ -117,6 +117,7 @@ class _Rows:
             frozen_array(np.array(self.signs, dtype=float)),
             frozen_array(mass),
             *(frozen_array(np.zeros((0, width))) for width in (SOLID_WIDTH, 3, 4)),
+            frozen_array(np.zeros(0)),
             *(frozen_array(np.zeros((0, width), dtype=np.int64)) for width in (4, 2)),
         )
         limits = np.array(self.values["limits"], dtype=float).reshape(n, 2)

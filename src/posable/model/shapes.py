@@ -1,7 +1,8 @@
 """Solids on the bodies of a figure, for collision: each is the convex hull of a few points, rounded by a radius.
 
 A sphere is one point, a capsule two, a box eight. Cylinders and ellipsoids are approximated by enclosing prisms and
-polyhedra, meshes by their convex hull. A plane is a point and a normal; the half-space behind it is solid.
+polyhedra, meshes by their convex hull. A plane is a point and a normal; the half-space behind it is solid. A grid of
+signed distances, in the world, has any form.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posable.errors import did_you_mean
 from posable.model.joints import rotation_matrix
 
+if TYPE_CHECKING:
+    from posable.model.distance_grid import DistanceGrid
+
 WORLD = "world"
-KINDS = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "hull", "plane")
+KINDS = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "hull", "plane", "grid")
 _SIDES = 16  # of the prism around a cylinder, which exceeds its radius by 2 %
 PROTRUDES = 0.02  # [m]: what is drawn is a shape of its own where it sticks out of the collision shapes by more
 _GOLDEN = 0.5 * (1.0 + 5.0**0.5)
@@ -38,6 +42,7 @@ class Shape:
             have a bit in common.
         conaffinity: Bits, as in MuJoCo.
         overshoot: [m] By which it may exceed the solid that the file describes.
+        grid: Distances from an obstacle of any form, in the world; None for a solid.
     """
 
     joint: str
@@ -49,6 +54,7 @@ class Shape:
     contype: int = 1
     conaffinity: int = 1
     overshoot: float = 0.0
+    grid: DistanceGrid | None = None
 
     def __post_init__(self):
         points = np.array(self.points, dtype=float).reshape(-1, 3)
@@ -91,6 +97,8 @@ class Shape:
             out.append(f"radius: expected a non-negative number [m], got {self.radius!r}")
         if (self.kind == "plane") != (self.normal is not None):
             out.append("normal: expected for a plane and only for a plane")
+        if (self.kind == "grid") != (self.grid is not None) or (self.kind == "grid" and self.joint != WORLD):
+            out.append("grid: expected for a grid in the world, as an obstacle of NoCollision")
         return out
 
     def content(self) -> tuple[Any, ...]:
@@ -139,6 +147,13 @@ def plane(joint: str, point: Any, normal: Any, **fields: Any) -> Shape:
     """Return the half-space behind a plane through point (3,) [m]; its normal (3,) points to the free side."""
     normal = np.asarray(normal, dtype=float)
     return Shape(joint, np.reshape(point, (1, 3)), 0.0, "plane", normal=normal / np.linalg.norm(normal), **fields)
+
+
+def grid(distances: DistanceGrid, **fields: Any) -> Shape:
+    """Return an obstacle of any form, in the world, that is described by a grid of distances."""
+    low, high = distances.box()
+    corners = np.array(list(product(*zip(low, high, strict=True))))
+    return Shape(WORLD, corners, 0.0, "grid", grid=distances, **fields)
 
 
 def hull(joint: str, vertices: Any, **fields: Any) -> Shape:
