@@ -24,6 +24,7 @@ from posable import goals as g
 from posable._solve import solve
 from posable.errors import GoalError, SolverError
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site
+from posable.model.shapes import sphere
 from posable.model.skeleton import Skeleton
 from posable.solvers import names
 
@@ -32,7 +33,8 @@ SIZE = 16  # problems in a batch: not worth a second thread
 DRIVEN = ("rate", "sqp")  # from Python: a smaller share of the problems
 REFUSALS = (
     "expected Position goals", "sliders at the root only", "expected finite numbers", "frozen joint",
-    "expected two bodies that move relative to each other",
+    "expected two bodies that move relative to each other", "expected a figure whose joints have mass",
+    "expected a solver of energies",
 )  # fmt: skip
 
 
@@ -46,7 +48,8 @@ def chain(motions, limits=None, name="", frozen=()):
                 limits=None if limits is None else limits[k], frozen=k in frozen, mass=1.0 + k,
             )
         )  # fmt: skip
-    return Skeleton(joints, [Site("end", joints[-1].name, (0.2, 0.0, 0.1))], name)
+    shapes = [sphere(joint.name, 0.04) for joint in joints]
+    return Skeleton(joints, [Site("end", joints[-1].name, (0.2, 0.0, 0.1))], name, shapes=shapes)
 
 
 def figures():
@@ -154,6 +157,16 @@ def on_several(kind, skeleton, target, rng):
         return [(held, lambda f, q: np.linalg.norm(in_frame(f, first, f.position(body)) - target, axis=-1), 1e-4)]
     if kind == "center":
         return [(g.CenterOfMass(target), lambda f, q: np.linalg.norm(f.center_of_mass() - target, axis=-1))]
+    if kind == "balance":  # over a square
+        corner = np.array([(-0.2, -0.2, 0.0), (0.2, -0.2, 0.0), (0.2, 0.2, 0.0), (-0.2, 0.2, 0.0)])
+        outside = lambda f, q: np.maximum(0.0, abs(f.center_of_mass()[..., :2]).max(axis=-1) - 0.19)  # noqa: E731
+        return [(g.Balance(corner, up="z"), outside), place]
+    if kind == "no-collision":  # the last ball of the chain among others; shapes that never move are not checked
+        if not skeleton.shapes or skeleton.name in ("frozen", "all-equal", "no-dofs"):
+            return [place]
+        near, last = 0.3 * target[0], skeleton.names[-1]
+        depth = lambda f, q: np.maximum(0.0, 0.14 - gap(last, near)(f, q))  # noqa: E731
+        return [(g.NoCollision((), [g.Sphere(near, 0.1)]), depth), place]
     if kind == "coupling":
         if skeleton.size < 2 or skeleton.joints[0].motion != skeleton.joints[-1].motion:
             return [place]
@@ -180,7 +193,7 @@ def on_several(kind, skeleton, target, rng):
 
 
 ON_A_BODY = ("pose", "turn", "mixed", "plane", "line", "half-space", "direction", "aim", "avoid")
-ON_SEVERAL = ("distance", "relative", "center", "coupling", "posture", "robust")
+ON_SEVERAL = ("distance", "relative", "center", "balance", "no-collision", "coupling", "posture", "robust")
 IN_PYTHON = ("priority", "any", "weighted", "custom")  # several solves each: a smaller share
 PLACES = ("plain", "far", "none", "weightless", "twice", "zero", "tight")
 

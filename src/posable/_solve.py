@@ -236,7 +236,7 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
         raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
     if given.shape[-1:] != (n,):
         raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")
-    if not np.logical_and.reduce(np.isfinite(given), axis=None):
+    if np.count_nonzero(np.isfinite(given)) < given.size:  # several times as quick as `all`
         where = np.argwhere(~np.isfinite(given))[0][-1]
         name = problem.skeleton.dof_names[where]
         raise SolverError("start", expected="finite numbers", got=f"{given[..., where].ravel()[0]} at {name!r}")

@@ -470,14 +470,14 @@ class Problem:
 
     def move_to(self, goal: int, target: Any) -> None:
         """Give a goal of one pose another target; it stays switched on or off. Targets of numbers are only written."""
-        shape = self._goals[goal].target_shape
+        shape, targets = self._goals[goal].target_shape, self.targets
         value = target.as_matrix() if hasattr(target, "as_matrix") else target
-        if shape and len(self.targets) == 1 and isinstance(value, (np.ndarray, tuple, list)):
+        if shape and len(targets) == 1 and isinstance(value, (np.ndarray, tuple, list)):
             try:
                 value = np.array(value, dtype=float)
             except (TypeError, ValueError):
                 value = _NO_TARGET  # `moved` finds the words
-            if value.shape == shape and take_targets(value.reshape(1, -1), self.targets, self.first_rows[goal]) < 0:
+            if value.shape == shape and take_targets(value.reshape(1, -1), targets, self.first_rows[goal]) < 0:
                 self._moved[goal] = value
                 return
         self.move(goal, self.goals[goal].moved(target))
