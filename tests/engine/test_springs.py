@@ -4,13 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 import posable
 from posable.engine import springs as kinds
-from posable.engine.layout import ALONG, MEASURE
+from posable.engine.layout import ALONG, AT, AXES, CONSTANTS, MEASURE, OTHER, POINT, POINT2, TARGETS, WEIGHT
 
 PACKAGE = Path(posable.__file__).parent
 
@@ -139,3 +140,49 @@ def test_the_fast_path_of_points_is_the_general_one(lab):
             fast, slow = lab.gathered(skeleton, point, pose, exact), lab.gathered(skeleton, model, pose, exact)
             for one, other in zip(fast[:3], slow[:3], strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12 * max(1.0, np.abs(other).max()))
+
+
+def directions_and_crosses(row, target):
+    """Return an ORIENTATION spring as three DIRECTION springs and three CROSS springs: (kind, constants, target)."""
+    axes, aims = row[AXES : AXES + 9].reshape(3, 3), target[ALONG : ALONG + 9].reshape(3, 3)
+    out = []
+    for i in range(3):
+        one, aim = np.zeros(CONSTANTS), np.zeros(TARGETS)
+        one[AXES : AXES + 3], aim[ALONG : ALONG + 3] = axes[:, i], aims[:, i]
+        one[WEIGHT : WEIGHT + 3] = row[WEIGHT + i]
+        out.append((kinds.DIRECTION_SPRING, one, aim))
+        for j in range(i + 1, 3):
+            pair, both = np.zeros(CONSTANTS), np.zeros(TARGETS)
+            pair[POINT : POINT + 3], pair[POINT2 : POINT2 + 3] = axes[:, i], axes[:, j]
+            pair[AXES : AXES + 9], pair[WEIGHT] = row[WEIGHT + 2 + i + j] * np.eye(3).ravel(), 1.0
+            both[AT : AT + 3], both[ALONG : ALONG + 3] = aims[:, i], aims[:, j]
+            out.append((kinds.CROSS_SPRING, pair, both))
+    return out
+
+
+def test_an_orientation_is_three_directions_and_what_couples_them(lab):
+    """The hand-expanded path of rotations against the general one of directions and of full weights."""
+    rng = np.random.default_rng(4)
+    skeleton = lab.figure_with(lab.motions["ball-rotvec"])
+    for _ in range(10):
+        row, target = lab.spring(kinds.ORIENTATION_SPRING, rng)
+        pose, body = rng.normal(size=skeleton.size), int(rng.integers(6))
+        parts = [(kind, body, (one, aim)) for kind, one, aim in directions_and_crosses(row, target)]
+        general = lab.springs_on(skeleton, parts)
+        general.kind[general.kind[:, 0] == kinds.CROSS_SPRING, OTHER] = body
+        short = lab.springs_on(skeleton, [(kinds.ORIENTATION_SPRING, body, (row, target))])
+        for exact in (0.0, 1.0):
+            fast, slow = lab.gathered(skeleton, short, pose, exact), lab.gathered(skeleton, general, pose, exact)
+            for one, other in zip(fast[:3], slow[:3], strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(other).max()))
+
+
+def test_the_error_of_a_plane_keeps_its_digits_far_along_it():
+    """Against exact fractions: a square of the distance would leave an error of ten metres out here."""
+    figure = posable.Skeleton([posable.Joint("root", posable.Free("xyz"))], [posable.Site("end", "root")])
+    normal = np.array([1.0, 2.0, 2.0]) / 3.0
+    place = np.array([1e9, -2.5e8, -2.5e8]) + normal  # a metre off the plane
+    goal = posable.goals.Plane("end", (0.0, 0.0, 0.0), normal)
+    exact = sum(Fraction(a) * Fraction(b) for a, b in zip(goal.direction.tolist(), place.tolist(), strict=True))
+    found = posable.Problem(figure, goal).errors([*place, 0.0, 0.0, 0.0])["end"]
+    assert abs(found - abs(float(exact))) < 1e-6

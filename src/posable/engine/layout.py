@@ -78,7 +78,7 @@ SPRING, ON, GOAL, OTHER = 0, 1, 2, 3
 POINT = 0  # 3 [m]: the point, in the body
 AXES = 3  # 9: the frame, in the body, by rows; a direction in its first three
 WEIGHT = 12  # 6: symmetric weight xx yy zz xy xz yz
-MEASURE = 18  # 6: symmetric, what counts as error: |r| = sqrt(r' M r)
+MEASURE = 18  # 6: symmetric, the projector M on what counts as error, |M r|
 ROBUST = 24  # energy beyond which a spring pulls no harder; 0: none; OFF: the spring is switched off
 SIZE = 25  # [m]: a length that the kind needs (radius, distance, margin)
 POINT2 = 26  # 3 [m]: the second point of a CROSS spring, in the other body
@@ -159,7 +159,7 @@ class Workspace(NamedTuple):
 ) = range(10)
 FRESH, GOING = 0.0, 1.0  # values of PHASE
 
-# Columns of the params of a loop: what it is told
+# Columns of the params of a loop
 (
     CHUNK_ITERATIONS,  # iterations before it returns to its caller
     MOST_ITERATIONS,  # in all

@@ -10,7 +10,8 @@ SIDE         r = max(0, size - n.(e - target)): keep on one side of a plane
 DISTANCE     r = size - |gap|, the gap from a segment of the target to the body's segment from e along d
 CLEAR        r = max(0, size - |gap|): keep out of it
 MODEL        r = v - target, v the point or the direction; beside W it has a constant force: F.r + 1/2 r'W r
-ORIENTATION  three directions at once, r_k = d_k - t_k, with the energy 1/2 sum A_kl r_k.r_l = tr A - tr(R A T')
+ORIENTATION  three directions at once, r_k = d_k - t_k, with the energy 1/2 sum A_kl r_k.r_l = tr A - tr(R A T');
+             hand-expanded, as POINT is in `spring_energy` and `add_spring`: tests compare both with the general path
 
 `residual` gives r and the error, `derivative` gives dr/de and dr/dd, `curvature` the second derivative of f.r for a
 force f, `hold` the target at which r = 0. What follows them here derives energy, wrench, stiffness and robust loss,
@@ -54,6 +55,17 @@ def quadratic(m, i, x, y, z):
         + m[i + 2] * z * z
         + 2.0 * (m[i + 3] * x * y + m[i + 4] * x * z + m[i + 5] * y * z)
     )
+
+
+@small
+def projected_length(m, i, x, y, z):
+    """Return |M v| for the symmetric projector at m[i:i+6].
+
+    It is the root of v' M v, in which a figure far along a plane would lose half of its digits.
+    """
+    a, b, c = m[i] * x + m[i + 3] * y + m[i + 4] * z, m[i + 3] * x + m[i + 1] * y + m[i + 5] * z, (
+        m[i + 4] * x + m[i + 5] * y + m[i + 2] * z)  # fmt: skip
+    return math.sqrt(a * a + b * b + c * c)
 
 
 @small
@@ -105,7 +117,7 @@ def residual(kind, row, target, origin, position, r, local):
         return max(0.0, gap - row[MEASURE])
     if kind == POINT_SPRING:
         local[R], local[R + 1], local[R + 2] = x, y, z
-        return math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
+        return projected_length(row, MEASURE, x, y, z)
     if kind == MODEL_SPRING:
         if row[MEASURE] == 0.0:
             x, y, z = dx - target[AT], dy - target[AT + 1], dz - target[AT + 2]
@@ -446,7 +458,7 @@ def spring_energy(kind, row, target, ws, b, index):
         p, o = ws.position[b], ws.origin
         ex, ey, ez = rotated(ws.rotation[b], row, POINT)
         x, y, z = o[0] + p[0] + ex - target[AT], o[1] + p[1] + ey - target[AT + 1], o[2] + p[2] + ez - target[AT + 2]
-        ws.error[index] = math.sqrt(max(0.0, quadratic(row, MEASURE, x, y, z)))
+        ws.error[index] = projected_length(row, MEASURE, x, y, z)
         return 0.5 * quadratic(row, WEIGHT, x, y, z)
     return any_energy(kind, row, target, ws.origin, ws.position[b], ws.rotation[b], ws.local, ws.error, index)
 
