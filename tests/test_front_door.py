@@ -13,7 +13,7 @@ import posable as ps
 from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, UnknownName
 from posable.solvers.base import SolveOptions
-from posable.solvers.result import judge_anew
+from posable.solvers.result import judge_again
 
 g = ps.goals
 
@@ -163,8 +163,8 @@ def test_the_verdict_never_takes_nan_for_reached(panda):
     poses = np.full((2, 7), np.nan)
     poses[1] = 1e200  # forward kinematics at such an angle is still a number; the limits are not held
     free = np.full(7, np.inf)
-    assert judge_anew(problem, poses, SolveOptions(poses, -free, free)).tolist()[0] is False
-    assert not judge_anew(problem, poses, SolveOptions(poses, panda.lower, panda.upper)).any()
+    assert judge_again(problem, poses, SolveOptions(poses, -free, free)).tolist()[0] is False
+    assert not judge_again(problem, poses, SolveOptions(poses, panda.lower, panda.upper)).any()
 
 
 # --- Time ---
@@ -271,7 +271,7 @@ def test_the_verdict_of_the_loop_is_that_of_a_fresh_evaluation(panda):
     targets = rng.uniform(-1.2, 1.2, (40, 3))  # some within reach, some not
     result = ps.solve(panda, ps.goals.Position("hand", targets))
     assert result.outcome.good is not None
-    anew = judge_anew(result.problem, result.outcome.poses, result.request)
+    anew = judge_again(result.problem, result.outcome.poses, result.request)
     assert np.array_equal(result.ok, anew)
     assert 0 < anew.sum() < 40
 

@@ -110,7 +110,7 @@ class Problem:
         self.skeleton = skeleton
         self._goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
         self._targets: np.ndarray | None = None
-        self._moved: dict[int, np.ndarray] = {}  # targets that were written, of goals that are not yet made anew
+        self._moved: dict[int, np.ndarray] = {}  # targets that were written, of goals that are not yet rebuilt
         key = constants_key(skeleton, self._goals)
         template = _TEMPLATES.get(key) if key is not None else None
         if key is not None and template is None and any(goal.target_batch for goal in self._goals):
@@ -176,7 +176,7 @@ class Problem:
 
     def _keep_template(self, key: Any) -> None:
         """Keep everything but the targets for the next problem whose goals differ in nothing else."""
-        _ = self.first_rows, self.work_size, self.labels  # now, and not for each problem anew
+        _ = self.first_rows, self.work_size, self.labels  # once, not for each problem
         if len(_TEMPLATES) >= MOST_TEMPLATES:
             _TEMPLATES.clear()
         kept = {name: value for name, value in self.__dict__.items() if name not in ("_goals", "_moved", "batch_shape")}
@@ -194,7 +194,7 @@ class Problem:
             if goal.target_batch:
                 shapes.append(goal.target_batch)
         shape = self.batch_shape = common_shape(shapes)
-        self.constants = self.constants.copy()  # whoever has the problem may write into them
+        self.constants = self.constants.copy()  # callers may write into them
         if not shape:
             self.targets = targets = self.targets.copy()
             for row, goal in zip(self.first_rows, goals, strict=True):
@@ -483,7 +483,7 @@ class Problem:
         self.move(goal, self.goals[goal].moved(target))
 
     def move(self, goal: int, moved: Goal) -> None:
-        """Put another target of the same goal in its place, without packing anew; it stays switched on or off."""
+        """Put another target of the same goal in its place, without packing again; it stays switched on or off."""
         if moved.remote is not None:
             raise moved.on_a_gpu()
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
@@ -505,9 +505,9 @@ class Problem:
             self.constants[off, k, ROBUST] = OFF
         self._goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
         if moved.is_posture:
-            self._pull_anew()
+            self._add_pulls()
 
-    def _pull_anew(self) -> None:
+    def _add_pulls(self) -> None:
         """Add up the postures that are switched on."""
         self.pull, self.home = np.zeros(self.skeleton.size), np.zeros(self.skeleton.size)
         self._kept = {}
@@ -519,7 +519,7 @@ class Problem:
         """Switch a goal on or off: off, it has no energy, no force and no error."""
         self.off = self.off - {goal} if on else self.off | {goal}
         if self._goals[goal].is_posture:
-            self._pull_anew()
+            self._add_pulls()
         self.constants = self.constants.copy()  # others may share them
         for k, owner in enumerate(self.owners):
             if owner == goal:

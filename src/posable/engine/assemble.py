@@ -185,7 +185,7 @@ def gather_dof(figure, order, i, ws, exact):
     depth = order.rows[i, DEPTH]
     for k in range(6):
         c[k, depth] = t[i, k]
-    if depth == figure.dof[i, LEVEL]:  # nobody stands between: the row is the chain
+    if depth == figure.dof[i, LEVEL]:  # no coupled dof in between: the row is the chain
         for k in range(depth + 1):
             ws.hessian[i, k] = c[0, k] * h0 + c[1, k] * h1 + c[2, k] * h2 + c[3, k] * h3 + c[4, k] * h4 + c[5, k] * h5
         return
@@ -252,7 +252,7 @@ def energy_at(figure, springs, theta, ws):
 def judge(figure, springs, tolerances, lower, upper, theta, ws):
     """Return whether a pose (n,) holds every limit and meets every goal, and its energy; ws.error has the errors.
 
-    Everything is evaluated anew. A pose, an energy or an error that is not a finite number is never good.
+    Everything is evaluated again. A pose, an energy or an error that is not a finite number is never good.
     """
     energy = energy_at(figure, springs, theta, ws)
     good = abs(energy) < math.inf

@@ -117,7 +117,7 @@ def random_pose(figure, lower, upper, start, state, theta):
 
 @kernel
 def randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws, state, mark, theta):
-    """Draw anew only the dofs that carry nothing but goals that are missed badly; return how many those are.
+    """Redraw only the dofs that carry nothing but goals that are missed badly; return how many those are.
 
     A body is many limbs: where one is caught in the wrong bend, the others need not start again. ws.error holds the
     errors at theta; mark (n,) is scratch. A goal is missed badly if its error, in tolerances, is a quarter of the
@@ -136,7 +136,7 @@ def randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws
                 continue
             miss = ws.error[k] / max(tolerances[k], 1e-12)
             if (miss > 1.0 and miss >= 0.25 * worst) == (bad == 0):
-                b = springs.kind[k, ON]  # CENTER is no body: those springs choose nobody
+                b = springs.kind[k, ON]  # CENTER is no body: those springs select no dofs
                 while b >= 0 and figure.body[b, FIRST] == figure.body[b, LAST]:
                     b = figure.body[b, PARENT]
                 i = figure.body[b, LAST] - 1 if b >= 0 else -1

@@ -597,7 +597,7 @@ def solid_distance(figure, ws, a, b, size, m):
         return FAR, 0
     count = gjk(figure, ws, a, b, stop, m)
     if 0 < count < 4 and m[NEAREST] ** 2 + m[NEAREST + 1] ** 2 + m[NEAREST + 2] ** 2 < TOUCHING:
-        # the origin is on the simplex: hulls that touch, or aligned ones that overlap, which is told a little aside
+        # the origin is on the simplex: hulls that touch, or aligned ones that overlap, which a small offset decides
         m[SHIFT] = ALIGNED
         again = gjk(figure, ws, a, b, stop, m)
         if again > 0:

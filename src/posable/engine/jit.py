@@ -286,7 +286,7 @@ def _watch() -> None:
     class Watch(event.Listener):
         def on_start(self, event: Any) -> None:
             function = event.data["dispatcher"].py_func
-            if function not in _compiled:  # somebody else's
+            if function not in _compiled:  # compiled by other code
                 return
             if compiling_forbidden():
                 raise CompilingForbidden(

@@ -57,7 +57,7 @@ class Prior(NamedTuple):
     pull: np.ndarray  # (c, m): precision times mean
 
 
-# What the loop is told: columns of its params
+# Columns of the loop's params
 MOST, COUPLED, FIRST, LEAST, MERIT, ENOUGH, EXACT, FALL = range(8)
 
 TRIES = 10  # dampings tried for one step

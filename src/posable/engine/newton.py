@@ -1,10 +1,10 @@
 """Projected Newton with the exact gathered Hessian: the default solver.
 
 It joins the projected Armijo test (Engell-Nørregård & Erleben 2011, eq. 39) with exact second derivatives (Erleben &
-Andrews 2018): bounds at which the
-gradient pushes outward are held, the damped Newton step is taken on the rest (two-metric projection, Bertsekas), the
-Gauss-Newton stiffness steps in where the exact one is indefinite or would gain nothing, and at a saddle the figure
-moves off along a direction of negative curvature. One compiled loop from start to end, restarts included.
+Andrews 2018): bounds at which the gradient pushes outward are held, the damped Newton step is taken on the rest
+(two-metric projection, Bertsekas 1982), the Gauss-Newton stiffness replaces the exact one where that is indefinite or
+would gain nothing, and at a saddle the figure moves off along a direction of negative curvature. It is one compiled
+loop, restarts included.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for 
 NO_WORSE = 1.2  # of the energy at the start: what it may cost to begin off the bounds
 KICKS = 2.0  # times a figure caught on its limits is perturbed off them before a restart
 MUCH_BETTER = 0.5  # of the best energy: progress that earns new ones
-ALL_ANEW = 8.0  # every so many restarts, all of the figure starts anew
+REDRAW_ALL_EVERY = 8.0  # restarts: then the whole figure is redrawn, not only the chains that failed
 ESCAPES_MOST = 20.0
 MORE_DAMPING, LEAST_MORE = 8.0, 1e-5  # after a refused step: times this, and at least from this on
 
@@ -486,7 +486,7 @@ def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws,
             state[LAST] = 1.0  # finish the best pose and stop
         else:
             state[RESTARTS] += 1.0
-            whole = state[RESTARTS] % ALL_ANEW == 0.0
+            whole = state[RESTARTS] % REDRAW_ALL_EVERY == 0.0
             if (
                 whole
                 or randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta)

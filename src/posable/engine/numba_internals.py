@@ -67,7 +67,7 @@ def kernel_dispatcher(function: Callable[..., Any], options: dict[str, Any], inl
 class _Signatures:
     """The signatures of operators and built-in functions, resolved once for each set of argument types.
 
-    Numba tries every candidate anew for each `+` of a program, which is a third of the time that typing takes.
+    Numba tries every candidate again for each `+` of a program, which is a third of the time that typing takes.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ _signatures = _Signatures()
 
 
 def _once_per_type(dispatcher: Any) -> Any:
-    """Keep Numba from compiling a kernel anew for every constant that some caller passes to it."""
+    """Keep Numba from compiling a kernel again for every constant that some caller passes to it."""
     resolve = dispatcher.get_call_template
 
     def get_call_template(args: Any, kws: Any) -> Any:

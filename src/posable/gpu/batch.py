@@ -72,7 +72,7 @@ class Answers(NamedTuple):
 
     pose: Buffer  # (t, n) float64
     errors: Buffer  # (t, g) float64: of each spring [m, rad]
-    code: Buffer  # (t,) int32: of kernels/stepping.py; 1 is reached
+    code: Buffer  # (t,) int32: of engine/bounds.py; 1 is reached
     iterations: Buffer  # (t,) int32
 
     @classmethod
@@ -232,7 +232,7 @@ class SentResult(RawResult):
 
 
 class GpuOutcome(RawResult):
-    """Numbers that stay on the GPU until somebody asks for them: properties where a RawResult has arrays."""
+    """Numbers that stay on the GPU until they are read: properties where a RawResult has arrays."""
 
     __slots__ = ("__dict__", "answers")
 
@@ -267,7 +267,7 @@ class GpuOutcome(RawResult):
 
 
 class RemoteProblem(Problem):
-    """A problem whose targets are on the GPU: they are brought here when somebody asks, for a status or what blocks."""
+    """A problem whose targets are on the GPU: they are brought here when they are read, for a status or what blocks."""
 
     def __init__(self, problem: Problem, shape: tuple[int, ...]):
         self.__dict__.update(problem.__dict__)
@@ -495,7 +495,7 @@ def solve_in_place(
 ) -> RawResult:
     """Solve a batch whose targets or starts are on the GPU already; the answers stay there too."""
     stream = Stream(on)
-    on.settle()  # whoever made the arrays is done with them
+    on.settle()  # work that wrote the arrays has finished
     given, order = remote_targets(problem, lanes.plan.moving, stream, total)
     n = problem.skeleton.size
     begin = from_remote(start, 1, total) if start is not None else sent(request.starts, stream)

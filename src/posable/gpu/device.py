@@ -22,7 +22,7 @@ POINTER = ctypes.c_void_p
 
 
 class CudaError(RuntimeError):
-    """The driver or the compiler said no."""
+    """An error of the driver or the compiler."""
 
 
 def missing() -> str | None:
@@ -90,7 +90,7 @@ class Gpu:
         checked(self.driver.cuCtxSetCurrent(self.context))
 
     def settle(self) -> None:
-        """Wait until all work on the GPU is done, whoever started it."""
+        """Wait until all work on the GPU is done, in every stream."""
         checked(self.driver.cuCtxSynchronize())
 
     def fetch(self, pointer: int, out: np.ndarray) -> np.ndarray:

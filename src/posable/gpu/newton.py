@@ -36,7 +36,6 @@ from posable.engine.layout import (
     SOFT,
 )
 from posable.engine.newton import (
-    ALL_ANEW,
     ALPHA,
     EXACT,
     EXACT_BEYOND,
@@ -48,6 +47,7 @@ from posable.engine.newton import (
     LOWEST_DAMPING,
     MOST_TRIES,
     NEVER,
+    REDRAW_ALL_EVERY,
     SLOW_GAIN,
     SLOW_STEPS,
     STATIONARY_GAIN,
@@ -73,7 +73,7 @@ def lane_begin(figure, lower, upper, theta, start, ws, state, params, attempt, l
     state[BEST] = 1e30
     state[PHASE] = JUMP
     if attempt > 0:
-        if limbs == 0.0 or attempt % int(ALL_ANEW) == 0:
+        if limbs == 0.0 or attempt % int(REDRAW_ALL_EVERY) == 0:
             random_pose(figure, lower, upper, start, state, theta)
             for i in range(theta.shape[0]):
                 theta[i] = start[i] + NEARBY * (theta[i] - start[i])

@@ -66,7 +66,7 @@ class RawResult:
         evaluations: (t,) of the energy.
         traces: One per problem where they were asked for.
         good: (t,) bool or 0 and 1: the verdict on the poses where the loop has judged them (engine/assemble.py), None
-            where nobody has.
+            otherwise.
     """
 
     __slots__ = ("codes", "errors", "evaluations", "good", "iterations", "poses", "traces")

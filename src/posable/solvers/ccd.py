@@ -137,12 +137,16 @@ def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, pa
 @register("ccd")
 @dataclass(frozen=True, kw_only=True)
 class Ccd(CompiledSolver):
-    """Cyclic coordinate descent: from the tip inward, each dof to the value that serves all goals best; Parent 5.3.3.
+    """Cyclic coordinate descent: from the tip inward, each dof moves to the value that serves all goals best.
 
-    For points and frames that value is exact, x = atan2(-E', E''), limits included; other goals get a safeguarded
-    Newton step. One iteration is a sweep over all dofs. order: "tip" goes from the outermost inward, "ranked" is seed
-    002's variant: always the dof that brings the goals nearest, except those changed in the last `rest` moves.
-    max_turn [rad]: the most that a dof turns at once.
+    (Parent, Kinematic Linkages, 5.3.3.) For points and frames that value is exact, x = atan2(-E', E''), limits
+    included; other goals get a safeguarded Newton step. One iteration is a sweep over all dofs.
+
+    Args:
+        order: "tip" goes from the outermost dof inward. "ranked" always takes the dof that brings the goals nearest
+            (Parent's ranked variant).
+        rest: With "ranked": dofs that changed in the last `rest` moves wait.
+        max_turn: [rad] The most that a dof turns at once.
     """
 
     order: str = "tip"
@@ -159,7 +163,7 @@ class Ccd(CompiledSolver):
         if self.order not in ("tip", "ranked"):
             raise SolverError("ccd: order", expected="'tip' or 'ranked'", got=repr(self.order))
         if not isinstance(self.rest, int) or self.rest < 0:
-            raise SolverError("ccd: rest", expected="a whole number from 0", got=repr(self.rest))
+            raise SolverError("ccd: rest", expected="a non-negative integer", got=repr(self.rest))
         if not self.max_turn > 0.0:
             raise SolverError("ccd: max_turn", expected="a positive number", got=repr(self.max_turn))
 

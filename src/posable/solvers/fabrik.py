@@ -240,12 +240,14 @@ def guides_of(problem: Problem) -> np.ndarray:
 @register("fabrik")
 @dataclass(frozen=True, kw_only=True)
 class Fabrik(CompiledSolver):
-    """FABRIK: forward and backward reaching (Aristidou and Lasenby, Graphical Models 73(5), 2011).
+    """FABRIK: forward and backward reaching (Aristidou & Lasenby 2011), for position goals.
 
-    Joints are put one bone's length from where the next one is wanted, from the goals to the root and back; where
+    Joints are placed one bone's length from where the next one should be, from the goals to the root and back; where
     chains meet, their mean counts. Then the figure's own joints turn, from the root outward, to point at these places,
-    as far as their axes and limits allow: the limits hold by projection. Only for position goals, and for figures
-    whose sliders are all at the root. fits: how often each joint is turned in an iteration.
+    as far as their axes and limits allow: the limits hold by projection. Sliders must all be at the root.
+
+    Args:
+        fits: How often each joint is turned in an iteration.
     """
 
     fits: int = 2
@@ -258,7 +260,7 @@ class Fabrik(CompiledSolver):
 
     def __post_init__(self):
         if not isinstance(self.fits, int) or self.fits < 1:
-            raise SolverError("fabrik: fits", expected="a whole number from 1", got=repr(self.fits))
+            raise SolverError("fabrik: fits", expected="a positive integer", got=repr(self.fits))
 
     def check(self, problem: Problem) -> None:
         """Raise SolverError for goals that are no positions, sliders off the root, joints of different strength."""

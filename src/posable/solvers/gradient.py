@@ -124,14 +124,15 @@ def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vec
 @register("projected-gradient")
 @dataclass(frozen=True, kw_only=True)
 class ProjectedGradient(DescentSolver):
-    """The projected gradient: theta <- P(theta - tau grad E), tau by projected back-tracking; Engell-Nørregård &
-    Erleben 2011 (27), (34)-(40).
+    """The projected gradient: theta <- P(theta - tau grad E), with tau from projected backtracking.
 
-    first_step: where the search for tau starts: "spectral", from the curvature along the last step (Barzilai and
-    Borwein), much the fastest; "previous", from the last tau; "one", as Engell-Nørregård & Erleben 2011 prints it.
-    kicks: how often a figure
-    that is caught on its limits (a straight knee) is bent away from them, where goals are all there is to do; the best
-    pose is kept. 0: as in Engell-Nørregård & Erleben 2011.
+    (Engell-Nørregård & Erleben 2011, eqs. 27 and 34 to 40.)
+
+    Args:
+        first_step: Where the search for tau starts. "spectral": from the curvature along the last step (Barzilai &
+            Borwein 1988), by far the fastest; "previous": from the last tau; "one": as printed in the paper.
+        kicks: How often a figure caught on its limits (a straight knee) is bent away from them, where there is nothing
+            but goals to minimise; the best pose is kept. 0: as in the paper.
     """
 
     first_step: str = "spectral"
@@ -253,11 +254,13 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
 @register("projected-cg")
 @dataclass(frozen=True, kw_only=True)
 class ProjectedCg(DescentSolver):
-    """Projected conjugate gradients (Polak and Ribiere) on the dofs that no bound holds, with Engell-Nørregård &
-    Erleben's search (39).
+    """Projected conjugate gradients (Polak & Ribière) on the dofs that no bound holds.
 
-    curvature: start the search at the minimum of the Gauss-Newton model along the direction, which costs one product
-    with the gathered stiffness; False starts it at one.
+    The line search is that of Engell-Nørregård & Erleben (2011, eq. 39).
+
+    Args:
+        curvature: Start the search at the minimum of the Gauss-Newton model along the direction, which costs one
+            product with the gathered stiffness. False starts it at one.
     """
 
     curvature: bool = True

@@ -2,7 +2,7 @@
 
 AnyOf        every member is solved for, from the same start, and the best one taken
 priorities   a level is solved, then held by stiff springs at what it reached while the next one is served
-Custom       the energy is replaced by a quadratic model in its points and directions, solved, and modelled anew
+Custom       the energy is replaced by a quadratic model in its points and directions, solved, and modelled again
 """
 
 from __future__ import annotations

@@ -82,12 +82,16 @@ def solve_transpose(springs, lin, state, params):
 @register("transpose")
 @dataclass(frozen=True, kw_only=True)
 class Transpose(LinearSolver):
-    """The Jacobian's transpose: step = tau J' K e (Engell-Nørregård & Erleben 2011, (27); Parent, Kinematic Linkages).
+    """The Jacobian's transpose: step = tau J' K e.
 
-    step: tau, a number (fixed, as in the comparison of Engell-Nørregård & Erleben and as Parent's scale term: in
-    radians per square length); "buss" for tau = e.z / z.z with z = JJ'e, their (28); "deviation" for the largest tau up
-    to that one with |(I - JJ+) tau e| <= epsilon, their (29), whose printed bracket is misplaced. epsilon [m, rad]: of
-    "deviation". There is no null space to control: `gains` is refused.
+    (Engell-Nørregård & Erleben 2011, eq. 27; Parent, Kinematic Linkages.) There is no null space to control: `gains`
+    is refused.
+
+    Args:
+        step: tau. A number is fixed, in radians per square length, as in the papers' comparisons; "buss" is
+            tau = e.z / z.z with z = JJ'e (eq. 28); "deviation" is the largest tau up to that one with
+            |(I - JJ+) tau e| <= epsilon (eq. 29, whose printed bracket is misplaced).
+        epsilon: [m, rad] Of "deviation".
     """
 
     step: float | str = "buss"
@@ -150,10 +154,13 @@ def solve_pseudoinverse(springs, lin, state, params):
 @register("pseudoinverse")
 @dataclass(frozen=True, kw_only=True)
 class Pseudoinverse(LinearSolver):
-    """The pseudo-inverse: step = J' (JJ')^-1 V, solved by LU without forming an inverse; Parent (5.21)-(5.23).
+    """The pseudo-inverse: step = J' (JJ')^-1 V, solved by LU without forming an inverse.
 
-    Near a singular pose its steps grow without bound; `max_step` is the clamp that Parent asks for. relative: pivots
-    of JJ' below this part of the largest count as zero.
+    (Parent, Kinematic Linkages, eqs. 5.21 to 5.23.) Near a singular pose its steps grow without bound; `max_step` is
+    the clamp that Parent asks for.
+
+    Args:
+        relative: Pivots of JJ' below this fraction of the largest count as zero.
     """
 
     relative: float = 1e-12
@@ -195,10 +202,12 @@ def solve_qr(springs, lin, state, params):
 @register("qr")
 @dataclass(frozen=True, kw_only=True)
 class Qr(LinearSolver):
-    """QR factorisation: J = QR, y = Q'V, R step = y; Rabbani 2017 figure 8.
+    """QR factorisation: J = QR, y = Q'V, R step = y (Rabbani 2017, figure 8).
 
-    The Jacobian is seldom square: with fewer rows than degrees of freedom J' is factored and the step is the shortest
-    one. Columns are pivoted; those shorter than `relative` times the first are let go.
+    With fewer rows than degrees of freedom J' is factored and the step is the shortest one.
+
+    Args:
+        relative: Columns are pivoted; those shorter than this fraction of the first are dropped.
     """
 
     relative: float = 1e-6
@@ -247,12 +256,14 @@ def solve_svd(springs, lin, state, params):
 @register("svd")
 @dataclass(frozen=True, kw_only=True)
 class Svd(LinearSolver):
-    """The pseudo-inverse by singular values, J = U S V', step = V S+ U' V; Rabbani 2017 figure 8, Engell-Nørregård &
-    Erleben 2011 section 2.
+    """The pseudo-inverse by singular values: J = U S V', step = V S+ U' V.
 
-    threshold: singular values below this part of the largest count as zero. The limits count only at the end, by
-    projection of the final pose, as Engell-Nørregård & Erleben 2011 describes Blender's solver; bounds="inside" or
-    "clamp" does better.
+    (Rabbani 2017, figure 8; Engell-Nørregård & Erleben 2011, section 2.)
+
+    Args:
+        threshold: Singular values below this fraction of the largest count as zero.
+        bounds: "final": the limits count only at the end, by projection of the final pose, as Engell-Nørregård &
+            Erleben (2011) describe Blender's solver. "inside" and "clamp" do better.
     """
 
     threshold: float = 1e-3
@@ -334,13 +345,15 @@ def solve_dls(springs, lin, state, params):
 @register("dls")
 @dataclass(frozen=True, kw_only=True)
 class Dls(LinearSolver):
-    """Damped least squares: step = J' (JJ' + damping^2 1)^-1 V; Parent (5.24), Engell-Nørregård & Erleben 2011 (15),
-    Rabbani 2017 (35).
+    """Damped least squares: step = J' (JJ' + damping^2 1)^-1 V.
 
-    damping: lambda, in the units of the weighted residuals per radian; large damping is safe and slow. (Rabbani 2017
-    writes
-    lambda for its square.) form: "rows" solves (5.24) by LU, "columns" solves (15) by Cholesky: the same step, cheaper
-    where there are more goals than degrees of freedom; "auto" takes the smaller matrix.
+    (Parent, Kinematic Linkages, eq. 5.24; Engell-Nørregård & Erleben 2011, eq. 15; Rabbani 2017, eq. 35.)
+
+    Args:
+        damping: lambda, in the units of the weighted residuals per radian; large damping is safe and slow. (Rabbani
+            writes lambda for its square.)
+        form: "rows" solves Parent's form by LU, "columns" the other by Cholesky: the same step, cheaper where there
+            are more goals than degrees of freedom. "auto" takes the smaller matrix.
     """
 
     damping: float = 0.05
@@ -453,11 +466,14 @@ def solve_sdls(springs, lin, state, params):
 @register("sdls")
 @dataclass(frozen=True, kw_only=True)
 class Sdls(LinearSolver):
-    """Selectively damped least squares: Buss and Kim, Journal of Graphics Tools 10(3), 2005; reference [2] of Parent.
+    """Selectively damped least squares (Buss & Kim 2005).
 
     With J = sum of sigma_i u_i v_i', alpha_i = u_i.V, N_i the lengths of u_i's blocks and M_i = sum_j |v_ji| sum_l
     |ds_l/dtheta_j| / sigma_i, the step is the sum of alpha_i v_i / sigma_i, each clamped to max_angle min(1, N_i/M_i).
-    max_angle [rad]: gamma_max, of each singular vector and of the whole step.
+
+    Args:
+        max_angle: [rad] gamma_max, of each singular vector and of the whole step.
+        clamp: The farthest that a goal may ask for at once.
     """
 
     max_angle: float = math.pi / 4.0

@@ -104,13 +104,15 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
 @register("levenberg-marquardt")
 @dataclass(frozen=True, kw_only=True)
 class LevenbergMarquardt(DescentSolver):
-    """Levenberg-Marquardt: (J'WJ + damping D) step = -grad E with the gathered stiffness; Engell-Nørregård & Erleben
-    2011 (15).
+    """Levenberg-Marquardt: (J'WJ + damping D) step = -grad E, with the gathered stiffness.
 
-    The matrix is Erleben & Andrews' (14) without its second term. Bounds at which the gradient pushes outward are
-    held, the
-    step is projected, and Engell-Nørregård & Erleben's test (39) accepts it.
-    damping: of the first step, relative to D. scale: "marquardt", D is the stiffness's diagonal; "levenberg", its mean.
+    (Engell-Nørregård & Erleben 2011, eq. 15.) The matrix is that of Erleben & Andrews (2018, eq. 14) without its second
+    term. Bounds at which the gradient pushes outward are held, the step is projected, and the projected Armijo test
+    (eq. 39) accepts it.
+
+    Args:
+        damping: Of the first step, relative to D.
+        scale: "marquardt": D is the diagonal of the stiffness; "levenberg": its mean.
     """
 
     damping: float = 1e-3

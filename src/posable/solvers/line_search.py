@@ -55,7 +55,7 @@ def first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, pa
 
 @kernel
 def strength(params, n, i):
-    """Return the strength of dof i: the last n numbers that a descent method is told."""
+    """Return the strength of dof i: the last n params of a descent method."""
     return params[params.shape[0] - n + i]
 
 
@@ -146,11 +146,13 @@ def write_trace(trace, state, largest, length, damping, fixed, slope, before):
 
 @dataclass(frozen=True, kw_only=True)
 class DescentSolver(CompiledSolver):
-    """The options of the projected line search, Engell-Nørregård & Erleben 2011 section 4.3.
+    """The options of the projected line search (Engell-Nørregård & Erleben 2011, section 4.3).
 
-    alpha: how much of the predicted decrease a step must give (39). beta: what a refused step is shortened by (34).
-    max_step [rad, m]: the largest change of any one dof in a step, beyond which a model of rotations says nothing; inf
-    switches it off, as the paper prints it.
+    Args:
+        alpha: Fraction of the predicted decrease that a step must give (eq. 39).
+        beta: Factor by which a refused step is shortened (eq. 34).
+        max_step: [rad, m] The largest change of any one dof in a step, beyond which a model of rotations says nothing;
+            inf switches it off, as printed in the paper.
     """
 
     alpha: float = 1e-4

@@ -292,13 +292,17 @@ def per_dof(value: Any, problem: Problem, what: str) -> np.ndarray:
 class LinearSolver(CompiledSolver):
     """The options of the linear family.
 
-    gains: a number or n numbers, of the control term that draws the null space towards a pose, Parent (5.28); toward:
-    that pose, "middle" of the limits (rest where there are none) or "rest". bounds: "inside" solves again with every
-    dof that meets its limit stopped there (Rabbani 2017 section 3.3), "clamp" clamps each step, "final" clamps only the
-    last pose. feedback: K of Tolani et al. 2000 section 2.2 item 5, a number or a pair (positions, rotations). clamp:
-    the
-    farthest that a goal may ask for at once. pull_goal: Parent's alternative Jacobian. max_step [rad, m]: the largest
-    change of any one dof in a step. best: return the best pose seen and not the last.
+    Args:
+        gains: A number or n numbers, of the control term that draws the null space towards a pose (Parent, Kinematic
+            Linkages, eq. 5.28).
+        toward: That pose, "middle" of the limits (rest where there are none) or "rest".
+        bounds: "inside" solves again with every dof that meets its limit stopped there (Rabbani 2017, section 3.3),
+            "clamp" clamps each step, "final" clamps only the last pose.
+        feedback: K (Tolani, Goswami & Badler 2000, section 2.2, item 5), a number or a pair (positions, rotations).
+        clamp: The farthest that a goal may ask for at once.
+        pull_goal: Parent's alternative Jacobian.
+        max_step: [rad, m] The largest change of any one dof in a step.
+        best: Return the best pose seen, not the last.
     """
 
     gains: Any = 0.0

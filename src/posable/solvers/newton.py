@@ -26,11 +26,12 @@ from posable.solvers.base import CompiledSolver, SolveOptions, register, strengt
 class Newton(CompiledSolver):
     """Projected Newton with the exact Hessian (mathematics.md): the default.
 
-    alpha: how much of the predicted decrease a step must give, Engell-Nørregård & Erleben 2011 (39). damping: of the
-    first step, relative to
-    the mean diagonal of the Hessian. exact: "auto" takes the exact Hessian where Gauss-Newton steps gain too little,
-    "always" takes it wherever it is positive definite, "never" is damped Gauss-Newton. limbs: hands and feet then land
-    exactly, their limbs solved in closed form once Newton has placed their base.
+    Args:
+        alpha: Fraction of the predicted decrease that a step must give (Engell-Nørregård & Erleben 2011, eq. 39).
+        damping: Of the first step, relative to the mean diagonal of the Hessian.
+        exact: "auto" takes the exact Hessian where Gauss-Newton steps gain too little, "always" wherever it is positive
+            definite; "never" is damped Gauss-Newton.
+        limbs: Hands and feet land exactly: their limbs are solved in closed form once Newton has placed their base.
     """
 
     alpha: float = 1e-4

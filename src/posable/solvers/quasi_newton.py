@@ -133,7 +133,7 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, pa
             tau, slope, length, after = line_search(
                 figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
             )
-        if tau == 0.0:  # the model is of no use here: go down the gradient and learn anew
+        if tau == 0.0:  # the model does not help here: descend along the gradient and start learning again
             forget(model, max(largest, 1e-300), params)
             for i in range(n):
                 direction[i] = -ws.gradient[i] / max(largest, 1e-300)
@@ -152,12 +152,11 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, pa
 @register("bfgs")
 @dataclass(frozen=True, kw_only=True)
 class Bfgs(DescentSolver):
-    """BFGS in a box: B d = -g on the dofs that no bound holds, B learnt from the steps; Engell-Nørregård & Erleben
-    2011 section 3, Erleben & Andrews 2018.
+    """BFGS in a box: B d = -g on the dofs that no bound holds, with B learnt from the steps.
 
-    Engell-Nørregård & Erleben 2011 found that projecting a quasi-Newton direction need not go down; leaving out the
-    bounds at which the
-    gradient pushes outward mends that (Bertsekas), and the search (39) guarantees it.
+    (Engell-Nørregård & Erleben 2011, section 3; Erleben & Andrews 2018.) A projected quasi-Newton direction need not be
+    a descent direction, as Engell-Nørregård & Erleben found; leaving out the bounds at which the gradient pushes
+    outward corrects that (Bertsekas 1982), and the line search (eq. 39) guarantees it.
     """
 
     name: ClassVar[str] = "bfgs"
@@ -258,7 +257,9 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, p
         tau, slope, length, after = line_search(
             figure, springs, lower, upper, theta, direction, first, ws, state, params
         )
-        if tau == 0.0 and learnt > 0.0:  # the memory is of no use here: go down the gradient and learn anew
+        if (
+            tau == 0.0 and learnt > 0.0
+        ):  # the memory does not help here: descend along the gradient and start learning again
             for i in range(n):
                 direction[i] = -ws.gradient[i] / max(largest, 1e-300)
             if differ(params, n):
@@ -278,8 +279,10 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, p
 class Lbfgs(DescentSolver):
     """Limited-memory BFGS in a box: the two-loop recursion over the last pairs, on the dofs that no bound holds.
 
-    memory_size: how many pairs of steps and gradient changes are kept (Nocedal 1980). Search as in Engell-Nørregård &
-    Erleben 2011 (39).
+    (Nocedal 1980, with the line search of Engell-Nørregård & Erleben 2011, eq. 39.)
+
+    Args:
+        memory_size: How many pairs of steps and gradient changes are kept.
     """
 
     memory_size: int = 10
@@ -291,7 +294,7 @@ class Lbfgs(DescentSolver):
     def __post_init__(self):
         super().__post_init__()
         if not isinstance(self.memory_size, int) or self.memory_size < 1:
-            raise SolverError("lbfgs: memory_size", expected="a whole number from 1", got=repr(self.memory_size))
+            raise SolverError("lbfgs: memory_size", expected="a positive integer", got=repr(self.memory_size))
 
     def options(self) -> tuple[float, ...]:
         """Return how many pairs are kept."""

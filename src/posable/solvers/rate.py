@@ -21,12 +21,19 @@ METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 @register("rate")
 @dataclass(frozen=True, kw_only=True)
 class Rate(Solver):
-    """Resolved motion rate: q' = J* (x_d' + K e), integrated (Tolani, Goswami & Badler 2000, 2.2, items 3 to 5, (1)).
+    """Resolved motion rate: q' = J* (x_d' + K e), integrated (Tolani, Goswami & Badler 2000, section 2.2, eq. 1).
 
-    The residuals are led to zero on a straight line in unit time (x_d' is constant), then held there; K draws drift
-    back. J* = J' (JJ' + damping^2)^-1; damping 0 takes the pseudo-inverse, as printed. A dof at its limit does not move
-    outward. method: SciPy's integrator. gain: K. settle: how long the figure is held after the line's end [units of the
-    line's time]. rtol, atol: the integrator's tolerances. One iteration is one step of the integrator.
+    The residuals are led to zero on a straight line in unit time (x_d' is constant) and then held there; K draws drift
+    back. J* = J' (JJ' + damping^2)^-1. A dof at its limit does not move outward. One iteration is one step of the
+    integrator.
+
+    Args:
+        method: SciPy's integrator.
+        gain: K.
+        damping: Of J*; 0 takes the pseudo-inverse, as printed in the paper.
+        settle: How long the figure is held after the end of the line, in units of the line's time.
+        rtol: Relative tolerance of the integrator.
+        atol: Absolute tolerance of the integrator.
     """
 
     method: str = "RK45"

@@ -85,7 +85,7 @@ class Result:
         if self.problem.plain and type(self.outcome) is RawResult and len(self.outcome.poses):
             if self.outcome.good is not None:
                 return self.outcome.good == 1.0
-            return judge_anew(self.problem, self.outcome.poses, self.request)
+            return judge_again(self.problem, self.outcome.poses, self.request)
         return judge(self.problem, self.outcome, self.request)
 
     @cached_property
@@ -353,8 +353,8 @@ def judge(problem: Problem, outcome: RawResult, request: SolveOptions) -> np.nda
     return np.asarray(good)
 
 
-def judge_anew(problem: Problem, poses: np.ndarray, options: SolveOptions) -> np.ndarray:
-    """Return (t,) bool: every limit held and every goal within its tolerance at poses (t, n), evaluated anew."""
+def judge_again(problem: Problem, poses: np.ndarray, options: SolveOptions) -> np.ndarray:
+    """Return (t,) bool: every limit held and every goal within its tolerance at poses (t, n), evaluated again."""
     t = len(poses)
     good, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
     constants, targets, fitted = problem.constants, problem.targets, problem.fitted(judge_batch)

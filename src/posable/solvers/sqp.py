@@ -22,12 +22,13 @@ class _Stop(Exception):
 @register("sqp")
 @dataclass(frozen=True, kw_only=True)
 class Sqp(Solver):
-    """Sequential quadratic programming: minimise the energy within the limits with SciPy's SLSQP; Tolani et al. 2000
-    section 3.5.
+    """Sequential quadratic programming: minimise the energy within the limits with SciPy's SLSQP.
 
-    Tolani et al. 2000 compares its closed form with CFSQP on the potential (2) of its section 2.2, the squared
-    distance to the
-    goal; this is the same problem with the solver that everybody has. tolerance: SLSQP's own, on the energy.
+    Tolani, Goswami & Badler (2000, section 3.5) compare their closed form with CFSQP on the squared distance to the
+    goal; this is the same problem with a solver that is freely available.
+
+    Args:
+        tolerance: SLSQP's own, on the energy.
     """
 
     tolerance: float = 1e-16

@@ -363,14 +363,19 @@ def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, st
 @register("trust-region")
 @dataclass(frozen=True, kw_only=True)
 class TrustRegion(CompiledSolver):
-    """Trust-region Newton with the exact Hessian and interior reflection: Erleben & Andrews 2018 sections 6.2 to 6.7.
+    """Trust-region Newton with the exact Hessian and interior reflection (Erleben & Andrews 2018, 6.2 to 6.7).
 
     The variables are scaled by the root of the distance to the bound that the gradient points to; the quadratic model
     is minimised within the radius by conjugate gradients; a step that meets a bound is cut there or reflected, and
-    iterates stay strictly inside (Coleman and Li 1996). radius: the first one. tolerance: of the conjugate gradients,
-    relative; most: of their iterations, n^2 by default. bandwidth: of the preconditioner, 0 for the diagonal; the
-    paper's choice is 24. indefinite: "nearest" puts the nearest positive semidefinite matrix in the place of an
-    indefinite Hessian (Higham), "curvature" follows its negative curvature to the edge of the region.
+    iterates stay strictly inside (Coleman & Li 1996).
+
+    Args:
+        radius: The first one.
+        tolerance: Of the conjugate gradients, relative.
+        most: Iterations of the conjugate gradients; n^2 by default.
+        bandwidth: Of the preconditioner, 0 for the diagonal; the paper's choice is 24.
+        indefinite: "nearest" replaces an indefinite Hessian by the nearest positive semidefinite matrix (Higham 1988);
+            "curvature" follows its negative curvature to the edge of the region.
     """
 
     radius: float = 1.0
@@ -417,7 +422,7 @@ class TrustRegion(CompiledSolver):
 EXPECTED = {
     "radius": "a positive number",
     "tolerance": "a number between 0 and 1",
-    "most": "None or a whole number from 1",
-    "bandwidth": "a whole number from 0",
+    "most": "None or a positive integer",
+    "bandwidth": "a non-negative integer",
     "indefinite": "'nearest' or 'curvature'",
 }
