@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.signal import butter, sosfiltfilt
 
 from posable.engine.layout import ROBUST
 from posable.errors import PosableError
@@ -30,6 +31,7 @@ SAMPLES = 64  # frames from which the stiffness of each degree of freedom is tak
 WEAK = 1e-3  # part of the mean stiffness below which a degree of freedom counts as that stiff
 LOCK_WEIGHT = 600.0  # of a standing foot, against 1 of a marker
 FOOT_WEIGHT = 30.0  # of a foot in the stiffness of its joints: it stands now and then
+SETTLING = 0.5  # part of the period of the filter with which feet are set down: bodies stay near what was filtered
 STANDS = 4e-3  # [m]: a foot that slips further in a step does not stand
 CAREFUL = 3  # passes of a step, where limits keep feet from standing
 ARM = 0.1  # [m]: how far from a body the points are that stand for its frame
@@ -72,22 +74,33 @@ def smooth(
     progress: Progress = None,
     stop: Stop = None,
 ) -> Smoothed:
-    """Return the motion without what is faster than `seconds`: one optimisation over all frames.
+    """Return the motion without what is faster than `seconds`.
 
-    Every body is drawn to where it was, accelerations cost, limits are hard, and feet that stand on the ground are held
-    where they stand (contacts=False: not; or give what `find_contacts` found).
+    A Butterworth filter without delay (second order, forwards and backwards) takes out what is faster. Then one
+    optimisation over all frames draws every body to where the filter left it, accelerations cost, limits are hard, and
+    feet that stand on the ground are held where they stand (contacts=False: not; or give what `find_contacts` found).
     """
     seconds = _period(seconds)
     if len(motion_for("smooth", motion)) < 3 or not motion.skeleton.size:
         return Smoothed(motion.skeleton, motion.poses, motion.fps, motion.name, motion)
     skeleton = motion.skeleton
-    standing = _contacts(motion, contacts)
+    calm = np.clip(low_pass(continuous(skeleton, motion.poses), motion.fps, seconds), *box_of(skeleton, limits))
+    standing = _contacts(Motion(skeleton, calm, motion.fps), contacts)
     names, figure = _framed(skeleton)
-    targets = _Places(figure, names, motion.poses)
+    targets = _Places(figure, names, calm)
+    settling = SETTLING * seconds
     poses = _smooth_clip(
-        figure, names, targets.read, motion.poses, motion.fps, seconds, standing, None, limits, threads, progress, stop
+        figure, names, targets.read, calm, motion.fps, settling, standing, None, limits, threads, progress, stop
     )
     return Smoothed(skeleton, within_turns(skeleton, poses) if limits else poses, motion.fps, motion.name, motion)
+
+
+def low_pass(poses: np.ndarray, fps: float, seconds: float) -> np.ndarray:
+    """Return poses (T, n) without what is faster than `seconds`, by a Butterworth filter without delay."""
+    if seconds * fps <= 2.0:  # faster than the frames are
+        return poses
+    filters = butter(2, 1.0 / seconds, fs=fps, output="sos")
+    return sosfiltfilt(filters, poses, axis=0, padlen=min(len(poses) - 1, round(3.0 * seconds * fps)))
 
 
 def smooth_take(
