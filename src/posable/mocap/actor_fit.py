@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from posable.engine.linalg import eliminate
+from posable.engine.linalg import eliminate, solve_banded
 from posable.mocap.frame_solver import Pace, marker_walker
 from posable.mocap.gaps import thresholds
 from posable.mocap.pelvis import Hips
@@ -112,6 +113,7 @@ class Fit:
         self.guesses = self.offsets.copy()
         self.poses = np.empty((0, skeleton.size))
         self.energy = np.inf
+        self._figures: list[tuple[tuple[Any, ...], Skeleton]] = []
 
     def _first_scale(self) -> float:
         """Return the actor's size relative to the figure's, from distances of markers on the same or adjacent bones."""
@@ -130,8 +132,16 @@ class Fit:
 
     # ------------------------------------------------------------------------------------------------------ figures
 
-    def figure(self, *, sites: bool = True) -> Skeleton:
-        """Return the figure with the present parameters."""
+    def figure(self) -> Skeleton:
+        """Return the figure with the present parameters; the last two are kept, for a step that is taken back."""
+        key = (self._parameters().tobytes(), *self.names, *self.joints)
+        for known, figure in self._figures:
+            if known == key:
+                return figure
+        self._figures = [*self._figures[-1:], (key, self._figure())]
+        return self._figures[-1][1]
+
+    def _figure(self) -> Skeleton:
         joints = []
         for joint in self.generic.joints:
             factor = self.scale * self._factor(joint.name)
@@ -144,7 +154,7 @@ class Fit:
             for site in self.generic.sites
             if site.name not in self.names
         ]
-        mine = [Site(n, j, o) for n, j, o in zip(self.names, self.joints, self.offsets, strict=True)] if sites else []
+        mine = [Site(n, j, o) for n, j, o in zip(self.names, self.joints, self.offsets, strict=True)]
         return self.generic.replace(joints=joints, sites=others + mine)
 
     def _factor(self, joint: str) -> float:
@@ -365,7 +375,10 @@ class Fit:
             figure = self.figure()
             matrix, slope = self._normal_equations(figure)
             old, poses, energy = self._parameters(), self.poses.copy(), self.energy
-            change = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), slope)
+            change = _solve_symmetric(matrix + damping * np.diag(np.diag(matrix)), -slope)
+            if change is None:  # not convex here
+                damping = max(damping, 1e-5) * 10.0
+                continue
             if len(self.factors):  # lengths stay positive
                 lengths = change[self.offsets.size :][: len(self.factors)]
                 change *= min(1.0, 0.2 / max(np.abs(lengths).max(), 1e-12))
@@ -521,6 +534,19 @@ class Fit:
         )
         best_first = self.poses[np.argsort(np.nanmean(errors, axis=1))]
         return figure.replace(info={**figure.info, "calibration": found, "calibration_poses": best_first})
+
+
+def _solve_symmetric(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """Return the solution (P,) of a symmetric system, or None where its matrix (P, P) is not positive definite.
+
+    Compiled, for on a busy machine the threads of BLAS wait for each other longer than they compute.
+    """
+    size = len(right)
+    band = np.zeros((size, size))
+    for k in range(size):
+        band[: size - k, k] = np.diagonal(matrix, -k)
+    out = right.copy()
+    return out if solve_banded(band, out) else None
 
 
 def _usual_misses(errors: np.ndarray, least: float) -> np.ndarray:

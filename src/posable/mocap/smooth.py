@@ -85,7 +85,7 @@ def smooth(
         return Smoothed(motion.skeleton, motion.poses, motion.fps, motion.name, motion)
     skeleton = motion.skeleton
     calm = np.clip(low_pass(continuous(skeleton, motion.poses), motion.fps, seconds), *box_of(skeleton, limits))
-    standing = _contacts(Motion(skeleton, calm, motion.fps), contacts)
+    standing = _contacts(motion, contacts)  # of the motion itself: filtered, feet are slow while they move
     names, figure = _framed(skeleton)
     targets = _Places(figure, names, calm)
     settling = SETTLING * seconds
