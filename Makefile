@@ -18,6 +18,7 @@ help:  ## list the targets
 
 $(READY): pyproject.toml
 	$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv .venv
+	@echo "installing the package and its tools into .venv (minutes the first time) ..."
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --editable '.[$(EXTRAS)]'
 	@touch $@
 

@@ -1,7 +1,8 @@
 """Try a built wheel as a stranger would: python scripts/smoke.py dist
 
 Installs the wheel alone into a new environment, solves, runs the README's first example and the command line, checks
-that every missing extra is named, and uninstalls: only the cache folder stays.
+that every missing extra is named, and uninstalls: only the cache folder
+stays (the studio, which is not started here, keeps one more).
 """
 
 import os

@@ -31,11 +31,13 @@ class Registry:
     Args:
         kind: What the things are, for messages: "solver".
         group: The group of entry points by which other packages add theirs: "posable.solvers".
+        taken: A module whose `__all__` no other package may add to the registry.
     """
 
-    def __init__(self, kind: str, group: str | None = None):
+    def __init__(self, kind: str, group: str | None = None, taken: str | None = None):
         self.kind = kind
         self.group = group
+        self.taken = taken
         self._entries: dict[str, Any] = {}
         self._homes: dict[str, str] = {}
         self._packages: dict[str, str] = {}  # of the names that other packages have added
@@ -115,9 +117,10 @@ class Registry:
         self._discovered = True
         from importlib.metadata import entry_points  # takes longer to import than all of this package
 
+        ours = import_module(self.taken).__all__ if self.taken else ()
         for point in entry_points(group=self.group or ""):
             package = point.dist.name if point.dist is not None else "unknown"
-            if point.name in self._entries or point.name in self._homes:
+            if point.name in self._entries or point.name in self._homes or point.name in ours:
                 if self._homes.get(point.name) != point.value:  # the same package may be on the path twice
                     warnings.warn(
                         f"the package {package!r} adds the {self.kind} {point.name!r}, which there is already: ignored",

@@ -31,7 +31,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the flags that supply what a file does not state."""
-    parser.add_argument("--skeleton", metavar="FILE", help="skeleton of the motion, for AMC and CSV")
+    parser.add_argument("--skeleton", metavar="FIGURE", help="figure of a motion whose file has none: a file or a name")
     parser.add_argument("--unit", help="unit of length of the file: mm, cm, m, in, asf, or metres per unit")
     parser.add_argument("--up", choices=("y", "z"), help="the axis that points up")
     parser.add_argument("--fps", type=float, help="frames per second of the file")
@@ -51,9 +51,11 @@ def read_quietly(args: argparse.Namespace) -> ps.Scene:
     if unit is not None:
         with suppress(ValueError):  # the name of a unit
             unit = float(unit)
+    named = args.skeleton in ps.figures.names() and not Path(args.skeleton).exists()
+    skeleton = ps.figures.get(args.skeleton) if named else args.skeleton
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PosableWarning)
-        return ps.load(args.file, skeleton=args.skeleton, unit=unit, up=args.up, fps=args.fps)
+        return ps.load(args.file, skeleton=skeleton, unit=unit, up=args.up, fps=args.fps)
 
 
 def figure_of(name: str) -> ps.Skeleton:

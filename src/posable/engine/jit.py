@@ -293,7 +293,7 @@ def _watch() -> None:
                     f"{function.__module__}.{function.__name__} is not in the compile cache for these arguments, and "
                     "compiling is forbidden: run `posable warm-up` (or posable.warm_up) first"
                 )
-            say("compiling this part of the engine, once (less than a minute) ...")
+            say("compiling a part of the engine that is not in the cache yet (less than a minute) ...")
 
         def on_end(self, event: Any) -> None:
             pass

@@ -70,7 +70,7 @@ def holds(arrays: Any) -> bool:
 def read(source: Source, arrays: Any, skeleton: Skeleton | None) -> Motion:
     """Return the motion of a `mujoco` or `gmr` file on its robot."""
     if skeleton is None:
-        raise source.error(expected="skeleton=, the robot that it is the motion of", found="joint values alone")
+        raise source.error(expected="skeleton= (--skeleton), the robot that moves", found="joint values alone")
     if "qpos" in arrays:
         qpos = arrays.numbers("qpos")
     else:

@@ -15,7 +15,7 @@ from posable.model.joints import unit_axis
 from posable.model.skeleton import Skeleton
 from posable.registry import Registry
 
-GOALS = Registry("goal", "posable.goals")  # of other packages; our own are names of `posable.goals`
+GOALS = Registry("goal", "posable.goals", taken="posable.goals")  # of other packages; ours are in the module
 POSITION_TOLERANCE = 1e-4  # [m]
 ANGLE_TOLERANCE = 1e-3  # [rad]
 

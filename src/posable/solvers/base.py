@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from posable.engine.bounds import EXHAUSTED, RUNNING, TRACE_WIDTH
+from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, TRACE_WIDTH  # noqa: F401  (plug-ins import codes here)
 from posable.engine.jit import in_pieces, thread_count
 from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
 from posable.errors import SolverError, unknown
@@ -316,6 +316,11 @@ def amount(value: float, problem: Problem, spring: int) -> str:
     if problem.measures_angle(spring):
         return f"{np.degrees(value):.3g} deg"
     return f"{value * 1e3:.3g} mm" if value < 1.0 else f"{value:.3g} m"
+
+
+def elapsed(seconds: float) -> str:
+    """Return a time in words; that of a call which compiled something is seconds."""
+    return f"{seconds:.3g} s" if seconds >= 1.0 else f"{seconds * 1e3:.3g} ms"
 
 
 def option_value(text: str) -> Any:

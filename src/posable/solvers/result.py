@@ -15,7 +15,7 @@ from posable.engine.bounds import EXHAUSTED, LIMIT_TOLERANCE
 from posable.engine.jit import in_pieces
 from posable.errors import PosableWarning
 from posable.problem import Problem
-from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions, amount
+from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions, amount, elapsed
 
 if TYPE_CHECKING:
     from posable.solvers.derivatives import Sensitivity
@@ -265,7 +265,7 @@ class Result:
         proof = self._proof(0) if not self.ok else None
         lines = [
             f"{self.status}: {MEANINGS[self.status]} "
-            f"({self.solver}, {self.iterations} iterations, {self.seconds * 1e3:.3g} ms)."
+            f"({self.solver}, {self.iterations} iterations, {elapsed(self.seconds)})."
         ]
         for name, error in self.errors.items():
             i = self.problem.error_groups[name][0]
@@ -296,7 +296,7 @@ class Result:
     def _batch_text(self) -> str:
         total, good = self._good.size, int(self._good.sum())
         each = self.seconds / max(total, 1)
-        text = f"{good} of {total} reached ({self.solver}, {self.seconds * 1e3:.3g} ms, {each * 1e6:.3g} us each)."
+        text = f"{good} of {total} reached ({self.solver}, {elapsed(self.seconds)}, {each * 1e6:.3g} us each)."
         counts = {s: int((self.status == str(s)).sum()) for s in Status if s is not Status.REACHED}
         rest = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         return f"{text} {rest}." if rest else text

@@ -23,7 +23,7 @@ def read(source: Source, options: Options) -> Scene:
     refuse_wide_text(source)
     skeleton = options.skeleton
     if skeleton is None:
-        raise source.error(expected="skeleton=, the figure that it is the motion of", found="none")
+        raise source.error(expected="skeleton= (--skeleton), the figure that it is the motion of", found="none")
     rows, at = [], 0
     for line in source.data.splitlines(keepends=True):
         if not line.startswith(b"#") and line.strip():

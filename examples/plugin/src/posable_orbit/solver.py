@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from posable.engine.bounds import CONVERGED, EXHAUSTED
 from posable.problem import Problem
-from posable.solvers.base import RawResult, SolveOptions, Solver
+from posable.solvers.base import CONVERGED, EXHAUSTED, RawResult, SolveOptions, Solver
 
 
 @dataclass(frozen=True, kw_only=True)
