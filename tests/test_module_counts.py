@@ -64,8 +64,8 @@ os._exit(0)
 @pytest.mark.parametrize(
     ("script", "most"),
     [
-        pytest.param(SOLVE + COUNT, 31, id="solve"),
-        pytest.param(TRACK + COUNT, 60, id="track"),
+        pytest.param(SOLVE + COUNT, 30, id="solve"),
+        pytest.param(TRACK + COUNT, 58, id="track"),
         pytest.param(DRAG, 70, id="drag"),
     ],
 )

@@ -37,7 +37,7 @@ from posable.engine.layout import (
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
-from posable.model.flatten import elimination_order
+from posable.model.joints import elimination_order
 from posable.model.kinematics import as_poses, one_pose, path_of, scratch
 from posable.model.skeleton import Skeleton
 

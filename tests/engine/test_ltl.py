@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from posable.engine.layout import DEPTH, UP
 from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
-from posable.model.flatten import elimination_order
+from posable.model.joints import elimination_order
 
 
 @st.composite

@@ -38,7 +38,7 @@ from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPR
 from posable.gpu import newton as lanes
 from posable.gpu.partial_eval import Specialiser
 from posable.gpu.symbolic import Code, table
-from posable.model.flatten import elimination_order
+from posable.model.joints import elimination_order
 from posable.problem import Problem
 
 # --- What no goal moves is left out ---

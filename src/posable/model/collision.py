@@ -30,8 +30,7 @@ from posable.engine.layout import (
     Figure,
     work_size,
 )
-from posable.model.flatten import frozen_array
-from posable.model.joints import Joint
+from posable.model.joints import Joint, frozen_array
 from posable.model.shapes import WORLD, Shape
 
 MOST_CORNERS = 64  # of a hull; a larger hull is replaced by a smaller one with a radius that covers it

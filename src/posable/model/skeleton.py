@@ -13,16 +13,17 @@ import numpy as np
 
 from posable.engine.layout import Figure, Order
 from posable.errors import SkeletonError, did_you_mean, unknown
-from posable.model.flatten import flatten, parents_first
 from posable.model.joints import (
     Fixed,
     Joint,
     JointMotion,
     Site,
     bounds_of,
+    flatten,
     frozen_of,
     limits_of,
     numbers_of,
+    parents_first,
     rotation_matrix,
     vector_of,
 )
