@@ -65,7 +65,7 @@ os._exit(0)
     ("script", "most"),
     [
         pytest.param(SOLVE + COUNT, 30, id="solve"),
-        pytest.param(TRACK + COUNT, 58, id="track"),
+        pytest.param(TRACK + COUNT, 60, id="track"),
         pytest.param(DRAG, 70, id="drag"),
     ],
 )
