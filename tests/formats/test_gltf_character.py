@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from posable import Motion, figures, forward, load, retarget, save
+from posable.errors import FormatError
 from posable.model.body_plan import body_plan
 
 PIXEL = bytes.fromhex(
@@ -49,6 +50,14 @@ def character(tmp_path):
     document["buffers"] = [{"byteLength": len(binary)}]
     rewritten(path, document, binary)
     return path
+
+
+def test_a_skin_without_joints_is_refused(character):
+    document, binary = opened(character)
+    document["skins"][0] = {"joints": []}
+    rewritten(character, document, binary)
+    with pytest.raises(FormatError, match="joints: expected one joint or more"):
+        load(character)
 
 
 def test_only_the_animation_is_new(character, tmp_path):

@@ -299,6 +299,8 @@ def _read_surface(
 def _skinned(container: Container, nodes: list[Node], name: str, vertices, faces, skin_at, primitive, path) -> Mesh:
     skin, index = skin_at
     joints = skin["joints"]
+    if not joints:
+        raise container.error(("skins", index, "joints"), "one joint or more", "none")
     bind = np.tile(np.eye(4), (len(joints), 1, 1))
     if "inverseBindMatrices" in skin:
         where = ("skins", index, "inverseBindMatrices")

@@ -14,6 +14,7 @@ import contextlib
 import gzip
 import io
 import json
+import logging
 import re
 import sys
 import threading
@@ -50,6 +51,10 @@ _starting = threading.Lock()
 Command = Callable[[str, dict[str, str]], Any]
 
 
+QUIET = logging.getLogger("posable.studio.sockets")  # pages that leave in the middle of a handshake are no errors
+QUIET.setLevel(logging.CRITICAL)
+
+
 class Server(viser.ViserServer):
     """A viser server that only those who have the token reach.
 
@@ -69,6 +74,7 @@ class Server(viser.ViserServer):
             options.update(
                 process_request=lambda connection, request: self._answer(guard, command, inner, connection, request),
                 max_size=LARGEST_MESSAGE,
+                logger=QUIET,
             )
             return serve(lambda connection: self._bounded(handler, connection), *args, **options)
 
