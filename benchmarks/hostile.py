@@ -140,7 +140,7 @@ def on_a_body(kind, body, target, rng):
         ball = g.Avoid(body, g.Sphere(0.3 * target, 0.1), ends=((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)), radius=0.05)
         error = lambda f, q: np.maximum(0.0, 0.15 - gap(body, 0.3 * target)(f, q))  # noqa: E731
         return [(ball, error), (g.Position(body, target), gap(body, target))]
-    return None
+    raise ValueError(kind)
 
 
 def on_several(kind, skeleton, target, rng):
@@ -189,7 +189,7 @@ def on_several(kind, skeleton, target, rng):
     if kind == "custom":
         bowl = g.Custom(lambda points, directions: float((points[body] ** 4).sum()), points=[body])
         return [(bowl, None), place]
-    return None
+    raise ValueError(kind)
 
 
 ON_A_BODY = ("pose", "turn", "mixed", "plane", "line", "half-space", "direction", "aim", "avoid")

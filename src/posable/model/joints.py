@@ -514,9 +514,12 @@ class _Rows:
             frozen_array(dofs),
             frozen_array(np.array(self.signs, dtype=float)),
             frozen_array(mass),
-            *(frozen_array(np.zeros((0, width))) for width in (SOLID_WIDTH, 3, 4)),
-            frozen_array(np.zeros(0)),
-            *(frozen_array(np.zeros((0, width), dtype=np.int64)) for width in (4, 2)),
+            solid=frozen_array(np.zeros((0, SOLID_WIDTH))),
+            corner=frozen_array(np.zeros((0, 3))),
+            ball=frozen_array(np.zeros((0, 4))),
+            field=frozen_array(np.zeros(0)),
+            touch=frozen_array(np.zeros((0, 4), dtype=np.int64)),
+            pair=frozen_array(np.zeros((0, 2), dtype=np.int64)),
         )
         limits = np.array(self.values["limits"], dtype=float).reshape(n, 2)
         lower, upper = frozen_array(limits[:, 0].copy()), frozen_array(limits[:, 1].copy())
