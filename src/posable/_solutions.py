@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from posable._solve import limits_of
 from posable.engine.joints import TURN
 from posable.engine.layout import KIND
 from posable.errors import SolverError
@@ -85,17 +86,19 @@ def solutions(
     Raises:
         SolverError: for targets of a batch.
     """
+    exact = _in_closed_form(skeleton, goals, start, n, limits)
+    if exact is not None:
+        return exact
     problem = Problem(skeleton, goals)
     if problem.batch_shape:
         raise SolverError("solutions", expected="goals for one pose", got=f"targets of shape {problem.batch_shape}")
     if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
         raise SolverError("solutions: n", expected="None or a positive integer", got=repr(n))
     begin = skeleton.rest if start is None else one_pose(skeleton, start, "start")
-    lower, upper = (skeleton.lower, skeleton.upper) if limits else (
-        np.full(skeleton.size, -np.inf), np.full(skeleton.size, np.inf))  # fmt: skip
+    lower, upper, frozen = limits_of(skeleton, bool(limits))
     begin = np.clip(begin, lower, upper)
-    if skeleton.frozen.any():
-        lower, upper = (np.where(skeleton.frozen, begin, side) for side in (lower, upper))
+    if frozen is not None:
+        lower, upper = (np.where(frozen, begin, side) for side in (lower, upper))
     search = _Search(problem, begin, lower, upper, seed)
     found = _closed_form(problem, search)
     if found is not None:
@@ -223,6 +226,27 @@ class _Search:
 
 
 # --- Closed forms ---
+
+
+def _in_closed_form(skeleton: Skeleton, goals: Any, start: Any, n: Any, limits: bool) -> Solutions | None:
+    """Return the solutions of one Pose of a six-axis arm; None for whatever else, and for what is to be refused."""
+    goal = goals if isinstance(goals, Goal) else None
+    if goal is None and isinstance(goals, (tuple, list)) and len(goals) == 1:
+        goal = goals[0]
+    if type(goal) is not Pose or goal.point is not None or goal.remote is not None or goal.target.ndim != 2:
+        return None
+    if skeleton.couplings or skeleton.loops or not (n is None or (isinstance(n, int) and n > 0)):
+        return None
+    if not all(0.0 < t < np.inf for t in goal.tolerance):
+        return None
+    from posable.limb.six_axis_arm import six_axis_arm
+
+    arm = six_axis_arm(skeleton, goal.body)
+    if arm is None:
+        return None
+    begin = skeleton.rest if start is None else one_pose(skeleton, start, "start")
+    lower, upper = limits_of(skeleton, bool(limits))[:2]
+    return Solutions(arm.poses(goal.target, lower, upper, begin)[:n], 1.0, True, False)
 
 
 @lru_cache(maxsize=32)

@@ -18,6 +18,7 @@ from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
 from posable.solvers.natural import prior_weight, rows_of, settle, settle_held, wants_natural
+from posable.solvers.newton import Newton
 from posable.solvers.result import Result, Status, judge
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -84,7 +85,7 @@ def solve(
     starts, shape = starts_of(problem, None if start_there is not None else start, spread=device == "cpu")
     auto = restarts == "auto"
     groups = frozen_groups(skeleton, starts, limits) if problem.plain and device == "cpu" and not auto else []
-    lower, upper = _limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
+    lower, upper = limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
     time_limit = nonneg_seconds(time_limit)
     options = SolveOptions(
         projected(skeleton, starts, lower, upper), lower, upper, nonneg_int(max_iterations, "max_iterations"),
@@ -120,7 +121,8 @@ def answer_of(
     if groups:
         return problem, solved_in_groups(problem, method, options, near, groups, limits), None
     if problem.plain:
-        return problem, method.run(problem, options) if near is None else settle(problem, method, options, near), None
+        raw = run_method(problem, method, options) if near is None else settle(problem, method, options, near)
+        return problem, raw, None
     return solved_by_level(problem, method, options, near, shape)
 
 
@@ -160,6 +162,31 @@ def solved_by_level(
     if near is not None:
         settle_held(problem, raw, options, near)
     return problem, raw, {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
+
+
+def closed_form(problem: Problem) -> Any:
+    """Return the closed form of a problem that is one Pose of a six-axis arm; False for any other."""
+    if len(problem.springs) != 2 or problem.skeleton.size < 6:
+        return False
+    from posable.limb.six_axis_arm import arm_of
+
+    return arm_of(problem) or False
+
+
+def run_method(problem: Problem, method: Solver, options: SolveOptions) -> RawResult:
+    """Return a solver's answer; where the default solver is asked for one Pose of an arm with a closed form, that."""
+    arm = problem.once("arm", lambda: closed_form(problem)) if type(method) is Newton and not options.record else False
+    if not arm or problem.off:
+        return method.run(problem, options)
+    from posable.limb.six_axis_arm import landed
+
+    raw, rest = landed(arm, problem, options)
+    if rest is not None:  # out of reach, or only in reach with limits exceeded
+        other = method.run(rows_of(problem, rest), options._replace(starts=options.starts[rest]))
+        for name in ("poses", "codes", "errors", "iterations", "evaluations"):
+            getattr(raw, name)[rest] = getattr(other, name)
+        raw.good = None
+    return raw
 
 
 def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | None, begin: float) -> Result:
@@ -254,7 +281,7 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
 
 def frozen_groups(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> list[np.ndarray]:
     """Return the rows of a batch by the values (t, k) of its frozen degrees of freedom; nothing where all are equal."""
-    lower, upper, frozen = _limits_of(skeleton, bool(limits))
+    lower, upper, frozen = limits_of(skeleton, bool(limits))
     if len(starts) < 2 or frozen is None:
         return []
     held = np.clip(starts[:, frozen], lower[frozen], upper[frozen])
@@ -274,7 +301,7 @@ def solved_in_groups(
     for rows in groups:
         lower, upper = box_of(problem.skeleton, options.starts[rows], limits)
         some, part = options._replace(starts=options.starts[rows], lower=lower, upper=upper), rows_of(problem, rows)
-        raw = method.run(part, some) if near is None else settle(part, method, some, near[rows])
+        raw = run_method(part, method, some) if near is None else settle(part, method, some, near[rows])
         for name in ("poses", "codes", "errors", "iterations", "evaluations"):
             getattr(out, name)[rows] = getattr(raw, name)
         for row, trace in zip(rows, raw.traces, strict=False):
@@ -285,7 +312,7 @@ def solved_in_groups(
 
 def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the box (n,), (n,) of a solve: the limits, and the frozen degrees of freedom where they start."""
-    lower, upper, frozen = _limits_of(skeleton, bool(limits))
+    lower, upper, frozen = limits_of(skeleton, bool(limits))
     if frozen is None:
         return lower, upper
     held = np.clip(starts[0] if len(starts) else skeleton.rest, lower, upper)
@@ -297,7 +324,7 @@ def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.nda
 
 
 @per_figure
-def _limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the limits (n,), (n,), not writeable, and which degrees of freedom are frozen, None where none is."""
     lower, upper = skeleton.lower, skeleton.upper
     if not limits:
@@ -484,7 +511,7 @@ class Session:
         if self.problem.plain:
             raw: RawResult
             if near is None:
-                raw = self.solver.run(self.problem, options)
+                raw = run_method(self.problem, self.solver, options)
             else:
                 raw = settle(self.problem, self.solver, options, near)
             self.pose = raw.poses[0].copy()

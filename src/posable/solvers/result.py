@@ -355,6 +355,11 @@ def judge(problem: Problem, outcome: RawResult, request: SolveOptions) -> np.nda
 
 def judge_again(problem: Problem, poses: np.ndarray, options: SolveOptions) -> np.ndarray:
     """Return (t,) bool: every limit held and every goal within its tolerance at poses (t, n), evaluated again."""
+    return evaluate(problem, poses, options)[0] == 1
+
+
+def evaluate(problem: Problem, poses: np.ndarray, options: SolveOptions) -> tuple[np.ndarray, np.ndarray]:
+    """Return (t,) 1 where limits and goals are held at poses (t, n), 0 where not, and the errors (t, g) [m, rad]."""
     t = len(poses)
     good, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
     constants, targets, fitted = problem.constants, problem.targets, problem.fitted(judge_batch)
@@ -371,7 +376,7 @@ def judge_again(problem: Problem, poses: np.ndarray, options: SolveOptions) -> n
         work(slice(0, t))
     else:
         in_pieces(work, t, PIECE, options.threads)
-    return good == 1
+    return good, errors
 
 
 PIECE = 1024  # problems that a thread judges at a time

@@ -1,0 +1,200 @@
+"""Which six-axis arms have a closed form, their poses for a target, and the answer of a solve that is one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from posable.engine.bounds import CONVERGED
+from posable.engine.jit import in_pieces
+from posable.engine.joints import TURN
+from posable.engine.layout import FIRST, KIND, LAST, PARENT, WEIGHT
+from posable.goals.orientation import Pose
+from posable.limb.six_axis import (
+    ARM,
+    AXIS,
+    CENTER,
+    COSINE,
+    FAMILY,
+    HOME,
+    LENGTH,
+    MEETING,
+    MEMORY,
+    MOST,
+    NORMAL,
+    PARALLEL,
+    PLACE,
+    REVERSED,
+    SINE,
+    WRIST,
+    nearest_poses,
+    six_axis_poses,
+)
+from posable.model.kinematics import forward
+from posable.model.skeleton import Skeleton
+from posable.problem import Problem
+from posable.solvers.base import SMALL, RawResult, SolveOptions
+from posable.solvers.result import evaluate
+
+PIECE = 256  # problems that a thread takes at a time
+TIGHT = 1e-6  # [m, rad]: tolerances that poses in closed form are sure to hold
+NEARLY = 1e-5  # [m, rad]: what axes may miss to count as meeting or parallel, as rounded files have it
+
+
+@dataclass(frozen=True, eq=False)
+class SixAxisArm:
+    """An arm with a closed form.
+
+    Attributes:
+        packed: (ARM,) as the kernels read it.
+        columns: (6,) where the packed axes are in a pose.
+        size: n, of a pose.
+    """
+
+    packed: np.ndarray
+    columns: np.ndarray
+    size: int
+
+    def poses(self, target: np.ndarray, lower: np.ndarray, upper: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Return the poses (k, n) [rad, m] that bring the tool to a target, nearest to the start first.
+
+        Args:
+            target: (4, 4) [m] of the tool.
+            lower: (n,) [rad, m].
+            upper: (n,) [rad, m].
+            start: (n,) [rad, m] what does not move the tool stays there.
+        """
+        out = np.empty((MOST, self.size))
+        target = np.ascontiguousarray(target)
+        count = six_axis_poses(self.packed, self.columns, target, lower, upper, start, out, np.empty(MEMORY))
+        return out[:count]
+
+
+def landed(arm: SixAxisArm, problem: Problem, options: SolveOptions) -> tuple[RawResult, np.ndarray | None]:
+    """Return the poses nearest to the starts of a problem that is one Pose of a six-axis arm.
+
+    Returns:
+        The result, after no iteration, and the rows that have no pose inside the limits; None where all have one.
+    """
+    t = len(options.starts)
+    poses, found = options.starts.copy(), np.zeros(t, dtype=np.int64)
+
+    def work(piece: slice) -> None:
+        nearest_poses(
+            arm.packed, arm.columns, problem.targets if len(problem.targets) == 1 else problem.targets[piece],
+            options.lower, options.upper, options.starts[piece], poses[piece], found[piece], np.empty(MEMORY),
+        )  # fmt: skip
+
+    if t <= SMALL:
+        work(slice(0, t))
+    else:
+        in_pieces(work, t, PIECE, options.threads)
+    good, errors = evaluate(problem, poses, options)
+    codes = np.full(t, CONVERGED, dtype=np.int64)
+    raw = RawResult(poses, codes, errors, np.zeros(t), np.zeros(t), good=good)
+    if t == 1:
+        return raw, None if good[0] else found
+    rest = np.flatnonzero(good == 0)
+    return raw, rest if len(rest) else None
+
+
+def arm_of(problem: Problem) -> SixAxisArm | None:
+    """Return the arm of a problem that is one full Pose of its tool and nothing else; None of any other."""
+    skeleton, goal = problem.skeleton, problem.goals[0]
+    if not isinstance(goal, Pose) or not problem.plain or problem.soft or len(problem.springs) != 2:
+        return None
+    weights = problem.constants[:, :, WEIGHT : WEIGHT + 3]
+    if goal.point is not None or not (weights > 0.0).all() or not (problem.tolerances >= TIGHT).all():
+        return None
+    return six_axis_arm(skeleton, goal.body)
+
+
+@lru_cache(maxsize=64)
+def six_axis_arm(skeleton: Skeleton, body: str) -> SixAxisArm | None:
+    """Return the closed form of the six hinges that carry a joint or site; None where there is none."""
+    frame = skeleton.frame(body)
+    figure, dofs, at = skeleton.figure, list[int](), int(skeleton.frame_bodies[frame])
+    while at >= 0:
+        dofs = [*range(int(figure.body[at, FIRST]), int(figure.body[at, LAST])), *dofs]
+        at = int(figure.body[at, PARENT])
+    if len(dofs) != 6 or (figure.dof[dofs, KIND] != TURN).any() or skeleton.frozen[dofs].any():
+        return None
+    zero = forward(skeleton, np.zeros(skeleton.size))
+    axes, places = np.empty((6, 3)), np.empty((6, 3))
+    for k, i in enumerate(dofs):
+        joint = next(
+            joint
+            for joint, where in zip(skeleton.joints, skeleton.slices, strict=True)
+            if where.start <= i < where.stop
+        )
+        if joint.motion.size != 1:
+            return None
+        element = joint.motion.dofs[0]
+        axes[k] = zero.rotation_matrix(joint.name) @ joint.motion.basis[:, element.axis] * element.sign
+        places[k] = zero.position(joint.name)
+    home = np.linalg.inv(zero.matrix(body))
+    for back in (False, True):
+        h, p = (-axes[::-1], places[::-1]) if back else (axes, places)
+        packed = _wrist(h, p) if (center := _meeting(h[3:], p[3:])) is not None else None
+        if packed is None and (center := _meeting(h[4:], p[4:])) is not None:
+            packed = _parallel(h, p)
+        if packed is not None and center is not None:
+            packed[HOME : HOME + 9], packed[HOME + 9 : HOME + 12] = home[:3, :3].ravel(), home[:3, 3]
+            packed[REVERSED], packed[CENTER : CENTER + 3] = float(back), center
+            for k in range(6):  # the place of each axis that is nearest to what is computed with
+                if k > 3 or (k == 3 and packed[FAMILY] == WRIST):
+                    packed[PLACE + 3 * k : PLACE + 3 * k + 3] = p[k] + h[k] * (h[k] @ (center - p[k]))
+            packed.flags.writeable = False
+            return SixAxisArm(packed, np.array(dofs[::-1] if back else dofs), skeleton.size)
+    return None
+
+
+def _meeting(axes: np.ndarray, places: np.ndarray) -> np.ndarray | None:
+    """Return the point (3,) where lines (k, 3) meet; None where they do not, or are parallel."""
+    across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
+    normal = across.sum(axis=0)
+    if np.linalg.eigvalsh(normal)[0] < NEARLY:
+        return None
+    point = np.linalg.solve(normal, np.einsum("kij,kj->i", across, places))
+    off = np.einsum("kij,kj->ki", across, point - places)
+    return point if np.linalg.norm(off, axis=1).max() < NEARLY else None
+
+
+def _packed(family: float, axes: np.ndarray, places: np.ndarray) -> np.ndarray:
+    out = np.zeros(ARM)
+    out[FAMILY], out[AXIS : AXIS + 18], out[PLACE : PLACE + 18] = family, axes.ravel(), places.ravel()
+    return out
+
+
+def _wrist(axes: np.ndarray, places: np.ndarray) -> np.ndarray | None:
+    """Return an arm whose last three axes meet, its first two axes placed at the feet of their common normal."""
+    one, two, places = axes[0], axes[1], places.copy()
+    normal, between = np.cross(one, two), places[1] - places[0]
+    sine = float(np.linalg.norm(normal))
+    if sine > MEETING:
+        normal /= sine
+        s, t = np.linalg.lstsq(np.stack([one, -two], axis=-1), between, rcond=None)[0]
+        places[0], places[1] = places[0] + s * one, places[1] + t * two
+    else:
+        places[1] -= two * (two @ between)
+    between = places[1] - places[0]
+    length = float(np.linalg.norm(between))
+    if length > MEETING:
+        normal = between / length
+    elif sine <= MEETING:
+        return None  # two joints on one axis
+    else:
+        length = 0.0
+    out = _packed(WRIST, axes, places)
+    out[NORMAL : NORMAL + 3], out[LENGTH] = normal, length
+    out[COSINE], out[SINE] = one @ two, one @ np.cross(two, normal)
+    return out
+
+
+def _parallel(axes: np.ndarray, places: np.ndarray) -> np.ndarray | None:
+    """Return an arm whose axes 2, 3 and 4 are parallel; None where they are not."""
+    if np.linalg.norm(np.cross(axes[1], axes[2:4]), axis=1).max() > NEARLY:
+        return None
+    return _packed(PARALLEL, axes, places)
