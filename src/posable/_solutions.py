@@ -1,8 +1,9 @@
 """All solutions: every pose that reaches the goals, up to whole turns of a joint, nearest to the start first.
 
-A six-axis arm with one pose to reach has a closed form where its axes allow one; EAIK finds it (extra `eaik`) and each
-of its answers is checked and refined here. Everything else is solved from many random starts: for a finite set of
-solutions until new starts stop finding new ones, for a redundant figure until a spread sample is full.
+A six-axis arm with one pose to reach has a closed form where its axes allow one (limb/six_axis.py). EAIK (extra `eaik`)
+knows a few more families; its answers are checked and refined here. Everything else is solved from many random starts:
+for a finite set of solutions until new starts stop finding new ones, for a redundant figure until a spread sample is
+full.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from posable._solve import limits_of
 from posable.engine.joints import TURN
 from posable.engine.layout import KIND
 from posable.errors import SolverError
@@ -22,7 +22,7 @@ from posable.goals.orientation import Pose
 from posable.model.kinematics import forward, one_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SolveOptions
+from posable.solvers.base import SolveOptions, limits_of
 from posable.solvers.newton import Newton
 
 STARTS = 48  # random starts of one round
@@ -42,9 +42,9 @@ class Solutions(np.ndarray):
         redundant: whether they are a sample of infinitely many.
     """
 
-    completeness: float
-    exact: bool
-    redundant: bool
+    completeness: float = 0.0
+    exact: bool = False
+    redundant: bool = False
 
     def __new__(cls, poses: np.ndarray, completeness: float, exact: bool, redundant: bool) -> Solutions:
         """Return poses (k, n) with what is known about them."""
@@ -53,8 +53,8 @@ class Solutions(np.ndarray):
         return out
 
     def __array_finalize__(self, obj: Any) -> None:
-        for name, value in (("completeness", 0.0), ("exact", False), ("redundant", False)):
-            setattr(self, name, getattr(obj, name, value))
+        if type(obj) is Solutions:
+            self.completeness, self.exact, self.redundant = obj.completeness, obj.exact, obj.redundant
 
 
 def solutions(
@@ -100,7 +100,7 @@ def solutions(
     if frozen is not None:
         lower, upper = (np.where(frozen, begin, side) for side in (lower, upper))
     search = _Search(problem, begin, lower, upper, seed)
-    found = _closed_form(problem, search)
+    found = _by_eaik(problem, search)
     if found is not None:
         return Solutions(search.sorted(found)[:n], 1.0, True, False)
     poses, completeness, redundant = search.run(n)
@@ -282,8 +282,8 @@ def _eaik_robot(skeleton: Skeleton, body: int) -> tuple[Any, list[int]] | None:
     return robot, dofs
 
 
-def _closed_form(problem: Problem, search: _Search) -> list[np.ndarray] | None:
-    """Return the solutions of one Pose of a six-axis arm; None where no closed form is known."""
+def _by_eaik(problem: Problem, search: _Search) -> list[np.ndarray] | None:
+    """Return the solutions of one Pose of a six-axis arm that EAIK has a closed form for; None where it has none."""
     if len(problem.goals) != 1 or not isinstance(problem.goals[0], Pose) or problem.skeleton.size != 6:
         return None
     goal = problem.goals[0]

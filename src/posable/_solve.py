@@ -14,12 +14,12 @@ from posable.engine.assemble import clip_starts
 from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
-from posable.model.skeleton import Skeleton, per_figure
+from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver
+from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, limits_of
 from posable.solvers.natural import prior_weight, rows_of, settle, settle_held, wants_natural
 from posable.solvers.newton import Newton
-from posable.solvers.result import Result, Status, judge
+from posable.solvers.result import Result, Status, evaluate, judge
 
 DEVICES = ("cpu", "cuda", "auto")
 PRECISIONS = ("single", "double")
@@ -121,8 +121,11 @@ def answer_of(
     if groups:
         return problem, solved_in_groups(problem, method, options, near, groups, limits), None
     if problem.plain:
-        raw = run_method(problem, method, options) if near is None else settle(problem, method, options, near)
-        return problem, raw, None
+        if near is not None:
+            return problem, settle(problem, method, options, near), None
+        if problem.has_solids and not problem.soft and not options.record:
+            return problem, solved_clear(problem, method, options), None
+        return problem, run_method(problem, method, options), None
     return solved_by_level(problem, method, options, near, shape)
 
 
@@ -186,6 +189,35 @@ def run_method(problem: Problem, method: Solver, options: SolveOptions) -> RawRe
         for name in ("poses", "codes", "errors", "iterations", "evaluations"):
             getattr(raw, name)[rest] = getattr(other, name)
         raw.good = None
+    return raw
+
+
+def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> RawResult:
+    """Solve a problem with NoCollision: without it first, and with it where that answer collides.
+
+    Most answers do not collide, and one that does not, and reaches its goals, is as good as any other.
+    """
+    from posable.goals.collision import NoCollision
+
+    skeleton = problem.skeleton
+    asked = problem.goals[: len(problem.goals) - len(skeleton.couplings) - len(skeleton.loops)]
+    others = [goal for goal in asked if not isinstance(goal, NoCollision)]
+    if not others:
+        return method.run(problem, options)
+    free = Problem(skeleton, others)
+    free.broadcast(problem.batch_shape)
+    raw = run_method(free, method, options)
+    raw.good, raw.errors = evaluate(problem, raw.poses, options)
+    rest = np.flatnonzero(raw.good == 0)
+    if len(rest):
+        other = method.run(rows_of(problem, rest), options._replace(starts=options.starts[rest]))
+        for name in ("poses", "codes", "errors"):
+            getattr(raw, name)[rest] = getattr(other, name)
+        raw.iterations[rest] += other.iterations
+        raw.evaluations[rest] += other.evaluations
+        raw.good = None if other.good is None else np.where(raw.good == 0, 0, 1)
+        if raw.good is not None:
+            raw.good[rest] = other.good
     return raw
 
 
@@ -321,16 +353,6 @@ def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.nda
     lower, upper = np.where(frozen, held, lower), np.where(frozen, held, upper)
     lower.flags.writeable = upper.flags.writeable = False  # one type of array, or every loop is compiled twice
     return lower, upper
-
-
-@per_figure
-def limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the limits (n,), (n,), not writeable, and which degrees of freedom are frozen, None where none is."""
-    lower, upper = skeleton.lower, skeleton.upper
-    if not limits:
-        lower, upper = np.full(skeleton.size, -np.inf), np.full(skeleton.size, np.inf)
-    lower.flags.writeable = upper.flags.writeable = False
-    return lower, upper, skeleton.frozen if skeleton.frozen.any() else None
 
 
 def projected(skeleton: Skeleton, starts: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

@@ -86,6 +86,24 @@ def test_a_batch_is_as_each_alone():
         np.testing.assert_array_equal(alone.pose, batch.pose[k])
 
 
+def test_answers_that_do_not_collide_are_those_without():
+    figure = arm()
+    rng = np.random.default_rng(2)
+    targets = rng.normal(size=(60, 3))
+    targets *= rng.uniform(0.15, 0.3, (60, 1)) / np.linalg.norm(targets, axis=1, keepdims=True)
+    free = ps.solve(figure, ps.goals.Position("tip", targets), restarts=5)
+    clear = ps.solve(figure, [ps.goals.Position("tip", targets), ps.goals.NoCollision()], restarts=5)
+    depth = np.array([min((d for *_, d in distances(figure, pose)), default=1.0) for pose in free.pose])
+    collides = depth < -1e-4
+    assert 3 < collides.sum() < 57
+    np.testing.assert_array_equal(clear.pose[~collides], free.pose[~collides])
+    found = np.array([min((d for *_, d in distances(figure, pose)), default=1.0) for pose in clear.pose])
+    assert (found[clear.ok] > -1.1e-4).all()
+    assert clear.ok[collides].mean() > 0.9
+    assert (clear.iterations[collides] > free.iterations[collides]).all()
+    np.testing.assert_allclose(clear.errors["no collision"][clear.ok], np.maximum(0.0, -found[clear.ok]), atol=1e-9)
+
+
 def test_what_is_refused():
     bare = ps.figures.planar_arm([1, 1])
     with pytest.raises(GoalError, match="a figure with shapes"):

@@ -15,6 +15,7 @@ from posable.engine.jit import in_pieces, thread_count
 from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
 from posable.errors import SolverError, unknown
 from posable.model.kinematics import scratch
+from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
 from posable.registry import Registry
 
@@ -99,6 +100,16 @@ class SolveOptions(NamedTuple):
     record: bool = False
     threads: int | None = None
     deadline: float | None = None  # [s], of time.perf_counter: where the time limit ends
+
+
+@per_figure
+def limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the limits (n,), (n,), not writeable, and which degrees of freedom are frozen, None where none is."""
+    lower, upper = skeleton.lower, skeleton.upper
+    if not limits:
+        lower, upper = np.full(skeleton.size, -np.inf), np.full(skeleton.size, np.inf)
+    lower.flags.writeable = upper.flags.writeable = False
+    return lower, upper, skeleton.frozen if skeleton.frozen.any() else None
 
 
 def piece_size(count: int, threads: int | None) -> int:
