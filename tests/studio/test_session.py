@@ -891,3 +891,52 @@ def test_bones_keep_their_lengths_unless_they_may_stretch():
         lengths = np.linalg.norm(np.diff(places, axis=0), axis=1)
         assert (np.abs(lengths - 0.3).max() > 1e-3) == stretch
         session.close()
+
+
+def offered(session):
+    """Wait for the remedies of a drag that is missed."""
+    come_to_rest(session)
+    end = time.monotonic() + 60.0
+    while not session.offers and time.monotonic() < end:
+        time.sleep(0.05)
+    return session.view().offers
+
+
+def crouch(session):
+    """Drag the pelvis lower than feet that stay flat allow."""
+    target = np.array([0.1, 0.75, 0.0])
+    for place in np.linspace(session.frames.position("pelvis"), target, 40):
+        session.drag("pelvis", place)
+        session.step()
+    return target
+
+
+@pytest.mark.parametrize("kind", ["limit", "Move the target", "Leave out"])
+def test_a_remedy_is_offered_and_one_click_applies_it(session, kind):
+    target = crouch(session)
+    texts = offered(session)
+    number = next(k for k, text in enumerate(texts) if kind in text)
+    assert "remedy.start" not in " ".join(texts)
+    lower, feet = session.skeleton.lower.copy(), session.frames.position("foot.L")
+    assert session.remedies.apply(number)
+    assert not session.offers
+    frames = ps.forward(session.skeleton, session.pose)
+    assert np.linalg.norm(frames.position("foot.L") - feet) < 5e-3
+    if kind == "limit":
+        assert np.linalg.norm(frames.position("pelvis") - target) < 1e-3
+        assert (session.skeleton.lower < lower).any()
+        assert within_limits(session)
+    elif kind == "Leave out":
+        assert next(h.hold for h in session.handles if h.body == "pelvis") == "free"
+    assert np.array_equal(session.timeline.keys[0], session.pose)
+    assert session.undo()
+    assert np.array_equal(session.skeleton.lower, lower)
+    assert not session.remedies.apply(99)
+
+
+def test_remedies_of_a_figure_that_moved_on_are_not_offered(session):
+    crouch(session)
+    come_to_rest(session)
+    session.reset()
+    time.sleep(2.0)
+    assert session.offers == ()

@@ -27,6 +27,7 @@ def do(session: Session, name: str, query: dict[str, str]) -> Any:
         "step": step,
         "play": lambda: session.player.play(not session.timeline.playing),
         "move_key": lambda: session.player.move_key(number("frame"), number("to")),
+        "remedy": lambda: session.remedies.apply(number("number")),
         "autokey": lambda: session.player.set_time(autokey=not session.timeline.autokey),
     }
     return bool(actions[name]()) if name in actions else False

@@ -10,7 +10,7 @@ import viser
 
 from posable.studio.contacts import Balance, balance_of
 from posable.studio.joint_ranges import POINTS, bone_of, range_of
-from posable.studio.messages import amount, joint_of, slides
+from posable.studio.messages import amount, joint_of, plain, slides
 from posable.studio.state import View
 from posable.studio.touching import DEEP
 
@@ -22,6 +22,7 @@ Lines = tuple[np.ndarray, np.ndarray]
 NONE: Lines = (np.zeros((0, 2, 3)), np.zeros((0, 2, 3)))
 MOST = 6  # ranges drawn at once, those of the longest bones
 SHORT = 0.05  # relative length below which bones (fingers) have no range
+NOTES, TELLING = 2, 1e-3  # limits with a note beside them, and what they must be worth [m]
 MISSED, MISSED_TURN = 2e-3, np.radians(1.0)  # [m, rad] error above which a firm handle is marked
 
 
@@ -154,6 +155,20 @@ def misses_of(view: Any) -> list[Miss]:
     return out
 
 
+def notes_of(view: Any) -> list[Miss]:
+    """Return what the limits that block most would have to give, each beside its joint."""
+    out = []
+    for block in view.blocking[:NOTES] if view.calm else ():
+        joint = joint_of(view.skeleton, block.dof)
+        gains = [(name, gain) for name, gain in block.gain.items() if gain > TELLING and name not in block.angles]
+        if gains:
+            name, gain = max(gains, key=lambda item: item[1])
+            more = "5 mm" if block.slides else "5°"
+            text = f"{plain(block.dof)}: {more} more, {plain(name)} {amount(gain)} closer"
+            out.append(Miss(f"limit of {joint}", view.frames.position(joint), view.frames.position(joint), text))
+    return out
+
+
 def miss_lines(misses: list[Miss]) -> Lines:
     """Return a red line from every handle that misses to its target."""
     points = np.array([(miss.place, miss.target) for miss in misses]).reshape(-1, 2, 3)
@@ -238,7 +253,7 @@ class Overlays:
             ]
         )
         self._show_fans(ranges)
-        self._show_labels(misses)
+        self._show_labels([*misses, *notes_of(view)])
         places = marker_places(view)
         if len(places):
             self.markers.points = np.nan_to_num(places, nan=-BELOW).astype(np.float32)

@@ -60,6 +60,11 @@
     act();
   }, true);
 
+  addEventListener("click", (event) => {
+    const offer = event.target.closest && event.target.closest("[data-remedy]");
+    if (offer) ask("remedy", { number: offer.dataset.remedy });
+  });
+
   // ------------------------------------------------------------------------------------------- timeline strip
   const strip = document.createElement("div");
   strip.id = "posable-strip";

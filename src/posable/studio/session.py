@@ -35,6 +35,7 @@ from posable.studio.limb_tools import LimbTools
 from posable.studio.limbs import blended, ends_of, look_at, with_elbow_near
 from posable.studio.player import Player
 from posable.studio.pose_tools import PoseTools
+from posable.studio.remedies import Remedies
 from posable.studio.watched_file import WatchedFile
 from posable.studio.workbench import Workbench
 
@@ -71,6 +72,7 @@ class Session(Workbench):
         self.folder = Folder()
         self.shelf = shelf
         self.watched = WatchedFile(self)
+        self.remedies = Remedies(self)
         self.player, self.limb_tools, self.pose_tools = Player(self), LimbTools(self), PoseTools(self)
         super().__init__(source, settings=settings)
 
@@ -251,6 +253,7 @@ class Session(Workbench):
         with self.lock:
             if wanted:
                 self._more = 0
+                self.offers = ()
                 self._follow(wanted)
                 self._last_target, self.stale, did = time.perf_counter(), True, True
                 self._doing = None
@@ -349,10 +352,11 @@ class Session(Workbench):
         """Compute slow results: the blocking limits, and the convergence of both solvers."""
         with self.lock:
             self.stale = self._busy = False
-            self.blocking, self.reasons, self.curves = (), (), {}
+            self.blocking, self.reasons, self.offers, self.curves = (), (), (), {}
             if self.answer is not None and self.engine.main is not None:
                 if not self.answer.ok:
                     self.blocking, self.reasons = self.engine.blocking(), self.engine.reasons()
+                    self.remedies.look()
                 if not np.array_equal(self.start, self.pose):
                     self.curves = self.engine.curves(self.handles, self.start)
         self.changed()

@@ -55,6 +55,7 @@ class View:
     touches: tuple[Touch, ...]  # limbs in each other, and what is on or below the floor
     blocking: tuple[Any, ...]
     reasons: tuple[Any, ...]
+    offers: tuple[str, ...]  # what would make missed handles reachable, in words
     curves: dict[str, np.ndarray]
     limb: LimbView | None
     blend: dict[str, float]

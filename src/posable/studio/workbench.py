@@ -129,6 +129,7 @@ class Workbench:
         self.ghost: Answer | None = None
         self.blocking: tuple[Any, ...] = ()
         self.reasons: tuple[Any, ...] = ()
+        self.offers: tuple[Any, ...] = ()  # remedies that are offered
         self.curves: dict[str, np.ndarray] = {}
         self.start = self.pose
         self._doing: str | None = None
@@ -164,6 +165,7 @@ class Workbench:
         self.snap_handles()
         self.timeline = replace(self.timeline.posed(self.pose), playing=False)
         self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
+        self.offers = ()
 
     def take(self, what: str | None, pose: np.ndarray) -> bool:
         """Set a pose (n,) that some tool made, as one step of undo; `what` as in `remember`."""
@@ -182,6 +184,7 @@ class Workbench:
             self.place(pose)
             self.snap_handles()
             self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
+        self.offers = ()
 
     # ---------------------------------------------------------------------------------------------------- undo and redo
 
@@ -230,6 +233,7 @@ class Workbench:
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
                 self.selected, self.selection, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
                 limits_met(self.skeleton, self.pose), self._touches(), self.blocking, self.reasons,
+                tuple(offer.text for offer in self.offers),
                 self.curves, limb, self.blend, self.loose, self.timeline, self.settings, self.strength,
                 tuple(self.library), self.origin.name or self.skeleton.name, self.dirty,
                 self.active is None and not self._busy and not self.timeline.playing,

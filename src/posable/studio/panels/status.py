@@ -17,8 +17,12 @@ from posable.studio.touching import DEEP
 
 MOST = 5  # joints at a limit that are named
 BOX = (
-    '<div id="posable-status" style="height:7.6em;overflow:auto;margin:0.35em 0.75em 0.6em;padding:0.45em 0.6em;'
+    '<div id="posable-status" style="height:9.4em;overflow:auto;margin:0.35em 0.75em 0.6em;padding:0.45em 0.6em;'
     'border-radius:6px;background:rgba(32,129,126,0.07);font-size:0.84em;line-height:1.38">{}</div>'
+)
+OFFER = (
+    '<button data-remedy="{}" style="display:block;width:100%;text-align:left;margin-top:0.35em;padding:0.25em 0.5em;'
+    'border:1px solid #20817e;border-radius:5px;background:#fff;color:#20817e;font:inherit;cursor:pointer">{}</button>'
 )
 
 
@@ -27,7 +31,10 @@ def status(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     text = gui.add_html(BOX.format(""))
 
     def refresh(view: View) -> None:
-        write(text, BOX.format("<br>".join(as_html(line) for line in lines_for(view))))
+        lines = "<br>".join(as_html(line) for line in lines_for(view))
+        write(
+            text, BOX.format(lines + "".join(OFFER.format(k, html.escape(plain(o))) for k, o in enumerate(view.offers)))
+        )
 
     return refresh
 

@@ -1,0 +1,103 @@
+"""What would make a handle reachable that is missed: looked for in a thread of its own, applied with one click."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+from posable.studio.handles import Handle
+from posable.studio.workbench import Workbench
+
+_FOR_PROGRAMS = re.compile(r" Solve from remedy\.start.*$")  # of no use to a person at a page
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """A remedy as it is offered: in words, with the handles as they were when it was looked for."""
+
+    text: str
+    remedy: Any
+    handles: tuple[Handle, ...]
+    left_out: frozenset[str] = frozenset()  # the handles that it lets go
+
+
+class Remedies:
+    """The remedies of a session's last drag. They belong to the figure as it is: any change drops them."""
+
+    def __init__(self, session: Workbench):
+        self.session = session
+
+    def look(self) -> None:
+        """Look for remedies of the last answer; they are shown when they are found."""
+        session, engine = self.session, self.session.engine
+        goals = [goal for goal in engine.main.goals if np.isfinite(np.min(goal.tolerance))]
+        work = (session.answer, engine.moving, goals, session.pose.copy(), session.settings.limits, session.handles)
+        threading.Thread(target=self._look, args=work, name="posable remedies", daemon=True).start()
+
+    def _look(
+        self, answer: Any, skeleton: ps.Skeleton, goals: list[Any], pose: np.ndarray, limits: bool,
+        handles: tuple[Handle, ...],
+    ) -> None:  # fmt: skip
+        try:
+            found = offers_for(skeleton, goals, pose, limits, handles)
+        except ps.PosableError:  # goals that no remedy is known for
+            return
+        with self.session.lock:
+            if answer is not self.session.answer:  # the figure has moved on
+                return
+            self.session.offers = found
+        self.session.changed()
+
+    def apply(self, number: int) -> bool:
+        """Apply one of the remedies that are offered, as one step of undo."""
+        session = self.session
+        with session.lock:
+            if not 0 <= number < len(session.offers):
+                return False
+            offer = session.offers[number]
+            pose, remedy = np.array(offer.remedy.pose), offer.remedy
+            session.remember()
+            if remedy.limits:
+                self._widen(remedy.limits)
+            session.place(pose)
+            session.handles = tuple(replace(h, hold="free") if h.body in offer.left_out else h for h in offer.handles)
+            session.snap_handles()
+            session.timeline = session.timeline.posed(pose)
+            session.answer, session.ghost, session.start = None, None, session.pose
+            session.blocking, session.reasons, session.offers = (), (), ()
+        session.changed()
+        session.say(offer.text)
+        return True
+
+    def _widen(self, limits: dict[str, tuple[float, float]]) -> None:
+        """Give the figure other limits; everything else of the session stays."""
+        session = self.session
+        skeleton = session.skeleton.with_limits(limits)
+        take = session.timeline.take
+        moved = None if take is None else ps.Motion(skeleton, take.poses, take.fps, take.name)
+        line = replace(session.timeline, skeleton=skeleton, take=moved)
+        scene = session.scene.replace(skeleton=skeleton, motion=moved)
+        session.adopt(replace(session.state(), scene=scene, timeline=line, figure=session.figure + 1))
+
+
+def offers_for(
+    skeleton: ps.Skeleton, goals: list[Any], pose: np.ndarray, limits: bool, handles: tuple[Handle, ...]
+) -> tuple[Offer, ...]:
+    """Return the remedies for goals that are missed from a pose (n,), but those that only a program could use."""
+    labels = frozenset(goal.label for goal in goals)
+    result = ps.solve(skeleton, goals, start=pose, limits=limits, natural=False)
+    if result.ok:
+        remedy = ps.Remedy(
+            "Nothing must change: another pose reaches it.", goals=goals, verified=True, pose=result.pose
+        )
+        return (Offer(remedy.text, remedy, handles),)
+    return tuple(
+        Offer(_FOR_PROGRAMS.sub("", remedy.text), remedy, handles, labels - {goal.label for goal in remedy.goals})
+        for remedy in result.remedy()
+        if remedy.limits or remedy.targets or len(remedy.goals) < len(goals) or remedy.start is not None
+    )
