@@ -39,6 +39,7 @@ class Settings:
     balance: bool = True  # pinned feet carry the body
     apart: bool = True  # arms keep off the trunk
     natural: bool = True  # of people: tend to poses that people take
+    motors: bool = False  # drags keep to the velocity limits of the joints
     stretch: bool = False  # bones may change their lengths, where a file lets them
 
     def method(self) -> Any:
@@ -60,6 +61,7 @@ def are_settings(changes: Mapping[str, Any]) -> bool:
         "balance": lambda value: isinstance(value, bool),
         "apart": lambda value: isinstance(value, bool),
         "natural": lambda value: isinstance(value, bool),
+        "motors": lambda value: isinstance(value, bool),
         "stretch": lambda value: isinstance(value, bool),
     }
     return all(key in sound and sound[key](value) for key, value in changes.items())
@@ -206,6 +208,13 @@ class Engine:
         return Answer(
             result.pose, result.ok, str(result.status), result.message, dict(result.errors),
             limits, result.iterations, result.seconds, self.settings.solver if result is self.last else result.solver,
+        )  # fmt: skip
+
+    def driven(self, step: Any) -> Answer:
+        """Return where a controller's step has brought the figure."""
+        return Answer(
+            step.pose, step.ok, "REACHED" if step.ok else "MOVING", str(step), dict(step.errors),
+            {goal.label: _tolerance(goal) for goal in self.goals}, 0, 0.0, "controller",
         )  # fmt: skip
 
     def blocking(self) -> tuple[Any, ...]:

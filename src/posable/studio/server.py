@@ -23,6 +23,7 @@ from posable.studio.panels.library import library
 from posable.studio.panels.limb import limb
 from posable.studio.panels.pose import pose
 from posable.studio.panels.solver import solver
+from posable.studio.panels.speeds import speeds
 from posable.studio.panels.status import status
 from posable.studio.panels.strength import strength
 from posable.studio.panels.strip import strip
@@ -35,7 +36,7 @@ from posable.studio.viser_adapter import Server
 PANELS = {  # a panel is a file in panels/ and a line here
     "Pose": (pose, library, display),
     "Limb": (limb,),
-    "Joints": (joints, strength),
+    "Joints": (joints, strength, speeds),
     "Time": (player,),
     "Solver": (solver,),
     "File": (files,),

@@ -19,6 +19,7 @@ import posable as ps
 from posable.studio import project
 from posable.studio.body import asset, has_body
 from posable.studio.drag_solver import ROUNDS, Settings, are_settings
+from posable.studio.drive import LONGEST, Drive
 from posable.studio.files import Folder, Origin, load_quietly, origin_of
 from posable.studio.handles import (
     HOLDS,
@@ -66,6 +67,8 @@ class Session(Workbench):
         self._mail = threading.Lock()  # guards only the next two fields, so that a drag never waits for a solve
         self._wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]] = {}
         self._released: set[str] = set()
+        self._leaving: set[str] = set()  # handles that were let go while a drive is on its way
+        self._left = 0.0  # [s] when
         self._more = 0  # solves that went on for the last targets
         self._worker: threading.Thread | None = None
         self._closed = False
@@ -198,7 +201,9 @@ class Session(Workbench):
             self.say(str(error), "bad")
         autosaved = time.monotonic()
         while not self._closed:
-            self.wake.wait(FRAME if self.timeline.playing else CALM if self.stale else 1.0)
+            self.wake.wait(
+                FRAME if self.timeline.playing or (self.drive and self.dragging) else CALM if self.stale else 1.0
+            )
             self.wake.clear()
             if self._closed:
                 return
@@ -257,11 +262,14 @@ class Session(Workbench):
                 self._follow(wanted)
                 self._last_target, self.stale, did = time.perf_counter(), True, True
                 self._doing = None
-            elif self.dragging and self.engine.going and self._more < MORE:
+            elif self.dragging and self.drive is None and self.engine.going and self._more < MORE:
                 self._more += 1
                 self._solve_for({})
                 did = True
                 self.wake.set()
+            if self.drive is not None and self.dragging:
+                did = self._drive_on() or did
+                released = self._arrived(released)
             if released & self.dragging.keys():
                 self._let_go(released)
                 did = True
@@ -286,6 +294,10 @@ class Session(Workbench):
             self.dragged = tuple(name for name in self.dragging if name not in self.limbs)
             self.engine = self._new_engine()
             self.engine.settle(self._loosened(), self._moved_together(), self.pose)
+            moving = self.settings.motors and self.dragged
+            self.drive = (
+                Drive(self.engine.moving, self.engine.goals, self.pose, limits=self.settings.limits) if moving else None
+            )
         self.active = next(reversed(wanted))
         for name, (position, _) in wanted.items():
             if name in self.limbs and position is not None:
@@ -310,6 +322,8 @@ class Session(Workbench):
                     begin = self.dragging.setdefault(other, self.frames.position(other))
                     targets[other] = (begin + (moved[lead][0] - self.dragging[lead]), None)  # type: ignore[operator]
         self.handles = tuple(h.moved(*targets[h.body]) if h.body in targets else h for h in self.handles)
+        if self.drive is not None:  # it follows by itself, tick by tick
+            return
         try:
             self.answer, self.ghost = self.engine.solve(self.handles, set(targets), self.pose)
         except ps.PosableError as error:
@@ -317,6 +331,27 @@ class Session(Workbench):
             return
         if np.isfinite(self.answer.pose).all():
             self.place(self._with_fk(self.answer.pose, set(targets)))
+
+    def _drive_on(self) -> bool:
+        """Follow the handles as motors do, up to now."""
+        drive, now = self.drive, time.perf_counter()
+        if drive is None or not drive.run(self.handles, now):
+            return False
+        self.answer, self.ghost = self.engine.driven(drive.step), None
+        self.place(drive.step.pose)
+        return True
+
+    def _arrived(self, released: set[str]) -> set[str]:
+        """Return the handles that were let go and where the drive has arrived; it still goes on to the others."""
+        self._leaving |= released & self.dragging.keys()
+        drive = self.drive
+        if drive is None or not self._leaving:
+            return released
+        self._left = self._left or time.perf_counter()
+        if not (drive.arrived or time.perf_counter() - self._left > LONGEST):
+            return set()
+        arrived, self._leaving, self._left = self._leaving, set(), 0.0
+        return arrived
 
     def _loosened(self) -> tuple[Handle, ...]:
         """Return the handles, those at the ends of limbs that are not wholly IK held gently, or free where it is FK."""
@@ -354,7 +389,7 @@ class Session(Workbench):
             self.stale = self._busy = False
             self.blocking, self.reasons, self.offers, self.curves = (), (), (), {}
             if self.answer is not None and self.engine.main is not None:
-                if not self.answer.ok:
+                if not self.answer.ok and self.drive is None:
                     self.blocking, self.reasons = self.engine.blocking(), self.engine.reasons()
                     self.remedies.look()
                 if not np.array_equal(self.start, self.pose):

@@ -9,6 +9,7 @@ import numpy as np
 
 import posable as ps
 from posable.studio.drag_solver import Answer, Settings
+from posable.studio.drive import Speeds
 from posable.studio.files import Origin
 from posable.studio.handles import Handle
 from posable.studio.limbs import LimbView
@@ -63,6 +64,7 @@ class View:
     timeline: Timeline
     settings: Settings
     strength: dict[str, float]  # of the joints that a person made stronger or weaker than they are
+    speeds: Speeds | None  # of the joints, where drags keep to velocity limits
     library: tuple[str, ...]
     name: str
     dirty: bool  # there is work that no project file has

@@ -13,6 +13,7 @@ import numpy as np
 import posable as ps
 from posable.studio import project
 from posable.studio.drag_solver import Answer, Engine, Settings
+from posable.studio.drive import Drive
 from posable.studio.files import Origin, upright, without_paths
 from posable.studio.handles import default_handles, opening_pose
 from posable.studio.history import History
@@ -130,6 +131,7 @@ class Workbench:
         self.blocking: tuple[Any, ...] = ()
         self.reasons: tuple[Any, ...] = ()
         self.offers: tuple[Any, ...] = ()  # remedies that are offered
+        self.drive: Drive | None = None  # follows the handles where drags keep to velocity limits
         self.curves: dict[str, np.ndarray] = {}
         self.start = self.pose
         self._doing: str | None = None
@@ -235,7 +237,8 @@ class Workbench:
                 limits_met(self.skeleton, self.pose), self._touches(), self.blocking, self.reasons,
                 tuple(offer.text for offer in self.offers),
                 self.curves, limb, self.blend, self.loose, self.timeline, self.settings, self.strength,
-                tuple(self.library), self.origin.name or self.skeleton.name, self.dirty,
+                None if self.drive is None else self.drive.speeds, tuple(self.library),
+                self.origin.name or self.skeleton.name, self.dirty,
                 self.active is None and not self._busy and not self.timeline.playing,
             )  # fmt: skip
 

@@ -52,7 +52,10 @@ def lines_for(view: View) -> list[str]:
         lines[0] += " It is farther away than the figure can reach."
     lines += [f"• {sentence}" for sentence in why_missed(view.reasons)]
     lines += [f"• {sentence}" for sentence in in_the_way(view.skeleton, view.blocking)] or _at_limits(view)
-    lines.append(f"*{answer.solver}: {answer.iterations} iterations, {answer.seconds * 1e6:.0f} µs*")
+    if answer.status == "MOVING":
+        lines.append(f"Following within the limits of the joints: {as_text(plain(answer.message))}")
+    elif answer.iterations:
+        lines.append(f"*{answer.solver}: {answer.iterations} iterations, {answer.seconds * 1e6:.0f} µs*")
     return lines
 
 
