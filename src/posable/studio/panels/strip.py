@@ -32,6 +32,6 @@ def state_of(view: View) -> str:
             "frame": round(line.frame, 3), "count": line.count, "last": line.last, "fps": line.fps,
             "playing": line.playing, "autokey": line.autokey, "keys": sorted({*line.keys, *line.drafts})[:2000],
             "edited": line.reach()[:500], "take": line.take is not None, "name": plain(view.name)[:60],
-            "dirty": view.dirty,
+            "dirty": view.dirty, "figure": view.figure, "selected": plain(view.selected or "")[:60],
         }
     )  # fmt: skip

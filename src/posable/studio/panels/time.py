@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import viser
-from viser import uplot
 
-from posable.studio.messages import slides
+from posable.studio.panels.curves import Curves
 from posable.studio.panels.widgets import Refresh, by_person, put
 from posable.studio.session import Session
 from posable.studio.state import View
 from posable.studio.timeline import EASINGS
-
-CURVES = ("#20817e", "#ef476f", "#5a8cff", "#c97a12", "#9b72cf", "#2ea070")
-POINTS = 600  # of a curve that are sent
 
 
 def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
@@ -34,9 +29,7 @@ def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         first = gui.add_number("From frame", 0, min=0, step=1)
         last = gui.add_number("To frame", 10, min=0, step=1)
         lock = gui.add_button("Lock the selected body in place", icon=viser.Icon.LOCK)
-    with gui.add_folder("Curves of the selected joint", expand_by_default=False) as curves:
-        pass
-    shown: dict[str, Any] = {"plot": None, "what": None}
+    curves = Curves(gui)
 
     frame.on_update(by_person(session.player.seek))
     auto.on_update(by_person(lambda value: session.player.set_time(autokey=value)))
@@ -60,37 +53,6 @@ def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         if session.selected is not None:
             session.player.lock_contact(session.selected, int(first.value), int(last.value))
 
-    def plot(view: View) -> None:
-        """Draw the selected joint's numbers over the frames, [deg] or [m]; anew when they change."""
-        now = view.timeline
-        joint = next((s.joint for s in view.skeleton.sites if s.name == view.selected), view.selected)
-        what = (view.figure, joint, id(now.keys), id(now.take), now.fade, now.easing, now.last)
-        if what == shown["what"] or not view.calm:
-            return
-        shown["what"] = what
-        if shown["plot"] is not None:
-            shown["plot"].remove()
-            shown["plot"] = None
-        if joint is None or (now.take is None and len(now.keys) < 2) or not view.skeleton.joint(joint).motion.size:
-            return
-        frames = np.unique(np.linspace(0, now.last, POINTS).round())
-        poses = np.stack([now.at(f) for f in frames])  # type: ignore[misc]
-        dofs = range(*view.skeleton.index(joint).indices(view.skeleton.size))
-        units = [1.0 if slides(view.skeleton, dof) else 180.0 / np.pi for dof in dofs]
-        data = (frames, *(poses[:, dof] * unit for dof, unit in zip(dofs, units, strict=True)))
-        series = (
-            uplot.Series(label="frame"),
-            *(
-                uplot.Series(label=view.skeleton.dof_names[dof], stroke=CURVES[k % len(CURVES)], width=2)
-                for k, dof in enumerate(dofs)
-            ),
-        )
-        with curves:
-            shown["plot"] = gui.add_uplot(
-                data=data, series=series, scales={"x": uplot.Scale(time=False)}, aspect=1.6,
-                title=f"{joint} [{'deg' if units[-1] > 1 else 'm'}]",
-            )  # fmt: skip
-
     def refresh(view: View) -> None:
         now = view.timeline
         put(frame, now.shown)
@@ -100,8 +62,7 @@ def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         ):  # fmt: skip
             put(widget, value)
         easing.disabled = fps.disabled = length.disabled = now.take is not None
-        fps.disabled = now.take is not None
         fade.disabled = now.take is None
-        plot(view)
+        curves.show(view)
 
     return refresh
