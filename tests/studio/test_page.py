@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import posable as ps
 from .browser import browser, chromium, click_mouse, drag_mouse, on_screen, wait_for
 
 pytestmark = pytest.mark.flaky(reruns=2)  # a busy software renderer misses a press of the mouse now and then
-THROTTLED = 500  # [ms] within which a page has sent what was typed, or shown what was sent
 
 
 class Bench:
@@ -41,12 +39,32 @@ class Bench:
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         wait_for(lambda: set(self.studio.server.get_clients()) - known, "the page to connect")
         (new,) = set(self.studio.server.get_clients()) - known
-        page.wait_for_timeout(3000)  # viser fades the scene in
+        self.seen(page)
         return page, self.studio.server.get_clients()[new]
 
+    def seen(self, page=None):
+        """Wait until a page has what the session shows, and has drawn it."""
+        from posable.studio.panels.strip import state_of
+
+        page = page or self.page
+        element = page.locator("#posable-state")
+
+        def in_step():
+            told = element.get_attribute("data-state") if element.count() else None
+            return told is not None and json.loads(told) == json.loads(state_of(self.session.view()))
+
+        wait_for(in_step, "the page to be in step")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def value(self, label):
+        """Return the value that the studio has of a control of the page."""
+        inputs = self.studio.server.gui._gui_input_handle_from_uuid.values()
+        return next(widget.value for widget in inputs if getattr(widget, "label", None) == label)
+
     def tab(self, name):
-        self.page.get_by_role("tab", name=name).click()
-        self.page.wait_for_timeout(300)
+        tab = self.page.get_by_role("tab", name=name)
+        tab.click()
+        wait_for(lambda: tab.get_attribute("aria-selected") == "true", f"the tab {name}")
 
     def row(self, label):
         xpath = f'//label[normalize-space()="{label}"]/ancestor::div[.//input or .//button][1]'
@@ -55,12 +73,25 @@ class Bench:
     def choose(self, label, value):
         self.row(label).locator("input[role=combobox]").click()
         self.page.get_by_role("option", name=value, exact=True).click()
+        wait_for(lambda: self.value(label) == value, f"{value} as {label}")
 
     def type_in(self, label, value):
         box = self.row(label).locator("input[type=text]").last
         box.fill(str(value))
         box.press("Enter")
-        self.page.wait_for_timeout(THROTTLED)
+        wait_for(lambda: abs(self.value(label) - value) < 1e-3, f"{value} as {label}")
+
+    def type_vector(self, label, values):
+        """Type the three numbers of a vector, until the studio has them."""
+        boxes = self.row(label).locator("input").all()
+
+        def typed():
+            for value, box in zip(values, boxes, strict=False):
+                box.fill(f"{value:.4f}")
+                box.press("Enter")
+            return np.allclose(self.value(label), values, atol=1e-3)
+
+        wait_for(typed, f"{values} as {label}")
 
     def upload(self, path):
         self.page.locator("input[type=file]").first.set_input_files(path)
@@ -104,7 +135,7 @@ class Bench:
             self.session.open(source)
         self.session.select(None)
         self.page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
-        self.page.wait_for_timeout(800)
+        self.seen()
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +184,9 @@ def test_a_click_chooses_and_pins(bench):
     bench.tab("Pose")
     bench.choose("Hold", "pinned")
     wait_for(lambda: any(h.body == "hand.R" and h.hold == "pinned" for h in bench.session.handles), "the pin")
-    assert bench.row("Hold").locator("input[role=combobox]").input_value() == "pinned"  # it shows what is active
-    bench.page.wait_for_timeout(1500)
+    shown = bench.row("Hold").locator("input[role=combobox]")
+    wait_for(lambda: shown.input_value() == "pinned", "the page to show what is active")
+    bench.seen()
     bench.shot("pinned")
 
 
@@ -189,7 +221,7 @@ def test_strength_and_the_rest_pose(bench):
     bench.session.select("spine2")
     bench.tab("Joints")
     bench.page.get_by_text("Stiffness of joints", exact=True).first.click()
-    bench.page.wait_for_timeout(500)
+    bench.row("Stiffness, 10^").wait_for()
     bench.type_in("Stiffness, 10^", 1)
     wait_for(lambda: bench.session.strength.get("spine2") == pytest.approx(10.0), "the strength")
     bench.page.get_by_text("spine2 × 10").first.wait_for()
@@ -203,11 +235,7 @@ def test_the_limb_panel_aims_and_points(bench):
     bench.tab("Limb")
     limb = bench.session.limbs["elbow.R"]
     bench.choose("Axis", "y")
-    box = bench.row("Point [m]").locator("input")
-    for value, number in zip((-0.3, 1.4, 1.0), box.all(), strict=False):
-        number.fill(str(value))
-        number.press("Enter")
-    bench.page.wait_for_timeout(THROTTLED)
+    bench.type_vector("Point [m]", (-0.3, 1.4, 1.0))
 
     def along():
         return bench.session.frames.rotation_matrix(limb.site)[:, 1]
@@ -223,10 +251,7 @@ def test_the_limb_panel_aims_and_points(bench):
     bench.shot("aim")
     place, before = bench.session.frames.position(limb.site), bench.session.pose
     direction = along() + np.array([0.1, 0.0, 0.05])
-    for value, number in zip(direction, box.all(), strict=False):
-        number.fill(f"{value:.4f}")
-        number.press("Enter")
-    bench.page.wait_for_timeout(THROTTLED)
+    bench.type_vector("Point [m]", direction)
     bench.page.get_by_role("button", name="point along").click()
     wait_for(lambda: not np.array_equal(bench.session.pose, before), "the hand to point")
     assert np.linalg.norm(bench.session.frames.position(limb.site) - place) < 1e-6
@@ -279,15 +304,12 @@ def test_the_swivel_slider(bench):
     wait_for(lambda: bench.session.selected == "elbow.R", "the limb to be chosen")
     low, high = bench.session.limb_view("elbow.R").ranges[0]
 
-    def swivelled():  # typed again until the page has the slider of this limb
-        bench.type_in("Swivel [°]", round(float(np.degrees(low + 0.2 * (high - low)))))
-        time.sleep(1.0)
-        return np.linalg.norm(bench.session.frames.position("elbow.R") - elbow) > 1e-3
-
-    wait_for(swivelled, "the elbow to swivel")
+    bench.seen()
+    bench.type_in("Swivel [°]", round(float(np.degrees(low + 0.2 * (high - low)))))
+    wait_for(lambda: np.linalg.norm(bench.session.frames.position("elbow.R") - elbow) > 1e-3, "the elbow to swivel")
     assert np.linalg.norm(bench.session.frames.position("hand.R") - hand) < 1e-6
     assert held(bench.session)
-    bench.page.wait_for_timeout(1500)
+    bench.seen()
     bench.shot("swivel")
 
 
@@ -299,7 +321,7 @@ def test_another_solver_is_chosen(bench):
     bench.session.drag("hand.L", bench.session.frames.position("hand.L") + np.array([0.1, 0.5, 0.3]))
     bench.session.release()
     wait_for(lambda: len(bench.session.curves) == 2, "both curves", 300.0)
-    bench.page.wait_for_timeout(2500)
+    bench.page.locator("svg polyline").nth(1).wait_for(state="attached")  # both curves
     bench.shot("solver")
     bench.choose("Solver", "dls")
     wait_for(lambda: bench.session.settings.solver == "dls", "the solver", 300.0)
@@ -313,7 +335,7 @@ def test_a_take_is_dropped_on_the_page_played_scrubbed_edited_and_exported(bench
     ps.save(tmp_path / "wave.bvh", walk)
     bench.drop(tmp_path / "wave.bvh")
     wait_for(lambda: bench.session.timeline.take is not None, "the take")
-    bench.page.wait_for_timeout(1500)
+    bench.seen()
     bench.page.mouse.click(300, 60)  # the scene has the keyboard
     bench.page.keyboard.press("Space")
     wait_for(lambda: bench.session.timeline.playing and bench.session.timeline.frame > 3, "it to play")
@@ -323,7 +345,7 @@ def test_a_take_is_dropped_on_the_page_played_scrubbed_edited_and_exported(bench
     wait_for(lambda: bench.session.timeline.shown == 0, "the first frame")
     bench.page.keyboard.press("ArrowRight")
     wait_for(lambda: bench.session.timeline.shown == 1, "the next frame")
-    bench.page.wait_for_timeout(THROTTLED)  # until the strip has the take
+    bench.seen()
     bench.page.mouse.click(*bench.on_strip(30))
     wait_for(lambda: bench.session.timeline.shown == 30, "frame 30")
     hand = bench.session.skeleton.names.index("wrist.R")
@@ -334,7 +356,7 @@ def test_a_take_is_dropped_on_the_page_played_scrubbed_edited_and_exported(bench
     bench.session.release()
     wait_for(lambda: 30 in bench.session.timeline.keys, "the key of the edit")
     edited = bench.session.frames.position(body)
-    bench.page.wait_for_timeout(800)
+    bench.seen()
     drag_mouse(bench.page, bench.on_strip(30, key=True), bench.on_strip(33, key=True))
     wait_for(lambda: 32 <= min(bench.session.timeline.keys) <= 34, "the key to be moved on the strip")
     bench.page.keyboard.press("Control+z")
@@ -342,7 +364,6 @@ def test_a_take_is_dropped_on_the_page_played_scrubbed_edited_and_exported(bench
     bench.shot("time")
     bench.tab("File")
     bench.choose("Format", "bvh")
-    bench.page.wait_for_timeout(THROTTLED)
     with bench.page.expect_download() as waiting:
         bench.page.get_by_role("button", name="Download").click()
     waiting.value.save_as(tmp_path / "back.bvh")
@@ -374,12 +395,12 @@ def test_unsaved_work_is_asked_about_and_a_project_brings_it_back(bench, tmp_pat
     bench.shot("asked")
     assert bench.session.skeleton.name == "human"
     bench.page.get_by_role("button", name="Cancel").click()
-    bench.page.wait_for_timeout(500)
+    bench.page.get_by_text("are not saved in a project").wait_for(state="detached")
     assert bench.session.skeleton.name == "human"
     bench.page.get_by_role("button", name="Open this figure").click()
     bench.page.get_by_role("button", name="Open without saving").click()
     wait_for(lambda: bench.session.skeleton.name != "human", "the other figure")
-    bench.page.wait_for_timeout(1000)
+    bench.seen()
     bench.drop(tmp_path / "mine.posable")
     wait_for(lambda: np.array_equal(bench.session.pose, posed), "the project with its pose")
     assert bench.session.skeleton.name == "human"
@@ -390,7 +411,7 @@ def test_a_dropped_connection_comes_back_with_everything(bench):
     bench.grab("hand.R", -50, 110)
     wait_for(lambda: bench.session.dirty and bench.session.active is None, "the drag")
     bench.page.mouse.move(20, 300)
-    bench.page.wait_for_timeout(1500)
+    bench.seen()
     before, old = pixels(bench.page), set(bench.studio.server.get_clients())
     bench.studio.server.drop_connections()
     wait_for(lambda: set(bench.studio.server.get_clients()) - old, "the page to connect again")
@@ -417,7 +438,7 @@ def test_a_restarted_studio_shows_the_open_page_everything_again(bench, tmp_path
         page = bench.open_page(json.loads(first.stdout.readline())["url"])
         faults = []
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.wait_for_timeout(4000)
+        page.locator("#posable-state").wait_for(state="attached")
         page.get_by_role("tab", name="Joints").click()
         box = page.locator('xpath=//label[normalize-space()="All [rad, m]"]/ancestor::div[.//input][1]//input').first
         human = ps.figures.human()
@@ -428,7 +449,6 @@ def test_a_restarted_studio_shows_the_open_page_everything_again(bench, tmp_path
         wait_for(lambda: list((tmp_path / "studio").glob("*.posable")), "the copy of unsaved work")
         first.kill()
         first.wait(20)
-        page.wait_for_timeout(1000)
         second = subprocess.Popen([*command, "--detail", "0.3"], stdout=subprocess.PIPE, text=True, env=env)
         second.stdout.readline()
         wait_for(lambda: page.get_by_text("Unsaved work was recovered").count(), "the page to be told")
@@ -462,7 +482,8 @@ def test_a_name_with_markup_runs_nothing(bench):
     for tab in ("Pose", "Limb", "Joints", "Time", "Solver", "File"):
         bench.tab(tab)
     bench.session.say(f"a message about {evil}")
-    bench.page.wait_for_timeout(1500)
+    bench.page.get_by_text("a message about").first.wait_for()
+    bench.seen()
     assert bench.page.evaluate("window.evil") is None
     assert bench.page.locator("iframe").count() == 0
     assert bench.page.get_by_text("misses by").count() >= 1
@@ -477,19 +498,18 @@ def test_controls_stay_where_they_are_and_the_keyboard_works(bench):
     bench.session.drag("hand.R", bench.session.frames.position("hand.R") + np.array([-1.5, 0.6, 0.3]))
     bench.session.release()
     bench.page.get_by_text("misses by").first.wait_for()
-    bench.page.wait_for_timeout(800)
+    bench.seen()
     assert bench.row("Selected").bounding_box()["y"] == pytest.approx(place, abs=1.0)
     assert " 0.0°" not in bench.page.locator("#posable-status").inner_text()
     bench.page.mouse.click(300, 60)
     bench.page.keyboard.press("Control+z")
     wait_for(lambda: np.allclose(bench.session.pose, bench.session.rest), "undo")
-    assert (
-        "misses" not in bench.page.locator("#posable-status").inner_text() or bench.page.wait_for_timeout(500) is None
-    )
+    status = bench.page.locator("#posable-status")
+    wait_for(lambda: "misses" not in status.inner_text(), "a status that is not stale")
     bench.page.keyboard.press("Control+y")
     wait_for(lambda: not np.allclose(bench.session.pose, bench.session.rest), "redo")
     bench.session.select("hand.L")
-    bench.page.wait_for_timeout(300)
+    bench.seen()
     bench.page.keyboard.press("p")
     wait_for(lambda: any(h.body == "hand.L" and h.hold == "pinned" for h in bench.session.handles), "the pin")
     bench.page.keyboard.press("Escape")
@@ -509,8 +529,8 @@ def test_controls_stay_where_they_are_and_the_keyboard_works(bench):
 def test_joint_values_are_read_and_typed(bench):
     bench.fresh(ps.figures.panda())
     bench.tab("Joints")
-    bench.page.wait_for_timeout(800)
     box = bench.row("All [rad, m]").locator("input, textarea").first
+    wait_for(lambda: box.input_value().count(",") == bench.session.skeleton.size - 1, "the values")
     shown = [float(x) for x in box.input_value().split(",")]
     assert shown == pytest.approx(bench.session.pose, abs=1e-4)
     wanted = np.clip(np.array(shown) + 0.1, bench.session.skeleton.lower, bench.session.skeleton.upper)
@@ -544,12 +564,83 @@ def test_a_bad_upload_is_said_and_the_session_lives(bench, tmp_path):
     assert bench.session.skeleton.name == "human"
 
 
+def test_a_limb_inside_another_is_shown_and_said(bench):
+    bench.fresh()
+    assert bench.session.touching.wait()
+    bench.session.configure(apart=False)
+    start = bench.session.frames.position("hand.R")
+    end = bench.session.frames.position("spine2") + np.array([0.05, 0.0, -0.02])
+    for place in np.linspace(start, end, 10):
+        bench.session.drag("hand.R", place)
+        wait_for(lambda: not bench.session._wanted, "the drag")
+    bench.session.release()
+    bench.page.get_by_text("passes through").first.wait_for()
+    bench.seen()
+    bench.shot("contacts")
+    bench.tab("Pose")
+    bench.page.get_by_text("Display", exact=True).first.click()
+    bench.page.get_by_label("Contacts").click()
+    bench.page.get_by_text("passes through").first.wait_for(state="detached")
+    bench.page.get_by_label("Contacts").click()
+    bench.page.get_by_text("passes through").first.wait_for()
+    bench.session.configure(apart=True)
+
+
+def test_a_click_on_a_remedy_applies_it(bench):
+    bench.fresh()
+    start = bench.session.frames.position("pelvis")
+    for place in np.linspace(start, (0.1, 0.75, 0.0), 12):
+        bench.session.drag("pelvis", place)
+        wait_for(lambda: not bench.session._wanted, "the drag")
+    bench.session.release()
+    offer = bench.page.locator("[data-remedy]", has_text="Let")
+    offer.first.wait_for()
+    assert "ankle" in offer.first.inner_text()
+    bench.page.get_by_text("closer").first.wait_for()  # the sentences on the limits
+    bench.shot("remedy")
+    low = bench.session.skeleton.lower.copy()
+    offer.first.click()
+    wait_for(lambda: not np.array_equal(bench.session.skeleton.lower, low), "the limits to give")
+    assert np.linalg.norm(bench.session.frames.position("pelvis") - (0.1, 0.75, 0.0)) < 1e-3
+    assert held(bench.session)
+    bench.seen()
+    bench.page.mouse.click(300, 60)
+    bench.page.keyboard.press("Control+z")
+    wait_for(lambda: np.array_equal(bench.session.skeleton.lower, low), "the limits as they were")
+
+
+def test_fk_and_velocity_limits_are_switched_on_the_page(bench):
+    bench.fresh()
+    bench.tab("Limb")
+    bench.choose("Limb", "elbow.L")
+    bench.seen()
+    bench.type_in("FK 0 … IK 1", 0.25)
+    wait_for(lambda: bench.session.blend == {"elbow.L": 0.25}, "the blend")
+    bench.fresh(ps.figures.panda())
+    bench.tab("Joints")
+    bench.page.get_by_text("Speeds", exact=True).first.click()
+    bench.page.get_by_label("Keep to velocity limits").click()
+    wait_for(lambda: bench.session.settings.motors, "the motors")
+    tool = bench.session.handles[0].body
+    target = bench.session.frames.position(tool) + np.array([0.2, -0.3, -0.2])
+    bench.session.drag(tool, target)
+    wait_for(lambda: bench.session.drive is not None and bench.session.drive.arrived, "the arm to arrive")
+    assert np.linalg.norm(bench.session.frames.position(tool) - target) < 5e-3
+    bench.session.release()
+    bench.page.locator(".u-title, .uplot").first.wait_for()  # the plot of speeds
+    bench.shot("speeds")
+    bench.session.configure(motors=False)
+
+
 def test_two_pages_are_in_step(bench):
     bench.fresh()
     second, client = bench.another()
     for side in (bench.client, client):
         side.camera.position, side.camera.look_at = (0.8, 1.4, 3.6), (0.0, 0.95, 0.0)
-    bench.page.wait_for_timeout(2000)
+    for side in (bench.client, client):
+        wait_for(lambda side=side: np.allclose(side.camera.position, (0.8, 1.4, 3.6), atol=1e-3), "the view")
+    bench.seen()
+    bench.seen(second)
     before = pixels(second)
     bench.grab("hand.R", -50, 110)
     wait_for(lambda: bench.session.answer is not None and bench.session.active is None, "the drag")
