@@ -30,6 +30,7 @@ SUBJECTS = (
     Subject("solutions", "All solutions of six-axis arms", "benchmarks.solutions", ("eaik",)),
     Subject("gpu", "Batches on a GPU", "benchmarks.gpu", ("gpu",)),
     Subject("interaction", "Interaction: the studio's latency", "benchmarks.interaction", ("viser",)),
+    Subject("afternoon", "A scripted afternoon in the studio", "benchmarks.afternoon", ("viser", "playwright")),
     Subject("trust", "Trust: predictions, remedies and derivatives", "benchmarks.trust"),
     Subject("hostile", "Hostile problems", "benchmarks.hostile"),
     Subject("control", "Control: limits, singularities and straight lines", "benchmarks.control", ("data",)),

@@ -57,6 +57,8 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             if view.calm:
                 put(swivel, float(np.clip(round(np.degrees(angle) * 2.0) / 2.0, -180.0, 180.0)))
             write(bar, ranges_bar(view.limb.ranges, angle, view.limb.branches))
+        else:
+            write(bar, ranges_bar((), 0.0))
 
     return refresh
 

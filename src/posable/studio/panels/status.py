@@ -31,10 +31,9 @@ def status(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     text = gui.add_html(BOX.format(""))
 
     def refresh(view: View) -> None:
-        lines = "<br>".join(as_html(line) for line in lines_for(view))
-        write(
-            text, BOX.format(lines + "".join(OFFER.format(k, html.escape(plain(o))) for k, o in enumerate(view.offers)))
-        )
+        first, *others = (as_html(line) for line in lines_for(view))
+        offers = "".join(OFFER.format(k, html.escape(plain(text))) for k, text in enumerate(view.offers))
+        write(text, BOX.format("<br>".join([first + offers, *others] if offers else [first, *others])))
 
     return refresh
 
