@@ -29,6 +29,27 @@ def test_a_taller_actor_is_found(human, dance):
     assert "mm before" in str(found)
 
 
+def test_frames_that_were_not_fitted_judge_the_fit(human, markers):
+    found = ps.calibrate(human, markers).info["calibration"]
+    assert found.after < found.held_out < 3.0 * found.after
+    assert "in frames that were not fitted" in str(found)
+    given = ps.calibrate(human, markers, frames=range(0, 240, 8)).info["calibration"]
+    assert np.isnan(given.held_out)
+
+
+def test_bones_of_joints_that_do_not_move_are_less_certain(human, dance, markers):
+    """The legs kept as they rest: what the markers say of their lengths is gone, and the calibration says so."""
+    poses = dance.poses.copy()
+    for name in (f"{joint}.{side}" for joint in ("hip", "knee", "ankle") for side in "LR"):
+        poses[:, human.index(name)] = human.rest[human.index(name)]
+    frames = ps.forward(human, poses)
+    still = ps.Markers(NAMES, np.stack([frames.position(name) for name in NAMES], axis=1), 120.0, "y")
+    moving, resting = (ps.calibrate(human, take).info["calibration"].certainty for take in (markers, still))
+    assert resting["ankle.L"] > 1.02 * moving["ankle.L"]
+    assert resting["knee.L"] > 1.02 * moving["knee.L"]
+    assert all(0.0 < spread < 0.05 for spread in moving.values())
+
+
 def test_markers_are_attached_by_name(human, markers):
     actor = ps.calibrate(stripped(human), markers)
     found = actor.info["calibration"]

@@ -8,7 +8,7 @@ normal equations (Schur complement), so that the step accounts for their respons
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,8 @@ class Calibration:
         frames: The frames that were used.
         steps: Number of Gauss-Newton steps.
         notes: Warnings.
+        held_out: [m] Mean marker error over frames that were not fitted; NaN where there are none.
+        certainty: {joint: standard deviation of its bone's length [m]}, from what the markers say and the priors.
     """
 
     before: float
@@ -71,6 +73,8 @@ class Calibration:
     frames: tuple[int, ...]
     steps: int
     notes: tuple[str, ...] = ()
+    held_out: float = float("nan")
+    certainty: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         worst = sorted(self.markers.items(), key=lambda item: -item[1][1])[:5]
@@ -81,6 +85,13 @@ class Calibration:
             "  worst markers: " + ", ".join(f"{name} on {bone} {error * 1e3:.1f} mm" for name, (bone, error) in worst),
             "  bones that changed most: " + ", ".join(f"{name} {factor:.3f}" for name, factor in changed),
         ]
+        if np.isfinite(self.held_out):
+            lines[0] += f"; {self.held_out * 1e3:.1f} mm in frames that were not fitted"
+        if self.certainty:
+            least = sorted(self.certainty.items(), key=lambda item: -item[1])[:3]
+            middle = float(np.median(list(self.certainty.values())))
+            words = ", ".join(f"{name} ±{spread * 1e3:.0f} mm" for name, spread in least)
+            lines.append(f"  bone lengths are certain to ±{middle * 1e3:.0f} mm; least certain: {words}")
         if self.left_out:
             lines.append(f"  left out: {', '.join(self.left_out)}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
@@ -515,7 +526,45 @@ class Fit:
         self.energy = self._total(notes)
         return True
 
-    def actor(self, before: float, steps: int, left_out, frames, notes: tuple[str, ...]) -> Skeleton:
+    def error(self) -> float:
+        """Return the mean marker error [m] over the fitted frames."""
+        return float(np.nanmean(self._solve(self.figure(), _REFINE)[0]))
+
+    def check(self, places: np.ndarray, nearest: np.ndarray) -> float:
+        """Return the mean marker error [m] over frames that were not fitted, NaN without any.
+
+        Args:
+            places: (F, M, 3) [m] The markers there.
+            nearest: (F,) The fitted frames whose poses they start from.
+        """
+        if not len(places) or not np.isfinite(places).any():
+            return float("nan")
+        walker = marker_walker(self.figure(), self.names, limits=self.limits, robust=self.robust)
+        walker.pull = _pull_shares(self.figure())
+        errors, _ = walker(_SETTLE, self.poses[nearest].copy(), targets=places)
+        errors = errors[np.isfinite(errors) & (errors < WRONG_AT_FIRST)]
+        return float(errors.mean()) if errors.size else float("nan")
+
+    def _certainty(self, figure: Skeleton) -> dict[str, float]:
+        """Return {joint: standard deviation of its bone's length [m]}.
+
+        The inverse of the normal equations. Errors of the model are the same in every frame, as in the prior, so that
+        more frames of the same poses make nothing more certain.
+        """
+        if not self.groups:
+            return {}
+        matrix, _ = self._normal_equations(figure)
+        spreads = np.sqrt(np.maximum(np.diag(np.linalg.pinv(matrix, hermitian=True)), 0.0) * len(self.places)) * NOISE
+        offsets = {joint.name: np.asarray(joint.offset, dtype=float) for joint in self.generic.joints}
+        first = self.offsets.size
+        return {
+            joint: float(spreads[first + group] * self.scale * np.linalg.norm(offsets[joint]))
+            for joint, group in self.groups.items()
+        }
+
+    def actor(
+        self, before: float, steps: int, left_out, frames, notes: tuple[str, ...], held_out: float = float("nan")
+    ) -> Skeleton:
         """Return the fitted figure, with its calibration in `info`."""
         figure = self.figure()
         errors, _ = self._solve(figure, _REFINE)
@@ -531,6 +580,8 @@ class Fit:
             frames,
             steps,
             notes,
+            held_out,
+            self._certainty(figure),
         )
         best_first = self.poses[np.argsort(np.nanmean(errors, axis=1))]
         return figure.replace(info={**figure.info, "calibration": found, "calibration_poses": best_first})

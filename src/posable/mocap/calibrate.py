@@ -36,6 +36,9 @@ RESETTLINGS = 2  # times that poses are solved from scratch during the fit
 REGROUPINGS = 3  # rounds of reattaching inferred markers
 CONSIDERED = 20000  # frames of a long take that are examined
 MOVING = 800  # frames from which functional centres are found
+CHECKED = 32  # frames that are not fitted and judge the fit
+MISSED = 0.01  # [m] mean marker error in them that is worth a word,
+OVERFITTED = 2.0  # if it is so many times that of the fitted ones
 CANDIDATES = 400  # frames among which those for the fit are chosen
 
 
@@ -152,8 +155,24 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
             left_out.append(name)
     if len(fit.names) > len(attached):
         steps += fit.run()
+    held_out = _held_out(fit, places[:, [names.index(name) for name in fit.names]], chosen)
     notes = (*screen(markers).notes, *doubtful)
-    return fit.actor(before, steps, tuple(left_out), tuple(int(frame) for frame in rows[chosen]), notes)
+    if held_out > max(MISSED, OVERFITTED * fit.error()):
+        notes += (
+            f"frames that were not fitted are missed by {held_out * 1e3:.0f} mm: calibrate on a take in which every "
+            "joint moves",
+        )
+    return fit.actor(before, steps, tuple(left_out), tuple(int(frame) for frame in rows[chosen]), notes, held_out)
+
+
+def _held_out(fit: Fit, places: np.ndarray, chosen: np.ndarray) -> float:
+    """Return the mean marker error [m] over frames of places (T, M, 3) that were not chosen for the fit."""
+    others = np.setdiff1d(np.arange(len(places)), chosen)
+    if not len(others):
+        return float("nan")
+    others = others[np.linspace(0, len(others) - 1, min(CHECKED, len(others))).astype(int)]
+    nearest = np.abs(others[:, None] - chosen[None]).argmin(axis=1)
+    return fit.check(places[others], nearest)
 
 
 def _anatomy(
