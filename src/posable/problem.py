@@ -441,9 +441,12 @@ class Problem:
 
     def part(self, first: int, last: int | None) -> Problem:
         """Return the problems from number `first` to `last` of the batch, with numbers of their own."""
-        out = self.copy()
-        out.constants = out.constants if len(out.constants) == 1 else out.constants[first:last].copy()
-        out.targets = out.targets if len(out.targets) == 1 else out.targets[first:last].copy()
+        out = object.__new__(Problem)
+        out.__dict__.update(self.__dict__)
+        out.pull, out.home, out._moved = self.pull.copy(), self.home.copy(), self._moved.copy()
+        for name in ("constants", "targets"):
+            rows = getattr(self, name)
+            setattr(out, name, rows[first:last].copy() if len(rows) > 1 else rows.copy())
         return out
 
     def measures_angle(self, spring: int) -> bool:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posable.engine.linalg import multiply_banded, solve_banded
+from posable.engine.linalg import solve_banded
 
 
 @pytest.mark.parametrize(("size", "width"), [(1, 1), (2, 5), (7, 3), (40, 40), (60, 11)])
@@ -17,7 +17,6 @@ def test_a_banded_system_is_solved(size, width):
     for k in range(min(width, size)):
         band[: size - k, k] = np.diag(matrix, -k)
     right = rng.normal(size=size)
-    np.testing.assert_allclose(multiply_banded(band, right), matrix @ right, atol=1e-10)
     answer = right.copy()
     assert solve_banded(band, answer)
     np.testing.assert_allclose(answer, np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-10)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from posable.engine.jit import entry, kernel
 
 # --- Small dense linear algebra in the caller's memory ---
@@ -288,15 +286,6 @@ def solve_banded(band, right):
             total -= band[i, k] * right[i + k]
         right[i] = total / band[i, 0]
     return True
-
-
-def multiply_banded(band: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return A x (N,), for A stored as `solve_banded` reads it."""
-    out = band[:, 0] * x
-    for k in range(1, min(band.shape[1], len(x))):
-        out[k:] += band[:-k, k] * x[:-k]
-        out[:-k] += band[:-k, k] * x[k:]
-    return out
 
 
 # --- The poses eliminated from the normal equations of a calibration ---

@@ -16,6 +16,7 @@ from posable.model.joint_values import Floats
 WITHIN = 0.1  # leg lengths by which a top may be above a foot that is on it
 LEVEL = 0.08  # leg lengths from its usual height over a surface within which a foot is on that surface
 SHORTEST = 0.1  # [s] of a stand
+DRIFT = 0.06  # leg lengths by which ankle and toe may leave their places in one stand; then it is two
 SYMMETRIC = 0.08  # leg lengths above the lower of both ankles within which an ankle stands
 
 
@@ -44,6 +45,7 @@ class FootSteps:
             path, floor = paths[side], floors[side]
             standing = standing_still(path, up, leg, seen.fps, floor=floor)
             standing &= over[side] < lowest[: path.shape[1]] + SYMMETRIC * leg
+            standing[drifting(standing.any(axis=1), path - (path @ up)[..., None] * up, DRIFT * leg)] = False
             for a, b in runs(np.asarray(standing.any(axis=1))):
                 if b - a < SHORTEST * seen.fps:
                     standing[a:b] = False
@@ -64,3 +66,29 @@ class FootSteps:
         """Return (first frame, end, height of the surface [m]) of every stand of a foot, on any part of it."""
         found = runs(self.heel[side] | self.toe[side])
         return [(a, b, float(np.median(self._level[side][a:b]))) for a, b in found]
+
+
+def drifting(standing: np.ndarray, paths: Floats, most: float) -> np.ndarray:
+    """Return when (T,) a foot goes from one place to another within a stand, as where it turns on the spot.
+
+    Args:
+        standing: (T,) bool.
+        paths: (T, P, 3) [m] Points of the foot, along the ground.
+        most: [m] How far they may be from their places in one stand.
+    """
+    out = np.zeros(len(standing), dtype=bool)
+    speed = np.linalg.norm(np.gradient(paths, axis=0), axis=-1).max(axis=1) if len(paths) > 1 else np.zeros(len(paths))
+    left = runs(standing)
+    while left:
+        a, b = left.pop()
+        path = paths[a:b]
+        if b - a < 3 or np.linalg.norm(path - np.median(path, axis=0), axis=-1).max() <= most:
+            continue
+        fastest = a + int(speed[a:b].argmax())
+        slow = speed[a:b] < 0.5 * speed[fastest]
+        before, after = np.flatnonzero(slow[: fastest - a]), np.flatnonzero(slow[fastest - a :])
+        first = a + int(before[-1]) + 1 if len(before) else a
+        end = fastest + int(after[0]) if len(after) else b
+        out[first:end] = True
+        left += [(a, first), (end, b)]
+    return out

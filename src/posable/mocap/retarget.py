@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import turn_up
 from posable.goals import Direction, HalfSpace, Hull, NoCollision, Orientation, Position
 from posable.goals.base import Goal
+from posable.goals.collision import obstacle_shape
 from posable.mocap.contacts import Contacts, held_places, paths_of
 from posable.mocap.foot_steps import FootSteps
 from posable.mocap.frame_solver import Pace, Walker
@@ -41,12 +43,13 @@ from posable.model.collision import distances, measure, pair_tables
 from posable.model.joint_values import Floats
 from posable.model.kinematics import Frames, forward
 from posable.model.motion import Motion
+from posable.model.shapes import Shape
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
 PIECE, LEAD = 1024, 64  # frames
 SEAM = 32  # frames on either side of where two pieces are blended that may change with it
-SECONDS = 0.2  # [s] of the smoothing
+SECONDS = 0.21  # [s] of the smoothing
 TURNING = {
     "pelvis": 1.0,
     "chest": 0.3,
@@ -62,7 +65,7 @@ PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0
 HAND_WEIGHT, TOE_WEIGHT, CROWN_WEIGHT = 1.0, 0.5, 2.0  # of places that follow the source's, scaled
 STAND_WEIGHT = 8000.0  # of a point of a sole that stands
 APART_WEIGHT = 500.0  # of shapes that come too near one another
-PASSES = 3  # what is near the ground and objects is looked up anew from pass to pass
+PASSES = 2  # what is near the ground and objects is looked up anew from pass to pass
 CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
 FREEINGS, DEEP = 2, 0.005  # times shapes deeper in each other than so many metres are pushed out again
 SHOWS = 0.01  # [m] of one part inside another that a viewer sees
@@ -71,9 +74,9 @@ JUMP = 0.45  # [rad] of a joint from one frame to the next
 SCALES = 0.9, 1.15  # of the ratio of the legs: how far that of the bodies may differ from it
 NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
 NEAR_SHAPES, LOOK = 0.1, 2  # [m] within which shapes are kept apart; every so many frames are looked at for them
-EFFORT = Effort(6, 1e-4)  # of the optimisation over all frames: its targets are no finer
-REFINING = Effort(5, 1e-4)  # of those that follow, with what is near the ground, objects and hands looked up anew
-CARE = Effort(8, 1e-5, CAREFUL)  # of the last one where limits make a foot slip
+EFFORT = Effort(4, 1e-4)  # of the optimisation over all frames: its targets are no finer
+REFINING = Effort(8, 3e-4)  # of those that follow, with what is near the ground, objects and hands looked up anew
+CARE = Effort(6, 3e-4, CAREFUL)  # of the last one where limits make a foot slip
 SLIPS = 0.02  # [m]: a foot that slips further is said
 LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 FAR_BONE = 25.0  # [deg] on average by which a bone's direction may be off before it is said
@@ -262,6 +265,12 @@ def _solvable(figure: Skeleton) -> Skeleton:
     return with_all_solid(with_rigid_bones(figure))
 
 
+@lru_cache(maxsize=8)
+def _target_body(figure: Skeleton, roles: tuple[tuple[str, str], ...]) -> TargetBody:
+    """Return a figure with roles, kept from clip to clip."""
+    return TargetBody(body_plan(figure, dict(roles)))
+
+
 class _Job:
     """A motion, a figure and the mapping between them, as goals."""
 
@@ -270,18 +279,19 @@ class _Job:
     ):
         self.motion, self.figure, self.rows = motion, figure, rows
         self.source = body_plan(motion.skeleton, {role: pair[0] for role, pair in rows.items()})
-        self.target = body_plan(figure, {role: pair[1] for role, pair in rows.items()})
+        self.body = _target_body(figure, tuple((role, pair[1]) for role, pair in rows.items()))
+        self.target = self.body.plan
         self.solvable = _solvable(figure)
         self.leg_ratio = self.target.leg / self.source.leg
         turn = turn_up(motion.skeleton.up, figure.up)
         self.turn = np.eye(3) if turn is None else turn
-        self.body = TargetBody(self.target)
         self.seen = RoleFrames(motion, self.source, self.turn)
         ratio = self.body.rest.size / self.seen.size
         low, high = (k * self.leg_ratio for k in SCALES)
         self.scale = min(max(ratio, low), high)
         self.source_solids = [solid.turned(self.turn) for solid in solids]
         self.solids = [solid.scaled(self.scale) for solid in self.source_solids]
+        self.obstacles = tuple(obstacle_shape(Hull(one.vertices)) for one in self.solids)
         root = free_joint(figure)
         self.turning = np.ones(figure.size, dtype=bool)
         self.turning[figure.index(root or figure.joints[0].name)] = False  # a root may go and turn as it likes
@@ -422,17 +432,25 @@ class _Job:
             fast = self._too_fast(poses)
             if not fast.any():
                 break
-            stiffness = np.where(fast, np.where(self.legs, 2.0, CALMER) * stiffness, stiffness)  # feet stand first
-            poses = self._smoothed(problem, poses, seconds, CARE, stiffness)
+            dofs = fast.any(axis=0)
+            stiffness = np.where(dofs, np.where(self.legs, 2.0, CALMER) * stiffness, stiffness)  # feet stand first
+            poses = self._smoothed(problem, poses, seconds, CARE, stiffness, np.asarray(fast.any(axis=1)))
         return poses
 
     def _smoothed(
-        self, problem: Problem, poses: np.ndarray, seconds: float, effort: Effort, stiffness: np.ndarray
+        self,
+        problem: Problem,
+        poses: np.ndarray,
+        seconds: float,
+        effort: Effort,
+        stiffness: np.ndarray,
+        asked: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return poses (t, n) that are optimal for a problem over all frames; a piece has one thread."""
+        """Return poses (t, n) that are optimal for a problem over all frames, or about those asked (t,) for."""
         return smooth_goals(
-            problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1, effort=effort, stiffness=stiffness
-        )
+            problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1,  # a piece has one thread
+            effort=effort, stiffness=stiffness, asked=asked,
+        )  # fmt: skip
 
     def _freed(
         self, poses: np.ndarray, first: int, seconds: float, stiffness: np.ndarray, held: list[tuple[Goal, np.ndarray]]
@@ -443,11 +461,12 @@ class _Job:
         """
         goals = self.goals(first, first + len(poses))
         for _ in range(FREEINGS):
-            if self.depth(poses).max(initial=0.0) < DEEP:
+            deep = self.depth(poses, self.obstacles) > DEEP
+            if not deep.any():
                 break
             apart = [(goal, np.ones(len(poses))) for goal in self._apart(poses)]
             problem = self._with(goals, [*held, *self._clearances(poses), *apart], len(poses))
-            poses = self._smoothed(problem, poses, seconds, CARE, stiffness)
+            poses = self._smoothed(problem, poses, seconds, CARE, stiffness, deep)
         return poses
 
     def mend_seam(self, poses: np.ndarray, first: int, begin: int, contacts: bool, seconds: float) -> None:
@@ -470,16 +489,16 @@ class _Job:
             weight[begin - a :] = blend_weight(b - begin)[::-1]
         poses[a:b] += weight[:, None] * (better - part)
 
-    def depth(self, poses: np.ndarray) -> np.ndarray:
-        """Return how deep shapes of the figure are in each other (t,) [m] in poses (t, n)."""
-        tables = pair_tables(self.solvable, self.solvable.collision_pairs, ())
+    def depth(self, poses: np.ndarray, obstacles: tuple[Shape, ...] = ()) -> np.ndarray:
+        """Return how deep shapes of the figure are in each other and in obstacles (t,) [m] in poses (t, n)."""
+        tables = pair_tables(self.solvable, self.solvable.collision_pairs, obstacles)
         if not tables.pairs:
             return np.zeros(len(poses))
         return np.maximum(-measure(tables, np.ascontiguousarray(poses), 0.0).min(axis=1), 0.0)
 
     def _too_fast(self, poses: np.ndarray) -> np.ndarray:
-        """Return which degrees of freedom (n,) break their velocity limit or jump from one frame to the next."""
-        step = np.abs(np.diff(poses, axis=0)).max(axis=0)
+        """Return where (t, n) a degree of freedom breaks its velocity limit or jumps from the frame before."""
+        step = np.abs(np.diff(poses, axis=0, prepend=poses[:1]))
         return (step > np.minimum(self.figure.velocity / self.motion.fps, JUMP)) & self.turning
 
     def _slip(self, poses: np.ndarray, first: int) -> float:
@@ -585,7 +604,6 @@ class _Job:
         figure = self.solvable
         if not figure.shapes:
             return []
-        obstacles = [Hull(one.vertices) for one in self.solids]
         tables = pair_tables(figure, figure.collision_pairs, ())
         near: list[tuple[str, str]] = []
         if tables.pairs:
@@ -594,28 +612,28 @@ class _Job:
             near = list(
                 dict.fromkeys((joints[a], joints[b]) for (a, b), c in zip(tables.pairs, close, strict=True) if c)
             )
-        if not near and not obstacles:
+        if not near and not self.obstacles:
             return []
-        return [NoCollision(near, obstacles, weight=APART_WEIGHT, tolerance=np.inf)]
+        return [NoCollision(near, self.obstacles, weight=APART_WEIGHT, tolerance=np.inf)]
 
     def _clearances(self, poses: np.ndarray) -> list[tuple[Goal, np.ndarray]]:
         """Return goals that keep the body above the ground and out of objects, where it comes near them."""
-        frames = forward(self.figure, poses)
-        out = []
-        always = np.ones(len(poses))
-        up = self.target.up
-        for probe in self.body.probes:
-            path = frames.position(probe.joint) + frames.rotation_matrix(probe.joint) @ probe.point
-            if (path @ up).min() - probe.radius < NEAR_GROUND * self.target.leg:
-                goal = HalfSpace(
-                    probe.joint, probe.radius * up, up, at=probe.point, weight=CLEAR_WEIGHT, tolerance=np.inf
-                )
+        up, near = self.target.up, NEAR_GROUND * self.target.leg
+        always, frames = np.ones(len(poses)), forward(self.figure, poses)
+        out: list[tuple[Goal, np.ndarray]] = []
+        for joint, probes in groupby(self.body.probes, key=lambda probe: probe.joint):
+            probes = list(probes)
+            place, turn = frames.position(joint), frames.rotation_matrix(joint)
+            points, radii = np.array([probe.point for probe in probes]), np.array([probe.radius for probe in probes])
+            low = ((place @ up)[:, None] + (up @ turn) @ points.T).min(axis=0) - radii
+            for probe in (probes[k] for k in np.flatnonzero(low < near)):
+                goal = HalfSpace(joint, probe.radius * up, up, at=probe.point, weight=CLEAR_WEIGHT, tolerance=np.inf)
                 out.append((goal, always))
-            if self.solids and not self.figure.shapes:
-                place, normal, gap = nearest_face(self.solids, path)
-                if (gap - probe.radius).min() < NEAR_GROUND * self.target.leg:
+            for probe in probes if self.solids and not self.figure.shapes else ():
+                face, normal, gap = nearest_face(self.solids, place + turn @ probe.point)
+                if (gap - probe.radius).min() < near:
                     goal = HalfSpace(
-                        probe.joint, place + probe.radius * normal, normal, at=probe.point, weight=CLEAR_WEIGHT,
+                        joint, face + probe.radius * normal, normal, at=probe.point, weight=CLEAR_WEIGHT,
                         tolerance=np.inf,
                     )  # fmt: skip
                     out.append((goal, always))

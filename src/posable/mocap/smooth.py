@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import maximum_filter1d
 from scipy.signal import butter, sosfiltfilt
 
 from posable.engine.layout import ROBUST
 from posable.errors import PosableError
 from posable.goals import Position
 from posable.mocap.contacts import Contacts, find_contacts
-from posable.mocap.gaps import blend_weight
+from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import accelerations, changes, smooth_page
 from posable.mocap.screen import motion_for
@@ -230,10 +231,20 @@ def smooth_goals(
     threads: int | None = None,
     effort: Effort = USUAL,
     stiffness: np.ndarray | None = None,
+    asked: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return poses (T, n) smoothed against a problem whose targets (T, ...) are one frame's each.
 
-    stiffness: (n,), how stiffly its usual goals hold each degree of freedom; all of its goals by default.
+    Args:
+        problem: The goals.
+        poses: (T, n) [rad, m].
+        fps: Frames a second.
+        seconds: [s] Faster motion is removed.
+        limits: Whether limits hold.
+        threads: Cores to use; all by default.
+        effort: How long to go on.
+        stiffness: (n,) How stiffly its usual goals hold each degree of freedom; all of its goals by default.
+        asked: (T,) bool Frames to be solved again, with some on either side; all by default.
     """
     skeleton = problem.skeleton
     poses = continuous(skeleton, poses)
@@ -246,7 +257,16 @@ def smooth_goals(
         part, box = problem.part(first, last), box_of(skeleton, limits)
         return Whole(part, scales, _NONE, _NONE, pull, poses[first:last], stiffness, *box)
 
-    return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)
+    if asked is None:
+        return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)
+    out = poses.copy()
+    margin = int(np.ceil(3.0 * seconds * fps))
+    for a, b in runs(maximum_filter1d(asked, 2 * margin + 1)):
+        first, last = max(a - 2, 0), min(b + 2, len(poses))  # a frame meets the two on either side of it
+        free = np.zeros(last - first, dtype=bool)
+        free[a - first : b - first] = True
+        out[first:last] = window(first, last).solve(out[first:last], effort, free)
+    return np.clip(out, *box_of(skeleton, limits))
 
 
 def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:

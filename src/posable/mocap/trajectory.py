@@ -4,6 +4,9 @@ E = sum_t E_t(theta_t) + 1/2 sum_t a_t' diag(stiffness) a_t,  a_t = theta_(t-1) 
 
 Gauss-Newton's matrix is block-banded: a frame meets the two before it and the two after it, so one step costs as much
 as its frames are many. Bounds at which the gradient pushes outward are held, and a step is projected on the box.
+
+Contacts make the energy of single frames far from quadratic. A step is therefore judged section by section: frames
+about which it raises the energy stay where they are and are damped more, all others take it.
 """
 
 from __future__ import annotations
@@ -11,22 +14,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.ndimage import distance_transform_edt, uniform_filter1d
 
 from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of
 from posable.engine.jit import entry
 from posable.engine.layout import DEPTH, UP, workspace
-from posable.engine.linalg import multiply_banded, solve_banded
+from posable.engine.linalg import solve_banded
 from posable.mocap.frame_solver import set_targets
 from posable.problem import Problem
 
-DAMPING, TRIES = 1e-4, 6  # of the mean stiffness to begin with; how often a step is asked again, more damped
-ENOUGH = 0.5  # of what a step promises: it need not be asked again
+DAMPING, LEAST = 3e-2, 1e-3  # of the usual stiffness of a dof, to begin with and at least
+HARDER, EASIER = 10.0, 0.3  # times the damping of frames that a step makes worse, of those that it makes better
+FAILURES = 3  # steps in a row that may fail on the whole
+SECTION = 4  # frames on either side of one over which a step is judged
+BLEND = 6  # frames from one that stays to one that takes all of a step
+WORSE = 0.1  # part of its energy and of the mean by which a section may become worse: a contact that opens or closes
+USUALLY = 0.25  # quantile over the frames of a dof's stiffness: most of the time no contact holds it
 
 
 class Effort(NamedTuple):
     """How long to go on: `steps` at most, the last where one gains less than `gain` of the energy.
 
-    passes: how often a step that the limits cut off is asked again with what they hold; dear, and seldom needed.
+    passes: how often a step that the limits cut off is solved again with what they hold; expensive, rarely needed.
     """
 
     steps: int = 12
@@ -39,33 +48,95 @@ USUAL = Effort()
 
 @entry
 def frame_terms(
-    figure, order, kind, constants, targets, robust, pull, home, markers, points, poses, work, d, slopes, band,
+    figure, order, kind, constants, targets, robust, pull, home, markers, points, poses, rows, work, d, slopes, blocks,
     energies,
 ):  # fmt: skip
-    """Write energies (T,) and, where band (T n, 2 n + 1) has rows, slopes (T, n) and all Gauss-Newton blocks.
+    """Write energies (T,), slopes (T, n) and Gauss-Newton blocks (T, n, n) of the frames in rows (k,).
 
-    home (T, n): what the dofs are pulled to. Column j of the band's matrix is row j here, from its diagonal down.
+    home (T, n): what the dofs are pulled to. Entry (i, j), i >= j, of a frame's matrix is blocks[t, j, i - j].
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    for t in range(poses.shape[0]):
+    for row in range(rows.shape[0]):
+        t = rows[row]
         springs = springs_of(kind, constants, targets, t, pull, home[t])
         if markers.shape[0] > 0:
             set_targets(springs.constants, springs.targets, markers, points, robust, t)
         energies[t] = energy_at(figure, springs, poses[t], ws)
-        if band.shape[0] == 0:
-            continue
         clear_hessian(ws)
         derivatives(figure, order, springs, poses[t], ws, 0.0)
         for i in range(n):
             slopes[t, i] = ws.gradient[i]
+            for j in range(n - i):
+                blocks[t, i, j] = 0.0
+        for i in range(n):
             j = i
             while j >= 0:
-                band[t * n + j, i - j] = ws.hessian[i, order.rows[j, DEPTH]]
+                blocks[t, j, i - j] = ws.hessian[i, order.rows[j, DEPTH]]
                 j = order.rows[j, UP]
 
 
-_NO_TERMS = np.zeros((0, 1)), np.zeros((0, 1))
+@entry
+def damped_system(blocks, stiffness, damping, free, moved, gradient, matrix, right):
+    """Write the banded matrix (T n, 2 n + 1) and the right side (T n,) of a step, as `solve_banded` reads them.
+
+    damping (T, n) is added to the diagonal. Where not free (T, n), a dof goes by moved (T, n).
+    """
+    frames, n = gradient.shape
+    for t in range(frames):
+        left, middle, last = t + 2 < frames, t > 0 and t + 1 < frames, t > 1
+        own = (1.0 if left else 0.0) + (4.0 if middle else 0.0) + (1.0 if last else 0.0)
+        one = -2.0 * ((1.0 if middle else 0.0) + (1.0 if left else 0.0))
+        for i in range(n):
+            row = t * n + i
+            right[row] = -gradient[t, i] if free[t, i] else moved[t, i]
+            for k in range(2 * n + 1):
+                matrix[row, k] = 0.0
+            if free[t, i]:
+                matrix[row, 0] = blocks[t, i, 0] + own * stiffness[i] + damping[t, i]
+                if t + 1 < frames and free[t + 1, i]:
+                    matrix[row, n] = one * stiffness[i]
+                if left and free[t + 2, i]:
+                    matrix[row, 2 * n] = stiffness[i]
+                for k in range(1, n - i):
+                    if free[t, i + k]:
+                        matrix[row, k] = blocks[t, i, k]
+            else:
+                matrix[row, 0] = 1.0
+    for t in range(frames):  # what is held goes to the right side
+        left, middle = t + 2 < frames, t > 0 and t + 1 < frames
+        one = -2.0 * ((1.0 if middle else 0.0) + (1.0 if left else 0.0))
+        for i in range(n):
+            row = t * n + i
+            for k in range(1, n - i):
+                if free[t, i] != free[t, i + k]:
+                    if free[t, i]:
+                        right[row] -= blocks[t, i, k] * moved[t, i + k]
+                    else:
+                        right[row + k] -= blocks[t, i, k] * moved[t, i]
+            for far, share in ((1, one), (2, 1.0 if left else 0.0)):
+                if t + far < frames and free[t, i] != free[t + far, i]:
+                    if free[t, i]:
+                        right[row] -= share * stiffness[i] * moved[t + far, i]
+                    else:
+                        right[row + far * n] -= share * stiffness[i] * moved[t, i]
+
+
+class _Terms(NamedTuple):
+    """What a window of frames holds at some poses: energies (T,), slopes (T, n), blocks (T, n, n)."""
+
+    energies: np.ndarray
+    slopes: np.ndarray
+    blocks: np.ndarray
+
+    @classmethod
+    def empty(cls, t: int, n: int) -> _Terms:
+        return cls(np.empty(t), np.empty((t, n)), np.empty((t, n, n)))
+
+
+def _about(values: np.ndarray) -> np.ndarray:
+    """Return the mean (T,) of values (T,) over the section about each frame."""
+    return uniform_filter1d(values, 2 * SECTION + 1, mode="constant")
 
 
 class Whole:
@@ -77,52 +148,59 @@ class Whole:
     """
 
     def __init__(self, problem: Problem, robust, markers, points, pull, home, stiffness, lower, upper):
-        self.problem, self.robust = problem.part(0, None), robust
+        self.problem, self.robust = problem.part(0, None) if len(markers) else problem, robust
         self.markers, self.points = np.ascontiguousarray(markers), np.ascontiguousarray(points)
         self.pull, self.home, self.stiffness = pull, np.ascontiguousarray(home), stiffness
         self.lower, self.upper = lower, upper
         self.work = np.empty(problem.work_size)
 
-    def terms(self, poses: np.ndarray, slopes: np.ndarray, band: np.ndarray) -> float:
-        """Return the energy of poses (T, n); fill slopes and band where band has rows."""
-        energies = np.empty(len(poses))
+    def terms(self, poses: np.ndarray, rows: np.ndarray, out: _Terms) -> None:
+        """Fill the terms of some frames, rows (k,), at poses (T, n)."""
         problem = self.problem
-        band.fill(0.0)
         frame_terms(
             problem.figure, problem.order, problem.kind, problem.constants, problem.targets, self.robust,
-            self.pull, self.home, self.markers, self.points, poses, self.work, problem.depth, slopes, band, energies,
+            self.pull, self.home, self.markers, self.points, poses, rows, self.work, problem.depth,
+            out.slopes, out.blocks, out.energies,
         )  # fmt: skip
-        bends = np.diff(poses, n=2, axis=0)
-        return float(energies.sum() + 0.5 * (bends**2 @ self.stiffness).sum())
 
-    def solve(self, poses: np.ndarray, effort: Effort) -> np.ndarray:
-        """Return the poses (T, n) of the least energy from `poses`."""
+    def solve(self, poses: np.ndarray, effort: Effort, free: np.ndarray | None = None) -> np.ndarray:
+        """Return the poses (T, n) of the least energy from `poses`; free (T,) bool: frames that may change."""
         t, n = poses.shape
         poses = np.clip(poses, self.lower, self.upper)
-        slopes, band = np.empty((t, n)), np.zeros((t * n, 2 * n + 1))
-        ahead = np.empty_like(slopes), np.zeros_like(band)  # the same where a step leads
-        energy = self.terms(poses, slopes, band)
-        damping = DAMPING
+        rows, damping = np.arange(t), np.full(t, DAMPING)
+        here, ahead = _Terms.empty(t, n), _Terms.empty(t, n)
+        matrix = np.empty((t * n, 2 * n + 1))
+        self.terms(poses, rows, here)
+        energies = here.energies + self._bend_energies(poses)
+        best, least, failures = poses, energies.sum(), 0
         for _ in range(effort.steps):
-            gradient = slopes + self._bend_slopes(poses)
-            self._add_bends(band, t, n)
-            free = ~(
-                ((poses <= self.lower + 1e-10) & (gradient > 0.0))
-                | ((poses >= self.upper - 1e-10) & (gradient < 0.0))
-                | (self.lower >= self.upper)
-            ).ravel()
-            after, trial, tries = np.inf, poses, 0
-            while not after < energy and tries < TRIES:
-                after, trial = self._try(poses, energy, band, gradient, free, damping, effort.passes, ahead)
-                damping *= 10.0 if not after < energy else 1.0 if tries else 0.1
-                tries += 1
-            if not after < energy:
+            trial, worse = self._try(poses, energies, here, damping, effort.passes, ahead, matrix, free)
+            if worse.any():
+                share = np.clip((np.asarray(distance_transform_edt(~worse)) - 1.0) / BLEND, 0.0, 1.0)[:, None]
+                trial = poses + share * share * (3.0 - 2.0 * share) * (trial - poses)
+                self.terms(trial, np.flatnonzero(share < 1.0), ahead)
+            damping = np.where(worse, HARDER, EASIER) * damping
+            after = ahead.energies + self._bend_energies(trial)
+            before, total = energies.sum(), after.sum()
+            if not total < (1.0 + WORSE) * before:
+                failures, damping = failures + 1, damping * HARDER / EASIER
+                if failures == FAILURES:
+                    break
+                continue
+            np.maximum(damping, LEAST, out=damping)
+            failures, energies, poses = 0, after, trial
+            here, ahead = ahead, here
+            if total < least:
+                best, least = poses, total
+            if abs(before - total) < effort.gain * before:
                 break
-            before, energy, poses = energy, after, trial
-            (slopes, band), ahead = ahead, (slopes, band)
-            if before - energy < effort.gain * before:
-                break
-        return poses
+        return best
+
+    def _bend_energies(self, poses: np.ndarray) -> np.ndarray:
+        """Return the energy (T,) of the accelerations."""
+        out = np.zeros(len(poses))
+        out[1:-1] = 0.5 * (np.diff(poses, n=2, axis=0) ** 2 @ self.stiffness)
+        return out
 
     def _bend_slopes(self, poses: np.ndarray) -> np.ndarray:
         out = np.zeros_like(poses)
@@ -132,60 +210,40 @@ class Whole:
         out[2:] += bends
         return out
 
-    def _add_bends(self, band: np.ndarray, t: int, n: int) -> None:
-        """Add the second derivative of the accelerations' energy: per dof, pentadiagonal in time."""
-        blocks = band.reshape(t, n, 2 * n + 1)
-        if t < 3:
-            return
-        s = self.stiffness
-        blocks[:-2, :, 0] += s
-        blocks[1:-1, :, 0] += 4.0 * s
-        blocks[2:, :, 0] += s
-        blocks[:-2, :, n] -= 2.0 * s
-        blocks[1:-1, :, n] -= 2.0 * s
-        blocks[:-2, :, 2 * n] += s
+    def _try(
+        self, poses, energies, here: _Terms, damping, passes: int, ahead: _Terms, matrix, movable
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return poses (T, n) after a damped step into the box, and which frames (T,) it makes worse.
 
-    def _try(self, poses, energy, band, gradient, free, damping, passes, ahead) -> tuple[float, np.ndarray]:
-        """Return the energy after a damped step into the box, and the poses there, whose terms `ahead` then holds.
-
-        Cut off at the box, a step leaves the rest where it counted on what is cut: where that costs the gain, what
-        would go past a bound goes to it, and the rest is asked again.
+        Cut off at the box, a step leaves the rest where it counted on what is cut: where that makes a frame worse, what
+        would go past a bound goes to it, and the rest is solved again.
         """
-        below, above = (self.lower - poses).ravel(), (self.upper - poses).ravel()
-        moved, slope = np.zeros(len(free)), gradient.ravel()
-        best, there = np.inf, poses
-        for _ in range(passes):
-            step = self._step(band, slope, free, moved, damping)
-            if step is None:
-                break
+        gradient = here.slopes + self._bend_slopes(poses)
+        free = ~(
+            ((poses <= self.lower + 1e-10) & (gradient > 0.0))
+            | ((poses >= self.upper - 1e-10) & (gradient < 0.0))
+            | (self.lower >= self.upper)
+        )
+        if movable is not None:
+            free &= movable[:, None]
+        below, above = self.lower - poses, self.upper - poses
+        moved, right = np.zeros_like(poses), np.empty(poses.size)
+        usual = np.quantile(here.blocks[:, :, 0], USUALLY, axis=0)
+        each = damping[:, None] * (usual + 1e-3 * usual.mean())
+        trial, worse = poses, np.ones(len(poses), dtype=bool)
+        for k in range(passes):
+            damped_system(here.blocks, self.stiffness, each, free, moved, gradient, matrix, right)
+            if not solve_banded(matrix, right):
+                return poses, np.ones(len(poses), dtype=bool)
+            step = right.reshape(poses.shape)
             inside = np.clip(step, below, above)
-            trial = np.clip(poses + inside.reshape(poses.shape), self.lower, self.upper)
-            after = self.terms(trial, *(ahead if passes == 1 else _NO_TERMS))
-            if after < best:
-                best, there = after, trial
+            trial = np.clip(poses + inside, self.lower, self.upper)
+            self.terms(trial, np.arange(len(poses)), ahead)
+            change = ahead.energies + self._bend_energies(trial) - energies
+            worse = _about(change) > WORSE * (_about(energies) + energies.mean())
             beyond = free & (inside != step)
-            if not beyond.any() or energy - after > ENOUGH * -0.5 * (slope @ step):
+            if k + 1 == passes or not (worse & beyond.any(axis=1)).any():
                 break
             moved[beyond] = inside[beyond]
-            free = free & ~beyond
-        if passes > 1 and best < energy:
-            self.terms(there, *ahead)
-        return best, there
-
-    def _step(self, band, gradient, free, moved, damping) -> np.ndarray | None:
-        """Return the damped step (T n,), as `moved` (T n,) where not free; None without a positive definite matrix."""
-        matrix = band.copy()
-        matrix[:, 0] += damping * np.mean(band[:, 0])
-        held = np.flatnonzero(~free)
-        right = -gradient
-        if moved.any():
-            right -= multiply_banded(matrix, moved)
-        width = band.shape[1]
-        matrix[held] = 0.0
-        for k in range(1, width):  # the entries of the columns before, in the rows that are held
-            before = held - k
-            before = before[before >= 0]
-            matrix[before, k] = 0.0
-        matrix[held, 0] = 1.0
-        right[held] = moved[held]
-        return right if solve_banded(matrix, right) else None
+            free &= ~beyond
+        return trial, worse

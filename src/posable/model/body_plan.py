@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -128,7 +129,7 @@ class BodyPlan:
         """Return the first of the given roles that this figure has, or None."""
         return next((role for role in roles if role in self.roles), None)
 
-    @property
+    @cached_property
     def leg(self) -> float:
         """Length of a leg [m] from hip to ankle along the bones, the mean of both sides."""
         return float(
