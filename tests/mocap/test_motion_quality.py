@@ -60,3 +60,18 @@ def test_sliding_feet_and_jumps_are_told(walk, quality):
 def test_too_short(walk):
     with pytest.raises(ps.PosableError, match="three frames"):
         ps.motion_quality(ps.Motion(walk.skeleton, walk.poses[:2], walk.fps))
+
+
+def test_a_box_before_the_toes_is_not_stood_in(data_dir):
+    """Objects are judged by the shapes of a file: a box 2 mm before the toes is free, one over them is not."""
+    robot = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml").skeleton
+    motion = ps.Motion(robot, np.repeat(robot.rest[None], 5, axis=0), 30.0)
+    at = ps.forward(robot, robot.rest)
+    feet = [s for s in robot.shapes if s.joint.endswith("ankle_roll_joint")]
+    front = max(float((at.convert(s.points, from_=s.joint, to="world")[:, 0] + s.radius).max()) for s in feet)
+    grid = np.array([(x, y, z) for x in (0.0, 0.2) for y in (-0.4, 0.4) for z in (-0.3, 0.05)])
+    shares = []
+    for shift in (front + 0.002, front - 0.05):
+        quality = ps.motion_quality(motion, objects=[grid + np.array([shift, 0.0, 0.0])])
+        shares.append(quality["objects penetration over 1 cm [% of frames]"])
+    assert shares == [0.0, 100.0]

@@ -127,19 +127,22 @@ def _depths(motion: Motion, body: TargetBody, solids: list[Solid]) -> dict[str, 
     for probe in body.probes:
         path = frames.position(probe.joint) + frames.rotation_matrix(probe.joint) @ probe.point
         ground = np.maximum(ground, probe.radius - path @ body.plan.up)
-        if solids:
+        if solids and not motion.skeleton.shapes:
             inside = np.maximum(inside, probe.radius - nearest_face(solids, path)[2])
     out = _shares("ground", ground)
-    if solids:
-        out |= _shares("objects", inside)
-    if len(motion.skeleton.shapes):
+    if motion.skeleton.shapes:
+        from posable.goals.collision import Hull, obstacle_shape
         from posable.model.collision import measure, pair_tables
 
-        solid = with_all_solid(motion.skeleton)
-        tables = pair_tables(solid, solid.collision_pairs, ())
+        figure, poses = with_all_solid(motion.skeleton), np.ascontiguousarray(motion.poses)
+        tables = pair_tables(figure, figure.collision_pairs, ())
         if tables.pairs:
-            nearest = measure(tables, np.ascontiguousarray(motion.poses), 0.05).min(axis=1)
-            out |= _shares("self", np.maximum(-nearest, 0.0))
+            out |= _shares("self", np.maximum(-measure(tables, poses, 0.05).min(axis=1), 0.0))
+        if solids:  # by the shapes themselves: probes reach a little beyond the feet
+            tables = pair_tables(figure, (), tuple(obstacle_shape(Hull(solid.vertices)) for solid in solids))
+            inside = np.maximum(-measure(tables, poses, 0.0).min(axis=1, initial=0.0), 0.0)
+    if solids:
+        out |= _shares("objects", inside)
     return out
 
 
