@@ -56,7 +56,7 @@ ENVIRONMENTS = (
     Environment("tracikpy", ("tracikpy",)),
 )
 
-ARMS = ("panda", "ur5")
+ARMS = ("panda", "ur5", "kr16")
 BODIES = ("talos_50", "talos_100", "human")
 ALL = (*ARMS, *BODIES, "markers")
 PEERS = (

@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,8 +84,11 @@ class Worker:
             self.process.wait()
 
 
-def entrants_for(work: Work, failures: dict[str, str]) -> list[Entrant]:
-    """Return who takes part in a piece of work: Posable by its doors, then the peers that can do it."""
+def entrants_for(work: Work, failures: dict[str, str], only: Sequence[str] = ()) -> list[Entrant]:
+    """Return who takes part in a piece of work: Posable by its doors, then the peers that can do it.
+
+    only: environments of the peers that take part; all of them by default.
+    """
     here = Path(sys.executable)
     ours = [Entrant("Posable, Session", "posable:Session", here), Entrant("Posable, ps.solve", "posable:Solve", here)]
     if work.tracking:
@@ -97,16 +101,18 @@ def entrants_for(work: Work, failures: dict[str, str]) -> list[Entrant]:
     peers = [
         Entrant(peer.title, peer.adapter, python_of(peer.environment), restarts=peer.restarts)
         for peer in PEERS
-        if work.name in peer.works and peer.environment not in failures
+        if work.name in peer.works and peer.environment not in failures and (not only or peer.environment in only)
     ]
     return ours + peers
 
 
-def compete(work: Work, failures: dict[str, str], folder: Path, *, passes: int, seconds: float, say) -> list[Entrant]:
+def compete(
+    work: Work, failures: dict[str, str], folder: Path, *, passes: int, seconds: float, say, only: Sequence[str] = ()
+) -> list[Entrant]:
     """Run a piece of work with everybody, pass by pass in turn; return the entrants with what came of it."""
     path = work.save(folder)
     workers: list[tuple[Entrant, Worker]] = []
-    entrants = entrants_for(work, failures)
+    entrants = entrants_for(work, failures, only)
     for entrant in entrants:  # one after another: none starts while another is measured
         worker = Worker(entrant, path, folder / f"{entrant.adapter.replace(':', '_')}.log")
         told = worker.hear(PATIENCE * 3)

@@ -101,6 +101,14 @@ def ur5(folder: Path, count: int, data: Path) -> Work:
     return _arm("ur5", f"UR5, 6 axes, to {count} random reachable poses from mid-range", figure, count)
 
 
+def kr16(folder: Path, count: int) -> Work:
+    """Random reachable poses of the KR16's flange, joints drawn over their whole range."""
+    from benchmarks.solutions import arm  # the table of arms
+
+    figure = make_figure(arm("KR16"), ["tool"], folder, "kr16", free_root=False)
+    return _arm("kr16", f"KR16, 6 axes, to {count} random reachable poses from mid-range", figure, count)
+
+
 def _arm(name: str, title: str, figure: Figure, count: int) -> Work:
     chain = figure.chain
     joints = np.random.default_rng(1).uniform(chain.lower, chain.upper, size=(count, len(chain.names)))
