@@ -4,7 +4,8 @@
 
 Random poses inside the limits give reachable targets. EAIK's exact solutions that the limits allow, turned by whole
 turns, are the list to find. Times are one core's own time, the median over targets, with everything a call does, the
-goal included, one call after the other. "search" is what arms without a closed form get: the same arms, with the closed form left out.
+goal included, one call after the other. "search" is what arms without a closed form get: the same arms, with the closed
+form left out.
 """
 
 from __future__ import annotations
