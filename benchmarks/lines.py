@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 import posable as ps
+from posable.engine.joints import TURN
+from posable.engine.layout import KIND
 
 FRAMES = 61
 JUMP = np.radians(20.0)
-STARTS = 48  # of the graph, at each frame
+STARTS = {4: 16, 6: 32, 7: 6}  # random starts of the graph at each frame, by the number of axes
+GRID = np.radians(10.0)  # of the joint of a seven-axis arm that is held
 
 
 def arms() -> Iterator[tuple[str, ps.Skeleton, str]]:
@@ -65,34 +68,60 @@ def lines(skeleton: ps.Skeleton, tool: str, count: int, seed: int) -> Iterator[t
         yield pose, path
 
 
-def branches(skeleton: ps.Skeleton, tool: str, path: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Return the poses (k, n) of every branch at each frame of a path, by solves from random starts."""
-    rng = np.random.default_rng(seed)
+def branches(skeleton: ps.Skeleton, tool: str, path: np.ndarray) -> list[np.ndarray]:
+    """Return the poses (k, n) inside the limits that reach each frame of a path, with every whole turn of a joint.
+
+    Closed forms and solves from random starts; of a seven-axis arm, the last joint is held at values GRID apart.
+    """
+    if skeleton.size == 7:
+        low, high = skeleton.lower[-1], skeleton.upper[-1]
+        values = np.linspace(low, high, int(np.ceil((high - low) / GRID)) + 1)
+        found = [
+            _random_solves(skeleton.with_limits({skeleton.names[-1]: (value, value)}), tool, path) for value in values
+        ]
+    else:
+        closed = [np.asarray(ps.solutions(skeleton, ps.goals.Pose(tool, place), limits=False)) for place in path]
+        found = [closed, _random_solves(skeleton, tool, path)]
+    return [_whole_turns(skeleton, np.vstack(poses)) for poses in zip(*found, strict=True)]
+
+
+def _random_solves(skeleton: ps.Skeleton, tool: str, path: np.ndarray) -> list[np.ndarray]:
+    """Return poses (k, n) of each frame, found from random starts."""
+    count = STARTS[skeleton.size]
     low, high = np.maximum(skeleton.lower, -np.pi), np.minimum(skeleton.upper, np.pi)
-    starts = rng.uniform(low, high, (STARTS, skeleton.size))
-    targets = np.repeat(path, STARTS, axis=0)
-    result = ps.solve(skeleton, ps.goals.Pose(tool, targets), start=np.tile(starts, (len(path), 1)), restarts=1)
-    poses, good = result.pose.reshape(len(path), STARTS, -1), np.asarray(result.ok).reshape(len(path), STARTS)
-    out = []
-    for t in range(len(path)):
-        found: list[np.ndarray] = []
-        for pose in poses[t, good[t]]:
-            if all(np.abs(pose - other).max() > 1e-2 for other in found):
-                found.append(pose)
-        out.append(np.array(found).reshape(-1, skeleton.size))
-    return out
+    starts = np.random.default_rng(1).uniform(low, high, (len(path) * count, skeleton.size))
+    result = ps.solve(skeleton, ps.goals.Pose(tool, np.repeat(path, count, axis=0)), start=starts)
+    found: list[list[np.ndarray]] = [[] for _ in path]
+    for k in np.flatnonzero(result.ok):
+        known = found[k // count]
+        if all(np.abs(result.pose[k] - other).max() > 1e-2 for other in known):
+            known.append(result.pose[k])
+    return [np.array(poses).reshape(-1, skeleton.size) for poses in found]
+
+
+def _whole_turns(skeleton: ps.Skeleton, poses: np.ndarray) -> np.ndarray:
+    """Return poses (k, n) with each angle at every whole turn that its limits allow."""
+    for i in range(skeleton.size):
+        if skeleton.figure.dof[i, KIND] == TURN:
+            turned = []
+            for turns in range(-3, 4):
+                more = poses.copy()
+                more[:, i] += 2.0 * np.pi * turns
+                turned.append(more)
+            poses = np.vstack(turned)
+        poses = poses[(poses[:, i] >= skeleton.lower[i] - 1e-9) & (poses[:, i] <= skeleton.upper[i] + 1e-9)]
+    return poses
 
 
 def graph_follows(skeleton: ps.Skeleton, nodes: list[np.ndarray]) -> bool:
-    """Return whether a chain of nodes, one a frame, has no step beyond JUMP, whole turns of wide joints aside."""
-    wide = skeleton.upper - skeleton.lower >= 2.0 * np.pi
+    """Return whether a chain of nodes, one a frame, has no angle that steps by more than JUMP."""
+    most = np.where(skeleton.figure.dof[:, KIND] == TURN, JUMP, np.inf)
     alive = nodes[0]
     for these in nodes[1:]:
         if not len(alive) or not len(these):
             return False
-        gaps = these[:, None] - alive[None]
-        gaps[..., wide] -= 2.0 * np.pi * np.round(gaps[..., wide] / (2.0 * np.pi))
-        alive = these[(np.abs(gaps) <= JUMP).all(axis=2).any(axis=1)]
+        near = [(np.abs(alive - pose) <= most).all(axis=1).any() for pose in these]
+        alive = these[near]
     return bool(len(alive))
 
 
@@ -107,12 +136,27 @@ def judge(skeleton: ps.Skeleton, tool: str, path: np.ndarray, motion: ps.Motion)
     return bool(near and inside), bool((steps[:, turns] > JUMP).any())
 
 
+def excess(skeleton: ps.Skeleton, tool: str, pose: np.ndarray, path: np.ndarray) -> float:
+    """Return by how much a Controller, led along a path at 100 Hz, exceeds any limit [rad, m; per s; per s^2]."""
+    dt, speed, accel = 0.01, 2.0, 10.0
+    controller = ps.Controller(
+        skeleton, ps.goals.Pose(tool, path[0]), dt=dt, velocity=speed, acceleration=accel, start=pose
+    )
+    poses = np.array([controller.pose, controller.pose, *(controller.step({tool: place}).pose for place in path)])
+    velocity = np.diff(poses, axis=0) / dt
+    return float(max(
+        (skeleton.lower - poses).max(), (poses - skeleton.upper).max(), np.abs(velocity).max() - speed,
+        np.abs(np.diff(velocity, axis=0)).max() / dt - accel, 0.0,
+    ))  # fmt: skip
+
+
 def measure(count: int, seed: int = 5) -> list[dict[str, object]]:
     """Return, for each arm, how many lines are followed from their start and from anywhere, and how many can be."""
     rows = []
     for name, skeleton, tool in arms():
-        tally = dict.fromkeys(("start", "lies", "feasible", "any", "missed"), 0)
-        for k, (pose, path) in enumerate(lines(skeleton, tool, count, seed)):
+        tally = dict.fromkeys(("start", "lies", "feasible", "graph", "any", "missed"), 0)
+        over = 0.0
+        for pose, path in lines(skeleton, tool, count, seed):
             goal = ps.goals.Pose(tool, path)
             one = ps.follow(skeleton, goal, fps=30, start=pose)
             good, jumps = judge(skeleton, tool, path, one)
@@ -122,11 +166,14 @@ def measure(count: int, seed: int = 5) -> list[dict[str, object]]:
             good, jumps = judge(skeleton, tool, path, anywhere)
             tally["lies"] += bool(anywhere.ok.all()) and (not good or jumps)
             whole = bool(anywhere.ok.all())
-            feasible = whole or graph_follows(skeleton, branches(skeleton, tool, path, seed + k))
+            proved = not (whole and skeleton.size == 7) and graph_follows(skeleton, branches(skeleton, tool, path))
+            feasible = whole or proved
+            tally["graph"] += proved
             tally["feasible"] += feasible
             tally["any"] += whole
             tally["missed"] += feasible and not whole
-        rows.append({"arm": name, "lines": count, **tally})
+            over = max(over, excess(skeleton, tool, pose, path))
+        rows.append({"arm": name, "lines": count, **tally, "excess": over})
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -10,14 +11,14 @@ import numpy as np
 
 from posable._solve import box_of, starts_of
 from posable.engine import control as tick
+from posable.engine import speed_limits
 from posable.engine.joints import SLIDE
-from posable.engine.layout import ALONG, AT, KIND, ROBUST
+from posable.engine.layout import KIND, OFF, ROBUST
+from posable.engine.packed import HELD, NEW, QUIET, Packed, pack, views
 from posable.errors import GoalError, SolverError, unknown
-from posable.goals.base import Goal, checked_targets
+from posable.goals.base import Goal
 from posable.goals.energy import convex_model, fill_model, measured_rows, place_vectors
 from posable.goals.joint import Posture, joined_pulls
-from posable.goals.orientation import Pose
-from posable.goals.point import Position
 from posable.model.kinematics import path_of
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
@@ -25,10 +26,11 @@ from posable.solvers.hierarchy import scale_springs
 
 TURN_SPEED, SLIDE_SPEED = np.pi, 1.0  # [rad/s], [m/s]: where neither the caller nor the file states a velocity limit
 RAMP = 0.1  # [s] to full speed: sets the acceleration limit where the caller states none
-LEVEL = 1e-6  # weight of a priority level against the stricter one before it
-FARTHEST = 1e6  # [m] a target beyond is as good as infinite
-# [s] resistance to changes of speed near singularities; beyond this part of the velocity limit; none along the course
-CALM = 3e-5, 0.9, 0.0
+LEVEL = 1e-6  # weight of a priority level against the stricter one before it, where there are two
+LAST_LEVEL = 1e-9  # weight of the last of more levels against the first: less would drown in rounding
+CALM = 3e-4  # [s] resistance to motion where goals ask for more speed than there is: near singularities
+CALM_STILL = 3e-5  # [s] the same while the targets rest: there is time
+CALM_BEYOND = 0.7  # part of the velocity limit beyond which there is any
 SWITCH = 0.5  # part of the energy of a chosen member below which another one takes its place
 MOST = 4  # Newton steps in a tick
 REASONS = {
@@ -61,24 +63,33 @@ class Limited(NamedTuple):
 
 
 class Step:
-    """What a controller commands for one tick.
+    """What a controller commands for one tick."""
 
-    Attributes:
-        pose: (n,) [rad, m] the next pose.
-        velocity: (n,) [rad/s, m/s] with which it is reached.
-        active: (n,) which limit holds each dof back, as in `posable.engine.control`; negative at its lower side.
-    """
+    __slots__ = ("_answer", "_controller", "_held")
 
-    __slots__ = ("_controller", "_errors", "_held", "active", "pose", "velocity")
+    def __init__(self, controller: Controller, answer: np.ndarray, held: tuple[str, ...]):
+        self._controller, self._answer, self._held = controller, answer, held
 
-    def __init__(self, controller: Controller, held: tuple[str, ...]):
-        state = controller._state
-        self.pose: np.ndarray = state[tick.POSE].copy()
-        self.velocity: np.ndarray = state[tick.VELOCITY].copy()
-        self.active: np.ndarray = state[tick.ACTIVE].copy()
-        self._errors = controller._errors.copy()
-        self._held = held
-        self._controller = controller
+    @property
+    def pose(self) -> np.ndarray:
+        """(n,) [rad, m] The next pose."""
+        n = self._controller.skeleton.size
+        return self._answer[-3 * n : -2 * n or None]
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """(n,) [rad/s, m/s] The velocity with which it is reached."""
+        n = self._controller.skeleton.size
+        return self._answer[-2 * n : -n or None]
+
+    @property
+    def active(self) -> np.ndarray:
+        """(n,) Which limit holds each dof back, as in `posable.engine.control`; negative at its lower side."""
+        return self._answer[-self._controller.skeleton.size or None :]
+
+    @property
+    def _errors(self) -> np.ndarray:
+        return self._answer[: -3 * self._controller.skeleton.size or None]
 
     @property
     def errors(self) -> dict[str, float]:
@@ -123,8 +134,11 @@ class Controller:
     still stop before its limit. Among them the step minimises the energy of the goals at the pose where the figure
     could come to rest: it is calm where a target jumps, at singularities and at the boundary of reach.
 
-    Goals of a stricter priority outweigh later ones a million to one. Energies in Python (`Custom`) and choices
-    (`AnyOf`) are served through a model that Python makes in each step; all other goals stay in compiled code.
+    Goals of a stricter priority outweigh later ones: a million to one where there are two levels, a thousand million to
+    one between the first and the last of more. Each level moves at its own pace, whatever its weight.
+
+    Energies in Python (`Custom`) and choices (`AnyOf`) are served through a model that Python makes in each step; all
+    other goals stay in compiled code.
 
     Args:
         skeleton: the figure.
@@ -169,7 +183,8 @@ class Controller:
         n = skeleton.size
         starts, _ = starts_of(self.problem, start)
         lower, upper = box_of(skeleton, starts, limits)
-        state = self._state = np.zeros((tick.ROWS, n))
+        packed = self._pack()
+        state = self._state = packed.state
         state[tick.LOWER], state[tick.UPPER] = lower, upper
         speed = default_speed(skeleton) if velocity is None else limit_of(velocity, n, "velocity")
         accel = speed / RAMP if acceleration is None else limit_of(acceleration, n, "acceleration")
@@ -177,20 +192,40 @@ class Controller:
         if jerk is not None:
             state[tick.JERK] = limit_of(jerk, n, "jerk")
             state[tick.ACCEL] = np.minimum(accel, most_acceleration(speed, upper - lower, state[tick.JERK]))
-        self._params = np.zeros(tick.PARAMS)
+        self._params = packed.params
         self._params[tick.DT], self._params[tick.COUPLED] = self.dt, self.problem.coupled
         self._params[tick.MOST] = self._most = float(max_iterations)
-        self._params[tick.CALM], self._params[tick.CALM_BEYOND], self._params[tick.CALM_KEEP] = CALM
+        for name, value in ((tick.CALM, CALM), (tick.CALM_STILL, CALM_STILL), (tick.CALM_BEYOND, CALM_BEYOND)):
+            self._params[name] = value
         self._cost = 0.0  # [s] of a Newton step, as measured
-        self._errors = np.zeros(len(self.problem.springs))
-        self._work = np.zeros(self.problem.work_size)
         self._paths: dict[int, set[int]] = {}
         self._chosen: tuple[int, ...] | None = None
-        self._goals = {label: k for k, label in enumerate(self.problem.labels)}
-        owners = self.problem.owners
-        self._first = [owners.index(k) if k in owners else 0 for k in range(len(self.problem.goals))]
         self._weigh()
         self.reset(starts[0])
+
+    def _pack(self) -> Packed:
+        """Put the problem into flat arrays, and return their parts; the problem's targets are one of them from now."""
+        problem = self.problem
+        owners = problem.owners
+        numbers = [math.prod(goal.target_shape) if goal.target_shape else 0 for goal in problem.goals]
+        levels = len({goal.priority for goal in problem.goals})
+        first = [owners.index(k) if k in owners else 0 for k in range(len(problem.goals))]
+        self._ints, self._floats = pack(
+            problem.figure, problem.order, problem.packed(), np.array([first, numbers]).T, depth=problem.depth,
+            rows=speed_limits.ROWS, params=tick.PARAMS, levels=levels if levels > 1 else 0, work=problem.work_size,
+        )  # fmt: skip
+        packed = views(self._ints, self._floats)
+        problem.targets = packed.springs.targets[None]
+        self._springs, self._levels = packed.springs._replace(kind=problem.kind), packed.levels
+        self._answers = len(packed.errors) + 3 * problem.skeleton.size
+        self._asked = packed.asked[:, -1]
+        # label -> goal, shape of its target and where to write it, for goals whose targets are numbers
+        self._slots = {
+            label: (k, goal.target_shape, packed.asked[k, :count].reshape(goal.target_shape))
+            for k, (label, goal, count) in enumerate(zip(problem.labels, problem.goals, numbers, strict=True))
+            if count
+        }
+        return packed
 
     @property
     def skeleton(self) -> Skeleton:
@@ -207,6 +242,16 @@ class Controller:
         """The velocity of the last command (n,) [rad/s, m/s]."""
         return self._state[tick.VELOCITY].copy()
 
+    @property
+    def velocity_limits(self) -> np.ndarray:
+        """The velocity limits (n,) [rad/s, m/s]."""
+        return self._state[tick.SPEED].copy()
+
+    @property
+    def acceleration_limits(self) -> np.ndarray:
+        """The acceleration limits (n,) [rad/s^2, m/s^2]; a jerk limit may lower them."""
+        return self._state[tick.ACCEL].copy()
+
     def reset(self, pose: Any = None, velocity: Any = None) -> None:
         """Start again from a pose (n,), the present one by default, and a velocity (n,), at rest by default.
 
@@ -219,7 +264,7 @@ class Controller:
         if start.shape != (self.skeleton.size,) or not np.isfinite(start).all():
             raise SolverError("velocity", expected=f"{self.skeleton.size} finite numbers", got=repr(velocity))
         state[tick.VELOCITY] = np.clip(start, -state[tick.SPEED], state[tick.SPEED])
-        tick.make_viable(state, self.dt)
+        speed_limits.make_viable(state, self.dt)
         state[tick.ACCELERATION] = state[tick.COURSE] = state[tick.INSIDE] = 0.0
         state[tick.WANTED] = state[tick.ORIGIN] = state[tick.POSE]
         self._params[tick.DAMPING] = tick.FIRST_DAMPING
@@ -238,19 +283,32 @@ class Controller:
         held: tuple[str, ...] = ()
         if targets:
             for label, target in targets.items():
-                if not self._move(label, target):
+                slot = self._slots.get(label)
+                if hasattr(target, "as_matrix"):
+                    target = target.as_matrix()
+                if slot is not None and type(target) is np.ndarray and target.shape == slot[1]:
+                    slot[2][...] = target
+                    self._asked[slot[0]] = NEW
+                elif not self._move(label, target):
                     held = (*held, label)
         problem = self.problem
         if problem.choices or problem.customs:
             self._model()
         begin = 0.0 if self.time_limit is None else time.perf_counter()
-        tick.control_tick(
-            problem.figure, problem.order, self._springs, self._state, self._params, self._work,
-            problem.depth, self._errors,
-        )  # fmt: skip
+        code = tick.control_step(self._ints, self._floats)
         if self.time_limit is not None:
             self._pace(time.perf_counter() - begin)
-        return Step(self, held)
+        if code == tick.SOME_HELD:
+            held = (*held, *(label for label, slot in self._slots.items() if self._asked[slot[0]] == HELD))
+        elif code >= 0:
+            self._refuse(code)
+        return Step(self, self._floats[: self._answers].copy(), held)
+
+    def _refuse(self, goal: int) -> None:
+        """Raise for a target that is no rotation; no target is asked for any more."""
+        self._asked[:] = QUIET
+        label = self.problem.labels[goal]
+        self.problem.goals[goal].moved(self._slots[label][2])
 
     def enable(self, label: str, on: bool = True) -> None:
         """Switch the goal of that label on or off: off, it pulls at nothing and decides nothing."""
@@ -265,7 +323,7 @@ class Controller:
         self._params[tick.MOST] = min(max(np.floor(self.time_limit / self._cost) - 1.0, 1.0), self._most)
 
     def _index(self, label: str) -> int:
-        k = self._goals.get(label)
+        k = self.problem.label_index.get(label)
         if k is None:
             raise unknown("goal", label, self.problem.labels)
         return k
@@ -273,46 +331,46 @@ class Controller:
     def _move(self, label: str, target: Any) -> bool:
         """Give a goal another target; return whether it was finite."""
         k = self._index(label)
-        goal, first, targets = self.problem.goals[k], self._first[k], self._springs.targets
-        if hasattr(target, "as_matrix"):
-            target = target.as_matrix()
-        if type(goal) is Position and isinstance(target, np.ndarray) and target.shape == (3,):
-            if not _is_near(target):
-                return False
-            targets[first, AT : AT + 3] = target
-            return True
-        if type(goal) is Pose and isinstance(target, np.ndarray) and target.shape == (4, 4):
-            if not _is_near(target):
-                return False
-            rotation = checked_targets(target[:3, :3], (3, 3), f"{goal}: target")
-            targets[first, AT : AT + 3] = target[:3, 3]
-            targets[first + 1, ALONG : ALONG + 9] = rotation.ravel()
-            return True
         if not _is_finite(target):
             return False
-        self.problem.move(k, goal.moved(target))
+        self.problem.move(k, self.problem.goals[k].moved(target))
+        self._params[tick.MOVING] = 1.0
         self._weigh()
         return True
 
     def _weigh(self) -> None:
         """Make the springs of the tick from those of the goals: each level outweighs the ones after it."""
-        problem = self.problem
+        problem, springs = self.problem, self._springs
+        springs.constants[:], springs.pull[:], springs.home[:] = problem.constants[0], problem.pull, problem.home
         priorities = [goal.priority for goal in problem.goals]
         levels = sorted(set(priorities))
-        self._factors = [LEVEL ** levels.index(priority) for priority in priorities]
-        springs = problem.packed()
-        if len(levels) > 1 or problem.choices or problem.customs:
-            weighed = problem.copy()
-            for level, factor in zip(levels, sorted({*self._factors}, reverse=True), strict=True):
-                owned = [priorities[owner] == level for owner in problem.owners]
-                scale_springs(weighed, np.array(owned, dtype=bool), factor)
-            pull, home = np.zeros_like(problem.pull), np.zeros_like(problem.home)
+        each = LEVEL if len(levels) <= 2 else LAST_LEVEL ** (1.0 / (len(levels) - 1))
+        self._factors = [each ** levels.index(priority) for priority in priorities]
+        if len(levels) < 2:
+            return
+        self._level_of = np.array([levels.index(priorities[owner]) for owner in problem.owners], dtype=int)
+        weighed = problem.copy()
+        parts = self._levels
+        parts.pull[:], parts.home[:], parts.weight[:] = 0.0, 0.0, each ** np.arange(len(levels))
+        for level in range(len(levels)):
+            scale_springs(weighed, self._level_of == level, each**level)
             for k, goal in enumerate(problem.goals):
-                if isinstance(goal, Posture) and k not in problem.off:
+                if isinstance(goal, Posture) and k not in problem.off and priorities[k] == levels[level]:
                     more, there = goal.pulls(problem.skeleton)
-                    pull, home = joined_pulls(pull, home, self._factors[k] * more, there)
-            springs = springs._replace(constants=weighed.constants[0], pull=pull, home=home)
-        self._springs = springs
+                    parts.pull[level], parts.home[level] = joined_pulls(
+                        parts.pull[level], parts.home[level], each**level * more, there
+                    )
+        pull, home = np.zeros_like(springs.pull), np.zeros_like(springs.home)
+        for level in range(len(levels)):
+            pull, home = joined_pulls(pull, home, parts.pull[level], parts.home[level])
+        springs.constants[:], springs.pull[:], springs.home[:] = weighed.constants[0], pull, home
+        self._split()
+
+    def _split(self) -> None:
+        """Give each level of strict priorities its own springs."""
+        for level, constants in enumerate(self._levels.constants):
+            constants[:] = self._springs.constants
+            constants[self._level_of != level, ROBUST] = OFF
 
     def _model(self) -> None:
         """Replace energies in Python by quadratic models at the wanted pose, and keep one member of each choice.
@@ -330,8 +388,14 @@ class Controller:
             factor = self._factors[problem.owners[part.start]]
             place = at + step.reshape(at.shape)
             fill_model(springs.constants[part], springs.targets[part], place, np.zeros_like(slope), factor * matrix)
-        if not problem.choices:
-            return
+        if problem.choices:
+            self._choose(wanted)
+        if len(self._levels.constants):
+            self._split()
+
+    def _choose(self, wanted: np.ndarray) -> None:
+        """Switch off all members of each choice but the one that counts at the wanted pose (n,)."""
+        problem, springs = self.problem, self._springs
         costs = {}
         for combination in problem.combinations():
             trial = springs._replace(constants=springs.constants.copy())
@@ -385,16 +449,11 @@ def _positive(value: Any, what: str) -> float:
     return float(value)
 
 
-def _is_near(target: np.ndarray) -> bool:
-    """Return whether all numbers are finite and not absurdly large: -FARTHEST < x < FARTHEST."""
-    return bool(target.min() > -FARTHEST and target.max() < FARTHEST)  # false for NaN
-
-
 def _is_finite(target: Any) -> bool:
     """Return whether a target of any goal holds no number that is NaN, infinite or absurdly large."""
     if isinstance(target, (tuple, list)):
         return all(_is_finite(part) for part in target)
     if isinstance(target, (int, float, np.number, np.ndarray)):
         values = np.asarray(target)
-        return values.dtype.kind not in "fiu" or bool((np.abs(values) < FARTHEST).all())
+        return values.dtype.kind not in "fiu" or bool((np.abs(values) < tick.FARTHEST).all())
     return True

@@ -1,8 +1,8 @@
-"""A posed figure with its goals, drawn in three dimensions."""
+"""Pictures: a posed figure with its goals in three dimensions, and the speeds of its joints over time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any
 
@@ -15,6 +15,7 @@ from posable.model.kinematics import Frames, forward
 from posable.model.skeleton import Skeleton
 
 BONE, JOINT, GHOST, GOAL, OBSTACLE = "#2b4c7e", "#1b2f4d", "#c9ced6", "#d1495b", "#edae49"
+MOST_NAMED = 8  # joints in a legend
 
 
 def draw(
@@ -31,11 +32,7 @@ def draw(
 
     ghost: another pose, drawn faintly behind. path: where to save the picture. view: elevation and azimuth [deg].
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise PosableError("drawing needs matplotlib: pip install 'posable[plots]'") from None
-    canvas = Figure(figsize=(6.4, 6.4), layout="constrained")
+    canvas = _canvas((6.4, 6.4))
     axes = canvas.add_subplot(projection="3d", computed_zorder=True)
     up = "xyz".index(skeleton.up or "z")
     turn = [(up + 1) % 3, (up + 2) % 3, up]  # a right-handed order of the axes with up last
@@ -52,6 +49,61 @@ def draw(
     if path is not None:
         save_picture(canvas, path, dpi=150)
     return canvas
+
+
+def draw_speeds(
+    skeleton: Skeleton,
+    velocities: Any,
+    limits: Any,
+    dt: float,
+    errors: Mapping[str, Any] | None = None,
+    *,
+    path: str | PathLike[str] | None = None,
+) -> Any:
+    """Draw the speed of every joint over time as a part of its limit, and errors below; return the matplotlib figure.
+
+    Args:
+        skeleton: The figure.
+        velocities: (T, n) [rad/s, m/s] of each tick.
+        limits: (n,) [rad/s, m/s] the velocity limits.
+        dt: [s] between two ticks.
+        errors: goal -> (T,) [m, rad]; None: none are drawn.
+        path: Where to save the picture.
+    """
+    canvas = _canvas((8.0, 5.6))
+    rows = canvas.subplots(2 if errors else 1, 1, sharex=True, squeeze=False, height_ratios=[2, 1] if errors else [1])
+    shares = np.asarray(velocities, dtype=float) / limits
+    seconds = dt * np.arange(1, len(shares) + 1)
+    top = rows[0, 0]
+    moving = np.argsort(-np.abs(shares).max(axis=0, initial=0.0))
+    for rank, i in enumerate(moving):  # the fastest ones by name, the others faintly
+        named = rank < MOST_NAMED
+        top.plot(seconds, shares[:, i], lw=1.4 if named else 0.6, color=None if named else GHOST,
+                 label=skeleton.dof_names[i] if named else None, zorder=2 if named else 1)  # fmt: skip
+    for side in (-1.0, 1.0):
+        top.axhline(side, color=GOAL, lw=1.0, ls="--")
+    top.set(ylabel="speed / limit", ylim=(-1.15, 1.15))
+    top.legend(fontsize=7, ncols=2, loc="upper right")
+    if errors:
+        for name, values in errors.items():
+            rows[1, 0].semilogy(seconds, np.maximum(values, 1e-9), lw=1.2, label=name)
+        rows[1, 0].set(ylabel="error [m, rad]")
+        rows[1, 0].legend(fontsize=7, loc="upper right")
+    rows[-1, 0].set(xlabel="time [s]")
+    for axes in rows[:, 0]:
+        axes.grid(color="#e3e6ea", lw=0.6)
+    if path is not None:
+        save_picture(canvas, path, dpi=150)
+    return canvas
+
+
+def _canvas(size: tuple[float, float]) -> Any:
+    """Return an empty matplotlib figure of a size [inch]."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise PosableError("drawing needs matplotlib: pip install 'posable[plots]'") from None
+    return Figure(figsize=size, layout="constrained")
 
 
 def _bones(axes: Any, skeleton: Skeleton, frames: Frames, turn: list[int], color: str, width: float) -> np.ndarray:

@@ -23,6 +23,7 @@ VERBS: tuple[str, ...] = (
     "solve",
     "explain",
     "follow",
+    "control",
     "keyframes",
     "reach",
     "calibrate",

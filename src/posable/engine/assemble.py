@@ -344,6 +344,40 @@ def is_rotation(m, a, b, c):
     )
 
 
+@kernel
+def write_target(value, k, targets, row):
+    """Write k numbers, a point (3), a rotation (9) or a transform (16) by rows, into targets (g, TARGETS)."""
+    if k == 3:
+        for i in range(3):
+            targets[row, AT + i] = value[i]
+    elif k == 9:
+        for i in range(9):
+            targets[row, ALONG + i] = value[i]
+    else:
+        for i in range(3):
+            targets[row, AT + i] = value[4 * i + 3]
+            for j in range(3):
+                targets[row + 1, ALONG + 3 * i + j] = value[4 * i + j]
+
+
+@kernel
+def target_gap(value, k, targets, row):
+    """Return the largest difference of a target from what `write_target` would replace."""
+    gap = 0.0
+    if k == 3:
+        for i in range(3):
+            gap = max(gap, abs(targets[row, AT + i] - value[i]))
+    elif k == 9:
+        for i in range(9):
+            gap = max(gap, abs(targets[row, ALONG + i] - value[i]))
+    else:
+        for i in range(3):
+            gap = max(gap, abs(targets[row, AT + i] - value[4 * i + 3]))
+            for j in range(3):
+                gap = max(gap, abs(targets[row + 1, ALONG + 3 * i + j] - value[4 * i + j]))
+    return gap
+
+
 @entry
 def take_targets(values, targets, row):
     """Check the targets of a goal and write them into those of a batch.
@@ -368,17 +402,7 @@ def take_targets(values, targets, row):
             return 2 * t + NO_ROTATION
         if t >= targets.shape[0]:
             continue
-        if k == 3:
-            for i in range(3):
-                targets[t, row, AT + i] = value[i]
-        elif k == 9:
-            for i in range(9):
-                targets[t, row, ALONG + i] = value[i]
-        else:
-            for i in range(3):
-                targets[t, row, AT + i] = value[4 * i + 3]
-                for j in range(3):
-                    targets[t, row + 1, ALONG + 3 * i + j] = value[4 * i + j]
+        write_target(value, k, targets[t], row)
     return -1
 
 

@@ -1,10 +1,8 @@
 """One tick of a controller: the next pose inside position, velocity, acceleration and jerk limits.
 
-All limits together are one box for the next velocity, and a box from which the joint can still stop before its limit.
-Let T(v) be the distance that a joint travels when it moves at v for one tick and then brakes as hard as it may. T is
-odd, increasing, and has a closed inverse, so both the joint limit ("stop before it") and the target ("stop at it") are
-intervals. The tick minimises the energy of the goals over the poses at which the figure could come to rest, with the
-projected Newton step of the solver: a target that jumps is approached at the limits and reached without overshoot.
+All limits together are one box for the next velocity (`speed_limits`). The tick minimises the energy of the goals over
+the poses at which the figure could come to rest, with the projected Newton step of the solver: a target that jumps is
+approached at the limits and reached without overshoot.
 
 A target that moves is not to be stopped at. `COURSE` is the velocity of the pose that the goals ask for, and the
 distance that braking from it would take is added to the goal and subtracted from the box: where the figure is on its
@@ -15,217 +13,81 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at, springs_of
+from posable.engine.assemble import (
+    clear_hessian,
+    derivatives,
+    energy_at,
+    has_center,
+    is_rotation,
+    springs_of,
+    target_gap,
+    total_energy,
+    write_target,
+)
 from posable.engine.bounds import active_bounds
+from posable.engine.boxed_newton import LARGEST_STEP, LEVEL_STEP, boxed_step, newton_step, shorten
 from posable.engine.jit import entry, kernel, small
-from posable.engine.joints import ROTVEC, SWING, forward, parameters_of
+from posable.engine.joints import ROTVEC, SWING, center_of_mass, forward, parameters_of
 from posable.engine.layout import DEPTH, KIND, Springs, workspace
 from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
-
-# Rows of a controller's state (ROWS, n). The first five are its memory between ticks.
-(
-    POSE,  # [rad, m] the command of the last tick
-    VELOCITY,  # [rad/s, m/s] of the last tick
-    ACCELERATION,  # [rad/s^2, m/s^2] of the last tick
-    WANTED,  # [rad, m] the pose that the goals asked for in the last tick
-    COURSE,  # [rad/s, m/s] how fast that pose moves
-    ORIGIN,  # [rad, m] where each dof came from, at most BACKLASH away: tells the two ways out of a straight arm apart
-    LOWER,  # [rad, m] joint limits
-    UPPER,
-    SPEED,  # [rad/s, m/s] velocity limit
-    ACCEL,  # [rad/s^2, m/s^2] acceleration limit
-    JERK,  # [rad/s^3, m/s^3] jerk limit
-    SLOWEST,  # [rad/s, m/s] the box of this tick's velocity
-    FASTEST,
-    BOX_LOW,  # [rad, m] the box of the wanted pose
+from posable.engine.packed import ASKED, DEPTHS, HELD, NEW, QUIET, carve, carve_levels
+from posable.engine.speed_limits import (
+    ACCEL,
+    ACCELERATION,
+    ACTIVE,
+    AT_ACCELERATION,
+    AT_JERK,
+    AT_POSITION,
+    AT_VELOCITY,
     BOX_HIGH,
-    ACTIVE,  # which limit holds the dof back: 0, or a code below, negative at its lower side
-    FIXED,  # scratch
-    SCALE,  # scratch
-    PULL,  # stiffness of the springs on the dofs in this tick, and where they pull to: postures, and the calm of a tick
+    BOX_LOW,
+    COURSE,
+    FASTEST,
+    FIXED,
     HOME,
-    INSIDE,  # 1 where the wanted value of the last tick was inside its box, not held by it
-    OFFSET,  # [rad, m] what is added to the wanted value in this tick to make up for dofs that lag behind theirs
-) = range(22)
-ROWS = 22
-FREE, AT_POSITION, AT_VELOCITY, AT_ACCELERATION, AT_JERK = range(5)  # values of ACTIVE
+    INSIDE,
+    JERK,
+    LOWER,
+    OFFSET,
+    ORIGIN,
+    POSE,
+    PULL,
+    SCALE,
+    SLACK,
+    SLOWEST,
+    SPEED,
+    UPPER,
+    VELOCITY,
+    WANTED,
+    common_braking,
+    planned_accel,
+    stopping_speed,
+    travel,
+    velocity_box,
+    wanted_box,
+)
 
+FOLLOWED, SOME_HELD = -1, -2  # codes of a step
 # What a tick is told and tells: entries of its params
-DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT, CALM, CALM_BEYOND, CALM_KEEP = range(10)
-PARAMS = 10
+DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT, CALM, CALM_STILL, CALM_BEYOND, MOVING = range(11)
+PARAMS = 11
 
-BRAKE = 1.0 - 1e-6  # part of the acceleration that braking plans with: room for rounding
-SLACK = 1.0 - 1e-9  # part of the acceleration and jerk that a tick uses
+STILL_AFTER = 0.2  # [s] after which a target that rests counts as still
+AT_REST = 1e-9  # [m, 1] a target that moves less in a tick rests
+FARTHEST = 1e6  # [m] a target beyond is as good as infinite
 BACKLASH = 0.3  # [rad, m]
 SETTLED = 1e-11  # [rad, m] a Newton step that is not worth taking
 ROUNDING = 1e-18  # [m^2, rad^2] an energy that is nothing but rounding
 NOISE = 1e-13  # part of the energy that is rounding
+IGNORED = 5e-9  # [m^2, rad^2] 0.1 mm at a weight of 1
 TRIES = 5  # dampings tried for one step
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 3e-6, 3e-6, 1e3
 EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
-SATURATED_DAMPING = 1e-2  # where dofs are held back: the others do not race to make up for them
 COMPENSATION_DAMPING = 1e-4
 MOST_COMPENSATION = 0.2  # [rad, m]
-LARGEST_STEP = 0.5  # [rad, m] of any dof in one Newton step
+SHORTER = 0.35  # part of a step with strict priorities that is tried next
+WORTH = 1e-3  # part of the energy that leaving a straight arm must gain
 ESCAPE = 0.05  # [rad, m] the largest step off a straight arm
-BISECTIONS = 40
-
-
-@small
-def travel(v, accel, dt):
-    """Return T(v) [rad, m]: a tick at velocity v, then braking by accel each tick; odd and increasing."""
-    if not accel < math.inf:
-        return v * dt
-    speed = abs(v)
-    m = math.floor(speed / (accel * dt))
-    distance = dt * (m + 1.0) * (speed - 0.5 * accel * dt * m)
-    return distance if v >= 0.0 else -distance
-
-
-@small
-def stopping_speed(gap, accel, dt):
-    """Return the velocity v with T(v) = gap, the inverse of `travel`."""
-    if not accel < math.inf:
-        return gap / dt
-    distance = abs(gap)
-    if not distance < math.inf:
-        return gap
-    unit = accel * dt * dt
-    m = math.floor(0.5 * (math.sqrt(1.0 + 8.0 * distance / unit) - 1.0))
-    speed = distance / (dt * (m + 1.0)) + 0.5 * accel * dt * m
-    return speed if gap >= 0.0 else -speed
-
-
-@kernel
-def braking_travel(v, a, accel, jerk, dt, enough):
-    """Return how far a dof at velocity v > 0 and acceleration a goes while it brakes within accel and jerk.
-
-    Stops counting beyond `enough`.
-    """
-    distance = 0.0
-    while v > 0.0 and distance <= enough:
-        a = max(a - jerk * dt, -accel)
-        v += a * dt
-        if v > 0.0:
-            distance += v * dt
-    return distance
-
-
-@kernel
-def jerk_allows(v, last, gap, speed, accel, jerk, dt):
-    """Return whether velocity v after `last` leaves room: to ease off before `speed`, and to stop within gap."""
-    a = (v - last) / dt
-    if a > 0.0 and v + travel(a, jerk, dt) - a * dt > speed:
-        return False
-    if not v > 0.0 and not a > 0.0:
-        return v * dt <= gap
-    rise = max(a, 0.0)
-    top = max(v, 0.0) + 0.5 * rise * rise / jerk + rise * dt
-    if top * ((rise + accel) / jerk + top / accel + 3.0 * dt) <= gap:  # far: no need to count
-        return True
-    distance, x = v * dt, v
-    while x <= 0.0 and a > 0.0:  # still moving back, but about to turn
-        a = max(a - jerk * dt, -accel)
-        x += a * dt
-        distance += x * dt
-    return distance + braking_travel(x, a, accel, jerk, dt, gap - distance) <= gap
-
-
-@kernel
-def jerk_bound(low, high, last, gap, speed, accel, jerk, dt):
-    """Return the largest velocity in [low, high] that `jerk_allows`; low where none is."""
-    if jerk_allows(high, last, gap, speed, accel, jerk, dt):
-        return high
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        if jerk_allows(middle, last, gap, speed, accel, jerk, dt):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def velocity_box(state, i, dt):
-    """Write the velocities of dof i that all its limits allow in this tick, [SLOWEST, FASTEST]."""
-    q, v = state[POSE, i], state[VELOCITY, i]
-    speed, accel, jerk = state[SPEED, i], state[ACCEL, i], state[JERK, i]
-    above, below = max(state[UPPER, i] - q, 0.0), max(q - state[LOWER, i], 0.0)
-    low, high = max(-speed, v - SLACK * accel * dt), min(speed, v + SLACK * accel * dt)
-    if jerk < math.inf:
-        change = SLACK * jerk * dt * dt
-        a = state[ACCELERATION, i] * dt
-        low, high = max(low, v + a - change), min(high, v + a + change)
-        high, low = (
-            jerk_bound(low, high, v, above, speed, BRAKE * accel, BRAKE * jerk, dt),
-            -jerk_bound(-high, -low, -v, below, speed, BRAKE * accel, BRAKE * jerk, dt),
-        )
-    else:
-        high = min(high, stopping_speed(above, BRAKE * accel, dt))
-        low = max(low, -stopping_speed(below, BRAKE * accel, dt))
-    if low > high:  # rounding, or a narrow range: the middle breaks both by the least
-        low = high = 0.5 * (low + high)
-    state[SLOWEST, i], state[FASTEST, i] = low, high
-
-
-@small
-def planned_accel(state, i):
-    """Return the acceleration that stopping at a target plans with: half of it where a jerk limit delays braking."""
-    return BRAKE * state[ACCEL, i] if not state[JERK, i] < math.inf else 0.5 * state[ACCEL, i]
-
-
-@kernel
-def wanted_box(state, i, dt):
-    """Write the wanted values of dof i at which it can come to rest, [BOX_LOW, BOX_HIGH], on its course."""
-    accel = planned_accel(state, i)
-    q, low, high = state[POSE, i], state[LOWER, i], state[UPPER, i]
-    ahead = travel(state[COURSE, i], accel, dt) - dt * state[COURSE, i]
-    state[BOX_LOW, i] = min(max(q + travel(state[SLOWEST, i], accel, dt) - ahead, low), high)
-    state[BOX_HIGH, i] = min(max(q + travel(state[FASTEST, i], accel, dt) - ahead, low), high)
-
-
-@kernel
-def boxed_step(order, theta, low, high, ws, fixed, scale, damping):
-    """Write into ws.step the damped Newton step in the box; return 0, 1 where a bound stopped a dof, -1: indefinite.
-
-    Dofs that a bound stops stay there and the others answer to that, damped harder: see SATURATED_DAMPING.
-    """
-    n = theta.shape[0]
-    step, moved = ws.step, ws.spare
-    for i in range(n):
-        moved[i] = 0.0
-    stopped = 0
-    for _ in range(3):
-        damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor, ws.path)
-        if factorise(order, ws.factor, fixed, 0.0) >= 0:
-            return -1
-        if stopped == 1:
-            multiply(order, ws.hessian, moved, step, ws.path)
-        for i in range(n):
-            response = step[i] if stopped == 1 else 0.0
-            step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] - response
-        substitute(order, ws.factor, step, ws.path)
-        largest = 0.0
-        for i in range(n):
-            if fixed[i] != 0.0:
-                step[i] = moved[i]
-            largest = max(largest, abs(step[i]))
-        if largest > LARGEST_STEP:
-            for i in range(n):
-                step[i] *= LARGEST_STEP / largest
-        again = False
-        for i in range(n):
-            if fixed[i] == 0.0:
-                target = theta[i] + step[i]
-                if target < low[i] or target > high[i]:
-                    moved[i] = (low[i] if target < low[i] else high[i]) - theta[i]
-                    fixed[i] = 1.0
-                    again = True
-        if not again:
-            return stopped
-        stopped = 1
-        damping = max(damping, SATURATED_DAMPING)
-    return stopped
 
 
 @kernel
@@ -238,40 +100,59 @@ def hold(order, theta, low, high, ws, fixed):
 
 
 @kernel
-def fresh(figure, order, springs, theta, low, high, ws, fixed, scale, coupled, exact):
-    """Write gradient and Hessian at a placed pose, the held dofs, and the metric of the damping."""
-    if coupled:
-        clear_hessian(ws)
-    derivatives(figure, order, springs, theta, ws, exact)
-    hold(order, theta, low, high, ws, fixed)
-    n = theta.shape[0]
+def mean_diagonal(order, hessian):
+    """Return the mean of the magnitudes of a diagonal."""
     total = 1e-300
-    for i in range(n):
-        total += abs(ws.hessian[i, order.rows[i, DEPTH]])
-    for i in range(n):
-        scale[i] = total / n
+    for i in range(hessian.shape[0]):
+        total += abs(hessian[i, order.rows[i, DEPTH]])
+    return total / hessian.shape[0]
 
 
 @kernel
-def unbounded_step(order, ws, fixed, scale):
+def fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact):
+    """Write gradient and Hessian at a placed pose, of each level too; the held dofs; the metric of the damping."""
+    n, count = theta.shape[0], levels.scale.shape[0]
+    if count == 0:
+        if coupled:
+            clear_hessian(ws)
+        derivatives(figure, order, springs, theta, ws, exact)
+    for level in range(count):
+        if coupled:
+            clear_hessian(ws)
+        one = Springs(springs.kind, levels.constants[level], springs.targets, levels.pull[level], levels.home[level])
+        derivatives(figure, order, one, theta, ws, exact)
+        levels.scale[level] = mean_diagonal(order, ws.hessian)
+        for i in range(n):
+            levels.gradient[level, i] = ws.gradient[i] + levels.calm[level] * (theta[i] - ws.best[i])
+            for k in range(order.rows[i, DEPTH] + 1):
+                levels.hessian[level, i, k] = ws.hessian[i, k]
+    for level in range(count - 1):
+        for i in range(n):
+            ws.gradient[i] += levels.gradient[level, i] - levels.calm[level] * (theta[i] - ws.best[i])
+            for k in range(order.rows[i, DEPTH] + 1):
+                ws.hessian[i, k] += levels.hessian[level, i, k]
+    hold(order, theta, low, high, ws, fixed)
+    for i in range(n):  # with strict priorities, the step says which bounds are in its way, not their rounding
+        if count > 0 and ws.hessian[i, order.rows[i, DEPTH]] != 0.0:
+            fixed[i] = 0.0
+    mean = mean_diagonal(order, ws.hessian)
+    for i in range(n):
+        scale[i] = mean
+
+
+@kernel
+def unbounded_step(order, ws, levels, fixed, scale):
     """Write into ws.step the Newton step of the dofs that are free; return whether the matrix is positive definite."""
-    damped_copy(order, ws.hessian, fixed, LEAST_DAMPING, scale, ws.factor, ws.path)
-    if factorise(order, ws.factor, fixed, 0.0) >= 0:
+    for i in range(scale.shape[0]):
+        ws.spare[i] = 0.0
+    if not newton_step(order, ws, levels, fixed, scale, LEAST_DAMPING, ws.spare):
         return False
-    largest = 0.0
-    for i in range(scale.shape[0]):
-        ws.step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
-    substitute(order, ws.factor, ws.step, ws.path)
-    for i in range(scale.shape[0]):
-        largest = max(largest, abs(ws.step[i]))
-    if largest > LARGEST_STEP:
-        for i in range(scale.shape[0]):
-            ws.step[i] *= LARGEST_STEP / largest
+    shorten(ws.step, LARGEST_STEP if levels.scale.shape[0] == 0 else LEVEL_STEP)
     return True
 
 
 @kernel
-def calm_down(order, springs, state, ws, scale, params):
+def calm_down(order, springs, levels, state, ws, scale, params):
     """Resist changes of speed where the goals ask for much of it: near singularities, and when a target jumps.
 
     A spring on each dof draws it to where its course leads, and grows with the largest speed that ws.step would take,
@@ -288,20 +169,24 @@ def calm_down(order, springs, state, ws, scale, params):
     part = min(max((fastest - beyond) / (1.0 - beyond), 0.0), 1.0)
     if part == 0.0:
         return False
+    stiff = part * part * (params[CALM_STILL] + params[MOVING] * (params[CALM] - params[CALM_STILL])) / dt
+    for level in range(levels.scale.shape[0]):
+        levels.calm[level] = stiff * levels.scale[level]
+    if levels.scale.shape[0] > 0:  # what is stricter is calmed in its own step, and must not resist that of the last
+        return True
     for i in range(scale.shape[0]):
-        more = part * part * params[CALM] / dt * scale[i]
-        there = ws.best[i] + params[CALM_KEEP] * dt * state[COURSE, i]
+        more = stiff * scale[i]
+        there = ws.best[i]
         pull = springs.pull[i] + more
         if pull > 0.0:
             springs.home[i] = (springs.pull[i] * springs.home[i] + more * there) / pull
         springs.pull[i] = pull
-        ws.gradient[i] += more * (ws.best[i] - there)
         ws.hessian[i, order.rows[i, DEPTH]] += more
     return True
 
 
 @kernel
-def first_step(figure, order, springs, state, ws, coupled, exact, params):
+def first_step(figure, order, springs, levels, state, ws, coupled, exact, params):
     """Set the wanted pose to one Newton step from ws.best (n,), that of the last tick, projected into the box.
 
     The step itself knows only the joint limits: the box of a moving figure does not hold the last wanted pose, and
@@ -309,14 +194,15 @@ def first_step(figure, order, springs, state, ws, coupled, exact, params):
     indefinite.
     """
     fixed, scale, failed = state[FIXED], state[SCALE], False
-    fresh(figure, order, springs, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, exact)
-    good = unbounded_step(order, ws, fixed, scale)
+    fresh(figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, exact)
+    good = unbounded_step(order, ws, levels, fixed, scale)
     if not good and exact != 0.0:
         failed = True
-        fresh(figure, order, springs, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, 0.0)
-        good = unbounded_step(order, ws, fixed, scale)
-    if good and calm_down(order, springs, state, ws, scale, params):
-        good = unbounded_step(order, ws, fixed, scale)
+        fresh(figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, 0.0)
+        good = unbounded_step(order, ws, levels, fixed, scale)
+    if good and calm_down(order, springs, levels, state, ws, scale, params):
+        good = unbounded_step(order, ws, levels, fixed, scale)
+    good = good and levels.scale.shape[0] == 0  # strict priorities: see `scaled_step`
     for i in range(scale.shape[0]):
         x = ws.best[i] + ws.step[i] if good else ws.best[i]
         state[WANTED, i] = min(max(x, state[BOX_LOW, i]), state[BOX_HIGH, i])
@@ -324,11 +210,33 @@ def first_step(figure, order, springs, state, ws, coupled, exact, params):
 
 
 @kernel
-def leave_saddle(figure, order, springs, theta, low, high, ws, fixed, scale, origin, energy, coupled):
-    """At a straight arm whose target lies inside, bend it towards the side that it came from; return the energy."""
-    n = theta.shape[0]
+def merit(figure, springs, levels, theta, ws):
+    """Place a pose and return its energy; with strict priorities, each level but the last may use IGNORED of it.
+
+    A step among the poses that keep the stricter goals is straight and those poses are not: without that, it could not
+    be longer than a millirad. The next step corrects what this one used.
+    """
+    if levels.scale.shape[0] == 0:
+        return energy_at(figure, springs, theta, ws)
     forward(figure, theta, ws)
-    fresh(figure, order, springs, theta, low, high, ws, fixed, scale, coupled, 1.0)
+    if has_center(springs):
+        center_of_mass(figure, ws, ws.center)
+    total = 0.0
+    for level in range(levels.scale.shape[0]):
+        one = Springs(springs.kind, levels.constants[level], springs.targets, levels.pull[level], levels.home[level])
+        energy = total_energy(figure, one, theta, ws)
+        last = level == levels.scale.shape[0] - 1
+        total += energy if last or not energy < math.inf else max(energy - levels.weight[level] * IGNORED, 0.0)
+    return total
+
+
+@kernel
+def leave_saddle(figure, order, springs, levels, state, ws, coupled):
+    """At a straight arm whose target lies inside, bend it towards the side that it came from; return the energy."""
+    theta, low, high, lower, upper = state[WANTED], state[BOX_LOW], state[BOX_HIGH], state[LOWER], state[UPPER]
+    fixed, scale, origin, n = state[FIXED], state[SCALE], state[ORIGIN], theta.shape[0]
+    energy = merit(figure, springs, levels, theta, ws)
+    fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, 1.0)
     damped_copy(order, ws.hessian, fixed, 1e-7, scale, ws.factor, ws.path)
     failed = factorise(order, ws.factor, fixed, 0.0)
     if failed < 0:
@@ -342,50 +250,52 @@ def leave_saddle(figure, order, springs, theta, low, high, ws, fixed, scale, ori
     sign = 1.0 if back * ws.step[leader] >= 0.0 else -1.0
     for _ in range(2):
         size = ESCAPE / abs(ws.step[leader])
-        for _ in range(8):
+        for _ in range(3):
+            # The box of one tick may be narrower than the crest between the two ways out: look beyond it, then go as
+            # far as it allows, uphill if need be. The next ticks go on.
             for i in range(n):
-                ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], low[i]), high[i])
-            after = energy_at(figure, springs, ws.trial, ws)
-            if after < energy:
+                ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
+            if merit(figure, springs, levels, ws.trial, ws) < (1.0 - WORTH) * energy:
                 for i in range(n):
-                    theta[i] = ws.trial[i]
-                return after
+                    theta[i] = min(max(ws.trial[i], low[i]), high[i])
+                return merit(figure, springs, levels, theta, ws)
             size *= 0.25
         sign = -sign
     return energy
 
 
 @kernel
-def seek(figure, order, springs, state, ws, params):
+def seek(figure, order, springs, bare, levels, state, ws, params):
     """Minimise the energy over the box of the wanted pose, in place, by at most params[MOST] Newton steps.
 
-    Goes on until a step moves nothing: an answer that stops within a tolerance would move in stairs.
+    Goes on until a step moves nothing: an answer that stops within a tolerance would move in stairs. bare: the springs
+    without those that calm a tick, which would hold a straight arm straight.
     """
     theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
     fixed, scale = state[FIXED], state[SCALE]
     n = theta.shape[0]
     coupled = params[COUPLED] != 0.0
-    first = energy_at(figure, springs, ws.best, ws)
+    first = merit(figure, springs, levels, ws.best, ws)
     energy = first
     if not first < math.inf:
         params[ENERGY] = first
         return
-    failed = first_step(figure, order, springs, state, ws, coupled, params[EXACT], params)
+    failed = first_step(figure, order, springs, levels, state, ws, coupled, params[EXACT], params)
     exact = 0.0 if failed else params[EXACT]
-    before = 0.0  # [rad, m] the length of the step before
+    before = 0.0 if levels.scale.shape[0] == 0 else 1.0  # [rad, m] the length of the step before
     for i in range(n):
         before = max(before, abs(theta[i] - ws.best[i]))
-    energy = energy_at(figure, springs, theta, ws)
+    energy = merit(figure, springs, levels, theta, ws)
     if energy > first:  # too far: from where it was, with damping
         for i in range(n):
             ws.trial[i] = min(max(ws.best[i], low[i]), high[i])
-        still = energy_at(figure, springs, ws.trial, ws)
+        still = merit(figure, springs, levels, ws.trial, ws)
         if still < energy:
             for i in range(n):
                 theta[i] = ws.trial[i]
             energy = still
         else:
-            energy = energy_at(figure, springs, theta, ws)
+            energy = merit(figure, springs, levels, theta, ws)
         before = 1.0
     if not failed and energy > max(EXACT_BEYOND * first, ROUNDING):
         exact = 1.0
@@ -393,17 +303,21 @@ def seek(figure, order, springs, state, ws, params):
     params[ITERATIONS] = 1.0
     while params[ITERATIONS] < params[MOST] and energy < math.inf and before > 0.0:
         params[ITERATIONS] += 1.0
-        fresh(figure, order, springs, theta, low, high, ws, fixed, scale, coupled, exact)
+        fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
         moved, length = False, 0.0
         for attempt in range(TRIES):
-            stopped = boxed_step(order, theta, low, high, ws, fixed, scale, damping)
+            stopped = 0
+            if attempt > 0 and levels.scale.shape[0] > 0 and length > 0.0:
+                shorten(ws.step, SHORTER * length)
+            else:
+                stopped = boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping)
             if stopped < 0:
                 if exact == 0.0:
                     break
                 exact, failed = 0.0, True
                 if attempt > 0:
                     forward(figure, theta, ws)
-                fresh(figure, order, springs, theta, low, high, ws, fixed, scale, coupled, exact)
+                fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
                 continue
             length, slope = 0.0, 0.0
             for i in range(n):
@@ -413,7 +327,9 @@ def seek(figure, order, springs, state, ws, params):
                 slope += ws.gradient[i] * (x - theta[i])
             if length == 0.0:
                 break
-            after = energy_at(figure, springs, ws.trial, ws)
+            after = merit(figure, springs, levels, ws.trial, ws)
+            if levels.scale.shape[0] > 0:
+                slope = min(max(slope, after - energy), 0.0)  # not of what `merit` ignores
             if after <= energy + 1e-4 * slope or abs(slope) <= NOISE * energy:
                 gain = (energy - after) / max(-0.5 * slope, 1e-300)
                 damping *= 0.1 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)
@@ -425,6 +341,8 @@ def seek(figure, order, springs, state, ws, params):
                     exact = 1.0
                 energy, moved = after, True
                 break
+            if levels.scale.shape[0] > 0:
+                continue
             damping = max(damping, 1e-5) * 8.0
             hold(order, theta, low, high, ws, fixed)
         damping = min(max(damping, LEAST_DAMPING), MOST_DAMPING)
@@ -433,9 +351,7 @@ def seek(figure, order, springs, state, ws, params):
         before = length
     params[EXACT] = 1.0 if energy > max(EXACT_BEYOND * first, ROUNDING) else 0.0
     if failed and energy < math.inf:
-        energy = leave_saddle(
-            figure, order, springs, theta, low, high, ws, fixed, scale, state[ORIGIN], energy, coupled
-        )
+        energy = leave_saddle(figure, order, bare, levels, state, ws, coupled)
     params[DAMPING] = min(damping, FIRST_DAMPING)
     params[ENERGY] = energy
 
@@ -482,18 +398,85 @@ def compensate(order, state, ws, dt):
 
 
 @kernel
-def advance(state, dt, ws, numeric):
-    """Move the command towards the wanted pose, which the last tick had at ws.best (n,), and update the memory."""
+def aim(figure, order, springs, levels, state, ws, coupled):
+    """Write OFFSET: what puts the wanted pose where the strictest goals, seen from the present pose, are kept.
+
+    The poses that keep them are curved, and a figure that moves straight towards a pose ahead would cut the corner.
+    """
+    n = state.shape[1]
+    strict = Springs(springs.kind, levels.constants[0], springs.targets, levels.pull[0], levels.home[0])
+    if coupled:
+        clear_hessian(ws)
+    forward(figure, state[POSE], ws)
+    derivatives(figure, order, strict, state[POSE], ws, 0.0)
+    mean = mean_diagonal(order, ws.hessian)
+    for i in range(n):
+        at_bound = state[ACTIVE, i] != 0.0 or ws.hessian[i, order.rows[i, DEPTH]] == 0.0
+        state[FIXED, i] = 1.0 if at_bound else 0.0
+        state[SCALE, i] = mean
+        ws.spare[i] = state[WANTED, i] - state[POSE, i]
+        state[OFFSET, i] = 0.0
+    multiply(order, ws.hessian, ws.spare, ws.step, ws.path)
+    damped_copy(order, ws.hessian, state[FIXED], COMPENSATION_DAMPING, state[SCALE], ws.factor, ws.path)
+    if factorise(order, ws.factor, state[FIXED], 0.0) >= 0:
+        return
+    for i in range(n):
+        ws.step[i] = 0.0 if state[FIXED, i] != 0.0 else -ws.gradient[i] - ws.step[i]
+    substitute(order, ws.factor, ws.step, ws.path)
+    for i in range(n):
+        if state[FIXED, i] == 0.0:
+            state[OFFSET, i] = min(max(ws.step[i], -MOST_COMPENSATION), MOST_COMPENSATION)
+
+
+@kernel
+def see_course(state, dt, ws, numeric, together):
+    """Update how fast the wanted pose moves, which the last tick had at ws.best (n,), and which dofs are in their box.
+
+    together: where one dof is held by its box, none has a course.
+    """
+    free = True
+    for i in range(state.shape[1]):
+        free = free and state[BOX_LOW, i] < state[WANTED, i] < state[BOX_HIGH, i]
     for i in range(state.shape[1]):
         limit = SLACK * state[ACCEL, i] * dt
-        low, high, wanted = state[BOX_LOW, i], state[BOX_HIGH, i], state[WANTED, i]
-        course = state[COURSE, i]
-        inside = low < wanted < high and numeric
+        wanted, course = state[WANTED, i], state[COURSE, i]
+        inside = numeric and (free if together else state[BOX_LOW, i] < wanted < state[BOX_HIGH, i])
         seen = (wanted - ws.best[i]) / dt if inside and state[INSIDE, i] != 0.0 else 0.0
         state[INSIDE, i] = 1.0 if inside else 0.0
         course = min(max(seen, course - limit), course + limit)
         state[COURSE, i] = min(max(course, -state[SPEED, i]), state[SPEED, i])
-        v = tick_velocity(state, i, dt) if numeric else min(max(0.0, state[SLOWEST, i]), state[FASTEST, i])
+
+
+@kernel
+def common_pace(state, dt):
+    """Return how fast [1/s] all dofs can approach their wanted values so that each can stop there."""
+    pace = 1.0 / dt
+    for i in range(state.shape[1]):
+        accel, course = planned_accel(state, i), state[COURSE, i]
+        way = state[WANTED, i] - state[POSE, i] - dt * course
+        if abs(way) > SETTLED:
+            most = stopping_speed(way + travel(course, accel, dt), accel, dt)
+            most = min(max(most, -state[SPEED, i]), state[SPEED, i])
+            pace = min(pace, max((most - course) / way, 0.0))
+    return pace
+
+
+@kernel
+def advance(state, dt, numeric, together):
+    """Move the command towards the wanted pose, and update the memory.
+
+    together: whether all dofs approach their wanted values at one pace, so that the figure stays near the poses that
+    keep strict goals; else each of them is as quick as it can be.
+    """
+    pace = common_pace(state, dt) if numeric and together else 0.0
+    for i in range(state.shape[1]):
+        v = 0.0
+        if numeric and together:
+            way = state[WANTED, i] + state[OFFSET, i] - state[POSE, i] - dt * state[COURSE, i]
+            v = state[COURSE, i] + pace * way
+        elif numeric:
+            v = tick_velocity(state, i, dt)
+        v = min(max(v, state[SLOWEST, i]), state[FASTEST, i])
         q = min(max(state[POSE, i] + dt * v, state[LOWER, i]), state[UPPER, i])
         v = (q - state[POSE, i]) / dt  # of the rounded poses: nothing adds up
         state[ACCELERATION, i] = (v - state[VELOCITY, i]) / dt
@@ -566,8 +549,10 @@ def follow_targets(
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
+    levels = carve_levels(work[0:0], 0, n, g, d)
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, state[PULL], state[HOME])
+        bare = springs_of(kind, constants, targets, t, pull, home)
         for i in range(n):
             state[POSE, i] = state[WANTED, i]
         come_round(figure, state)
@@ -576,7 +561,7 @@ def follow_targets(
             q = ws.best[i] = state[WANTED, i]
             state[BOX_LOW, i] = min(max(q - reach[i], state[LOWER, i]), state[UPPER, i])
             state[BOX_HIGH, i] = min(max(q + reach[i], state[LOWER, i]), state[UPPER, i])
-        seek(figure, order, springs, state, ws, params)
+        seek(figure, order, springs, bare, levels, state, ws, params)
         iterations[t] = params[ITERATIONS]
         energy_at(figure, springs, state[WANTED], ws)
         for k in range(g):
@@ -588,43 +573,86 @@ def follow_targets(
             state[ACTIVE, i] = 1.0 if held and state[LOWER, i] < q < state[UPPER, i] else 0.0
 
 
-@entry
-def make_viable(state, dt):
-    """Reduce velocities from which a dof cannot stop before its limit to those from which it can."""
-    for i in range(state.shape[1]):
-        accel = BRAKE * state[ACCEL, i]
-        v = state[VELOCITY, i]
-        gap = max(state[UPPER, i] - state[POSE, i] if v > 0.0 else state[POSE, i] - state[LOWER, i], 0.0)
-        most = stopping_speed(gap, accel, dt)
-        if accel < math.inf:
-            most += accel * dt  # the first tick brakes already
-        state[VELOCITY, i] = min(max(v, -most), most)
-
-
-@entry
-def control_tick(figure, order, springs, state, params, work, d, errors):
+@kernel
+def control_tick(figure, order, springs, levels, state, params, work, d, errors):
     """Advance a controller, state (ROWS, n) and params (PARAMS,), by one tick; write its errors (g,) [m, rad]."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
     ws = workspace(work, n, b, g, d)
     dt = params[DT]
     come_round(figure, state)
+    together = levels.scale.shape[0] > 0
+    braking = common_braking(state, dt) if together else 0.0
     for i in range(n):
         velocity_box(state, i, dt)
-        wanted_box(state, i, dt)
+        wanted_box(state, i, dt, braking)
         # No prediction: what the goals leave free would keep drifting on it for ever.
         ws.best[i] = state[WANTED, i]
         state[WANTED, i] = min(max(state[WANTED, i], state[BOX_LOW, i]), state[BOX_HIGH, i])
         state[PULL, i], state[HOME, i] = springs.pull[i], springs.home[i]
     held = Springs(springs.kind, springs.constants, springs.targets, state[PULL], state[HOME])
-    seek(figure, order, held, state, ws, params)
+    for level in range(levels.calm.shape[0]):
+        levels.calm[level] = 0.0
+    seek(figure, order, held, springs, levels, state, ws, params)
     numeric = params[ENERGY] < math.inf
     for i in range(n):
         name_limits(state, i, dt, ws.gradient[i])
         if not numeric:
             state[WANTED, i] = state[POSE, i]
-    if numeric:
+        state[OFFSET, i] = 0.0
+    if numeric and not together:
         compensate(order, state, ws, dt)
-    advance(state, dt, ws, numeric)
+    see_course(state, dt, ws, numeric, together)
+    if numeric and together:
+        aim(figure, order, springs, levels, state, ws, params[COUPLED] != 0.0)
+    advance(state, dt, numeric, together)
     energy_at(figure, springs, state[POSE], ws)
     for k in range(g):
         errors[k] = ws.error[k]
+
+
+@kernel
+def take_asked(packed):
+    """Move the goals whose targets are new; return FOLLOWED, SOME_HELD, or the first goal whose target is no rotation.
+
+    Where a target is no rotation, no goal moves.
+    """
+    goals, asked = packed.goals, packed.asked
+    code, answer = ASKED - 1, FOLLOWED
+    for k in range(goals.shape[0]):
+        if asked[k, code] != NEW:
+            asked[k, code] = QUIET
+            continue
+        for i in range(goals[k, 1]):
+            if not abs(asked[k, i]) < FARTHEST:
+                asked[k, code] = HELD
+                answer = SOME_HELD
+        stride = 4 if goals[k, 1] == 16 else 3
+        if asked[k, code] == NEW and goals[k, 1] > 3 and not is_rotation(asked[k], 0, stride, 2 * stride):
+            return k
+    dt = packed.params[DT]
+    packed.params[MOVING] = max(1.0 - dt / STILL_AFTER, 0.0) * packed.params[MOVING]
+    for k in range(goals.shape[0]):
+        if asked[k, code] == NEW:
+            if target_gap(asked[k], goals[k, 1], packed.springs.targets, goals[k, 0]) > AT_REST:
+                packed.params[MOVING] = 1.0
+            write_target(asked[k], goals[k, 1], packed.springs.targets, goals[k, 0])
+            asked[k, code] = QUIET
+    return answer
+
+
+@entry
+def control_step(ints, floats):
+    """Move the goals of a packed controller to the targets that are asked for and advance it by one tick.
+
+    Returns:
+        FOLLOWED; SOME_HELD where a target is not finite; or the first goal whose target is no rotation: then nothing
+        has moved.
+    """
+    packed = carve(ints, floats)
+    code = take_asked(packed)
+    if code < 0:
+        control_tick(
+            packed.figure, packed.order, packed.springs, packed.levels, packed.state, packed.params, packed.work,
+            ints[DEPTHS], packed.errors,
+        )  # fmt: skip
+    return code

@@ -109,6 +109,24 @@ class Springs(NamedTuple):
     home: np.ndarray  # (n,) float64 [rad, m]
 
 
+class Levels(NamedTuple):
+    """Goals of several strict priorities, L levels in their order; L is 0 where all goals have one priority.
+
+    Each level is weighed down against the stricter one before it, and has its own derivatives: a step of one level is
+    damped by its own stiffness, and not by that of the stricter ones.
+    """
+
+    constants: np.ndarray  # (L, g, CONSTANTS) float64: the springs of each level, those of the others switched off
+    pull: np.ndarray  # (L, n) float64: springs on the dofs, as in Springs
+    home: np.ndarray  # (L, n) float64 [rad, m]
+    gradient: np.ndarray  # (L, n) float64
+    hessian: np.ndarray  # (L, n, d) float64, as in Workspace
+    total: np.ndarray  # (n, d) float64: of the levels so far; (0, d) where L is 0
+    weight: np.ndarray  # (L,) float64: of each level, against the first
+    scale: np.ndarray  # (L,) float64: mean of the diagonal of each Hessian
+    calm: np.ndarray  # (L,) float64: stiffness that keeps the dofs where they were
+
+
 class Workspace(NamedTuple):
     """Scratch memory of one solve, carved from one flat array; nothing in it outlives the call."""
 

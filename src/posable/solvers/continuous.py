@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine import control
+from posable.engine import control, speed_limits
 from posable.engine.bounds import EXHAUSTED, STATIONARY
 from posable.errors import SolverError
 from posable.problem import Problem
@@ -45,7 +45,7 @@ def follow_frames(
     """
     n, g = problem.skeleton.size, len(problem.springs)
     total = frames or max(problem.constants.shape[0], problem.targets.shape[0])
-    state = np.zeros((control.ROWS, n))
+    state = np.zeros((speed_limits.ROWS, n))
     state[control.LOWER], state[control.UPPER] = lower, upper
     state[control.SPEED] = state[control.ACCEL] = state[control.JERK] = np.inf
     state[control.WANTED] = state[control.ORIGIN] = start

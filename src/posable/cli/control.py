@@ -1,0 +1,115 @@
+"""`posable control FIGURE --path hand.R=...`: targets that move, in a control loop with velocity limits."""
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+from posable.cli.follow import path_goal
+from posable.cli.info import figure_of
+from posable.cli.solve import add_goals, goals_of, start_of
+
+EXAMPLE = "posable control panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4 --velocity 1.5 --plot speeds.png"
+BARS = 24  # letters of a bar
+
+
+def add(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "control",
+        help="follow targets in a control loop, inside velocity and acceleration limits",
+        description="Lead bodies along paths in a control loop: every command is inside the limits of position, "
+        "velocity and acceleration, also where a path jumps or leaves the figure's reach. A path is a file with a "
+        "point X,Y,Z on each line, one for each tick, or waypoints on the command line. Goals that stand still may be "
+        "given as for `posable solve`. Lengths are metres, angles radians.",
+    )
+    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    parser.add_argument(
+        "--path", metavar="BODY=FILE|X,Y,Z:X,Y,Z:...", action="append", default=[], required=True,
+        help="a body and the points that it is led through",
+    )  # fmt: skip
+    add_goals(parser)
+    work = parser.add_argument_group("the loop")
+    work.add_argument("--rate", dest="fps", type=float, default=100.0, metavar="HZ", help="ticks per second (100)")
+    work.add_argument("--seconds", type=float, default=2.0, help="how long waypoints take (2)")
+    work.add_argument("--stay", type=float, default=1.0, metavar="SECONDS", help="stay at the end of the path (1)")
+    work.add_argument("--velocity", type=float, metavar="V", help="limit of each joint [rad/s, m/s]; the file's own")
+    work.add_argument("--acceleration", type=float, metavar="A", help="limit of each joint; full speed in 0.1 s")
+    work.add_argument("--jerk", type=float, metavar="J", help="limit of each joint; none")
+    work.add_argument("--start", metavar="FILE[:FRAME]", help="pose to start from")
+    work.add_argument("--no-limits", action="store_true", help="ignore joint limits")
+    work.add_argument("--live", action="store_true", help="run in real time and show the speeds of the joints")
+    parser.add_argument("--plot", metavar="PNG", help="plot speeds of the joints and errors over time")
+    parser.add_argument("-o", "--out", metavar="OUT", help="the commands as a motion; its suffix selects the format")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the loop and say how fast the joints moved and what they could not follow."""
+    skeleton = figure_of(args.figure)
+    paths = [path_goal(word, args) for word in args.path]
+    goals = goals_of(args, skeleton) + [path.moved(path.target[0]) for path in paths]
+    controller = ps.Controller(
+        skeleton, goals, dt=1.0 / args.fps, velocity=args.velocity, acceleration=args.acceleration, jerk=args.jerk,
+        start=start_of(args.start, skeleton), limits=not args.no_limits,
+    )  # fmt: skip
+    labels = controller.problem.labels[len(goals) - len(paths) :]
+    ticks = max(len(path.target) for path in paths) + round(args.stay * args.fps)
+    steps, begin = [], time.perf_counter()
+    for k in range(ticks):
+        steps.append(
+            controller.step(
+                {label: path.target[min(k, len(path.target) - 1)] for label, path in zip(labels, paths, strict=True)}
+            )
+        )
+        if args.live:
+            _show(controller, steps[-1], k)
+            time.sleep(max(begin + (k + 1) / args.fps - time.perf_counter(), 0.0))
+    return _report(args, controller, steps)
+
+
+def _report(args: argparse.Namespace, controller: ps.Controller, steps: list[Any]) -> int:
+    """Print what the loop did, and write what was asked for."""
+    velocities = np.array([step.velocity for step in steps])
+    errors = {name: np.array([step.errors[name] for step in steps]) for name in steps[-1].errors}
+    if args.out:
+        ps.save(args.out, ps.Motion(controller.skeleton, np.array([step.pose for step in steps]), args.fps))
+    if args.plot:
+        from posable.plots import draw_speeds
+
+        draw_speeds(controller.skeleton, velocities, controller.velocity_limits, controller.dt, errors, path=args.plot)
+    shares = np.abs(velocities) / controller.velocity_limits
+    fastest = int(shares.max(axis=0).argmax())
+    held = sum(bool(step.active.any()) for step in steps)
+    if args.json:
+        worst = {name: float(values.max()) for name, values in errors.items()}
+        last = {name: float(values[-1]) for name, values in errors.items()}
+        told = {"ticks": len(steps), "limited": held, "rate": float(shares.max()), "worst": worst, "last": last}
+        print(json.dumps({**told, "ok": bool(steps[-1].ok)}))
+    else:
+        name = controller.skeleton.dof_names[fastest]
+        print(f"{len(steps)} ticks, {held} at a limit; fastest {name}, {shares.max():.0%} of its velocity limit")
+        for name, values in errors.items():
+            print(f"{name}: largest error {values.max():.3g}, at the end {values[-1]:.3g}")
+        print(f"at the end: {steps[-1]}")
+        for path in filter(None, (args.plot, args.out)):
+            print(f"wrote {path}")
+    return 0 if steps[-1].ok else 1
+
+
+def _show(controller: ps.Controller, step: Any, tick: int) -> None:
+    """Draw the joints' speeds as bars, ten times a second, over the last ones; on a terminal alone."""
+    if not sys.stderr.isatty() or tick % max(round(0.1 / controller.dt), 1):
+        return
+    names, width = controller.skeleton.dof_names, max(map(len, controller.skeleton.dof_names))
+    lines = [f"{tick * controller.dt:6.1f} s  {step}"[:100]]
+    for name, speed, most in zip(names, step.velocity, controller.velocity_limits, strict=True):
+        filled = round(min(abs(speed) / most, 1.0) * BARS)
+        lines.append(f"{name:{width}} {'<' if speed < 0.0 else ' '}{'#' * filled:{BARS}} {speed:7.2f}")
+    up = f"\x1b[{len(lines)}A" if tick else ""
+    sys.stderr.write(up + "".join(f"\x1b[2K{line}\n" for line in lines))
+    sys.stderr.flush()
