@@ -3,8 +3,7 @@
     python -m benchmarks control
 
 Arms and humanoids at 100 Hz: smooth targets, a wrist and an elbow singularity, out of reach and back, a jump, joint
-limits. Poses are judged by forward kinematics and differences. Then long runs: the time of a step; hostile targets and
-straight lines are in `control_stress` and `lines`.
+limits. Poses are judged by forward kinematics and differences. Then long runs: the time of a step, and hostile targets.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from scipy.spatial.transform import Rotation
 
 import posable as ps
 from benchmarks.control_stress import faults, hostile, memory_growth
-from benchmarks.lines import measure
 from benchmarks.peers.environments import ready
 
 g = ps.goals
@@ -291,15 +289,6 @@ def evidence(page) -> None:
         "Excess over each limit under NaN, infinity, jumps and goals switched on and off",
         ("figure", "steps", "position", "velocity", "acceleration", "NaN"), hostile(page.pick(250_000, 2_000)),
         note=f"memory in use grows by {memory_growth(page.pick(20_000, 2_000))} bytes in a run",
-    )  # fmt: skip
-    page.heading("Straight lines")
-    rows = [list(row.values()) for row in measure(page.pick(150, 4))]
-    page.table(
-        "`follow` and `Controller` on random straight lines, 61 frames each",
-        ("arm", "lines", "whole from their start", "reported whole with a fault", "feasible", "proved by the graph",
-         'whole with start="any"', "feasible and missed", "Controller's excess over a limit"), rows,
-        note="feasible: followed, or proved by a graph over all branches: closed forms with every whole turn, random "
-        "starts, and for seven axes a grid over the last one (only of lines that are not followed)",
     )  # fmt: skip
 
 

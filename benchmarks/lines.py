@@ -1,4 +1,11 @@
-"""Straight lines on six arms: what `follow` follows, against a graph over all branches."""
+"""Straight lines on six arms: what `follow` follows, against a graph over all branches.
+
+    python -m benchmarks lines
+
+A line is feasible where `follow` follows it, judged by forward kinematics, or where a graph over all branches has a
+chain without a jump: closed forms with every whole turn, random starts, and for seven axes a grid over the last one.
+The graph is made for the lines that `follow` does not follow, and, to test the graph, for the first ones.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +19,7 @@ from posable.engine.layout import KIND
 
 FRAMES = 61
 JUMP = np.radians(20.0)
+TESTED = 8  # lines of each arm on which the graph is tested
 STARTS = {4: 16, 6: 32, 7: 6}  # random starts of the graph at each frame, by the number of axes
 GRID = np.radians(10.0)  # of the joint of a seven-axis arm that is held
 
@@ -154,9 +162,9 @@ def measure(count: int, seed: int = 5) -> list[dict[str, object]]:
     """Return, for each arm, how many lines are followed from their start and from anywhere, and how many can be."""
     rows = []
     for name, skeleton, tool in arms():
-        tally = dict.fromkeys(("start", "lies", "feasible", "graph", "any", "missed"), 0)
+        tally = dict.fromkeys(("start", "lies", "feasible", "any", "missed", "tested", "found"), 0)
         over = 0.0
-        for pose, path in lines(skeleton, tool, count, seed):
+        for k, (pose, path) in enumerate(lines(skeleton, tool, count, seed)):
             goal = ps.goals.Pose(tool, path)
             one = ps.follow(skeleton, goal, fps=30, start=pose)
             good, jumps = judge(skeleton, tool, path, one)
@@ -166,9 +174,10 @@ def measure(count: int, seed: int = 5) -> list[dict[str, object]]:
             good, jumps = judge(skeleton, tool, path, anywhere)
             tally["lies"] += bool(anywhere.ok.all()) and (not good or jumps)
             whole = bool(anywhere.ok.all())
-            proved = not (whole and skeleton.size == 7) and graph_follows(skeleton, branches(skeleton, tool, path))
+            proved = (not whole or k < TESTED) and graph_follows(skeleton, branches(skeleton, tool, path))
             feasible = whole or proved
-            tally["graph"] += proved
+            tally["tested"] += whole and k < TESTED
+            tally["found"] += whole and proved
             tally["feasible"] += feasible
             tally["any"] += whole
             tally["missed"] += feasible and not whole
@@ -177,8 +186,14 @@ def measure(count: int, seed: int = 5) -> list[dict[str, object]]:
     return rows
 
 
-if __name__ == "__main__":
-    import sys
-
-    for row in measure(int(sys.argv[1]) if len(sys.argv) > 1 else 10):
-        print(row)
+def evidence(page) -> None:
+    """Measure and write the page."""
+    page.text((__doc__ or "").split("\n\n", 2)[2])
+    page.table(
+        "Random straight lines of 0.1 to 0.6 m, 61 frames each",
+        ("arm", "lines", "whole from their start", "reported whole with a fault", "feasible", 'whole with start="any"',
+         "feasible and missed", "of the first ones: whole", "and found by the graph",
+         "Controller's excess over any limit"),
+        [list(row.values()) for row in measure(page.pick(150, 4))],
+        note="fault: off the line by more than 2 mm, beyond a limit, or a step of more than 20 degrees",
+    )  # fmt: skip
