@@ -15,8 +15,9 @@ from posable.engine.jit import kernel, with_names
 from posable.engine.layout import CONSTANTS, SOLID_WIDTH, TARGETS, Figure, Levels, Order, Springs
 
 # The head of the integers: how many there are of everything
-DOFS, BODIES, SPRINGS, GOALS, DEPTHS, SOLIDS, CORNERS, BALLS, TOUCHES, PAIRS, ROWS, PARAMS, LEVELS, WORK = range(14)
-HEAD = 14
+DOFS, BODIES, SPRINGS, GOALS, DEPTHS, SOLIDS, CORNERS, BALLS, FIELD, TOUCHES, PAIRS, ROWS = range(12)
+PARAMS, LEVELS, WORK = range(12, 15)
+HEAD = 15
 ASKED = 17  # numbers of a target that is asked for: at most a transform by rows, then one of the codes below
 QUIET, NEW, HELD = 0.0, 1.0, 2.0  # nothing is asked; a new target; one that is not finite, so that the last one counts
 
@@ -54,13 +55,13 @@ def pack(
     """
     n, b, g = len(figure.dof), len(figure.body), len(springs.kind)
     head = (
-        n, b, g, len(goals), depth, len(figure.solid), len(figure.corner), len(figure.ball),
+        n, b, g, len(goals), depth, len(figure.solid), len(figure.corner), len(figure.ball), len(figure.field),
         len(figure.touch), len(figure.pair), rows, params, levels, work,
     )  # fmt: skip
     ints = (np.array(head), goals, figure.body, figure.dof, figure.touch, figure.pair, order.rows, springs.kind)
     floats = (
         np.zeros(g + rows * n + params + len(goals) * ASKED), figure.rest, figure.sign, figure.mass, figure.solid,
-        figure.corner, figure.ball, springs.constants, springs.targets, springs.pull, springs.home,
+        figure.corner, figure.ball, figure.field, springs.constants, springs.targets, springs.pull, springs.home,
         np.zeros(levels * (CONSTANTS * g + 3 * n + n * depth + 3) + (n * depth if levels else 0) + work),
     )  # fmt: skip
     return (
@@ -134,6 +135,8 @@ def carve(ints, floats):
     i += 3 * c
     ball = floats[i : i + 4 * ints[BALLS]].reshape(ints[BALLS], 4)
     i += 4 * ints[BALLS]
+    field = floats[i : i + ints[FIELD]]
+    i += ints[FIELD]
     constants = floats[i : i + CONSTANTS * g].reshape(g, CONSTANTS)
     i += CONSTANTS * g
     targets = floats[i : i + TARGETS * g].reshape(g, TARGETS)
@@ -144,10 +147,9 @@ def carve(ints, floats):
     i += n
     levels = carve_levels(floats[i:], ints[LEVELS], n, g, ints[DEPTHS])
     work = floats[floats.shape[0] - ints[WORK] :]
-    return Packed(
-        errors, state, params, asked, first, Figure(body, rest, dof, sign, mass, solid, corner, ball, touch, pair),
-        Order(order), Springs(kind, constants, targets, pull, home), levels, work,
-    )  # fmt: skip
+    figure = Figure(body, rest, dof, sign, mass, solid, corner, ball, field, touch, pair)
+    springs = Springs(kind, constants, targets, pull, home)
+    return Packed(errors, state, params, asked, first, figure, Order(order), springs, levels, work)
 
 
 views = with_names(carve.py_func, "views", carve_levels=carve_levels.py_func)
