@@ -79,9 +79,9 @@ def _report(args: argparse.Namespace, controller: ps.Controller, steps: list[Any
     if args.out:
         ps.save(args.out, ps.Motion(controller.skeleton, np.array([step.pose for step in steps]), args.fps))
     if args.plot:
-        from posable.plots import draw_speeds
-
-        draw_speeds(controller.skeleton, velocities, controller.velocity_limits, controller.dt, errors, path=args.plot)
+        ps.plots.draw_speeds(
+            controller.skeleton, velocities, controller.velocity_limits, controller.dt, errors, path=args.plot
+        )
     shares = np.abs(velocities) / controller.velocity_limits
     fastest = int(shares.max(axis=0).argmax())
     held = sum(bool(step.active.any()) for step in steps)
