@@ -1,7 +1,13 @@
-"""Hostile targets for `Controller`, and the cases that once made a figure jump."""
+"""Hostile targets for `Controller`, and the cases that once made a figure jump.
+
+    python -m benchmarks.control_stress 250000
+
+takes that many hostile steps with each of four figures and prints the largest excess over any limit.
+"""
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Iterator
 
@@ -174,3 +180,8 @@ def _jump() -> tuple[str, str, float, float]:
         float(largest),
         float(np.degrees(0.02) + 1e-9),
     )
+
+
+if __name__ == "__main__":
+    for row in hostile(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000):
+        print(*row, flush=True)
