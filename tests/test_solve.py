@@ -207,3 +207,31 @@ def test_a_batch_may_have_different_values_of_frozen_joints(solver):
         assert (batch.pose[k] == alone.pose).all()
         for joint in ("spine1", "elbow.L"):
             assert (batch.pose[k][human.index(joint)] == starts[k][human.index(joint)]).all()
+
+
+@pytest.mark.parametrize("kind", ["priorities", "choice", "auto"])
+def test_frozen_values_may_differ_with_priorities_choices_and_automatic_restarts(kind):
+    human = ps.figures.human().freeze(["spine1"])
+    where, rng = human.index("spine1"), np.random.default_rng(4)
+    starts = np.repeat(human.rest[None], 4, axis=0)
+    starts[:, where] = rng.uniform(human.lower[where], human.upper[where], (4, where.stop - where.start))
+    starts[3] = starts[0]
+    places = ps.forward(human, starts).position("hand.R") + rng.uniform(-0.1, 0.1, (4, 3))
+    far = places + np.array([[0.0], [0.0], [4.0], [0.0]])
+    options = {"restarts": "auto"} if kind == "auto" else {}
+
+    def goals(rows):
+        if kind == "priorities":
+            return [g.Position("pelvis", (0.0, 0.95, 0.0)), g.Position("hand.R", places[rows], priority=1)]
+        if kind == "choice":
+            return [g.AnyOf([g.Position("hand.R", far[rows]), g.Position("hand.L", places[rows] * (-1, 1, 1))])]
+        return [g.Position("hand.R", far[rows]), g.Position("foot.L", (0.1, 0.08, 0.0))]
+
+    batch = ps.solve(human, goals(slice(None)), start=starts, **options)
+    for k in range(4):
+        alone = ps.solve(human, goals(k), start=starts[k], **options)
+        assert np.allclose(batch.pose[k], alone.pose, atol=1e-9)
+        assert bool(batch.ok[k]) == alone.ok
+        assert (batch.pose[k][where] == starts[k][where]).all()
+        if kind == "choice":
+            assert next(iter(batch.chosen.values()))[k] == next(iter(alone.chosen.values()))

@@ -84,7 +84,7 @@ def solve(
         start_there = checked_remote(start, (skeleton.size,), "start")
     starts, shape = starts_of(problem, None if start_there is not None else start, spread=device == "cpu")
     auto = restarts == "auto"
-    groups = frozen_groups(skeleton, starts, limits) if problem.plain and device == "cpu" and not auto else []
+    groups = frozen_groups(skeleton, starts, limits) if device == "cpu" else []
     lower, upper = limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
     time_limit = nonneg_seconds(time_limit)
     options = SolveOptions(
@@ -104,7 +104,7 @@ def solve(
     near = options.starts if device == "cpu" and wants_natural(natural, problem, method) else None
     answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
     result = Result(answered, raw, options, method.name, time.perf_counter() - begin, shape, chosen)
-    return searched(result, problem, method, near, begin) if auto and 0 not in shape else result
+    return searched(result, problem, method, near, limits, begin) if auto and 0 not in shape else result
 
 
 def answer_of(
@@ -119,7 +119,7 @@ def answer_of(
         nothing, errors = np.zeros(0), np.zeros((0, len(problem.springs)))
         return problem, RawResult(options.starts[:0], np.zeros(0, np.int64), errors, nothing, nothing), None
     if groups:
-        return problem, solved_in_groups(problem, method, options, near, groups, limits), None
+        return solved_in_groups(problem, method, options, near, groups, limits, shape)
     if problem.plain:
         if near is not None:
             return problem, settle(problem, method, options, near), None
@@ -221,10 +221,13 @@ def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> Raw
     return raw
 
 
-def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | None, begin: float) -> Result:
+def searched(
+    result: Result, asked: Problem, method: Solver, near: np.ndarray | None, limits: bool, begin: float
+) -> Result:
     """Return a result whose problems that miss were tried from random starts until they reach, or until it is sure.
 
-    asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from.
+    asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from. limits:
+    whether the figure's limits hold.
     """
     from posable.solvers.reasons import one_of
     from posable.solvers.restarts import Search, keep_searching
@@ -234,14 +237,18 @@ def searched(result: Result, asked: Problem, method: Solver, near: np.ndarray | 
     for k in missed:
         one = one_of(asked, k)
         reference = None if near is None else near[[k if len(near) > 1 else 0]]
+        lower, upper = box_of(asked.skeleton, options.starts[k : k + 1], limits)
+        own = options._replace(lower=lower, upper=upper)
 
-        def run(starts: np.ndarray, one: Problem = one, reference: Any = reference) -> tuple[Problem, RawResult]:
-            more = options._replace(starts=starts)
+        def run(
+            starts: np.ndarray, one: Problem = one, reference: Any = reference, own: SolveOptions = own
+        ) -> tuple[Problem, RawResult]:
+            more = own._replace(starts=starts)
             if one.plain:
                 return one, method.run(one, more) if reference is None else settle(one, method, more, reference)
             return solved_by_level(one, method, more, reference, ())[:2]
 
-        search: Search = keep_searching(result.problem, raw, options, k, run, lambda p, r: judge(p, r, options))
+        search: Search = keep_searching(result.problem, raw, own, k, run, lambda p, r: judge(p, r, options))
         searches[k] = search
     if not searches:
         return result
@@ -324,22 +331,32 @@ def frozen_groups(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> list[
 
 
 def solved_in_groups(
-    problem: Problem, method: Solver, options: SolveOptions, near: Any, groups: list[np.ndarray], limits: bool
-) -> RawResult:
+    problem: Problem, method: Solver, options: SolveOptions, near: np.ndarray | None, groups: list[np.ndarray],
+    limits: bool, shape: tuple[int, ...],
+) -> tuple[Problem, RawResult, dict[str, Any]]:  # fmt: skip
     """Solve a batch group by group, each in the box of the values that its frozen degrees of freedom have."""
     t, n, g = *options.starts.shape, len(problem.springs)
     out = RawResult(np.empty((t, n)), np.zeros(t, dtype=np.int64), np.empty((t, g)), np.zeros(t), np.zeros(t))
     traces: list[Any] = [None] * t
+    decided, chosen = problem, {}
+    if not problem.plain:
+        decided = problem.copy()
+        decided.spread(t)
     for rows in groups:
         lower, upper = box_of(problem.skeleton, options.starts[rows], limits)
         some, part = options._replace(starts=options.starts[rows], lower=lower, upper=upper), rows_of(problem, rows)
-        raw = run_method(part, method, some) if near is None else settle(part, method, some, near[rows])
+        reference = None if near is None else near[rows]
+        made, raw, members = answer_of(part, method, some, reference, [], limits, (len(rows),))
         for name in ("poses", "codes", "errors", "iterations", "evaluations"):
             getattr(out, name)[rows] = getattr(raw, name)
         for row, trace in zip(rows, raw.traces, strict=False):
             traces[row] = trace
+        if not problem.plain:
+            decided.constants[rows], decided.targets[rows] = made.constants, made.targets
+        for label, names in (members or {}).items():
+            chosen.setdefault(label, np.empty(t, dtype=object))[rows] = names
     out.traces = traces if options.record else []
-    return out
+    return decided, out, {label: names.reshape(shape) for label, names in chosen.items()}
 
 
 def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.ndarray, np.ndarray]:
