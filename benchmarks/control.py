@@ -156,7 +156,7 @@ def controller_of(one: Robot, start: np.ndarray, targets: np.ndarray, dt: float 
         feet = targets[0, :2, :3, 3]
         corners = [(0.1, 0.05, 0.0), (0.1, -0.05, 0.0), (-0.1, -0.05, 0.0), (-0.1, 0.05, 0.0)]
         goals += [g.Balance([foot + np.array(corner) for foot in feet for corner in corners], up="z")]
-        goals += [g.Posture(begin, weight=1e-2)]
+        goals += [g.Posture(begin, weight=1e-4)]  # the square of the peers' cost
     return ps.Controller(one.skeleton, goals, dt=dt, velocity=speed, acceleration=accel, start=begin)
 
 
