@@ -25,6 +25,7 @@ TUNED = {"HDM05 dg_06-03_03": "hdm05/HDM_dg_06-03_03_120.c3d"}  # what threshold
 HELD_OUT = {
     "CMU 02_01": "cmu/02_01.c3d",
     "HDM05 dg_03-05_02": "hdm05/HDM_dg_03-05_02_120.c3d",
+    "CMU 85_12": "cmu/85_12.c3d",
 }
 ARM = ("SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN")
 ARM_JOINTS = ("elbow.R", "wrist.R", "index1.R", "fingers1.R")
