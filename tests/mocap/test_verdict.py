@@ -74,3 +74,14 @@ def test_the_report_plays_and_marks_the_frames_to_look_at(human, markers, tmp_pa
     shown = data["joints"][0][list(human.names).index("wrist.L")]
     np.testing.assert_allclose(shown, [true[0], -true[2], true[1]], atol=0.51)
     assert data["markers"][30] == [None] * 41
+
+
+def test_a_limb_that_is_lost_for_long_is_named(human, markers):
+    places = markers.positions.copy()
+    arm = [markers.index(name) for name in ("RUPA", "RELB", "RFRM", "RWRA", "RWRB", "RFIN")]
+    places[60:160, arm] = np.nan
+    report = ps.track(human, ps.Markers(markers.names, places, markers.fps, markers.up)).report
+    assert not report.ok
+    assert "shoulder.R" in report.verdict
+    assert "0.83 s" in report.verdict
+    assert (60, 160) in report.frames_to_check

@@ -12,7 +12,7 @@ import numpy as np
 from posable.mocap.gaps import frame_errors, runs
 from posable.mocap.screen import Source
 from posable.mocap.uncertainty import Uncertainty, uncertainty_of
-from posable.mocap.verdict import Finding, findings, why_markers_are_off
+from posable.mocap.verdict import Finding, findings, guessed_joints, why_markers_are_off
 from posable.model.motion import Markers, Motion
 
 OK, REPAIRED, FAILED, BLIND = 0, 1, 2, 3  # what became of a frame
@@ -185,7 +185,8 @@ def report_of(take: Take, source: Source, statuses, seconds: float, stopped: boo
     sums = np.where(seen, take.errors, 0.0).sum(axis=0)
     means = {site: float(sums[k] / max(1, seen[:, k].sum())) for k, site in enumerate(source.sites)}
     said = (*source.screening.notes, *notes)
-    found = tuple(findings(take, statuses, FAILED, BLIND))
+    guessed = guessed_joints(source.unheld.joints, statuses == BLIND, take.motion.fps)
+    found = (*findings(take, statuses, FAILED, BLIND), *guessed)
     return Report(
         take, seconds, means, statuses, tuple(outliers), tuple(gaps), source.unmatched, limits, stopped, said, found
     )

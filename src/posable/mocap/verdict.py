@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,6 +164,28 @@ def _frames(take: Any, statuses: np.ndarray, failed: int, blind: int) -> Iterato
     fast = _too_fast(motion)
     if fast.any():
         yield Finding(f"{int(fast.sum())} frames move faster than a person can", tuple(runs(fast)))
+
+
+def guessed_joints(joints: Mapping[str, Sequence[tuple[int, int]]], blind: np.ndarray, fps: float) -> list[Finding]:
+    """Return what to say of joints that too few markers hold for long, in frames that show others.
+
+    Args:
+        joints: {joint: [(first frame, end), ...]} of the times in which it is not held.
+        blind: (T,) bool Frames that show next to nothing, of which `findings` speaks.
+        fps: Frames per second.
+    """
+    lost: dict[str, list[tuple[int, int]]] = {}
+    for name, spans in joints.items():
+        for a, b in spans:
+            b = min(b, len(blind))
+            if b > a and (b - a) / fps >= GUESSED and not blind[a:b].all():
+                lost.setdefault(name, []).append((a, b))
+    if not lost:
+        return []
+    frames = sorted({span for spans in lost.values() for span in spans})
+    longest = max(b - a for a, b in frames) / fps
+    text = f"too few markers at {_some(list(lost))} for up to {longest:.2f} s: their poses in this gap are a guess"
+    return [Finding(text, tuple(frames))]
 
 
 def _too_fast(motion: Any) -> np.ndarray:
