@@ -66,7 +66,7 @@ HAND_WEIGHT, TOE_WEIGHT, CROWN_WEIGHT = 1.0, 0.5, 2.0  # of places that follow t
 STAND_WEIGHT = 8000.0  # of a point of a sole that stands
 APART_WEIGHT = 500.0  # of shapes that come too near one another
 PASSES = 2  # what is near the ground and objects is looked up anew from pass to pass
-CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
+CALMINGS, CALMER = 6, 8.0  # times joints that are too fast are made stiffer, and how much
 FREEINGS, DEEP = 4, 0.005  # times shapes deeper in each other than so many metres are pushed out again
 SHOWS = 0.01  # [m] of one part inside another that a viewer sees
 CLEAR_FEET, SAME_LEVEL, SWEEPS = 0.015, 0.05, 3  # [m] between standing feet; [m]; times they are moved apart
@@ -434,7 +434,9 @@ class _Job:
                 break
             dofs = fast.any(axis=0)
             stiffness = np.where(dofs, np.where(self.legs, 2.0, CALMER) * stiffness, stiffness)  # feet stand first
+            problem = self._apart_problem(goals, [*locks, *touched], poses)
             poses = self._smoothed(problem, poses, seconds, CARE, stiffness, np.asarray(fast.any(axis=1)))
+            poses = self._freed(poses, first, seconds, stiffness, [*locks, *touched])
         return poses
 
     def _smoothed(
@@ -464,10 +466,13 @@ class _Job:
             deep = self.depth(poses, self.obstacles) > DEEP
             if not deep.any():
                 break
-            apart = [(goal, np.ones(len(poses))) for goal in self._apart(poses)]
-            problem = self._with(goals, [*held, *self._clearances(poses), *apart], len(poses))
-            poses = self._smoothed(problem, poses, seconds, CARE, stiffness, deep)
+            poses = self._smoothed(self._apart_problem(goals, held, poses), poses, seconds, CARE, stiffness, deep)
         return poses
+
+    def _apart_problem(self, goals: list[Goal], held: list[tuple[Goal, np.ndarray]], poses: np.ndarray) -> Problem:
+        """Return the problem in which shapes that are near in poses (t, n) keep off each other, ground and objects."""
+        apart = [(goal, np.ones(len(poses))) for goal in self._apart(poses)]
+        return self._with(goals, [*held, *self._clearances(poses), *apart], len(poses))
 
     def mend_seam(self, poses: np.ndarray, first: int, begin: int, contacts: bool, seconds: float) -> None:
         """Push shapes out of each other where two pieces were blended, from frame `first` to `begin`, in place.
