@@ -211,10 +211,8 @@ def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> Raw
     rest = np.flatnonzero(raw.good == 0)
     if len(rest):
         other = method.run(rows_of(problem, rest), options._replace(starts=options.starts[rest]))
-        for name in ("poses", "codes", "errors"):
+        for name in ("poses", "codes", "errors", "iterations", "evaluations"):  # of the run that answers
             getattr(raw, name)[rest] = getattr(other, name)
-        raw.iterations[rest] += other.iterations
-        raw.evaluations[rest] += other.evaluations
         raw.good = None if other.good is None else np.where(raw.good == 0, 0, 1)
         if raw.good is not None:
             raw.good[rest] = other.good
