@@ -104,7 +104,7 @@ def test_a_remedy_is_told_and_reaches_when_it_is_typed(capsys):
     assert code == 1
     assert "pull against each other" in out
     assert "random starts ended in" in out
-    assert "Any of these would reach:" in out
+    assert "Each of these changes alone reaches the goals:" in out
     code, out, _ = call(capsys, *words, "--json")
     data = json.loads(out)
     assert all(remedy["verified"] for remedy in data["remedies"])

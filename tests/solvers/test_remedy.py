@@ -53,7 +53,7 @@ def test_limits_that_give_are_few_small_and_enough(seed):
     given = (skeleton.lower - wider.lower).sum() + (wider.upper - skeleton.upper).sum()
     assert given == pytest.approx(limits.size)
     assert given <= 1.25 * least_excess_by_force(*goal.target[:2]) + np.radians(0.1)
-    assert f"Let {len(limits.limits)} limit" in limits.text
+    assert f"Widen {len(limits.limits)} limit" in limits.text
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -218,7 +218,7 @@ def run_one(args: argparse.Namespace) -> int:
         if args.remedy and not result.ok and not remedies:
             print("No change was found that a solve confirms.")
         if remedies:
-            print("Any of these would reach:", *(f"  {remedy}" for remedy in remedies), sep="\n")
+            print("Each of these changes alone reaches the goals:", *(f"  {remedy}" for remedy in remedies), sep="\n")
         if args.swivel is not None:  # what became of the wish, and what it could have been
             told = ps.explain(skeleton, goals, result.pose, limits=not args.no_limits, limbs=True)
             print("\n".join(told.limbs))

@@ -77,7 +77,8 @@ def reasons_for(
         gains = sorted((gain for gain in every if gain[0] > SHARE * errors[k]), reverse=True)
         if gains:
             names = tuple(dof for _, dof in gains[: 2 * MOST])
-            out.append(Reason(name, "limits", f"held back by the limits of {listed(names)}", names, gains[0][0]))
+            text = f"held back by the {'limits' if len(names) > 1 else 'limit'} of {listed(names)}"
+            out.append(Reason(name, "limits", text, names, gains[0][0]))
         if not any(reason.goal == name for reason in out):
             limits = [block.dof for block in blocks if block.gain.get(name, 0.0) > 0.0]
             text = "no single limit and no other goal is in the way; another start may reach it"
@@ -148,7 +149,7 @@ class Asked:
         then = "reached" if left <= problem.tolerances[k] else f"missed by {amount(left, problem, k)}"
         together = ""
         if rows and both > errors[k] + problem.tolerances[k]:
-            together = f": together they come no nearer than {amount(both, problem, k)}"
+            together = f": their errors add up to at least {amount(both, problem, k)}"
         text = f"{label} and {name} pull against each other{together}; without {label}, {name} would be {then}"
         return Reason(name, "goals", text, (label,), float(errors[k] - left))
 
@@ -177,9 +178,10 @@ class Asked:
             return None
         body, joint, length, distance, lacks = found
         digits = 2 if lacks > 0.02 else 4
+        tip = getattr(problem.goals[problem.owners[k]], "body", problem.error_names[k])
         text = (
-            f"from {joint} on it is {length:.{digits}f} m long; the target is {distance:.{digits}f} m from {joint}, "
-            f"{self.holder(body, joint, against, blocks)}"
+            f"{joint} to {tip} is {length:.{digits}f} m at full stretch; "
+            f"the target is {distance:.{digits}f} m from {joint}, {self.holder(body, joint, against, blocks)}"
         )
         return Reason(problem.error_names[k], "reach", text, (joint,), lacks)
 

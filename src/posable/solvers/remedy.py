@@ -176,7 +176,7 @@ class Remedies:
             told.append(f"{name} to {place(bound, slides)} (now {place(low if below else high, slides)})")
         if not limits:
             return None
-        text = f"Let {len(limits)} limit{'s' * (len(limits) > 1)} give: {', '.join(told)}."
+        text = f"Widen {len(limits)} limit{'s' * (len(limits) > 1)}: {', '.join(told)}."
         return {"text": text, "limits": limits, "size": total, "skeleton": skeleton.with_limits(limits)}
 
     def least_excesses(self) -> Iterator[tuple[float, np.ndarray]]:

@@ -257,7 +257,7 @@ class Result:
             return str(self.searches[k])
         if self.request.restarts:
             return f'so were {self.request.restarts} random starts; restarts="auto" goes on until it is sure'
-        return 'no other start was tried: restarts=30 tries 30, restarts="auto" goes on until it is sure'
+        return 'one start was tried; restarts=30 tries 30 more, restarts="auto" goes on until it reaches or is sure'
 
     def __str__(self) -> str:
         if self.shape:
