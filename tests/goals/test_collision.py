@@ -100,7 +100,7 @@ def test_answers_that_do_not_collide_are_those_without():
     found = np.array([min((d for *_, d in distances(figure, pose)), default=1.0) for pose in clear.pose])
     assert (found[clear.ok] > -1.1e-4).all()
     assert clear.ok[collides].mean() > 0.9
-    assert (clear.iterations[collides] > free.iterations[collides]).all()
+    assert (clear.pose[collides] != free.pose[collides]).any(axis=1).all()  # each was solved anew
     np.testing.assert_allclose(clear.errors["no collision"][clear.ok], np.maximum(0.0, -found[clear.ok]), atol=1e-9)
 
 
