@@ -601,7 +601,7 @@ def test_a_click_on_a_remedy_applies_it(bench):
         bench.session.drag("pelvis", place)
         wait_for(lambda: not bench.session._wanted, "the drag")
     bench.session.release()
-    offer = bench.page.locator("[data-remedy]", has_text="Let")
+    offer = bench.page.locator("[data-remedy]", has_text="Widen")
     offer.first.wait_for()
     assert "ankle" in offer.first.inner_text()
     bench.page.get_by_text("closer").first.wait_for()  # the sentences on the limits

@@ -32,7 +32,7 @@ def test_balls_in_each_other_are_as_deep_as_their_distance_says(turn):
     frames = ps.forward(skeleton, pose)
     ends = [frames.position(arm) + frames.rotation_matrix(arm) @ [0, 0.5, 0] for arm in ("arm.L", "arm.R")]
     depth = 0.2 - np.linalg.norm(ends[0] - ends[1])
-    finder = Touching(skeleton, None)
+    finder = Touching(skeleton, None).start()
     assert finder.wait()
     found = finder.at(pose, frames)
     if depth > 0.01:
@@ -86,6 +86,7 @@ def test_a_hand_in_the_trunk_is_shown_and_said_and_can_be_switched_off(session):
         session.drag("hand.R", place)
         session.step()
     session.release()  # on a slow machine contacts are shown when the drag has ended
+    session.step()
     view = session.view()
     assert any((touch.joint, touch.other) == ("wrist.R", "spine2") for touch in view.touches)
     assert levels_of(view, 1.5)["wrist.R"] == VIOLET

@@ -52,7 +52,11 @@ class Touching:
         self.meshes = () if scene is None or has_body(skeleton) else tuple(scene.meshes)
         self.cheap = False  # whether it may be asked during a drag
         self._then, self._ready = then, threading.Event()
+
+    def start(self) -> Touching:
+        """Begin to make it; return it."""
         threading.Thread(target=self._make, name="posable solids", daemon=True).start()
+        return self
 
     def wait(self, seconds: float = 60.0) -> bool:
         """Wait until it is made; return whether it is."""

@@ -115,6 +115,7 @@ class Workbench:
             self.figure = max(self.figure, state.figure) + (state.figure != self.figure)
             self.limbs = find_limbs(self.skeleton)
             self.touching = Touching(self.skeleton, self.scene, self._solids_made)
+            self.touching.start()  # not before it has its name: it may be made at once
             self.selected: str | None = None
             self.selection: tuple[str, ...] = ()
         self.timeline, self.handles = state.timeline, state.handles
