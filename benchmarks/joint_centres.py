@@ -51,7 +51,7 @@ class Cluster:
     """The frames of a rigid cluster of markers with paths (T, k, 3): rotations (T, 3, 3) and middles (T, 3)."""
 
     def __init__(self, paths: np.ndarray):
-        seen = np.isfinite(paths).all(axis=(1, 2))
+        seen = np.asarray(np.isfinite(paths).all(axis=(1, 2)))
         self.middle = paths.mean(axis=1)
         flat = np.where(seen[:, None, None], paths - self.middle[:, None], 0.0)
         shape = flat[np.argmax(seen)]
@@ -143,7 +143,7 @@ def ball(joint: str, paths: np.ndarray, ours: np.ndarray) -> tuple[Reference, np
     centre = sphere(paths, mine)
     moved = [np.linalg.norm(sphere(paths[rows], mine) - centre) for rows in without_blocks(len(paths))]
     motion = spans(paths[:, -1], centre)
-    return _reference(joint, mine - centre, max(moved), motion, min(motion) >= ENOUGH), centre
+    return _reference(joint, mine - centre, float(max(moved)), motion, min(motion) >= ENOUGH), centre
 
 
 def knee(joint: str, paths: np.ndarray, ours: np.ndarray) -> Reference:
@@ -188,7 +188,7 @@ def compare(markers: ps.Markers) -> tuple[list[Reference], Any]:
         warnings.simplefilter("ignore")
         take = ps.track(ps.calibrate(ps.figures.human(), markers), markers, threads=1)
     frames = ps.forward(take.motion.skeleton, take.motion.poses)
-    at = tracks(markers, take.motion.skeleton.up)
+    at = tracks(markers, take.motion.skeleton.up or "y")
     pelvis = Cluster(at(*PELVIS))
     out = []
     for side in ("L", "R"):

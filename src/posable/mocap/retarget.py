@@ -291,7 +291,8 @@ class _Job:
         self.scale = min(max(ratio, low), high)
         self.source_solids = [solid.turned(self.turn) for solid in solids]
         self.solids = [solid.scaled(self.scale) for solid in self.source_solids]
-        self.obstacles = tuple(obstacle_shape(Hull(one.vertices)) for one in self.solids)
+        shapes = (obstacle_shape(Hull(one.vertices)) for one in self.solids)
+        self.obstacles = tuple(shape for shape in shapes if isinstance(shape, Shape))
         root = free_joint(figure)
         self.turning = np.ones(figure.size, dtype=bool)
         self.turning[figure.index(root or figure.joints[0].name)] = False  # a root may go and turn as it likes
