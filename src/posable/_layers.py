@@ -92,11 +92,17 @@ class Layer:
         """Return the shape of one target of a goal."""
         return self.goals[self.index[label]].target_shape
 
+    def moved_goals(self, targets: list[Any]) -> list[Goal]:
+        """Return the goals with other targets, one per label."""
+        goals = list(self.goals)
+        for label, target in zip(self.labels, targets, strict=True):
+            goals[self.index[label]] = goals[self.index[label]].moved(target)
+        return goals
+
     def forward(self, targets: list[np.ndarray], offsets: list[np.ndarray]) -> Solved:
         """Solve for targets, one array per label, on the figure with the given offsets, one (3,) per name."""
-        skeleton, goals = self.with_offsets(offsets), list(self.goals)
-        for label, target in zip(self.labels, targets, strict=True):
-            goals[self.index[label]] = goals[self.index[label]].moved(np.asarray(target, dtype=float))
+        skeleton = self.with_offsets(offsets)
+        goals = self.moved_goals([np.asarray(target, dtype=float) for target in targets])
         result = solve(skeleton, goals, **{"natural": False, **self.options})
         problem, request = result.problem, result.request
         poses = np.ascontiguousarray(result.pose.reshape(-1, skeleton.size)).copy()
@@ -122,9 +128,7 @@ class Layer:
 
         if self.offsets:
             raise SolverError("device 'cuda'", expected="targets alone", got="offsets: they run on the CPU")
-        goals = list(self.goals)
-        for label, target in zip(self.labels, targets, strict=True):
-            goals[self.index[label]] = goals[self.index[label]].moved(target)
+        goals = self.moved_goals(targets)
         options = {"natural": False, **self.options, "device": "cuda"}
         return polished(solve(self.skeleton, goals, **options), goals)
 

@@ -452,8 +452,9 @@ class NoCollision(Goal):
 
     def _shapes(self, skeleton: Skeleton) -> tuple[Shape, ...]:
         """Return the obstacles as shapes; grids reach as far as distances count."""
-        if all(isinstance(obstacle, Shape) for obstacle in self.obstacles):
-            return self.obstacles  # type: ignore[return-value]
+        shapes = tuple(obstacle for obstacle in self.obstacles if isinstance(obstacle, Shape))
+        if len(shapes) == len(self.obstacles):
+            return shapes
         thickest = max(fitted(shape)[1] for shape in skeleton.shapes)
         reach = 0.02 * math.ceil((self.margin + BUFFER + thickest) / 0.02)  # rounded: similar figures share a grid
         return tuple(one if isinstance(one, Shape) else one.shape(reach) for one in self.obstacles)

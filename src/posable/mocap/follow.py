@@ -131,11 +131,8 @@ def follow(
         goals = _with_near(skeleton, goals, near)
     problem = Problem(skeleton, goals)
     if len(problem.batch_shape) != 1:
-        raise GoalError(
-            "follow",
-            expected="goals with targets for T frames, such as (T, 3)",
-            got=f"leading axes {problem.batch_shape}",
-        )
+        wanted = "goals with targets for T frames, such as (T, 3)"
+        raise GoalError("follow", expected=wanted, got=f"leading axes {problem.batch_shape}")
     n, total = skeleton.size, problem.batch_shape[0]
     speed = np.full(n, np.inf) if velocity is None else limit_of(velocity, n, "velocity")
     accel = np.full(n, np.inf) if acceleration is None else limit_of(acceleration, n, "acceleration")
@@ -147,12 +144,7 @@ def follow(
         poses, iterations = _through_joints(walk, problem, start, at)
     else:
         path = problem if times is None else frames_at(problem, at)
-        if isinstance(start, str):
-            if start != "any":
-                raise PosableError(f"follow: start: expected a pose, None or 'any', got {start!r}")
-            poses, iterations = walk.from_anywhere(path)
-        else:
-            poses, iterations = walk.from_start(path, start)
+        poses, iterations = walk.along(path, start)
         if smooth > 0.0 and len(poses) > 2:
             poses = smooth_goals(path, poses, fps, smooth, limits=limits)
     poses = within_turns(skeleton, poses) if limits else poses
@@ -341,6 +333,14 @@ class _Walk:
             last = poses[t]
             t += 1
         return poses, iterations
+
+    def along(self, path: Problem, start: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return poses (T, n) and iterations (T,) from a start: a pose, None for the rest pose, or "any"."""
+        if not isinstance(start, str):
+            return self.from_start(path, start)
+        if start != "any":
+            raise PosableError(f"follow: start: expected a pose, None or 'any', got {start!r}")
+        return self.from_anywhere(path)
 
     def from_anywhere(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         """Follow from poses of every branch at the first, the middle and the last frame; return the best path.

@@ -453,7 +453,11 @@ def remedies_of_choices(result: Any, again: Callable[..., Any]) -> list[Remedy]:
             text = f"Nothing must change: {answer.problem.labels[0]} alone is reached. Solve for remedy.goals."
             return [Remedy(text, goals=goals, verified=True, skeleton=remedies.skeleton, pose=answer.pose)]
         for remedy in remedies_for(answer, again):
-            kind = remedy.text.split(" ", 1)[0]  # what gives: limits, targets, tolerances or a goal
+            kind = (
+                bool(remedy.limits),
+                bool(remedy.targets),
+                len(remedy.goals),
+            )  # what gives
             if kind not in best or remedy.size < best[kind].size:
                 best[kind] = remedy
     return list(best.values())

@@ -121,11 +121,11 @@ class Player:
             return False
         with session.lock:
             frames = range(int(first), min(int(last), session.timeline.count - 1) + 1)
-            poses = {frame: session.timeline.at(frame) for frame in frames}
-            if not poses or any(pose is None for pose in poses.values()):
+            poses = {frame: pose for frame in frames if (pose := session.timeline.at(frame)) is not None}
+            if not poses or len(poses) < len(frames):
                 session.say("There is no motion to lock a contact in.", "bad")
                 return False
-            held = locked(session.engine.moving, poses, body, session.frames.matrix(body))  # type: ignore[arg-type]
+            held = locked(session.engine.moving, poses, body, session.frames.matrix(body))
             session.remember()
             session.timeline = replace(session.timeline, keys={**session.timeline.keys, **held})
             session.show_frame()

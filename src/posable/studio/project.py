@@ -150,8 +150,8 @@ def camera_of(kept: dict[str, Any] | None) -> Any:
     """Return the view stored in a project, or None."""
     camera = (kept or {}).get("camera")
     try:
-        places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore
-    except (TypeError, KeyError, AttributeError):
+        places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore[index]
+    except (TypeError, KeyError, AttributeError):  # a file may hold anything in its place
         return None
     return places
 

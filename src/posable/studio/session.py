@@ -458,7 +458,7 @@ class Session(Workbench):
         if target[0] is None or target[1] is None:
             return None
         names = (*self.skeleton.names, *self.skeleton.site_names)
-        body = nearest_to_ray(self.frames, names, target[0][0], target[1][0])  # type: ignore[arg-type]
+        body = nearest_to_ray(self.frames, names, target[0][0], target[1][0])  # type: ignore[arg-type]  # both are given
         if body is not None:
             self.select(body)
         return body

@@ -37,7 +37,7 @@ class Curves:
         if joint is None or (line.take is None and len(line.keys) < 2) or not view.skeleton.joint(joint).motion.size:
             return
         frames = np.unique(np.linspace(0, line.last, POINTS).round())
-        poses = np.stack([line.at(f) for f in frames])  # type: ignore[misc]
+        poses = np.stack([line.at(f) for f in frames])  # type: ignore[misc]  # with keys or a take there is one
         dofs = range(*view.skeleton.index(joint).indices(view.skeleton.size))
         units = [1.0 if slides(view.skeleton, dof) else 180.0 / np.pi for dof in dofs]
         data = (frames, *(poses[:, dof] * unit for dof, unit in zip(dofs, units, strict=True)))
