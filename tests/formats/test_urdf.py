@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 import posable as ps
 from posable.errors import FormatError, PosableError, PosableWarning
 from posable.formats import load, save
-from posable.model.joints import Fixed, Free, Planar, Prismatic, Revolute
+from posable.model.joints import Ball, Fixed, Free, Planar, Prismatic, Revolute
 from posable.model.kinematics import forward
 from posable.model.shapes import box, capsule, sphere
 
@@ -313,3 +313,14 @@ def test_stored_positions_of_pinocchio(data_dir, file):
     np.testing.assert_allclose(
         forward(load(data_dir / "urdf" / file).skeleton, pose).position(link), position, atol=1e-9
     )
+
+
+def test_a_spherical_joint_turns_about_every_axis(urdf):
+    text = ROBOT.replace('name="float" type="floating"', 'name="socket" type="spherical"')
+    skeleton = load(urdf(text)).skeleton
+    socket = skeleton.joints[skeleton.names.index("socket")]
+    assert isinstance(socket.motion, Ball)
+    turn = Rotation.from_euler("xyz", (0.3, -0.7, 1.1))
+    still, turned = (forward(skeleton, skeleton.pose({"socket": value})) for value in (np.zeros(3), turn.as_rotvec()))
+    between = still.rotation_matrix("socket").T @ turned.rotation_matrix("socket")
+    assert np.allclose(between, turn.as_matrix(), atol=1e-14)

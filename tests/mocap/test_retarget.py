@@ -83,6 +83,8 @@ def test_wrong_calls_say_what_is_expected(walk):
     for seconds in (-1.0, np.nan):
         with pytest.raises(ps.PosableError, match="expected smooth of 0 seconds or more"):
             ps.retarget(walk, walk.skeleton, smooth=seconds)
+    with pytest.raises(ps.PosableError, match="expected device='cpu', got 'cuda'"):
+        ps.retarget(walk, walk.skeleton, device="cuda")
 
 
 def test_a_figure_without_legs_is_told_what_retarget_takes(walk):

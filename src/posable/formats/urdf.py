@@ -22,7 +22,7 @@ from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, open_source, refuse_wide_text, shown
 from posable.formats.urdf_writer import write
 from posable.model import shapes as solids
-from posable.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, Site
+from posable.model.joints import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site
 from posable.model.shapes import WORLD, Shape
 from posable.model.skeleton import Skeleton
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from posable.formats.source import Source
 
 
-_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
 _MOVING = ("revolute", "continuous", "prismatic")  # joints of one degree of freedom
 
 
@@ -227,6 +227,8 @@ def _build_joint(source: Source, joint: _Joint, parent: str, link: Element) -> J
         return Joint(joint.name, Fixed(), parent, **place)
     if joint.kind == "floating":
         return Joint(joint.name, Free("rotvec"), parent, **place)
+    if joint.kind == "spherical":  # not in the standard: PyBullet's humanoids have it
+        return Joint(joint.name, Ball("rotvec"), parent, **place)
     length = float(np.linalg.norm(axis))
     if length < 1e-9:
         where = (axis_element or joint.element).place

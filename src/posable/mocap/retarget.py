@@ -157,6 +157,7 @@ def retarget(
     contacts: bool = True,
     touches: bool = True,
     smooth: float = SECONDS,
+    device: str = "cpu",
     threads: int | None = None,
     progress: Progress = None,
     stop: Stop = None,
@@ -173,6 +174,7 @@ def retarget(
         contacts: Whether feet that stand in the source stand in the result.
         touches: Whether hands that rest on each other, on the body or on a thing that does not move stay there.
         smooth: [s]; faster motion is removed.
+        device: "cpu", the only one so far: frames are optimised together, which the GPU's batches cannot do yet.
         threads: Cores to use; all by default.
         progress: Whether to show a bar, or a function that is told (done, total).
         stop: A function that says when to stop; what is done is returned.
@@ -185,6 +187,8 @@ def retarget(
         raise PosableError("retarget: expected a motion with frames, got none")
     if not 0.0 <= smooth < np.inf:
         raise PosableError(f"retarget: expected smooth of 0 seconds or more, got {smooth!r}")
+    if device != "cpu":
+        raise PosableError(f"retarget: expected device='cpu', got {device!r}: only `solve` runs on a GPU")
     figure = with_free_root(skeleton)
     rows = infer_mapping(motion.skeleton, figure, mapping)
     notes = [] if figure is skeleton else [f"{free_joint(figure)} moves freely: in the file it is fixed to the world"]
