@@ -1,8 +1,12 @@
 """Labels of the usual marker sets, plain words, and points that are no markers."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from posable.mocap.marker_sets import MIDDLE, SETS, SIDED, is_virtual, mirrored_name, spot_of
+import posable as ps
+from posable.mocap.marker_sets import MIDDLE, SETS, SIDED, is_virtual, mirrored_name, place_name, spot_of
 
 
 @pytest.mark.parametrize(
@@ -49,3 +53,17 @@ def test_every_set_leads_to_places():
 def test_mirrored_labels(label, other):
     assert mirrored_name(label) == other
     assert mirrored_name(other) == label
+
+
+@pytest.mark.parametrize(
+    ("label", "place"),
+    [("Subject_LASI", "LFWT"), ("Actor01|LFHD", "LFHD"), ("S1.RKNE", "RKNE"), ("x-C7", "C7"), ("rtoe", "RTOE")],
+)
+def test_a_subject_before_the_label_is_dropped_however_it_is_written(label, place):
+    assert place_name(label) == place
+
+
+def test_labels_of_other_sets_start_from_the_sites_of_the_figure(human, markers):
+    renamed = replace(markers, names=tuple(f"Subject_{name.lower()}" for name in markers.names))
+    ours, theirs = ps.calibrate(human, markers), ps.calibrate(human, renamed)
+    assert np.array_equal(ours.info["calibration_poses"], theirs.info["calibration_poses"])

@@ -99,4 +99,26 @@ def test_labels_that_are_swapped_in_a_gap_do_no_harm(markers):
     places[100:110, [markers.index("LWRA"), markers.index("LWRB")]] = np.nan
     holed = replace(markers, positions=places)
     assert screen(holed).swaps == ()
-    assert screen(holed).jumps == 0
+    assert not screen(holed).jumps
+
+
+def test_swaps_that_share_a_label_are_exchanged_back(markers):
+    places = exchanged(markers, [("LKNE", "RKNE")], slice(60, 140))
+    places = exchanged(places, [("LKNE", "LTHI")], slice(100, 180))
+    assert np.array_equal(screen(places).read(places.positions, 0, len(places)), markers.positions)
+
+
+def test_three_labels_that_trade_places_are_named(markers):
+    places = markers.positions.copy()
+    columns = [markers.index(name) for name in ("RKNE", "RTHI", "RSHN")]
+    places[80:180, columns] = places[80:180, np.roll(columns, 1)]
+    found = screen(replace(markers, positions=places))
+    assert np.array_equal(found.read(places, 0, len(places)), markers.positions)
+    assert len(found.swaps) == 3
+    assert all(name in found.notes[0] for name in ("RKNE", "RTHI", "RSHN", "80-179"))
+
+
+def test_markers_of_two_subjects_are_a_doubt(markers):
+    names = [f"{subject}:{name}" for subject in ("A", "B") for name in markers.names]
+    places = np.concatenate([markers.positions, markers.positions[::-1] + 2.0], axis=1)
+    assert "2 subjects (A, B)" in screen(ps.Markers(names, places, markers.fps, markers.up)).doubts[0]

@@ -95,7 +95,8 @@ def work(args: argparse.Namespace) -> batch.FileResult:
     """Track one of many files."""
     scene = read_quietly(args)
     report = tracked(args, scene)[1].report
-    return batch.FileResult(report.frames, report.mean, "" if report.ok else report.verdict, tuple(scene.notes))
+    why = "" if report.ok else report.verdict
+    return batch.FileResult(report.frames, report.mean, why, (*scene.notes, *report.repairs))
 
 
 def run_one(args: argparse.Namespace) -> int:
@@ -105,7 +106,7 @@ def run_one(args: argparse.Namespace) -> int:
     lost = report.count(2)
     if args.json:
         print(json.dumps({
-            "ok": report.ok, "verdict": report.verdict, "notes": list(report.notes),
+            "ok": report.ok, "verdict": report.verdict, "repairs": list(report.repairs), "notes": list(report.notes),
             "frames_to_check": [list(span) for span in report.frames_to_check],
             "frames": report.frames, "seconds": report.seconds, "mean_error": report.mean,
             "marker_errors": dict(report.marker_errors), "failed": lost, "repaired": report.count(1),

@@ -110,6 +110,7 @@ class Fit:
         self.joints = [joint for joint, _ in attached.values()]
         self.guesses = np.array([offset for _, offset in attached.values()])
         self.places = places  # (K, M, 3) [m], NaN where unseen
+        self.dropped: list[str] = []  # markers that are not the actor's
         self.limits = limits
         self.robust = ROBUST_AT_FIRST
         self.centers = dict(centers)  # {marker: joint whose centre is level with it}
@@ -163,7 +164,7 @@ class Fit:
         others = [
             replace(site, offset=np.asarray(site.offset, dtype=float) * self.scale * self._factor_below(site.joint))
             for site in self.generic.sites
-            if site.name not in self.names
+            if site.name not in self.names and site.name not in self.dropped
         ]
         mine = [Site(n, j, o) for n, j, o in zip(self.names, self.joints, self.offsets, strict=True)]
         return self.generic.replace(joints=joints, sites=others + mine)
@@ -526,6 +527,20 @@ class Fit:
         self.energy = self._total(notes)
         return True
 
+    def drop(self, names: list[str]) -> list[str]:
+        """Leave markers out but for those that hold the hips; return which."""
+        held = (*self.hips.front, *self.hips.back) if self.hips is not None else ()
+        gone = [name for name in names if name not in held]
+        kept = [i for i, name in enumerate(self.names) if name not in gone]
+        if not gone or len(kept) < LEAST_SEEN:
+            return []
+        self.dropped = gone
+        self.names, self.joints = [self.names[i] for i in kept], [self.joints[i] for i in kept]
+        self.offsets, self.guesses, self.places = self.offsets[kept], self.guesses[kept], self.places[:, kept]
+        _, notes = self._solve(self.figure(), _REFINE)
+        self.energy = self._total(notes)
+        return gone
+
     def error(self) -> float:
         """Return the mean marker error [m] over the fitted frames."""
         return float(np.nanmean(self._solve(self.figure(), _REFINE)[0]))
@@ -568,7 +583,8 @@ class Fit:
         """Return the fitted figure, with its calibration in `info`."""
         figure = self.figure()
         errors, _ = self._solve(figure, _REFINE)
-        mean = np.nanmean(errors, axis=0)
+        count = np.isfinite(errors).sum(axis=0)
+        mean = np.where(count, np.nansum(errors, axis=0) / np.maximum(count, 1), np.nan)
         middle = float(self.factors.mean()) if len(self.factors) else 1.0
         found = Calibration(
             before,

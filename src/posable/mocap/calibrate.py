@@ -12,7 +12,7 @@ import numpy as np
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up
 from posable.mocap.actor_fit import Calibration, Fit
-from posable.mocap.marker_sets import base_name, guess, is_virtual, spot_of
+from posable.mocap.marker_sets import base_name, guess, is_virtual, place_name, spot_of
 from posable.mocap.pelvis import Hips, find_hips
 from posable.mocap.root_align import (
     ASTRAY,
@@ -30,6 +30,7 @@ from posable.model.skeleton import Skeleton
 
 FRAMES = 64  # used for the fit
 DOUBTFUL = 0.1  # fraction of frames with a marker rejected above which it is reported
+HOPELESS = 0.5  # above which it is no marker of the actor
 MOST_SCALE = 20.0  # of the actor relative to the figure; beyond, the unit of the markers is wrong
 KNOWN = 4  # markers with known bones; with fewer, all are inferred from rigidity
 RESETTLINGS = 2  # times that poses are solved from scratch during the fit
@@ -39,6 +40,7 @@ MOVING = 800  # frames from which functional centres are found
 CHECKED = 32  # frames that are not fitted and judge the fit
 MISSED = 0.01  # [m] mean marker error in them that is worth a word,
 OVERFITTED = 2.0  # if it is so many times that of the fitted ones
+SHOWS = 0.75  # part of the usual number of markers that a chosen frame shows
 CANDIDATES = 400  # frames among which those for the fit are chosen
 
 
@@ -144,8 +146,9 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
         steps += fit.run()
     fit.trim()
     steps += fit.run()
-    doubtful = _doubtful(fit, shown)
-    left_out = []
+    doubtful, hopeless = _doubtful(fit, shown)
+    names_before = list(fit.names)
+    left_out = fit.drop(hopeless)
     for name in strangers:
         if name.startswith("*"):  # an unlabelled trajectory of a C3D file
             left_out.append(name)
@@ -153,10 +156,10 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
         track = places[chosen, names.index(name)]
         if not fit.adopt(name, track):
             left_out.append(name)
-    if len(fit.names) > len(attached):
+    if fit.names != names_before:
         steps += fit.run()
     held_out = _held_out(fit, places[:, [names.index(name) for name in fit.names]], chosen)
-    notes = (*screen(markers).notes, *doubtful)
+    notes = (*screen(markers).doubts, *screen(markers).notes, *doubtful)
     if held_out > max(MISSED, OVERFITTED * fit.error()):
         notes += (
             f"frames that were not fitted are missed by {held_out * 1e3:.0f} mm: calibrate on a take in which every "
@@ -200,13 +203,16 @@ def _spread(total: int) -> np.ndarray:
     return np.unique(np.linspace(0, total - 1, min(MOVING, total)).astype(int))
 
 
-def _doubtful(fit: Fit, shown: np.ndarray) -> list[str]:
-    """Return a note on markers that were rejected in many of the chosen frames."""
+def _doubtful(fit: Fit, shown: np.ndarray) -> tuple[list[str], list[str]]:
+    """Return a note on markers that were rejected in many of the chosen frames, and those rejected in most of them."""
     gone = (shown & ~np.isfinite(fit.places[..., 0])).sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
-    bad = [f"{fit.names[k]} in {gone[k]:.0%}" for k in np.argsort(-gone) if gone[k] > DOUBTFUL]
-    if not bad:
-        return []
-    return [f"out of place in the chosen frames and left out there: {', '.join(bad)}; filled badly, or another marker?"]
+    order = [int(k) for k in np.argsort(-gone) if gone[k] > DOUBTFUL]
+    if not order:
+        return [], []
+    bad = ", ".join(f"{fit.names[k]} in {gone[k]:.0%}" for k in order)
+    hopeless = [fit.names[k] for k in order if gone[k] > HOPELESS]
+    note = f"out of place in the chosen frames and left out there: {bad}; filled badly, or another marker?"
+    return [note, *([f"not used at all: {', '.join(hopeless)}"] if hopeless else [])], hopeless
 
 
 def _attach(
@@ -228,8 +234,9 @@ def _attach(
         if value is not None and not isinstance(value, str):
             out[name] = (value[0], np.asarray(value[1], dtype=float))
             continue
-        if value is None and name in sites:
-            out[name] = (sites[name].joint, np.asarray(sites[name].offset, dtype=float))
+        site = sites.get(name) or sites.get(place_name(name))
+        if value is None and site is not None:
+            out[name] = (site.joint, np.asarray(site.offset, dtype=float))
             continue
         try:
             plan = plan or body_plan(skeleton, roles)
@@ -291,7 +298,7 @@ def _given(frames: Iterable[int], total: int) -> np.ndarray:
 def _choose(places: np.ndarray) -> np.ndarray:
     """Return the frames to use: half evenly spaced, half with the most different poses."""
     seen = np.isfinite(places).all(axis=-1)
-    enough = seen.sum(axis=1) >= max(4, np.quantile(seen.sum(axis=1), 0.5))
+    enough = seen.sum(axis=1) >= max(4, SHOWS * np.quantile(seen.sum(axis=1), 0.5))
     candidates = np.flatnonzero(enough)
     if not len(candidates):
         raise PosableError("calibrate: expected frames that show at least 4 markers, got none")

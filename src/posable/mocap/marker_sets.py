@@ -147,6 +147,8 @@ _QUALIFIERS = {"lateral": "lat", "outer": "lat", "outside": "lat", "out": "lat",
 _SIDES = {"l": "L", "left": "L", "lt": "L", "r": "R", "right": "R", "rt": "R"}
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])")
 
+_PREFIX = re.compile(r"^.*[^A-Za-z0-9]")
+
 # Points that Vicon's models compute, written among the markers: axes of segments, angles, forces, centers.
 _VIRTUAL = re.compile(
     r"^((PEL|[LR](FE|TI|TO|FO|CL|HU|RA|HN|HO)|HED|TRX|SPI)[OALPXYZ0-9]"
@@ -177,13 +179,19 @@ def spot_of(marker: str) -> tuple[Spot, str, str] | None:
     name = base_name(marker)
     if is_virtual(name):
         return None
-    upper = name.upper()
-    place = _place(upper) or _in_sets(upper) or _in_words(name)
+    end = _PREFIX.sub("", name)  # of "Subject_LASI" or "Actor01|LASI"
+    place = _known_place(name) or _in_words(name) or (_known_place(end) if end != name else None)
     if place is None:
         return None
     if place in MIDDLE:
         return MIDDLE[place], "", place
     return SIDED[place[1:]], place[0], place
+
+
+def place_name(marker: str) -> str:
+    """Return the name of the place that a label means, such as "LFWT" for "Subject_LASI"; "" where it says nothing."""
+    found = spot_of(marker)
+    return found[2] if found is not None else ""
 
 
 def mirrored_name(marker: str) -> str:
@@ -203,15 +211,11 @@ def mirrored_name(marker: str) -> str:
     return name
 
 
-def _place(upper: str) -> str | None:
-    """Return a label that is the name of a place already."""
+def _known_place(name: str) -> str | None:
+    """Return the place of a label that is its name already, or that some marker set means by it."""
+    upper = name.upper()
     if upper in MIDDLE or (upper[:1] in ("L", "R") and upper[1:] in SIDED):
         return upper
-    return None
-
-
-def _in_sets(upper: str) -> str | None:
-    """Return the place that some marker set means by a label."""
     for labels in SETS.values():
         for label, place in labels.items():
             if "*" not in label:

@@ -129,17 +129,20 @@ def ball_center(paths: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float
     Returns:
         The centre (3,) [m] and its spread; None where too few frames show the markers.
     """
-    paths = paths[np.isfinite(paths).all(axis=(1, 2))]
-    if len(paths) < LEAST:
+    seen: np.ndarray = np.asarray(np.isfinite(paths).all(axis=-1))
+    paths, seen = paths[seen.any(axis=1)], seen[seen.any(axis=1)]
+    if not len(seen) or seen.sum(axis=0).min() < LEAST:
         return None
     center = np.asarray(start, dtype=float)
-    radii = np.median(np.linalg.norm(paths - center, axis=-1), axis=0)
+    radii = np.nanmedian(np.linalg.norm(paths - center, axis=-1), axis=0)
     count = paths.shape[1]
+    swept_by = [paths[seen[:, k], k] for k in range(count)]
+    paths = np.where(seen[..., None], paths, 0.0)
     for _ in range(STEPS):
         arms = paths - center
         lengths = np.linalg.norm(arms, axis=-1)
         misses = lengths - radii
-        weights = 1.0 / np.sqrt(1.0 + np.square(misses / SKIN))
+        weights = seen / np.sqrt(1.0 + np.square(misses / SKIN))
         rows = np.zeros((*misses.shape, 3 + count))
         rows[..., :3] = -arms / np.maximum(lengths, 1e-9)[..., None]
         rows[:, np.arange(count), 3 + np.arange(count)] = -1.0
@@ -149,7 +152,7 @@ def ball_center(paths: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float
         center, radii = center + change[:3], radii + change[3:]
         if np.linalg.norm(change[:3]) < 1e-5:
             break
-    swept = min(sweep(paths[:, k], center) for k in range(count))
+    swept = min(sweep(path, center) for path in swept_by)
     return center, SURE * max(1.0, (ENOUGH / max(swept, 1e-3)) ** 6)
 
 

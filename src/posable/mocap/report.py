@@ -238,6 +238,7 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
     statuses = [(name, report.count(i)) for i, name in enumerate(report.status_names)]
     summary = [
         ("verdict", report.verdict),
+        ("repaired", "; ".join(report.repairs) or "nothing"),
         (
             "frames",
             f"{report.frames} at {motion.fps:g} Hz ({seconds:.1f} s){', stopped early' if report.stopped else ''}",

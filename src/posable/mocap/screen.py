@@ -7,7 +7,8 @@ rest is left to the robust fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -20,6 +21,7 @@ from posable.formats.conventions import turn_up
 from posable.mocap.gaps import CHUNK as READ_CHUNK
 from posable.mocap.gaps import SLOPE, Unheld, fill_short, runs, short_gap
 from posable.mocap.marker_sets import base_name, mirrored_name, spot_of
+from posable.mocap.unseen import Unseen, find_unseen
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 
@@ -35,6 +37,7 @@ FOREIGN = 3  # frames for which a marker may be without a label and still be fou
 OWN = 0.3  # of a jump: bonus for a marker that keeps its label
 CHUNK = 1 << 14  # frames
 SAMPLES = 400  # frames that tell left from right
+SHOWN = 4  # markers or labels named in a note
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,29 +47,38 @@ class Screening:
     Attributes:
         columns: (T, M) column of the file that carries each marker in each frame, -1 where none does; None where
             every label is right.
-        jumps: samples that were removed.
-        swaps: (marker, other marker, first frame, end) of labels that were exchanged back.
+        jumps: {marker: samples that were removed}.
+        swaps: (marker, label that carries it, first frame, end) of labels that were exchanged back; of two that trade
+            places, the first alone.
         sides: markers whose left and right were exchanged for the whole take.
+        unseen: what is in the file for markers that no camera saw, in words.
+        doubts: what is wrong with the labels and could not be mended, in words.
     """
 
     columns: np.ndarray | None
-    jumps: int
+    jumps: Mapping[str, int]
     swaps: tuple[tuple[str, str, int, int], ...]
     sides: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to tell the user, one line for each kind of finding."""
+        """What was mended, one line for each kind of finding."""
         out = []
         if self.sides:
             whole = "in all markers" if len(self.sides) > 20 else f"in {', '.join(self.sides)}"
             out.append(f"left and right are exchanged {whole}: exchanged back; check the labels of the file")
         if self.swaps:
-            shown = ", ".join(f"{a} with {b} in frames {start}-{end - 1}" for a, b, start, end in self.swaps[:4])
-            more = f" and {len(self.swaps) - 4} more" if len(self.swaps) > 4 else ""
-            out.append(f"labels swapped: {shown}{more}; exchanged back")
+            out.append(f"labels swapped: {_some_swaps(self.swaps)}; exchanged back")
+        out += self.unseen
         if self.jumps:
-            out.append(f"{self.jumps} samples jump away from their marker's path and were left out")
+            most = sorted(self.jumps.items(), key=lambda item: -item[1])
+            shown = ", ".join(f"{name} in {count} frames" for name, count in most[:SHOWN])
+            more = f" and {len(most) - SHOWN} more markers" if len(most) > SHOWN else ""
+            out.append(
+                f"{sum(self.jumps.values())} samples jump away from their marker's path: {shown}{more}; left out"
+            )
         return tuple(out)
 
     def read(self, positions: np.ndarray, start: int, end: int) -> np.ndarray:
@@ -84,6 +96,18 @@ class Screening:
         return out
 
 
+def _some_swaps(swaps: tuple[tuple[str, str, int, int], ...]) -> str:
+    """Return which labels were exchanged in which frames, those of the same frames together."""
+    spans: dict[tuple[int, int], list[str]] = {}
+    for a, b, start, end in swaps:
+        spans.setdefault((start, end), []).append(f"{a} with {b}")
+    out = []
+    for (start, end), pairs in list(spans.items())[:SHOWN]:
+        more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+        out.append(f"{', '.join(pairs[:SHOWN])}{more} in frames {start}-{end - 1}")
+    return "; ".join(out) + (f"; in {len(spans) - SHOWN} more stretches" if len(spans) > SHOWN else "")
+
+
 _known: WeakKeyDictionary[Markers, Screening] = WeakKeyDictionary()
 
 
@@ -97,9 +121,17 @@ def screen(markers: Markers) -> Screening:
 def _screen(markers: Markers) -> Screening:
     names = [base_name(name) for name in markers.names]
     positions = markers.positions
-    followed = _follow(positions, markers.fps)
-    columns, jumps, swaps = followed if followed is not None else (None, 0, ())
-    found = Screening(columns, jumps, tuple((names[a], names[b], s, e) for a, b, s, e in swaps), ())
+    gone = find_unseen(positions, names, markers.fps)
+    seen = positions if gone.mask is None else np.where(gone.mask[..., None], np.nan, positions)
+    columns, jumps, swaps = _follow(seen, markers.fps) or (_own(gone, len(markers)), {}, ())
+    found = Screening(
+        columns,
+        {names[m]: count for m, count in jumps.items()},
+        tuple((names[a], names[b], start, end) for a, b, start, end in swaps),
+        (),
+        tuple(gone.notes(names)),
+        (*gone.doubts(names), *_repeated(markers.names)),
+    )
     rows = np.unique(np.linspace(0, max(len(markers) - 1, 0), min(SAMPLES, len(markers))).astype(int))
     sample = found.pick(positions, rows)
     exchanged = exchanged_sides(names, sample)
@@ -112,14 +144,36 @@ def _screen(markers: Markers) -> Screening:
         columns = np.broadcast_to(order.astype(np.int16), (len(markers), len(names)))
     else:
         columns = columns[:, order]
-    return Screening(columns, jumps, found.swaps, tuple(name for a, b in exchanged for name in (names[a], names[b])))
+    return replace(found, columns=columns, sides=tuple(names[k] for pair in exchanged for k in pair))
+
+
+def _repeated(labels: Sequence[str]) -> list[str]:
+    """Return what to say of labels that are there more than once, with or without the names of subjects."""
+    owners: dict[str, list[str]] = {}
+    for label in labels:
+        owners.setdefault(base_name(label), []).append(label)
+    again = {name: found for name, found in owners.items() if len(found) > 1 and name}
+    subjects = dict.fromkeys(label.rpartition(":")[0] for found in again.values() for label in found)
+    if not again:
+        return []
+    if len(subjects) > 1:
+        shown = ", ".join(subject or "no name" for subject in subjects)
+        return [f"markers of {len(subjects)} subjects ({shown}): the first is used; markers.select takes another"]
+    return [f"labels that are there more than once ({', '.join(list(again)[:SHOWN])}): the first is used"]
+
+
+def _own(gone: Unseen, total: int) -> np.ndarray | None:
+    """Return columns (T, M) of labels that are all right, -1 where no camera saw them; None where all were seen."""
+    if gone.mask is None:
+        return None
+    return np.where(gone.mask, -1, np.arange(gone.mask.shape[1])).astype(np.int16)
 
 
 # ------------------------------------------------------------------------------------------------ jumps and swaps
 
 
 def _follow(positions: np.ndarray, fps: float):
-    """Return columns (T, M), jumps and swaps of a take, or None where no label jumps."""
+    """Return columns (T, M), jumps {column: count} and swaps of a take, or None where no label jumps."""
     total, count = positions.shape[:2]
     if total < 3 or not count:
         return None
@@ -144,12 +198,13 @@ def _follow(positions: np.ndarray, fps: float):
     used = np.zeros((total, count), dtype=bool)
     t, m = np.nonzero(renamed >= 0)
     used[t, renamed[t, m]] = True
-    jumps = int((seen & ~used).sum())
+    lost = (seen & ~used).sum(axis=0)
+    jumps = {int(m): int(lost[m]) for m in np.flatnonzero(lost)}
     swaps = []
     for m in np.flatnonzero(((renamed != own) & (renamed >= 0)).any(axis=0)):
         for a, b in runs((renamed[:, m] != m) & (renamed[:, m] >= 0)):
             other = int(renamed[a, m])
-            if m < other:
+            if m < other or renamed[a, other] != m:
                 swaps.append((int(m), other, a, b))
     return renamed, jumps, tuple(swaps)
 
@@ -225,7 +280,8 @@ class _Follower:
         places, gates = self._predict(lost, event)
         gaps = np.linalg.norm(places[:, None] - self.positions[event, labels], axis=-1)
         own = lost[:, None] == labels
-        traded = (event - self.left[lost] <= FOREIGN)[:, None] & np.isin(labels, lost)  # both lost their labels
+        recent = event - self.left[lost] <= FOREIGN
+        traded = recent[:, None] & np.isin(labels, self.left_by[lost])  # both lost what they had
         cost = gaps - OWN * self.jump * own
         cost[~(gaps < gates[:, None]) | ~(own | traded)] = 1e3
         for i, j in zip(*linear_sum_assignment(cost), strict=True):

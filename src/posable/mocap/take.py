@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from posable.mocap.gaps import frame_errors, runs
-from posable.mocap.screen import Source
+from posable.mocap.marker_sets import base_name, place_name
+from posable.mocap.screen import SHOWN, Source
 from posable.mocap.uncertainty import Uncertainty, uncertainty_of
 from posable.mocap.verdict import Finding, findings, guessed_joints, why_markers_are_off
 from posable.model.motion import Markers, Motion
@@ -33,7 +34,8 @@ class Report:
         unmatched: markers without a site on the actor.
         limits: {degree of freedom: part of the frames at its limit}.
         stopped: whether the take was cut short.
-        notes: what was mended or assumed.
+        repairs: what was wrong with the markers and was mended or left out.
+        notes: what was assumed.
         findings: reasons to look at the take; `verdict` has them in one line, `ok` is true without any.
     """
 
@@ -46,6 +48,7 @@ class Report:
     unmatched: tuple[str, ...]
     limits: Mapping[str, float]
     stopped: bool = False
+    repairs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -58,7 +61,7 @@ class Report:
     def verdict(self) -> str:
         """The outcome in one line."""
         if not self.findings:
-            return "plausible"
+            return "plausible after repairs" if self.repairs else "plausible"
         return f"check this take: {'; '.join(finding.text for finding in self.findings)}"
 
     @property
@@ -110,15 +113,12 @@ class Report:
         worst = sorted(self.marker_errors.items(), key=lambda item: -np.nan_to_num(item[1]))[:4]
         lines = [
             self.verdict,
+            *([f"  repaired: {'; '.join(self.repairs)}"] if self.repairs else []),
             f"{self.frames} frames in {self.seconds:.2f} s ({rate:.0f} a second)"
             f"{', stopped early' if self.stopped else ''}: {counts}",
             f"  marker error: mean {self.mean * 1e3:.1f} mm, {spread}",
             "  worst markers: " + ", ".join(f"{name} {error * 1e3:.1f} mm" for name, error in worst),
         ]
-        if self.outliers:
-            frames = sum(end - start for _, start, end in self.outliers)
-            which = ", ".join(sorted({marker for marker, _, _ in self.outliers}))
-            lines.append(f"  out of place and left out: {frames} marker frames, {which}")
         if self.gaps:
             lines.append(
                 f"  gaps: {len(self.gaps)}, the longest {max(end - start for _, start, end in self.gaps)} frames"
@@ -184,9 +184,46 @@ def report_of(take: Take, source: Source, statuses, seconds: float, stopped: boo
     seen = np.isfinite(take.errors)
     sums = np.where(seen, take.errors, 0.0).sum(axis=0)
     means = {site: float(sums[k] / max(1, seen[:, k].sum())) for k, site in enumerate(source.sites)}
-    said = (*source.screening.notes, *notes)
+    screening = source.screening
+    repairs = (*screening.notes, *_unused(take, source), *_left_out(source, outliers, statuses))
     guessed = guessed_joints(source.unheld.joints, statuses == BLIND, take.motion.fps)
-    found = (*findings(take, statuses, FAILED, BLIND), *guessed)
+    doubts = (Finding(text) for text in screening.doubts)
+    found = (*doubts, *findings(take, statuses, FAILED, BLIND), *guessed)
     return Report(
-        take, seconds, means, statuses, tuple(outliers), tuple(gaps), source.unmatched, limits, stopped, said, found
+        take,
+        seconds,
+        means,
+        statuses,
+        tuple(outliers),
+        tuple(gaps),
+        source.unmatched,
+        limits,
+        stopped,
+        repairs,
+        tuple(notes),
+        found,
     )
+
+
+def _unused(take: Take, source: Source) -> list[str]:
+    """Return what to say of markers with a meaning that the calibration found to be none of the actor's."""
+    calibration = take.motion.skeleton.info.get("calibration")
+    left_out = calibration.left_out if calibration is not None else ()
+    names = [base_name(name) for name in source.unmatched]
+    names = [name for name in names if name in left_out and place_name(name)]
+    return [f"out of place throughout and not used: {', '.join(names)}"] if names else []
+
+
+def _left_out(source: Source, outliers: list[tuple[str, int, int]], statuses: np.ndarray) -> list[str]:
+    """Return what to say of markers that the screening believed and the figure did not, and of frames solved again."""
+    frames: dict[str, int] = {}
+    for site, a, b in outliers:
+        k = source.sites.index(site)
+        count = int(np.isfinite(source.read(a, b)[:, k, 0]).sum())
+        if count:
+            frames[site] = frames.get(site, 0) + count
+    most = sorted(frames.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} in {count} frames" for name, count in most[:SHOWN])
+    more = f" and {len(most) - SHOWN} more markers" if len(most) > SHOWN else ""
+    again = int((statuses == REPAIRED).sum())
+    return [f"out of place and left out: {shown}{more}"] * bool(most) + [f"{again} frames solved again"] * bool(again)
