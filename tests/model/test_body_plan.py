@@ -1,10 +1,13 @@
 """Roles by geometry: a ball joint that a file spells as three hinges is one joint."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import posable as ps
 from posable.model.body_plan import body_plan
+from posable.model.shapes import capsule
 
 
 def leg(side, y):
@@ -62,3 +65,71 @@ def test_the_g1(data_dir):
     assert plan["shoulder.L"] == "left_shoulder_yaw_joint"
     assert plan["hip.R"] == "right_hip_yaw_joint"
     assert "clavicle.L" not in plan
+
+
+def arm(side, y):
+    """Return an arm that ends with its forearm, as Unitree's H1 has it, and the forearm's shape."""
+    out = np.sign(y)
+    names = [f"{side}_shoulder_{kind}" for kind in ("pitch", "roll", "yaw")] + [f"{side}_elbow"]
+    axes = ("y", "x", "z", "y")
+    offsets = ((0, y, 0.4), (0, 0.05 * out, 0), (0, 0, -0.13), (0.02, 0, -0.2))
+    parents = ["pelvis", *names[:-1]]
+    joints = [
+        ps.Joint(name, ps.Revolute(axis), parent, offset=offset)
+        for name, axis, parent, offset in zip(names, axes, parents, offsets, strict=True)
+    ]
+    return joints, capsule(names[-1], (0, 0, 0), (0.3, 0, 0), 0.03)
+
+
+def test_an_arm_without_a_wrist_ends_where_its_forearm_does():
+    (left, one), (right, other) = arm("left", 0.15), arm("right", -0.15)
+    joints = [ps.Joint("pelvis", ps.Free("rotvec")), *leg("left", 0.06), *leg("right", -0.06), *left, *right]
+    robot = ps.Skeleton(joints, [], "h1", up="z", shapes=[one, other])
+    plan = body_plan(robot)
+    assert (plan["shoulder.L"], plan["elbow.L"], plan["wrist.L"]) == (
+        "left_shoulder_yaw", "left_elbow", "left_elbow",
+    )  # fmt: skip
+    elbow = plan.place("elbow.L")
+    np.testing.assert_allclose(plan.place("wrist.L"), elbow + np.array([0.3, 0, 0]), atol=1e-9)
+    np.testing.assert_allclose(plan.place("shoulder.R"), (0, -0.2, 0.4), atol=1e-3)
+    frames = ps.forward(robot, robot.pose({"left_elbow": -np.pi / 2}))
+    np.testing.assert_allclose(plan.position(frames, "wrist.L"), elbow + np.array([0, 0, 0.3]), atol=1e-9)
+
+
+def test_a_hinge_that_twists_the_upper_arm_is_no_elbow():
+    """Booster's T1 calls it Elbow_Pitch; what bends the arm is Elbow_Yaw."""
+    joints, shapes = [ps.Joint("Trunk", ps.Free("rotvec"))], []
+    for side, out in (("Left", 1.0), ("Right", -1.0)):
+        for joint in leg(side.lower(), 0.06 * out):
+            joints.append(replace(joint, parent="Trunk") if joint.parent == "pelvis" else joint)
+        parent = "Trunk"
+        rows = (("Shoulder_Pitch", "y", 0.1), ("Shoulder_Roll", "x", 0.05), ("Elbow_Pitch", "y", 0.06),
+                ("Elbow_Yaw", "z", 0.15))  # fmt: skip
+        for name, axis, away in rows:
+            up = 0.3 if parent == "Trunk" else 0.0
+            joints.append(ps.Joint(f"{side}_{name}", ps.Revolute(axis), parent, offset=(0, out * away, up)))
+            parent = joints[-1].name
+        shapes.append(capsule(parent, (0, 0, 0), (0, 0.14 * out, 0), 0.03))
+    plan = body_plan(ps.Skeleton(joints, [], "t1", up="z", shapes=shapes))
+    assert plan["elbow.R"] == "Right_Elbow_Yaw"
+    assert plan["shoulder.R"] == "Right_Elbow_Pitch"
+    np.testing.assert_allclose(plan.place("shoulder.L"), (0, 0.15, 0.3), atol=1e-3)
+    assert "clavicle.L" not in plan
+
+
+def test_hips_and_knees_are_taken_over_the_ankles():
+    """Where along its axis a hinge lies is up to a file's author: H1's hips turn 12 cm inside of its legs."""
+    joints = [ps.Joint("pelvis", ps.Free("rotvec"))]
+    for side, out in (("left", 1.0), ("right", -1.0)):
+        rows = (
+            ("hip_yaw", "z", (0, 0.09 * out, -0.17)), ("hip_roll", "x", (0.04, 0, 0)),
+            ("hip_pitch", "y", (0, 0.115 * out, 0)), ("knee", "y", (0, 0.05 * out, -0.4)),
+            ("ankle", "y", (0, -0.05 * out, -0.4)),
+        )  # fmt: skip
+        parent = "pelvis"
+        for name, axis, offset in rows:
+            joints.append(ps.Joint(f"{side}_{name}", ps.Revolute(axis), parent, offset=offset))
+            parent = joints[-1].name
+    plan = body_plan(ps.Skeleton(joints, [], "h1", up="z"))
+    for role in ("hip.L", "knee.L", "ankle.L"):
+        assert plan.place(role)[1] == pytest.approx(0.205, abs=1e-3)

@@ -29,21 +29,21 @@ ROLES = (*MIDDLE_ROLES, *(f"{role}.{side}" for side in SIDES for role in SIDE_RO
 LEG_WORDS = {
     "hip": ("femur", "thigh", "upleg", "upperleg", "hip"),
     "knee": ("knee", "tibia", "shin", "calf", "shank", "lowerleg", "loleg", "leg"),
-    "ankle": ("ankle", "foot"),
+    "ankle": ("ankle", "ank", "foot"),
     "toe": ("toebase", "toe", "toes"),
 }
 ARM_WORDS = {
     "clavicle": ("clavicle", "collar", "collarbone", "scapula", "shoulder"),
-    "shoulder": ("humerus", "upperarm", "uparm", "arm", "shoulder", "shldr"),
-    "elbow": ("elbow", "forearm", "radius", "lowerarm", "loarm"),
+    "shoulder": ("humerus", "upperarm", "uparm", "arm", "shoulder", "shldr", "sho"),
+    "elbow": ("elbow", "forearm", "radius", "lowerarm", "loarm", "el"),
     "wrist": ("wrist", "hand"),
     "hand": ("hand", "fingerbase", "fingers", "gripper", "finger"),
 }
 LEG, ARM = "leg", "arm"
 _LIMB_WORDS = {
-    LEG: ("leg", "femur", "thigh", "hip", "knee", "tibia", "shin", "calf", "shank", "ankle", "foot", "toe", "sole"),
+    LEG: ("leg", "femur", "thigh", "hip", "knee", "tibia", "shin", "calf", "shank", "ank", "foot", "toe", "sole"),
     ARM: (
-        "arm", "humerus", "shoulder", "shldr", "clavicle", "collar", "scapula", "elbow", "radius", "wrist", "hand",
+        "arm", "humerus", "sho", "shldr", "clavicle", "collar", "scapula", "elbow", "radius", "wrist", "hand",
         "finger", "thumb", "gripper",
     ),
 }  # fmt: skip
@@ -55,6 +55,9 @@ _SHORT_SIDE = re.compile(
 NEAR = 0.03  # fraction of a limb's length below which two joints are at the same place
 TOE = 0.05  # least distance of a toe in front of its ankle [leg lengths]
 CLUSTER = 0.3  # fraction of a limb's length within which hinges of one name form one joint
+ALONG = 0.9  # cosine of the angle between the axis of a hinge and a bone above which it twists the bone
+FOREARM = 0.3  # least length of a forearm that ends without a joint [upper arms]
+END = 0.15  # fraction of a bone at its end whose middle is taken for the wrist of an arm that has none
 
 
 def words_of(name: str) -> tuple[str, str]:
@@ -75,7 +78,7 @@ def words_of(name: str) -> tuple[str, str]:
             rest.append(part[1:])
         else:
             rest.append(part)
-    return side, "".join(part for part in rest if part not in ("joint", "jnt", "bone", "skeleton"))
+    return side, "".join(part for part in rest if part not in ("joint", "jnt", "j", "bone", "skeleton"))
 
 
 def limb_of(name: str) -> str | None:
@@ -95,7 +98,8 @@ class BodyPlan:
         up: (3,) Unit vector at rest.
         left: (3,) Unit vector at rest.
         forward: (3,) Unit vector at rest.
-        centers: {role: (3,)} [m] For such hinges, the point at rest that is nearest to all of their axes.
+        centers: {role: (3,)} [m] For such hinges, the point at rest that is nearest to all of their axes. The wrist of
+            an arm that ends without one is the end of its forearm, carried by the joint of the elbow.
     """
 
     skeleton: Skeleton
@@ -124,6 +128,13 @@ class BodyPlan:
     def point(self, role: str) -> np.ndarray:
         """Return that position (3,) [m] in the frame of the role's joint."""
         return self.rest.convert(self.place(role), to=self[role])
+
+    def position(self, frames: Frames, role: str) -> np.ndarray:
+        """Return where a role is (..., 3) [m] in frames of this figure."""
+        joint = self[role]
+        if role not in self.centers:
+            return frames.position(joint)
+        return frames.position(joint) + frames.rotation_matrix(joint) @ self.point(role)
 
     def first(self, *roles: str) -> str | None:
         """Return the first of the given roles that this figure has, or None."""
@@ -226,6 +237,7 @@ class _Tree:
             if parent is not None:
                 self.children[parent].append(name)
         self.words = {name: words_of(name) for name in skeleton.names}
+        self.ends: dict[str, tuple[str, np.ndarray]] = {}  # {role: (joint, place (3,) [m] at rest)} that no joint has
 
     def path(self, joint: str) -> list[str]:
         """Return the joints from the root to this one."""
@@ -244,11 +256,13 @@ class _Tree:
         found: dict[str, str] = {}
         for role in (*three, *(role for role in vocabulary if role not in three)):
             options = [name for name in chain if name not in found.values()] if role not in three else chain
-            joint = self._named(options, vocabulary[role])
+            joint = self._named(options, vocabulary[role], last=role == three[2])
             if joint is not None and joint not in found.values():
                 found[role] = joint
         order = [chain.index(found[role]) for role in three if role in found]
-        if len(order) < 3 or order != sorted(order):
+        if kind == ARM and set(three[:2]) <= found.keys() and three[2] not in found and order == sorted(order):
+            found |= self._without_wrist(chain, side, found[three[0]], found[three[1]])
+        elif len(order) < 3 or order != sorted(order):
             found = self._longest(chain, three)
         if "clavicle" in found and (
             chain.index(found["clavicle"]) >= chain.index(found["shoulder"])
@@ -262,15 +276,61 @@ class _Tree:
                 found.pop(role, None)
                 if beyond:
                     found[role] = beyond[0] if role == "hand" else beyond[-1]
+        if set(three[:2]) <= found.keys():
+            found[three[0]] = self._carrier(chain, found[three[0]], found[three[1]])
         return found
+
+    def _carrier(self, chain: Sequence[str], upper: str, lower: str) -> str:
+        """Return the last of the hinges from one joint of a limb to the next: it carries the bone between them."""
+        between = chain[chain.index(upper) : chain.index(lower)]
+        moving = [name for name in between if self.skeleton.joint(name).motion.dofs]
+        end, near = self.rest.position(lower), NEAR * self._length(chain)
+        moving = [name for name in moving if np.linalg.norm(self.rest.position(name) - end) > near]
+        if moving and all(self._axis(name) is not None for name in moving):
+            return moving[-1]
+        return upper
+
+    def _without_wrist(self, chain: Sequence[str], side: str, shoulder: str, elbow: str) -> dict[str, str]:
+        """Return {"wrist": joint} of an arm without a wrist by name: its last joint, at the end of its forearm.
+
+        Shapes show where that is, or else what is fixed to the forearm; where nothing does there is no wrist.
+        """
+        start = self.rest.position(elbow)
+        below = {elbow}
+        for name in self.skeleton.names:  # parents come first
+            if self.parent[name] in below:
+                below.add(name)
+        points = [start[None]]
+        for shape in self.skeleton.shapes:
+            if shape.joint in below and shape.normal is None:
+                points.append(self.rest.convert(shape.points, from_=shape.joint, to="world"))
+        if len(points) == 1:
+            ends = [site.name for site in self.skeleton.sites if site.joint in below]
+            points.append(np.array([self.rest.position(name) for name in (*below, *ends)]))
+        away = np.concatenate(points) - start
+        far = away[int(np.linalg.norm(away, axis=1).argmax())]
+        length = float(np.linalg.norm(far))
+        if length <= FOREARM * np.linalg.norm(start - self.rest.position(shoulder)):
+            return {}
+        beyond = chain[chain.index(elbow) :]
+        last = [name for name in beyond if name == elbow or self.skeleton.joint(name).motion.dofs][-1]
+        along = away @ far / length
+        if np.linalg.norm(self.rest.position(last) - start) < 0.5 * length:
+            self.ends[f"wrist.{side}"] = last, start + away[along > (1.0 - END) * along.max()].mean(axis=0)
+        return {"wrist": last}
 
     def _chain(self, side: str, kind: str) -> list[str]:
         """Return the joints of a limb from its first to its farthest leaf."""
-        mine = [
-            name
-            for name, (where, word) in self.words.items()
+        mine: list[str] = []
+        told = {
+            name for name, (where, word) in self.words.items()
             if where == side and any(limb in word for limb in _LIMB_WORDS[kind])
-        ]
+        }  # fmt: skip
+        for name, (where, _) in self.words.items():  # parents come first; a name that says nothing may go on a limb
+            parent = self.parent[name]
+            goes_on = parent in mine and where == side and not told.intersection(self.children[parent])
+            if name in told or (goes_on and self.skeleton.joint(name).motion.dofs):
+                mine.append(name)
         if not mine:
             return []
         best: list[str] = []
@@ -284,7 +344,8 @@ class _Tree:
                 best, length = path, total * thumb
         return best
 
-    def _named(self, chain: Sequence[str], words: Iterable[str]) -> str | None:
+    def _named(self, chain: Sequence[str], words: Iterable[str], last: bool = False) -> str | None:
+        """Return the joint of a chain that one of the words names; last: a limb ends at the last of its hinges."""
         for word in words:
             hits = [name for name in chain if self.words[name][1] == word]
             hits = hits or [
@@ -292,12 +353,22 @@ class _Tree:
             ]
             hits = hits or [name for name in chain if word == "hip" and self.words[name][1].startswith("hip")]
             if hits:  # yaw, roll and pitch of one joint: the last one moves the bone
-                start = self.rest.position(hits[0])
                 size = self._length(chain)
                 hinges = [name for name in hits if self.skeleton.joint(name).motion.size == 1]
+                if last and hinges:
+                    return hinges[-1]
+                while len(hinges) == len(hits) > 1 and self._twists(hits[0], hits[1], size):
+                    hits = hinges = hits[1:]
+                start = self.rest.position(hits[0])
                 near = CLUSTER if len(hinges) == len(hits) else NEAR
                 return [name for name in hits if np.linalg.norm(self.rest.position(name) - start) <= near * size][-1]
         return None
+
+    def _twists(self, joint: str, beyond: str, size: float) -> bool:
+        """Return whether a hinge only twists the bone from it to a joint beyond, as a forearm's roll does."""
+        axis, way = self._axis(joint), self.rest.position(beyond) - self.rest.position(joint)
+        length = float(np.linalg.norm(way))
+        return axis is not None and length > NEAR * size and abs(float(axis @ way)) > ALONG * length
 
     def centers(self, found: Mapping[str, str]) -> dict[str, np.ndarray]:
         """Return {role: (3,)} [m] for hips, shoulders, ankles and wrists made of two or three hinges."""
@@ -306,13 +377,16 @@ class _Tree:
             kind = role.partition(".")[0]
             if kind not in ("hip", "shoulder", "ankle", "wrist"):
                 continue
+            if role in self.ends and self.ends[role][0] == joint:
+                out[role] = self.ends[role][1]
+                continue
             limb = "leg" if kind in ("hip", "ankle") else "arm"
             names = [n for r, n in found.items() if r.endswith(role[-2:]) and r.partition(".")[0] in _PARTS[limb]]
             size = self._length([n for n in self.path(names[-1]) if self.words[n][0]] if names else [])
             lines = [(self.rest.position(joint), self._axis(joint))]
             above = self.parent[joint]
             while above is not None and above not in found.values() and len(lines) < 3:
-                if np.linalg.norm(self.rest.position(above) - lines[0][0]) > CLUSTER * size:
+                if self._apart(above, joint) > CLUSTER * size:
                     break
                 if self.skeleton.joint(above).motion.dofs:
                     lines.append((self.rest.position(above), self._axis(above)))
@@ -320,7 +394,40 @@ class _Tree:
             hinges = [(origin, axis) for origin, axis in lines if axis is not None]
             if len(hinges) == len(lines) > 1:
                 out[role] = _meeting_point(hinges)
+        for side in SIDES:
+            out |= self._straight_leg(found, out, side)
         return out
+
+    def _straight_leg(
+        self, found: Mapping[str, str], centers: Mapping[str, np.ndarray], side: str
+    ) -> dict[str, np.ndarray]:
+        """Return {role: (3,)} [m] of a hip and a knee that files put beside the line of their leg.
+
+        Where along its axis the last hinge of a hip or that of a knee lies is up to a file's author: both are taken
+        where they are straight above the ankle.
+        """
+        hip, knee, ankle = (f"{role}.{side}" for role in _PARTS[LEG])
+        at = {role: centers.get(role, self.rest.position(found[role])) for role in (hip, knee, ankle)}
+        out = {}
+        for role, toward in ((hip, at[ankle]), (knee, None)):
+            axis = self._axis(found[role])
+            if axis is None or (role == hip and role not in centers):
+                continue
+            way = (0.5 * (out.get(hip, at[hip]) + at[ankle]) if toward is None else toward) - at[role]
+            away, length = float(axis @ way), float(np.linalg.norm(at[hip] - at[ankle]))
+            if NEAR * length < abs(away) < 0.5 * length:  # beyond, the axis is along the leg
+                out[role] = at[role] + away * axis
+        return out
+
+    def _apart(self, one: str, other: str) -> float:
+        """Return how far two joints are apart [m]; of hinges their axes: where along it a hinge is does not matter."""
+        way, a, b = self.rest.position(one) - self.rest.position(other), self._axis(one), self._axis(other)
+        if a is None or b is None:
+            return float(np.linalg.norm(way))
+        normal = np.cross(a, b)
+        if np.linalg.norm(normal) < 1e-3:
+            return float(np.linalg.norm(way - (way @ a) * a))
+        return abs(float(way @ normal)) / float(np.linalg.norm(normal))
 
     def _axis(self, joint: str) -> np.ndarray | None:
         """Return the world axis (3,) of a hinge at rest; None for any other joint."""
