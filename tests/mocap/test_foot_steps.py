@@ -2,8 +2,11 @@
 
 import numpy as np
 
-from posable.mocap.foot_steps import drifting
+import posable as ps
+from posable.mocap.foot_steps import FootSteps, drifting
 from posable.mocap.gaps import runs
+from posable.mocap.role_frames import RoleFrames
+from posable.model.body_plan import body_plan
 
 
 def foot(angles):
@@ -31,3 +34,16 @@ def test_what_does_not_stand_does_not_drift():
     standing[:20] = standing[40:] = True
     angles = np.r_[np.zeros(20), np.linspace(0.0, 2.0, 20), np.full(20, 2.0)]
     assert not drifting(standing, foot(angles), 0.05).any()
+
+
+def test_leaps_do_not_raise_the_ground(human):
+    """A clip that leaves the ground at once and never stands: an ankle is as high as in its lowest frames."""
+    poses = np.tile(human.rest, (60, 1))
+    poses[:, human.index("root").start + 1] += 0.8 * np.sin(np.linspace(0.0, 2.0 * np.pi, 60)) ** 2
+    poses[:, human.index("root").start + 2] += np.linspace(0.0, 5.0, 60)
+    plan = body_plan(human)
+    seen = RoleFrames(ps.Motion(human, poses, 30.0), plan, np.eye(3))
+    steps = FootSteps(seen, plan.leg, plan.up, ())
+    lowest = float(seen.places["ankle.L"][:, 1].min())
+    assert not steps.flat("L").any()
+    assert abs(steps.ankle_height["L"] - lowest) < 0.01

@@ -51,6 +51,26 @@ def test_a_figure_that_stands_along_another_axis_than_it_says_is_stood_up(walk, 
     assert not plain.notes
 
 
+def test_a_figure_that_its_file_has_lying_is_stood_up(walk, human):
+    """A URDF is z up by its standard; one whose person stands along y at rest lies on the ground."""
+    lying = human.replace(up="z")
+    plain, stood = ps.retarget(walk, human, threads=1), ps.retarget(walk, lying, threads=1)
+    assert any("stood up along z" in note for note in stood.notes)
+    assert stood.skeleton.up == "z"
+    head = ps.forward(plain.skeleton, plain.poses).position("head")[:, 1]
+    np.testing.assert_allclose(ps.forward(stood.skeleton, stood.poses).position("head")[:, 2], head, atol=0.02)
+
+
+def test_velocity_limits_hold_where_a_motion_is_faster(walk, human):
+    slow = human.replace(joints=[replace(j, velocity=0.8) if "knee" in j.name else j for j in human.joints])
+    free, out = ps.retarget(walk, human, threads=1), ps.retarget(walk, slow, threads=1)
+    knees = np.r_[slow.index("knee.L"), slow.index("knee.R")]
+    assert np.abs(np.diff(free.poses[:, knees], axis=0)).max() * walk.fps > 1.2
+    assert np.abs(np.diff(out.poses[:, knees], axis=0)).max() * walk.fps <= 0.8 * (1 + 1e-6)
+    assert out.contacts is not None
+    assert out.contacts.slips(out).max() < 0.01
+
+
 def test_contacts_are_found(walk):
     contacts = find_contacts(walk)
     assert contacts.standing.any(axis=0).all()

@@ -17,6 +17,7 @@ WITHIN = 0.1  # leg lengths by which a top may be above a foot that is on it
 LEVEL = 0.08  # leg lengths from its usual height over a surface within which a foot is on that surface
 SHORTEST = 0.1  # [s] of a stand
 DRIFT = 0.06  # leg lengths by which ankle and toe may leave their places in one stand; then it is two
+FEW = 3  # lowest frames, of which the highest is on the ground in a clip without stands
 SYMMETRIC = 0.08  # leg lengths above the lower of both ankles within which an ankle stands
 
 
@@ -51,8 +52,9 @@ class FootSteps:
                     standing[a:b] = False
             self.heel[side], self.toe[side] = standing[:, 0], standing[:, -1]
             both = standing.all(axis=1)
-            rows = both if both.sum() > 2 else over[side][:, 0] <= np.quantile(over[side][:, 0], 0.1)
-            usual = np.minimum(np.median(over[side][rows], axis=0), lowest[: path.shape[1]] + SYMMETRIC * leg)
+            # without stands, as in a clip of leaps, a foot is on the ground where it is lowest
+            usual = np.median(over[side][both], axis=0) if both.sum() > 2 else np.sort(over[side], axis=0)[:FEW][-1]
+            usual = np.minimum(usual, lowest[: path.shape[1]] + SYMMETRIC * leg)
             self.ankle_height[side] = float(usual[0])
             # a foot that is held still above the surface stands on what nobody told of: at its own height
             own = path[:, -1] @ up - usual[-1]

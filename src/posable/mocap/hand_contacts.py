@@ -47,7 +47,7 @@ def find_touches(motion: Motion, plan: BodyPlan) -> list[Touch]:
     if len(motion) < 3 or any(hand_role(plan, side) is None for side in SIDES):
         return []
     frames = forward(motion.skeleton, motion.poses)
-    paths = {side: frames.position(plan[hand_role(plan, side) or ""]) for side in SIDES}
+    paths = {side: plan.position(frames, hand_role(plan, side) or "") for side in SIDES}
     out: list[Touch] = []
     together = np.linalg.norm(paths["L"] - paths["R"], axis=-1) < HANDS * plan.leg
     out += [Touch("L", "hands", a, b) for a, b in _closed(together, motion.fps)]
@@ -66,7 +66,7 @@ def _on_body(motion, plan: BodyPlan, frames: Frames, side: str, path: np.ndarray
     bones = {bone: near for bone, near in bones.items() if bone[0] in plan and bone[1] in plan}
     gaps, rests = [], []
     for (a, b), near in bones.items():
-        start, stop = frames.position(plan[a]), frames.position(plan[b])
+        start, stop = plan.position(frames, a), plan.position(frames, b)
         _, away = nearest_on(start, stop, path)
         gap = np.linalg.norm(away, axis=-1)
         # seen from the bone: a hand that swings past a hip keeps its distance and does not rest
@@ -89,12 +89,12 @@ def _on_things(motion, plan: BodyPlan, frames: Frames, side: str, path: np.ndarr
     """Return the times in which a hand is still in the world, though the body moves or the ground is near."""
     leg = plan.leg
     still = (_rate(path, motion.fps) < STILL * leg) & ~taken
-    ground = min(float(np.quantile(frames.position(plan[f"ankle.{s}"]) @ plan.up, 0.02)) for s in SIDES)
+    ground = min(float(np.quantile(plan.position(frames, f"ankle.{s}") @ plan.up, 0.02)) for s in SIDES)
     out: list[Touch] = []
     for a, b in _closed(still, motion.fps):
         if b - a < LONG * motion.fps:
             continue
-        shoulder = frames.position(plan[f"shoulder.{side}"])[a:b]
+        shoulder = plan.position(frames, f"shoulder.{side}")[a:b]
         moves = np.linalg.norm(shoulder - shoulder.mean(axis=0), axis=-1).max() > BODY_MOVES * leg
         if moves or float(np.median(path[a:b] @ plan.up)) < ground + LOW * leg:
             out.append(Touch(side, "world", a, b))

@@ -176,11 +176,19 @@ def _feet(motion: Motion, body: TargetBody, steps: FootSteps, scale: float) -> d
 
 
 def _tracking(ours: RoleFrames, theirs: RoleFrames, count: int) -> float:
-    """Return the mean distance [mm] of pelvis, head, hands and feet after one scale and one shift for the clip."""
-    names = ("crown", "wrist.L", "wrist.R", "ankle.L", "ankle.R", "hip.L", "hip.R")
-    shared = [name for name in names if name in ours.places and name in theirs.places]
-    one = np.stack([ours.places[name][:count] for name in shared])
-    other = np.stack([theirs.places[name][:count] for name in shared])
+    """Return the mean distance [mm] of pelvis, head, hands and feet after one scale and one shift for the clip.
+
+    Each of the four counts the same. A pelvis is where the middle of its hips is: its own frame may be anywhere.
+    """
+    groups = (("hip",), ("crown",), ("wrist.L", "wrist.R"), ("ankle.L", "ankle.R", "toe.L", "toe.R"))
+    paths = [
+        {**frames.places, "hip": frames.middle("hip"), **({"crown": frames.trunk} if not crown else {})}
+        for crown in ["crown" in ours.places and "crown" in theirs.places]
+        for frames in (ours, theirs)
+    ]
+    shared = [[name for name in names if all(name in path for path in paths)] for names in groups]
+    one, other = (np.stack([path[name][:count] for names in shared for name in names]) for path in paths)
     a, b = other.reshape(-1, 3).mean(axis=0), one.reshape(-1, 3).mean(axis=0)
     scale = ((other - a) * (one - b)).sum() / ((other - a) ** 2).sum()
-    return 1e3 * float(np.linalg.norm(one - b - scale * (other - a), axis=-1).mean())
+    errors = iter(np.linalg.norm(one - b - scale * (other - a), axis=-1).mean(axis=1))
+    return 1e3 * float(np.mean([np.mean([next(errors) for _ in names]) for names in shared if names]))

@@ -30,13 +30,14 @@ from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
 from posable.mocap.role_frames import RoleFrames, bone_angles, frame_of, standing_axis, unit
-from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
+from posable.mocap.root_align import free_joint, place_root, standing_up, with_free_root, with_rigid_bones
 from posable.mocap.screen import motion_for
-from posable.mocap.smooth import CAREFUL, HOLD, STANDS, goal_stiffness, smooth_goals
+from posable.mocap.smooth import CAREFUL, HOLD, STANDS, box_of, goal_stiffness, smooth_goals
 from posable.mocap.supports import Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody, with_all_solid
 from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
+from posable.mocap.velocity import slowed, within_steps
 from posable.mocap.verdict import why_contacts_slip
 from posable.model.body_plan import ROLES, SIDES, body_plan
 from posable.model.collision import distances, measure, pair_tables
@@ -66,11 +67,14 @@ HAND_WEIGHT, TOE_WEIGHT, CROWN_WEIGHT = 1.0, 0.5, 2.0  # of places that follow t
 STAND_WEIGHT = 8000.0  # of a point of a sole that stands
 APART_WEIGHT = 500.0  # of shapes that come too near one another
 PASSES = 2  # what is near the ground and objects is looked up anew from pass to pass
-CALMINGS, CALMER = 6, 8.0  # times joints that are too fast are made stiffer, and how much
+CALMINGS, CALMER = 3, 8.0  # times joints that are too fast are made stiffer, and how much
+SLOWINGS, CORNER = 3, 0.05  # times what is still too fast is held to its limits; [s] over which corners are rounded
+MOVED = 1e-4  # [rad] by which a joint is moved for that: frames in which it is not stay as they are
 FREEINGS, DEEP = 4, 0.005  # times shapes deeper in each other than so many metres are pushed out again
 SHOWS = 0.01  # [m] of one part inside another that a viewer sees
 CLEAR_FEET, SAME_LEVEL, SWEEPS = 0.015, 0.05, 3  # [m] between standing feet; [m]; times they are moved apart
 JUMP = 0.45  # [rad] of a joint from one frame to the next
+LEAN = 0.06  # [rad] by which legs may lean in where the hips are wider than the source's, scaled
 SCALES = 0.9, 1.15  # of the ratio of the legs: how far that of the bodies may differ from it
 NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
 NEAR_SHAPES, LOOK = 0.1, 2  # [m] within which shapes are kept apart; every so many frames are looked at for them
@@ -190,8 +194,12 @@ def retarget(
     if device != "cpu":
         raise PosableError(f"retarget: expected device='cpu', got {device!r}: only `solve` runs on a GPU")
     figure = with_free_root(skeleton)
-    rows = infer_mapping(motion.skeleton, figure, mapping)
     notes = [] if figure is skeleton else [f"{free_joint(figure)} moves freely: in the file it is fixed to the world"]
+    rows = infer_mapping(motion.skeleton, figure, mapping)
+    raised = standing_up(figure, {role: pair[1] for role, pair in rows.items()})
+    if raised is not figure:
+        figure = raised
+        notes.append(f"the figure's file has it lying: it is stood up along {figure.up}")
     up = standing_axis(motion, body_plan(motion.skeleton, {role: pair[0] for role, pair in rows.items()}))
     if up not in (None, motion.skeleton.up):
         notes.append(f"the motion's figure stands along {up}: that is taken for up, not {motion.skeleton.up}")
@@ -214,7 +222,7 @@ def retarget(
         poses[begin:end] = piece[begin - first :]
     for first, begin, _ in parts[1 : len(done)]:
         job.mend_seam(poses, first, begin, contacts, smooth)
-    poses = within_turns(figure, poses)
+    poses = within_turns(figure, job.within_speed(poses))
     found = job.contacts(poses) if contacts else None
     out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(touched), notes=tuple(notes))
     for doubt in (*_doubts(out, smooth), *_far_bones(job, poses), *_overlaps(job, poses)):
@@ -300,6 +308,7 @@ class _Job:
         root = free_joint(figure)
         self.turning = np.ones(figure.size, dtype=bool)
         self.turning[figure.index(root or figure.joints[0].name)] = False  # a root may go and turn as it likes
+        self.most_step = np.minimum(figure.velocity / motion.fps, JUMP)
         below = {name for side in SIDES for name in self.body.below[self.target[f"hip.{side}"]]}
         names = {name for joint in below if joint in figure.names for name in self._up_to_trunk(joint)}
         self.legs = np.zeros(figure.size, dtype=bool)
@@ -327,7 +336,17 @@ class _Job:
         frames = self.seen.frame(f"ankle.{side}", self.steps.flat)
         above = np.broadcast_to(up, (len(self.motion), 3)) if frames is None else frames[:, :, 2]
         sole = self.seen.places[f"ankle.{side}"] - self.steps.ankle_height[side] * above
-        return self.scale * sole + self.body.sole_height(side) * above, frames
+        return self.scale * sole + self.body.sole_height(side) * above + self._wider(side), frames
+
+    def _wider(self, side: str) -> Floats:
+        """Return how much farther out a foot goes than the source's, scaled (T, 3) [m]: as wide as the hips are.
+
+        Up to LEAN the legs lean in instead, so that feet are where the source's are.
+        """
+        ours, theirs = (frames.places["hip.L"] - frames.places["hip.R"] for frames in (self.body.rest, self.seen))
+        half = 0.5 * (np.linalg.norm(ours[0]) - self.scale * np.median(np.linalg.norm(theirs, axis=-1)))
+        left = unit(theirs - (theirs @ self.target.up)[:, None] * self.target.up)
+        return max(half - LEAN * self.target.leg, 0.0) * (left if side == "L" else -left)
 
     def goals(self, first: int, end: int) -> list[Goal]:
         """Return the goals of frames first to end; contacts, ground and objects not among them."""
@@ -369,6 +388,8 @@ class _Job:
                 if joint not in self.rows or end not in self.seen.places or end not in rest:
                     continue
                 point, place = plan.rest.convert(rest[end][0], to=plan[joint]), self.scale * self.seen.places[end][rows]
+                if role == "ankle":
+                    place = place + self._wider(side)[rows]
                 out.append(Position(plan[joint], place, point=point, weight=weight, tolerance=np.inf, label=end))
         top = plan.first("head", "neck", "chest")
         if "crown" in self.seen.places and top is not None:
@@ -442,7 +463,36 @@ class _Job:
             problem = self._apart_problem(goals, [*locks, *touched], poses)
             poses = self._smoothed(problem, poses, seconds, CARE, stiffness, np.asarray(fast.any(axis=1)))
             poses = self._freed(poses, first, seconds, stiffness, [*locks, *touched])
-        return poses
+        return self._slowed(goals, [*locks, *touched], poses, seconds, stiffness)
+
+    def _slowed(
+        self, goals: list[Goal], held: list[tuple[Goal, np.ndarray]], poses: np.ndarray, seconds: float,
+        stiffness: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Return poses (t, n) in which what is still too fast moves as fast as it may; the rest makes up for it."""
+        slow = np.zeros(self.figure.size, dtype=bool)
+        lower, upper = (np.tile(bound, (len(poses), 1)) for bound in box_of(self.solvable, True))
+        for _ in range(SLOWINGS):
+            fast = self._too_fast(poses).any(axis=0) & ~slow
+            if not fast.any():
+                break
+            slow |= fast
+            paths = slowed(poses[:, fast], self.most_step[fast], CORNER * self.motion.fps)
+            paths = np.clip(paths, lower[:, fast], upper[:, fast])
+            lower[:, fast] = upper[:, fast] = paths
+            asked = np.asarray((np.abs(np.clip(poses, lower, upper) - poses) > MOVED).any(axis=1))
+            problem = self._apart_problem(goals, held, poses)
+            poses = self._smoothed(problem, poses, seconds, CARE, stiffness, asked, (lower, upper))
+        return self.within_speed(poses)
+
+    def within_speed(self, poses: np.ndarray) -> np.ndarray:
+        """Return poses (t, n) with steps made shorter where they break a velocity limit, whatever that costs."""
+        fast = self._too_fast(poses).any(axis=0)
+        if not fast.any():
+            return poses
+        out = poses.copy()
+        out[:, fast] = within_steps(poses[:, fast], self.most_step[fast])
+        return out
 
     def _smoothed(
         self,
@@ -452,11 +502,12 @@ class _Job:
         effort: Effort,
         stiffness: np.ndarray,
         asked: np.ndarray | None = None,
+        box: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> np.ndarray:
         """Return poses (t, n) that are optimal for a problem over all frames, or about those asked (t,) for."""
         return smooth_goals(
             problem, poses, self.motion.fps, max(seconds, 1e-3), threads=1,  # a piece has one thread
-            effort=effort, stiffness=stiffness, asked=asked,
+            effort=effort, stiffness=stiffness, asked=asked, box=box,
         )  # fmt: skip
 
     def _freed(
@@ -509,7 +560,7 @@ class _Job:
     def _too_fast(self, poses: np.ndarray) -> np.ndarray:
         """Return where (t, n) a degree of freedom breaks its velocity limit or jumps from the frame before."""
         step = np.abs(np.diff(poses, axis=0, prepend=poses[:1]))
-        return (step > np.minimum(self.figure.velocity / self.motion.fps, JUMP)) & self.turning
+        return (step > self.most_step * (1.0 + 1e-9)) & self.turning
 
     def _slip(self, poses: np.ndarray, first: int) -> float:
         """Return how far a standing foot slips at most in the poses of frames from `first` on [m]."""
@@ -540,7 +591,11 @@ class _Job:
             heel, toe = self.steps.heel[side][rows], self.steps.toe[side][rows]
             labels = (("heel", heel), ("outer toe", toe), ("inner toe", toe), ("ankle", heel & toe))
             ankle = (self.target[f"ankle.{side}"], self.target.point(f"ankle.{side}"))  # or a narrow foot could roll
-            for k, (joint, point) in enumerate([*self.body.standing_points(side), ankle]):
+            points = [*self.body.standing_points(side), ankle]
+            if not self.body.rolls(side):  # a leg to the side stands on an edge: its toes are held in their middle
+                points = [points[0], (points[1][0], 0.5 * (points[1][1] + points[2][1]))]
+                places = np.stack([places[:, 0], 0.5 * (places[:, 1] + places[:, 2])], axis=1)
+            for k, (joint, point) in enumerate(points):
                 label, standing = labels[k]
                 if standing.any():
                     goal = Position(
@@ -681,7 +736,10 @@ class _Job:
                 if role not in self.target:
                     continue
                 place = self._touched(touch, side, role, ours, slice(first, end))
-                goal = Position(self.target[role], place, weight=TOUCH_WEIGHT, tolerance=np.inf, label=f"hand.{side}")
+                point, label = self.target.point(role), f"hand.{side}"
+                goal = Position(
+                    self.target[role], place, point=point, weight=TOUCH_WEIGHT, tolerance=np.inf, label=label
+                )
                 out.append((goal, weights))
         return out
 
@@ -694,11 +752,11 @@ class _Job:
             return np.broadcast_to(self.scale * np.median(hand[held], axis=0), hand.shape)
         if touch.part == "hands":
             other = role.replace(f".{side}", ".R" if side == "L" else ".L")
-            mine, its = (ours.position(self.target[name]) for name in (role, other))
+            mine, its = (self.target.position(ours, name) for name in (role, other))
             return 0.5 * (mine + its) + 0.5 * self.scale * (hand - places[other])
         a, b = touch.part
         share, away = nearest_on(places[a], places[b], hand)
-        start, stop = ours.position(self.target[a]), ours.position(self.target[b])
+        start, stop = self.target.position(ours, a), self.target.position(ours, b)
         return start + share[:, None] * (stop - start) + self.scale * away
 
     def _with(self, goals: list[Goal], extra: list[tuple[Goal, np.ndarray]], count: int) -> Problem:

@@ -68,19 +68,14 @@ class RoleFrames:
         self.places: dict[str, Floats] = {}
         self.turns: dict[str, Floats] = {}
         turned = ("pelvis", "chest", "head", *(f"ankle.{side}" for side in SIDES))
-        points = {role: plan.point(role) for role in plan.roles}
         parts = [forward(motion.skeleton, motion.poses[start : start + PART]) for start in range(0, len(motion), PART)]
         for role in plan.roles:
-            self.places[role] = np.concatenate([self._at(part, role, points[role]) for part in parts])
+            self.places[role] = np.concatenate([plan.position(part, role) for part in parts]) @ turn.T
         for role in turned:
             if role in plan:
                 joint = plan[role]
                 self.turns[role] = np.concatenate([turn @ part.rotation_matrix(joint) for part in parts])
         self._tips(parts)
-
-    def _at(self, frames: Frames, role: str, point: Floats) -> Floats:
-        joint = self.plan[role]
-        return (frames.position(joint) + frames.rotation_matrix(joint) @ point) @ self.turn.T
 
     def _tips(self, parts: list[Frames]) -> None:
         """Add the tips of hands, of the head and of toes where the figure's leaves show them."""
@@ -91,6 +86,8 @@ class RoleFrames:
                 name = f"{role}.{side}"
                 if name not in plan or f"{tip}.{side}" in self.places:
                     continue
+                if plan[name] == plan.roles.get(f"elbow.{side}"):
+                    continue  # an arm that ends with its forearm has no hand
                 leaf = farthest(plan, below[plan[name]], plan.place(name))
                 if leaf is not None:
                     self.places[f"{tip}.{side}"] = np.concatenate([p.position(leaf) for p in parts]) @ self.turn.T

@@ -232,6 +232,7 @@ def smooth_goals(
     effort: Effort = USUAL,
     stiffness: np.ndarray | None = None,
     asked: np.ndarray | None = None,
+    box: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Return poses (T, n) smoothed against a problem whose targets (T, ...) are one frame's each.
 
@@ -245,8 +246,10 @@ def smooth_goals(
         effort: How long to go on.
         stiffness: (n,) How stiffly its usual goals hold each degree of freedom; all of its goals by default.
         asked: (T,) bool Frames to be solved again, with some on either side; all by default.
+        box: (T, n), (T, n) Bounds of each frame instead of the limits.
     """
     skeleton = problem.skeleton
+    lower, upper = (np.broadcast_to(b, poses.shape) for b in box or box_of(skeleton, limits))
     poses = continuous(skeleton, poses)
     pull = np.full(skeleton.size, HOLD)
     usual = goal_stiffness(problem, poses, pull) if stiffness is None else stiffness
@@ -254,8 +257,8 @@ def smooth_goals(
     scales = np.zeros(len(problem.springs))
 
     def window(first: int, last: int) -> Whole:
-        part, box = problem.part(first, last), box_of(skeleton, limits)
-        return Whole(part, scales, _NONE, _NONE, pull, poses[first:last], stiffness, *box)
+        part, rows = problem.part(first, last), slice(first, last)
+        return Whole(part, scales, _NONE, _NONE, pull, poses[rows], stiffness, lower[rows], upper[rows])
 
     if asked is None:
         return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)
@@ -266,7 +269,7 @@ def smooth_goals(
         free = np.zeros(last - first, dtype=bool)
         free[a - first : b - first] = True
         out[first:last] = window(first, last).solve(out[first:last], effort, free)
-    return np.clip(out, *box_of(skeleton, limits))
+    return np.clip(out, lower, upper)
 
 
 def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:

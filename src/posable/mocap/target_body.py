@@ -92,6 +92,14 @@ class TargetBody:
             out.append((joint, self.plan.rest.convert(world, to=joint)))
         return out
 
+    def rolls(self, side: str) -> bool:
+        """Return whether a foot can be turned about two axes where it meets the shin, so that it stays flat."""
+        above = {joint.name: joint for joint in self.plan.skeleton.joints}
+        count, name = 0, self.plan[f"ankle.{side}"]
+        while name is not None and name != self.plan[f"knee.{side}"]:
+            count, name = count + above[name].motion.size, above[name].parent
+        return count > 1
+
     def sole_height(self, side: str) -> float:
         """Return how far the ankle is above its sole at rest [m]."""
         joint = self.plan[f"ankle.{side}"]

@@ -144,7 +144,7 @@ class Whole:
 
     problem: with the targets of T frames, or of one; markers and points (T or 0, g, 3) as `walk` reads them;
     pull (n,) and home (T, n): springs on the degrees of freedom; stiffness (n,): of the
-    accelerations; lower, upper (n,): the box.
+    accelerations; lower, upper (n,) or (T, n): the box.
     """
 
     def __init__(self, problem: Problem, robust, markers, points, pull, home, stiffness, lower, upper):
