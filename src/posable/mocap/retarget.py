@@ -30,11 +30,11 @@ from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
 from posable.mocap.role_frames import RoleFrames, bone_angles, frame_of, standing_axis, unit
-from posable.mocap.root_align import free_joint, place_root, standing_up, with_free_root, with_rigid_bones
+from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
 from posable.mocap.screen import motion_for
 from posable.mocap.smooth import CAREFUL, HOLD, STANDS, box_of, goal_stiffness, smooth_goals
 from posable.mocap.supports import Solid, nearest_face, read_solids
-from posable.mocap.target_body import TargetBody, with_all_solid
+from posable.mocap.target_body import TargetBody, standing_up, with_all_solid
 from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
 from posable.mocap.velocity import slowed, within_steps

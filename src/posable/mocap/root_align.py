@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE
-from posable.model.body_plan import body_plan
 from posable.model.joint_values import rotation_values, turns_freely
 from posable.model.joints import Free, Joint, limits_of, rotation_matrix
 from posable.model.kinematics import forward
 from posable.model.skeleton import WORLD, Skeleton
 
 ASTRAY = 0.03  # [m]: mean marker error of a bolted figure beyond which it may be its root that cannot follow
-PLAINLY = 0.7  # of the way from feet to head that lies along an axis: the figure is along it
 LOOSENED = 0.5  # of that error, at most, is left when it is let loose: or it stays bolted
 
 
@@ -45,26 +42,6 @@ def with_free_root(skeleton: Skeleton) -> Skeleton:
         return skeleton.replace(joints=[Joint(name, Free("zyx")), replace(root, parent=name), *skeleton.joints[1:]])
     hung = [replace(joint, parent=name) if joint.parent == WORLD else joint for joint in skeleton.joints[1:]]
     return skeleton.replace(joints=[root, Joint(name, Free("zyx"), parent=WORLD), *hung])  # the world itself stays
-
-
-def standing_up(figure: Skeleton, roles: Mapping[str, str]) -> Skeleton:
-    """Return a figure with a free root that stands along its up axis at rest.
-
-    It is the figure itself, or one whose root is turned where the file has the body plainly along another axis.
-    """
-    plan, name = body_plan(figure, roles), free_joint(figure)
-    up = np.eye(3)["xyz".index(figure.up or "z")]
-    top = plan.first("head", "neck", "shoulder.L", "chest") or "pelvis"
-    tall = plan.place(top) - 0.5 * (plan.place("ankle.L") + plan.place("ankle.R"))
-    k = int(np.abs(tall).argmax())
-    if name is None or abs(tall[k]) < PLAINLY * np.linalg.norm(tall) or abs(up[k]) > 0.5:
-        return figure
-    along = np.sign(tall[k]) * np.eye(3)[k]
-    turn = Rotation.align_vectors([up], [along])[0]
-    frames = forward(figure, figure.rest)
-    placed = turn.as_matrix() @ frames.rotation_matrix(name), turn.apply(frames.position(name))
-    rest = place_root(figure, figure.rest, *placed)[figure.index(name)]
-    return figure.replace(joints=[replace(one, rest=rest) if one.name == name else one for one in figure.joints])
 
 
 def with_rigid_bones(figure: Skeleton) -> Skeleton:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
-from posable.mocap.role_frames import RoleFrames, descendants, farthest
-from posable.model.body_plan import SIDES, BodyPlan
+from posable.mocap.role_frames import PLAINLY, RoleFrames, descendants, farthest
+from posable.mocap.root_align import free_joint, place_root
+from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.joint_values import Floats
+from posable.model.kinematics import forward
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
@@ -39,6 +43,26 @@ def with_all_solid(figure: Skeleton) -> Skeleton:
         return figure
     shapes = [s if s.collides else replace(s, contype=1, conaffinity=1) for s in figure.shapes]
     return figure.replace(shapes=shapes)
+
+
+def standing_up(figure: Skeleton, roles: Mapping[str, str]) -> Skeleton:
+    """Return a figure with a free root that stands along its up axis at rest.
+
+    It is the figure itself, or one whose root is turned where the file has the body plainly along another axis.
+    """
+    plan, name = body_plan(figure, roles), free_joint(figure)
+    up = np.eye(3)["xyz".index(figure.up or "z")]
+    top = plan.first("head", "neck", "shoulder.L", "chest") or "pelvis"
+    tall = plan.place(top) - 0.5 * (plan.place("ankle.L") + plan.place("ankle.R"))
+    k = int(np.abs(tall).argmax())
+    if name is None or abs(tall[k]) < PLAINLY * np.linalg.norm(tall) or abs(up[k]) > 0.5:
+        return figure
+    along = np.sign(tall[k]) * np.eye(3)[k]
+    turn = Rotation.align_vectors([up], [along])[0]
+    frames = forward(figure, figure.rest)
+    placed = turn.as_matrix() @ frames.rotation_matrix(name), turn.apply(frames.position(name))
+    rest = place_root(figure, figure.rest, *placed)[figure.index(name)]
+    return figure.replace(joints=[replace(one, rest=rest) if one.name == name else one for one in figure.joints])
 
 
 class TargetBody:
