@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -30,15 +30,13 @@ from posable.engine.layout import (
     SPRING,
     TARGETS,
     Figure,
-    Order,
     Springs,
     work_size,
 )
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
-from posable.model.joints import elimination_order
-from posable.model.kinematics import as_poses, one_pose, path_of, scratch
+from posable.model.kinematics import as_poses, coupled_dofs, coupled_order, one_pose, scratch
 from posable.model.skeleton import Skeleton
 
 if TYPE_CHECKING:
@@ -46,17 +44,6 @@ if TYPE_CHECKING:
     from posable.goals.energy import DerivativeCheck, VectorEnergy
 
 # --- Packing goals ---
-
-
-def coupled_dofs(skeleton: Skeleton, body: int, other: int) -> tuple[int, ...]:
-    """Return the degrees of freedom that a spring between two bodies couples: those that move one but not the other."""
-    return tuple(sorted(path_of(skeleton, body) ^ path_of(skeleton, other)))
-
-
-@lru_cache(maxsize=64)
-def coupled_order(skeleton: Skeleton, groups: tuple[tuple[int, ...], ...]) -> Order:
-    """Return the elimination order of a figure whose degrees of freedom are coupled in groups."""
-    return elimination_order(skeleton.figure.dof, groups)
 
 
 def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posable.engine.joints import forward_batch
-from posable.engine.layout import work_size
+from posable.engine.layout import Order, work_size
 from posable.errors import SkeletonError
+from posable.model.joints import elimination_order
 from posable.model.skeleton import Skeleton
 
 if TYPE_CHECKING:
@@ -84,6 +86,17 @@ def path_of(skeleton: Skeleton, body: int) -> set[int]:
         out.update(range(int(first), int(last)))
         body = int(parent)
     return out
+
+
+def coupled_dofs(skeleton: Skeleton, body: int, other: int) -> tuple[int, ...]:
+    """Return the degrees of freedom that a spring between two bodies couples: those that move one but not the other."""
+    return tuple(sorted(path_of(skeleton, body) ^ path_of(skeleton, other)))
+
+
+@lru_cache(maxsize=64)
+def coupled_order(skeleton: Skeleton, groups: tuple[tuple[int, ...], ...]) -> Order:
+    """Return the elimination order of a figure whose degrees of freedom are coupled in groups."""
+    return elimination_order(skeleton.figure.dof, groups)
 
 
 def forward(skeleton: Skeleton, pose: Any) -> Frames:
