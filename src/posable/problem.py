@@ -37,6 +37,7 @@ from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPR
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
 from posable.model.kinematics import as_poses, coupled_dofs, coupled_order, one_pose, scratch
+from posable.model.part import Part, part_of, whole_of
 from posable.model.skeleton import Skeleton
 
 if TYPE_CHECKING:
@@ -344,6 +345,18 @@ class Problem:
         if found is None:
             found = self._kept[loop] = loop.without(*self.lacks).compiled
         return found
+
+    @property
+    def moving(self) -> Part:
+        """The part of the figure that the goals move; all of it where dofs are coupled or pulled."""
+        if self.coupled or np.count_nonzero(self.pull):
+            return self.whole
+        return self.once("moving", lambda: part_of(self.whole, self.kind[:, ON].tolist()))
+
+    @property
+    def whole(self) -> Part:
+        """All of the figure."""
+        return whole_of(self.figure, self.order, self.depth, self.kind, self.pull, self.home)
 
     @property
     def lacks(self) -> list[str]:

@@ -22,7 +22,7 @@ from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ABOVE, DEPTH, workspace
 from posable.engine.ltl import add_entry
-from posable.engine.newton import damped_step, hold_bounds
+from posable.engine.newton import damped_step, hold_bounds, pick, put
 
 # Columns of Comfort.pair_data
 STIFFNESS, RATIO = 0, 1
@@ -58,7 +58,7 @@ class Prior(NamedTuple):
 
 
 # Columns of the loop's params
-MOST, COUPLED, FIRST, LEAST, MERIT, ENOUGH, EXACT, FALL = range(8)
+MOST, COUPLED, FIRST, LEAST, MERIT, ENOUGH, EXACT, FALL, STIFF = range(9)  # STIFF: total stiffness of the whole figure
 
 TRIES = 10  # dampings tried for one step
 SHORT = 0.3  # [rad, m] of any dof: a longer step is not the last
@@ -398,7 +398,7 @@ def natural_loop(
     project(theta, lower, upper)
     energy = energy_at(figure, springs, theta, ws)
     change = natural_energy(comfort, prior, theta, reference, ws, room)
-    unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale)
+    unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale, params[STIFF])
     if not unit > 0.0:
         unit = 1.0  # no goals
     least = params[LEAST] * unit
@@ -472,28 +472,27 @@ def natural_loop(
 
 
 @kernel
-def goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale):
+def goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale, own):
     """Write the metric of the damping (n,); return the stiffness of the goals against that of the figure."""
     if coupled:
         clear_hessian(ws)
     derivatives(figure, order, springs, theta, ws, 0.0)
-    goals, own = 0.0, 0.0
+    goals = 0.0
     for i in range(theta.shape[0]):
         scale[i] = comfort.stiffness[i]
         goals += abs(ws.hessian[i, order.rows[i, DEPTH]])
-        own += comfort.stiffness[i]
     return goals / own if own > 0.0 else 0.0
 
 
 @kernel
-def restore(figure, order, springs, tolerances, comfort, lower, upper, theta, ws, fixed, scale, coupled):
+def restore(figure, order, springs, tolerances, comfort, lower, upper, theta, ws, fixed, scale, params):
     """Bring the goals to where they are met, with the least change of the pose; return the steps taken."""
-    n = theta.shape[0]
+    n, coupled = theta.shape[0], params[COUPLED] != 0.0
     energy = energy_at(figure, springs, theta, ws)
     for turn in range(RESTORATIONS):
         if near(ws.error, tolerances):
             return turn
-        unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale)
+        unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale, params[STIFF])
         hold_bounds(order, theta, lower, upper, ws, fixed)
         if not damped_step(order, theta, lower, upper, ws, fixed, scale, LAST_DAMPING * unit):
             return turn
@@ -521,32 +520,40 @@ def near(errors, tolerances):
 @entry
 def natural_batch(
     figure, order, kind, constants, targets, pull, home, tolerances, comfort, prior, lower, upper, poses, references,
-    work, size, d, params, errors, outcome, iterations, values,
+    dofs, work, size, d, params, errors, outcome, iterations, values,
 ):  # fmt: skip
-    """Settle every problem of a batch: poses (t, n) from where they are, near references (t or 1, n).
+    """Settle every problem of a batch: poses (t, whole n) from where they are, near references (t or 1, whole n).
 
-    The first `size` numbers of work are the workspace, the others the prior's.
+    The figure may be a part of the whole, with its dofs (n,) in that; comfort and prior are the part's, poses,
+    references and the box the whole's. Nothing moves the other dofs from their reference. The first `size` numbers of
+    work are the workspace, the others the prior's.
     Writes poses, errors (t, g), outcome (t,), iterations (t,), and values (t, 3): the energy of the goals, L, and 1
     where the pose is good.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    fixed, scale, room = work[size - 2 * n : size - n], work[size - n : size], work[size:]
+    own, room = work[size - 6 * n : size], work[size:]
+    fixed, scale, low, high = own[:n], own[n : 2 * n], own[2 * n : 3 * n], own[3 * n : 4 * n]
+    theta, near_to = own[4 * n : 5 * n], own[5 * n :]
+    pick(lower, dofs, low)
+    pick(upper, dofs, high)
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, pull, home)
         reference = references[t if references.shape[0] > 1 else 0]
+        pick(reference, dofs, near_to)
+        pick(poses[t], dofs, theta)
         settled, turns = natural_loop(
-            figure, order, springs, tolerances, comfort, prior, lower, upper, poses[t], reference, ws, room, fixed,
-            scale, params,
+            figure, order, springs, tolerances, comfort, prior, low, high, theta, near_to, ws, room, fixed, scale,
+            params,
         )  # fmt: skip
-        turns += restore(
-            figure, order, springs, tolerances, comfort, lower, upper, poses[t], ws, fixed, scale,
-            params[COUPLED] != 0.0,
-        )  # fmt: skip
+        turns += restore(figure, order, springs, tolerances, comfort, low, high, theta, ws, fixed, scale, params)
         iterations[t] = turns
-        good, values[t, 0] = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+        good, values[t, 0] = judge(figure, springs, tolerances, low, high, theta, ws)
         values[t, 2] = 1.0 if good else 0.0
-        values[t, 1] = natural_energy(comfort, prior, poses[t], reference, ws, room)
+        values[t, 1] = natural_energy(comfort, prior, theta, near_to, ws, room)
+        for i in range(reference.shape[0]):
+            poses[t, i] = min(max(reference[i], lower[i]), upper[i])
+        put(theta, dofs, poses[t])
         for k in range(g):
             errors[t, k] = ws.error[k]
         outcome[t] = STATIONARY if settled else RUNNING

@@ -553,28 +553,48 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
     return False
 
 
+@kernel
+def pick(values, chosen, out):
+    """Write the chosen (m,) of some values into out (m,)."""
+    for i in range(chosen.shape[0]):
+        out[i] = values[chosen[i]]
+
+
+@kernel
+def put(values, chosen, out):
+    """Write values (m,) into the chosen (m,) places of out."""
+    for i in range(chosen.shape[0]):
+        out[chosen[i]] = values[i]
+
+
 @entry
 def newton_batch(
-    figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, work, d, states,
-    params, errors, outcome, trace,
+    figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, dofs, work, d,
+    states, params, errors, outcome, trace,
 ):  # fmt: skip
-    """Solve every problem of a batch: poses (t, n) from where they are, constants and targets (t or 1, g, ...).
+    """Solve every problem of a batch: poses (t, whole n) from where they are, constants and targets (t or 1, g, ...).
 
+    The figure may be a part of the whole, with its dofs (n,) in that; poses, starts and the box are of the whole.
     Writes poses, errors (t, g), states (t, STATE_WIDTH), outcome (t,); trace (rows, TRACE_WIDTH) of the last problem.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
-    scale = work[work.shape[0] - n :]
+    own = work[work.shape[0] - 6 * n :]
+    fixed, scale, low, high = own[:n], own[n : 2 * n], own[2 * n : 3 * n], own[3 * n : 4 * n]
+    theta, start = own[4 * n : 5 * n], own[5 * n :]
+    pick(lower, dofs, low)
+    pick(upper, dofs, high)
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue
         springs = springs_of(kind, constants, targets, t, pull, home)
+        pick(poses[t], dofs, theta)
+        pick(starts[t], dofs, start)
         outcome[t] = newton_loop(
-            figure, order, springs, tolerances, lower, upper, poses[t], starts[t], ws, fixed, scale, states[t], params,
-            trace,
-        )  # fmt: skip
-        good, _ = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+            figure, order, springs, tolerances, low, high, theta, start, ws, fixed, scale, states[t], params, trace
+        )
+        good, _ = judge(figure, springs, tolerances, low, high, theta, ws)
+        put(theta, dofs, poses[t])
         states[t, VERDICT] = 1.0 if good else 0.0
         for k in range(g):
             errors[t, k] = ws.error[k]

@@ -12,20 +12,13 @@ import numpy as np
 
 from posable.engine.assemble import energy_at
 from posable.engine.layout import (
-    ABOVE,
     ALONG,
     AT,
-    BODY,
     CONSTANTS,
-    DEPTH,
     ENERGY,
-    FIRST,
     ITERATIONS,
-    LAST,
     LOCAL,
     MEMORY,
-    ON,
-    PARENT,
     RANDOM,
     TARGETS,
     Figure,
@@ -38,66 +31,7 @@ from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPR
 from posable.gpu import newton as lanes
 from posable.gpu.partial_eval import Specialiser
 from posable.gpu.symbolic import Code, table
-from posable.model.joints import elimination_order
 from posable.problem import Problem
-
-# --- What no goal moves is left out ---
-
-
-class Reduced(NamedTuple):
-    """The part of a problem that its goals move, in arrays like the whole's."""
-
-    figure: Figure
-    order: Order
-    kind: np.ndarray
-    pull: np.ndarray
-    home: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    kept: np.ndarray  # (n,) int64: the dofs of the whole figure that are in it
-
-    @property
-    def depth(self) -> int:
-        """The longest row of the Hessian."""
-        return int(self.order.rows[:, DEPTH].max()) + 1
-
-
-def reduced(problem: Problem, lower: np.ndarray, upper: np.ndarray) -> Reduced:
-    """Return the bodies that goals are on, and all that carry them; everything where dofs are coupled or pulled."""
-    figure = problem.skeleton.figure
-    whole = Reduced(
-        figure, problem.order, problem.kind, problem.pull, problem.home, lower, upper, np.arange(problem.skeleton.size)
-    )
-    if problem.coupled or problem.pull.any():
-        return whole
-    bodies = sorted({b for body in problem.kind[:, ON].tolist() for b in carriers(figure, body)})
-    kept = np.array([i for b in bodies for i in range(*figure.body[b, [FIRST, LAST]])], dtype=np.int64)
-    if len(kept) in (0, problem.skeleton.size):
-        return whole
-    new_body = {-1: -1, **{b: k for k, b in enumerate(bodies)}}
-    new_dof = {-1: -1, **{int(i): k for k, i in enumerate(kept)}}
-    body, dof = figure.body[bodies].copy(), figure.dof[kept].copy()
-    body[:, PARENT] = [new_body[b] for b in body[:, PARENT].tolist()]
-    counts = body[:, LAST] - body[:, FIRST]
-    body[:, LAST] = np.cumsum(counts)
-    body[:, FIRST] = body[:, LAST] - counts
-    dof[:, ABOVE] = [new_dof[i] for i in dof[:, ABOVE].tolist()]
-    dof[:, BODY] = [new_body[b] for b in dof[:, BODY].tolist()]
-    kind = problem.kind.copy()
-    kind[:, ON] = [new_body[b] for b in kind[:, ON].tolist()]
-    part = Figure(body, figure.rest[bodies], dof, figure.sign[kept], figure.mass[bodies], *figure[5:])
-    order = elimination_order(dof, ())
-    return Reduced(part, order, kind, problem.pull[kept], problem.home[kept], lower[kept], upper[kept], kept)
-
-
-def carriers(figure: Figure, body: int) -> list[int]:
-    """Return a body and all that it hangs from."""
-    out = []
-    while body >= 0:
-        out.append(body)
-        body = int(figure.body[body, PARENT])
-    return out
-
 
 # --- The CUDA C++ of a problem ---
 
@@ -170,15 +104,15 @@ class Parts:
     """A problem as the specialiser sees it: tables that are known, arrays of the thread."""
 
     def __init__(self, problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray, **options: Any):
-        self.part = part = reduced(problem, lower, upper)
-        self.n, b, self.g = len(part.kept), part.figure.body.shape[0], len(problem.springs)
+        self.part = part = problem.moving
+        self.n, b, self.g = len(part.dofs), part.figure.body.shape[0], len(problem.springs)
         self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, lacks=problem.lacks, **options)
         figure: Any = (table("figure_" + k, a) for k, a in zip(Figure._fields, part.figure, strict=True))
         self.figure = Figure(*figure)
         rows: Any = table("order_rows", part.order.rows)
         self.order = Order(rows)
         self.tolerances = table("tolerances", problem.tolerances)
-        self.lower, self.upper = table("lower", part.lower), table("upper", part.upper)
+        self.lower, self.upper = table("lower", lower[part.dofs]), table("upper", upper[part.dofs])
         constants = to.array("constants", max(self.g, 1), CONSTANTS)
         targets = to.array("targets", max(self.g, 1), TARGETS)
         moving, first = set(plan.moving), 0
@@ -206,7 +140,7 @@ class Parts:
 
     def tables(self) -> str:
         """Return the C++ of the tables that the code reads, and of where its dofs are in the whole pose."""
-        kept = ", ".join(str(i) for i in self.part.kept)
+        kept = ", ".join(str(i) for i in self.part.dofs)
         lines = [*self.to.tables.values(), f"__constant__ int kept[] = {{{kept}}};"]
         return "\n".join(lines).replace("__constant__", "__constant__ static")
 
@@ -285,10 +219,10 @@ def judge_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndar
     to = parts.to
     place, _ = parts.piece(lambda: to.call(energy_at, parts.figure, parts.springs, parts.theta, parts.ws))
     whole = problem.skeleton.size
-    bounds = "".join(bounded(f"theta[{k}]", float(lower[i]), float(upper[i])) for k, i in enumerate(parts.part.kept))
+    bounds = "".join(bounded(f"theta[{k}]", float(lower[i]), float(upper[i])) for k, i in enumerate(parts.part.dofs))
     idle = "".join(
         f"x = read(starts[{i}], problem);\n{bounded('x', float(lower[i]), float(upper[i]))}answers[at + {i}] = x;\n"
-        for i in sorted(set(range(whole)) - set(parts.part.kept.tolist()))
+        for i in sorted(set(range(whole)) - set(parts.part.dofs.tolist()))
     )
     good = " && ".join(f"w_error[{k}] <= {x!r}" for k, x in enumerate(problem.tolerances.tolist()) if np.isfinite(x))
     return JUDGE % {

@@ -15,6 +15,7 @@ from posable.engine.jit import in_pieces, thread_count
 from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
 from posable.errors import SolverError, unknown
 from posable.model.kinematics import scratch
+from posable.model.part import Part
 from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
 from posable.registry import Registry
@@ -285,6 +286,10 @@ class CompiledSolver(Solver):
             rows = int(states[k, ITERATIONS])
             raw.traces.append(named_trace(trace[:rows], np.array(clock[:rows])))
 
+    def part(self, problem: Problem) -> Part:
+        """Return what of the figure the loop sees: all of it, unless the loop spreads a part's poses itself."""
+        return problem.whole
+
     def fitted(self, problem: Problem) -> Callable[..., Any]:
         """Return the loop for a problem; one that is compiled only with what the problem needs, or one for all."""
         return type(self).loop
@@ -304,10 +309,11 @@ class CompiledSolver(Solver):
             )
             constants = constants if constants.shape[0] == 1 else constants[piece]
             targets = targets if targets.shape[0] == 1 else targets[piece]
+        part = self.part(problem)
         self.fitted(problem)(
-            problem.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
-            problem.tolerances, request.lower, request.upper, poses, starts, work, problem.depth, states, params,
-            errors, codes, trace,
+            part.figure, part.order, part.kind, constants, targets, part.pull, part.home, problem.tolerances,
+            request.lower, request.upper, poses, starts, part.dofs, work, part.depth, states, params, errors, codes,
+            trace,
         )  # fmt: skip
 
 

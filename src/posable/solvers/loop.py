@@ -185,10 +185,10 @@ def advance(figure, order, springs, tolerances, lower, upper, theta, start, ws, 
 
 
 def solve_batch(
-    figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, work, d, states,
-    params, errors, outcome, trace,
+    figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, dofs, work, d,
+    states, params, errors, outcome, trace,
 ):  # fmt: skip
-    """Solve every problem of a batch; the arrays are those of `newton_batch`."""
+    """Solve every problem of a batch; the arrays are those of `newton_batch`, for the whole figure."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     memory, low, high = carve(work, lower, upper, params, n, b, g)

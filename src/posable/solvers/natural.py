@@ -16,11 +16,24 @@ import numpy as np
 from posable.engine.bounds import CONVERGED, STATIONARY
 from posable.engine.jit import in_pieces
 from posable.engine.joints import SLIDE
-from posable.engine.layout import KIND
-from posable.engine.natural import TIGHT, Comfort, Prior, natural_batch, room_size
+from posable.engine.layout import BODY as DOF_BODY
+from posable.engine.layout import KIND, ON
+from posable.engine.natural import (
+    BASE,
+    BODY,
+    FROM,
+    TIGHT,
+    TIP,
+    UNTIL,
+    Comfort,
+    Prior,
+    natural_batch,
+    room_size,
+)
 from posable.errors import SolverError
 from posable.model.body_plan import BodyPlan, person_plan
 from posable.model.kinematics import place_bodies, scratch
+from posable.model.part import Part, part_of
 from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
 from posable.solvers.base import SMALL, RawResult, SolveOptions, Solver, piece_size
@@ -164,7 +177,9 @@ def no_prior() -> Prior:
 
 def prior_weight(problem: Problem) -> float:
     """Return the weight of the prior of poses among the goals, 0 where there is none."""
-    return sum(problem.goals[k].weight for k in problem.priors if k not in problem.off) if problem.priors else 0.0
+    if not problem.priors:
+        return 0.0
+    return sum(problem._goals[k].weight for k in problem.priors if k not in problem.off)  # these have no targets
 
 
 def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> bool:
@@ -254,7 +269,7 @@ class Lowest:
 
     def __init__(self, problem: Problem, request: SolveOptions, references: np.ndarray):
         self.problem, self.request, self.references = problem, request, references
-        self.comfort, self.prior = lowest_priority(problem.skeleton, prior_weight(problem))
+        self.part, self.comfort, self.prior, self.stiff = lowest_of(problem)
 
     def run(
         self, poses: np.ndarray, rows: np.ndarray | None, first: float, least: float
@@ -265,21 +280,23 @@ class Lowest:
             The outcome, and (t, 3): the energy of the goals and of what is below them, and the verdict.
         """
         problem, request, t = self.problem, self.request, len(poses)
-        params = problem.once((first, least, request.max_iterations), lambda: self._params(first, least))
+        key = (first, least, request.max_iterations, self.stiff)
+        params = problem.once(key, lambda: self._params(first, least))
         codes, turns = np.zeros(t, dtype=np.int64), np.zeros(t, dtype=np.int64)
         errors, values = np.empty((t, len(problem.springs))), np.empty((t, 3))
         each = (problem.constants, problem.targets, self.references)
         if rows is not None:
             each = tuple(every if len(every) == 1 else every[rows] for every in each)
-        loop, memory = problem.fitted(natural_batch), problem.work_size + room_size(self.prior)
+        loop, part = problem.fitted(natural_batch), self.part
+        memory = problem.work_size + room_size(self.prior)
 
-        def settle_some(part: slice) -> None:
-            constants, targets, references = (every if len(every) == 1 else every[part] for every in each)
+        def settle_some(some: slice) -> None:
+            constants, targets, references = (every if len(every) == 1 else every[some] for every in each)
             loop(
-                problem.figure, problem.order, problem.kind, constants, targets, problem.pull, problem.home,
-                problem.tolerances, self.comfort, self.prior, request.lower, request.upper, poses[part], references,
-                scratch(memory), problem.work_size, problem.depth, params, errors[part], codes[part], turns[part],
-                values[part],
+                part.figure, part.order, part.kind, constants, targets, part.pull, part.home, problem.tolerances,
+                self.comfort, self.prior, request.lower, request.upper, poses[some], references, part.dofs,
+                scratch(memory), problem.work_size, part.depth, params, errors[some], codes[some], turns[some],
+                values[some],
             )  # fmt: skip
 
         if t <= SMALL:
@@ -292,7 +309,7 @@ class Lowest:
     def _params(self, first: float, least: float) -> np.ndarray:
         """Return what the loop reads, column by column (engine/natural.py)."""
         most = MOST if self.request.max_iterations is None else min(MOST, self.request.max_iterations)
-        return np.array((most, self.problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL))
+        return np.array((most, self.problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL, self.stiff))
 
     def refine(self, outcome: RawResult) -> None:
         """Settle the answers of a solver, in place; where goals would pay for it, its answer stays as it is."""
@@ -312,6 +329,43 @@ class Lowest:
                 if better:
                     outcome.good = None  # the verdict was on another pose
                     outcome.poses[k], outcome.errors[k] = found.poses[i], found.errors[i]
+
+
+def lowest_of(problem: Problem) -> tuple[Part, Comfort, Prior, float]:
+    """Return the part of the figure that goals and prior move, what is minimised on it, and the whole's stiffness."""
+    weight = prior_weight(problem)
+    if problem.coupled or np.count_nonzero(problem.pull):
+        comfort, prior = lowest_priority(problem.skeleton, weight)
+        return problem.whole, comfort, prior, comfort.stiffness.sum()
+    return problem.once(("lowest", weight), lambda: _lowest_on_part(problem, weight))
+
+
+def _lowest_on_part(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, float]:
+    """Return what `lowest_of` does, for the bodies of goals and prior and for those that share a bend with them."""
+    comfort, prior = lowest_priority(problem.skeleton, weight)
+    bodies = {*problem.kind[:, ON].tolist(), *prior.feature[:, [BASE, BODY]].ravel().tolist()}
+    body_of = problem.figure.dof[:, DOF_BODY]
+    while True:
+        part = part_of(problem.whole, bodies)
+        inside = np.isin(comfort.pair, part.dofs)
+        joined = inside.any(axis=1) & ~inside.all(axis=1)
+        if not joined.any():
+            break
+        bodies.update(body_of[comfort.pair[joined]].ravel().tolist())
+    new_dof, new_body = np.full(problem.skeleton.size + 1, -1), np.full(len(problem.figure.body) + 1, -1)
+    new_dof[part.dofs], new_body[part.bodies] = np.arange(len(part.dofs)), np.arange(len(part.bodies))  # of -1: -1
+    limb, feature = prior.limb.copy(), prior.feature.copy()
+    limb[:, TIP] = new_dof[limb[:, TIP]]
+    feature[:, [BASE, BODY]], feature[:, [FROM, UNTIL]] = (
+        new_body[feature[:, [BASE, BODY]]],
+        new_dof[feature[:, [FROM, UNTIL]]],
+    )
+    kept = inside.all(axis=1)
+    own = Comfort(
+        comfort.stiffness[part.dofs], comfort.inner[part.dofs], comfort.end[part.dofs], new_dof[comfort.pair[kept]],
+        comfort.pair_data[kept],
+    )  # fmt: skip
+    return part, own, prior._replace(limb=limb, feature=feature), comfort.stiffness.sum()
 
 
 @per_figure

@@ -17,6 +17,7 @@ import numpy as np
 
 from posable.engine.newton import ALWAYS, NEVER, STATE_WIDTH, VERDICT, WHERE_IT_PAYS, newton_batch, newton_params
 from posable.errors import SolverError
+from posable.model.part import Part
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, register, strength_of
 
@@ -54,6 +55,10 @@ class Newton(CompiledSolver):
         """Return the loop, compiled with what the problem needs."""
         return problem.fitted(newton_batch)
 
+    def part(self, problem: Problem) -> Part:
+        """Return the part of the figure that the goals move; the rest stays exactly where it starts."""
+        return problem.moving
+
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return what `newton_loop` reads, column by column."""
         key = (problem.soft, self.alpha, self.damping, self.exact, request.max_iterations, request.restarts)
@@ -67,7 +72,7 @@ class Newton(CompiledSolver):
             most, restarts=request.restarts, soft=problem.soft, coupled=problem.coupled, alpha=self.alpha,
             damping=self.damping, exact=EXACT_NAMES[self.exact],
         )  # fmt: skip
-        strength = strength_of(problem)
+        strength = strength_of(problem)[problem.moving.dofs]
         return np.concatenate([params, [] if (strength == 1.0).all() else strength**-2.0])
 
 
