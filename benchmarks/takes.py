@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,12 @@ UNNAMED = (
 )
 
 
+def joints_of(motion: ps.Motion, names: Sequence[str]) -> np.ndarray:
+    """Return the places (T, J, 3) [m] of joints."""
+    frames = ps.forward(motion.skeleton, motion.poses)
+    return np.stack([frames.position(name) for name in names], axis=1)
+
+
 def unnamed(page: Page, data: Path) -> None:
     """Takes calibrated with their names removed and their markers shuffled, against the answer by name."""
     page.heading("Markers without names")
@@ -139,11 +146,25 @@ def unnamed(page: Page, data: Path) -> None:
             count += 1
             same += a == b
             near += a == b or parent.get(a) == b or parent.get(b) == a
-        errors = [ps.track(who, what, threads=1).report.mean for who, what in ((known, markers), (actor, nameless))]
-        rows.append([Path(file).stem, Path(figure).stem, count, same, near, MM * errors[1], MM * errors[0]])
+        takes = [ps.track(who, what, threads=1) for who, what in ((known, markers), (actor, nameless))]
+        errors = [MM * take.report.mean for take in takes]
+        joints = [joints_of(take.motion, skeleton.names) for take in takes]
+        moved = MM * float(np.linalg.norm(joints[1] - joints[0], axis=-1).mean())
+        sure = f"{actor.info['calibration'].recognised:.0%}"
+        rows.append([Path(file).stem, Path(figure).stem, count, same, near, errors[1], errors[0], moved, sure])
     page.table(
         "Names removed, markers shuffled",
-        ["take", "figure", "markers", "same bone as by name", "that or its neighbour", "tracked [mm]", "by name [mm]"],
+        [
+            "take",
+            "figure",
+            "markers",
+            "same bone as by name",
+            "that or its neighbour",
+            "tracked [mm]",
+            "by name [mm]",
+            "joints off those by name [mm]",
+            "confidence",
+        ],
         rows,
         note="CMU 85_12 is on the figure of another subject, for its own is not among the recordings.",
     )

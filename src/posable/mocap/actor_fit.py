@@ -62,6 +62,7 @@ class Calibration:
         notes: Warnings.
         held_out: [m] Mean marker error over frames that were not fitted; NaN where there are none.
         certainty: {joint: standard deviation of its bone's length [m]}, from what the markers say and the priors.
+        recognised: Part of the markers that were recognised for certain, of a take without labels; 1 with labels.
     """
 
     before: float
@@ -75,6 +76,7 @@ class Calibration:
     notes: tuple[str, ...] = ()
     held_out: float = float("nan")
     certainty: Mapping[str, float] = field(default_factory=dict)
+    recognised: float = 1.0
 
     def __str__(self) -> str:
         worst = sorted(self.markers.items(), key=lambda item: -item[1][1])[:5]
@@ -110,6 +112,7 @@ class Fit:
         self.joints = [joint for joint, _ in attached.values()]
         self.guesses = np.array([offset for _, offset in attached.values()])
         self.places = places  # (K, M, 3) [m], NaN where unseen
+        self.rows = np.arange(len(places))  # (K,) of the take's considered frames, those that are fitted
         self.dropped: list[str] = []  # markers that are not the actor's
         self.limits = limits
         self.robust = ROBUST_AT_FIRST

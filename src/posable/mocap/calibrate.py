@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from posable.formats.conventions import markers_with_up
 from posable.mocap.actor_fit import Calibration, Fit
 from posable.mocap.marker_sets import base_name, guess, is_virtual, place_name, spot_of
 from posable.mocap.pelvis import Hips, find_hips
+from posable.mocap.recognise import Places, mislabelled, recognised, words_of_mislabelled
 from posable.mocap.root_align import (
     ASTRAY,
     LOOSENED,
@@ -34,6 +35,9 @@ HOPELESS = 0.5  # above which it is no marker of the actor
 MOST_SCALE = 20.0  # of the actor relative to the figure; beyond, the unit of the markers is wrong
 KNOWN = 4  # markers with known bones; with fewer, all are inferred from rigidity
 RESETTLINGS = 2  # times that poses are solved from scratch during the fit
+RECOGNITIONS = 4  # rounds of recognising markers without labels
+CLOSE = 0.09  # [m] from its usual place, at which a marker is recognised for certain
+WORSE = 1.5  # times the marker error at which names do not fit
 REGROUPINGS = 3  # rounds of reattaching inferred markers
 CONSIDERED = 20000  # frames of a long take that are examined
 MOVING = 800  # frames from which functional centres are found
@@ -111,9 +115,93 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
     rows = np.unique(np.linspace(0, len(markers) - 1, min(CONSIDERED, len(markers))).astype(int))
     places = _places(skeleton, markers, rows, columns)
     attached, strangers = _attach(skeleton, names, attachments, roles)
-    inferred = len(attached) < KNOWN
-    if inferred:
+    options = (symmetric, lengths, roles, limits)
+    if len(attached) < KNOWN:
         attached, strangers = _infer(skeleton, names, places, attached, roles)
+        take = _Take(markers, names, columns, rows, places, ())
+        fit, actor = _fitted(skeleton, take, attached, strangers, frames, True, *options)
+        return _recognise(skeleton, take, fit, actor, frames, options)
+    said = ()
+    wrong = [] if attachments else mislabelled(skeleton, names, places, roles)
+    if wrong:
+        order = list(range(len(names)))
+        for marker, other in wrong:
+            order[other] = marker
+        columns, places = [columns[i] for i in order], places[:, order]
+        said = (words_of_mislabelled(names, wrong),)
+    take = _Take(markers, names, columns, rows, places, said)
+    return _fitted(skeleton, take, attached, strangers, frames, False, *options)[1]
+
+
+class _Take(NamedTuple):
+    """What is fitted: markers by name, each with its column in the take.
+
+    Attributes:
+        rows: (T,) Frames that are considered.
+        places: (T, M, 3) [m] There, in the figure's axes.
+        said: What was changed about the labels.
+    """
+
+    markers: Markers
+    names: list[str]
+    columns: list[int]
+    rows: np.ndarray
+    places: np.ndarray
+    said: tuple[str, ...]
+
+
+def _recognise(skeleton: Skeleton, take: _Take, fit: Fit, actor: Skeleton, frames, options) -> Skeleton:
+    """Return the actor of markers without labels: calibrated as if they had the labels of the places they are at.
+
+    What was found by rigidity alone puts each marker near its place. With its name, the calibration knows what the
+    marker says of joints, which brings it nearer still.
+    """
+    places = Places(skeleton, options[2])
+    given: dict[int, str] = {}
+    stable, off = 0.0, np.zeros(0)
+    best = actor
+    for _ in range(RECOGNITIONS):
+        tracks = take.places[fit.rows]
+        found, off = recognised(places, forward(fit.figure(), fit.poses), fit.scale, tracks)
+        stable = np.mean([found.get(k) == given.get(k) and off[k] < CLOSE for k in range(len(take.names))])
+        if found == given or len(found) < KNOWN:
+            break
+        given = found
+        names = [given.get(k, f"unknown {k}") for k in range(len(take.names))]
+        attached, strangers = _attach(skeleton, names, None, options[2])
+        named = take._replace(names=names)
+        fit, actor = _fitted(skeleton, named, attached, strangers, frames, False, *options)
+        if actor.info["calibration"].after > WORSE * best.info["calibration"].after:
+            return best
+        back = dict(zip(names, take.names, strict=True))
+        actor = _renamed(actor, back)
+        best = actor
+    calibration: Calibration = best.info["calibration"]
+    shown = ", ".join(f"{take.names[k]} is {place}" for k, place in list(given.items())[:4])
+    note = (
+        f"labels that say nothing: {len(given)} of {len(take.names)} markers were recognised by their motion ({shown}, "
+        f"...), {1e3 * float(np.nanmedian(off)):.0f} mm from their usual places; confidence {stable:.0%}"
+    )
+    found = replace(calibration, notes=(note, *calibration.notes), recognised=float(stable))
+    return best.replace(info={**best.info, "calibration": found})
+
+
+def _renamed(actor: Skeleton, names: Mapping[str, str]) -> Skeleton:
+    """Return an actor whose markers have other names {old: new}."""
+    found: Calibration = actor.info["calibration"]
+    sites = [replace(site, name=names.get(site.name, site.name)) for site in actor.sites]
+    markers = {names.get(name, name): value for name, value in found.markers.items()}
+    left_out = tuple(names.get(name, name) for name in found.left_out)
+    return actor.replace(
+        sites=sites, info={**actor.info, "calibration": replace(found, markers=markers, left_out=left_out)}
+    )
+
+
+def _fitted(
+    skeleton, take: _Take, attached, strangers, frames, inferred, symmetric, lengths, roles, limits
+) -> tuple[Fit, Skeleton]:
+    """Return the fit of a figure to markers that are attached to bones, and the actor."""
+    markers, names, columns, rows, places, said = take
     known = [names.index(name) for name in attached]
     if frames is None:
         chosen = _choose(places[:, known])
@@ -159,13 +247,15 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
     if fit.names != names_before:
         steps += fit.run()
     held_out = _held_out(fit, places[:, [names.index(name) for name in fit.names]], chosen)
-    notes = (*screen(markers).doubts, *screen(markers).notes, *doubtful)
+    notes = (*screen(markers).doubts, *said, *screen(markers).notes, *doubtful)
     if held_out > max(MISSED, OVERFITTED * fit.error()):
         notes += (
             f"frames that were not fitted are missed by {held_out * 1e3:.0f} mm: calibrate on a take in which every "
             "joint moves",
         )
-    return fit.actor(before, steps, tuple(left_out), tuple(int(frame) for frame in rows[chosen]), notes, held_out)
+    used = tuple(int(frame) for frame in rows[chosen])
+    fit.rows = chosen
+    return fit, fit.actor(before, steps, tuple(left_out), used, notes, held_out)
 
 
 def _held_out(fit: Fit, places: np.ndarray, chosen: np.ndarray) -> float:

@@ -89,6 +89,15 @@ SIDED = {
     "MT5": Spot(("ankle",), "ankle", out=0.05, up=-0.05, ahead=0.10),
 }
 
+# The places of a whole body as most sets mark it: those of CMU and HDM05.
+BODY = (
+    "C7", "T10", "CLAV", "STRN", "RBAC",
+    *(side + place for side in "LR" for place in (
+        "FHD", "BHD", "SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN", "FWT", "BWT", "THI", "KNE", "SHN", "ANK", "HEE",
+        "TOE", "MT5",
+    )),
+)
+
 # Labels of marker sets. "*" stands for L or R. Labels that are places already (LFHD, C7) need no line.
 SETS: dict[str, dict[str, str]] = {
     "Plug-in Gait": {"*ASI": "*FWT", "*PSI": "*BWT", "*TIB": "*SHN", "RBAK": "RBAC", "LBAK": "LBAC", "*THIA": "*THF",

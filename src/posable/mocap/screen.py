@@ -21,6 +21,7 @@ from posable.formats.conventions import turn_up
 from posable.mocap.gaps import CHUNK as READ_CHUNK
 from posable.mocap.gaps import SLOPE, Unheld, fill_short, runs, short_gap
 from posable.mocap.marker_sets import base_name, mirrored_name, spot_of
+from posable.mocap.recognise import mislabelled, words_of_mislabelled
 from posable.mocap.unseen import Unseen, find_unseen
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
@@ -37,6 +38,7 @@ FOREIGN = 3  # frames for which a marker may be without a label and still be fou
 OWN = 0.3  # of a jump: bonus for a marker that keeps its label
 CHUNK = 1 << 14  # frames
 SAMPLES = 400  # frames that tell left from right
+FEW_SAMPLES = 100  # frames that tell whether labels are an actor's
 SHOWN = 4  # markers or labels named in a note
 
 
@@ -457,7 +459,18 @@ class Source:
             )
         self.turn = turn_up(markers.up, actor.up)
         self.screening = screen(markers)
+        self.relabelled = self._relabel(actor)
         self.unheld = Unheld(actor, self.sites, self._seen())
+
+    def _relabel(self, actor: Skeleton) -> tuple[str, ...]:
+        """Give labels that evidently belong to other markers to these; return what to say of it."""
+        rows = np.unique(np.linspace(0, max(self.total - 1, 0), min(FEW_SAMPLES, self.total)).astype(int))
+        tracks = self.screening.pick(self.markers.positions, rows)[:, self.columns]
+        wrong = mislabelled(actor, self.sites, tracks) if len(rows) else []
+        columns = list(self.columns)
+        for marker, other in wrong:
+            self.columns[other] = columns[marker]
+        return (words_of_mislabelled(self.sites, wrong),) if wrong else ()
 
     def _seen(self) -> np.ndarray:
         """Return (T, M) bool: where the actor's markers are seen."""

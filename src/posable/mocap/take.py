@@ -185,7 +185,7 @@ def report_of(take: Take, source: Source, statuses, seconds: float, stopped: boo
     sums = np.where(seen, take.errors, 0.0).sum(axis=0)
     means = {site: float(sums[k] / max(1, seen[:, k].sum())) for k, site in enumerate(source.sites)}
     screening = source.screening
-    repairs = (*screening.notes, *_unused(take, source), *_left_out(source, outliers, statuses))
+    repairs = (*source.relabelled, *screening.notes, *_unused(take, source), *_left_out(source, outliers, statuses))
     guessed = guessed_joints(source.unheld.joints, statuses == BLIND, take.motion.fps)
     doubts = (Finding(text) for text in screening.doubts)
     found = (*doubts, *findings(take, statuses, FAILED, BLIND), *guessed)

@@ -28,6 +28,7 @@ SPINNING = 60.0  # [rad/s] of a joint
 PINNED = 0.9  # part of the frames at a joint limit
 GUESSED = 0.25  # [s]: a gap that is longer is worth a word
 MISSED = 0.02  # [m]: mean marker error of a figure that does not fit
+RECOGNISED = 0.8  # part of the markers without labels that must be recognised
 SAMPLES = 400  # frames
 JOINTS_AT_MOST = 5  # named in one reason
 
@@ -110,6 +111,9 @@ def _whole(take: Any) -> Iterator[Finding]:
             return
         yield Finding(lies(actor, motion.poses, markers))
         yield Finding(_proportions(calibration.lengths))
+        if calibration.recognised < RECOGNISED:
+            share = f"{calibration.recognised:.0%} of the markers without labels were recognised for certain"
+            yield Finding(f"only {share}: label them, or give attachments={{marker: joint}}")
     seen = take.errors[np.isfinite(take.errors)]
     if seen.size and seen.mean() > MISSED:
         yield Finding(f"markers are missed by {seen.mean() * 1e3:.0f} mm on average: is it the right figure?")

@@ -1,0 +1,226 @@
+"""Which place of the body a marker sits at, whatever its label: by distances that stay, and by a fitted figure.
+
+Markers on one bone keep their distances, and those on neighbouring bones nearly so. In each limb every way to give the
+labels to the markers is compared with the figure's own distances. Markers without labels are first given the
+places of a figure that was fitted to their bones alone (autolabel.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import permutations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from posable.errors import PosableError
+from posable.mocap.marker_sets import BODY, guess, place_name
+from posable.model.body_plan import SIDES, BodyPlan, body_plan
+from posable.model.kinematics import Frames, forward
+from posable.model.skeleton import Skeleton
+
+LIMBS = {  # the places of a limb, and those of the trunk that it is compared with
+    "arm": (("SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN"), ("C7", "CLAV", "STRN")),
+    "leg": (("THI", "KNE", "SHN", "ANK", "HEE", "TOE", "MT5"), ("*FWT", "*BWT")),
+}
+FAR = (0.02, 0.05, 0.10)  # [m] by which distances differ between people: on one bone, across a joint, farther
+STEADY = 0.01  # [m] spread of a distance on one bone
+MOVED = 0.5  # what a change costs
+MOST = 9.0  # what a pair costs at most
+SAMPLES = 300  # frames from which distances are taken
+BETTER = 8.0  # by which other places of a limb's markers must be better than those found by the figure,
+EVIDENT = 20.0  # and than those that the file states
+NEAR = 0.15  # [m] from the place of a marker within which it is recognised
+CAP = 0.30  # [m]: distances beyond are all the same
+
+
+class Places:
+    """The places of a marker set on a figure, and how far they are from each other."""
+
+    def __init__(self, skeleton: Skeleton, roles: Mapping[str, str] | None = None):
+        plan: BodyPlan = body_plan(skeleton, roles)
+        sites = {site.name: site for site in skeleton.sites}
+        if "calibration" in skeleton.info:  # of an actor, the sites of its own markers
+            sites |= {place_name(name): sites[name] for name in skeleton.info["calibration"].markers}
+        parent = {joint.name: joint.parent for joint in skeleton.joints}
+        rest = forward(skeleton, skeleton.rest)
+        self.offsets: dict[str, tuple[str, np.ndarray]] = {}  # joint, offset (3,) [m]
+        for name in BODY:
+            if name in sites:
+                self.offsets[name] = (sites[name].joint, np.asarray(sites[name].offset, dtype=float))
+            elif (found := guess(plan, name)) is not None:
+                self.offsets[name] = (found[0], rest.convert(found[1], to=found[0]))
+        self.names = list(self.offsets)
+        at = np.array([rest.convert(offset, from_=joint) for joint, offset in self.offsets.values()])
+        self.gaps = np.linalg.norm(at[:, None] - at[None], axis=-1)
+        bones = [joint for joint, _ in self.offsets.values()]
+        self.apart = np.full(self.gaps.shape, 2)  # 0: on one bone, 1: on neighbours, 2: farther
+        for i, a in enumerate(bones):
+            for j, b in enumerate(bones):
+                if a == b:
+                    self.apart[i, j] = 0
+                elif parent[a] == b or parent[b] == a:
+                    self.apart[i, j] = 1
+
+    def seen_from(self, frames: Frames, scale: float) -> np.ndarray:
+        """Return where the places are (T, S, 3) [m] in poses of the figure whose markers they are."""
+        return np.stack(
+            [frames.convert(scale * offset, from_=joint) for joint, offset in self.offsets.values()], axis=1
+        )
+
+
+def distances(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the usual distance (M, M) [m] of markers with places (T, M, 3) [m], and its spread (M, M) [m]."""
+    rows = np.unique(np.linspace(0, len(places) - 1, min(SAMPLES, len(places))).astype(int))
+    part = places[rows]
+    count = part.shape[1]
+    usual, spread = np.full((count, count), np.nan), np.full((count, count), np.nan)
+    for i in range(count):
+        gaps = np.linalg.norm(part - part[:, i : i + 1], axis=-1)
+        some = np.isfinite(gaps).any(axis=0)
+        usual[i, some] = np.nanmedian(gaps[:, some], axis=0)
+        spread[i, some] = np.nanstd(gaps[:, some], axis=0)
+    return usual, spread
+
+
+class Labels:
+    """Markers and the places that they were given: {marker: place}, as columns of the one and rows of the other."""
+
+    def __init__(self, places: Places, tracks: np.ndarray, given: Mapping[int, int]):
+        self.places, self.given = places, dict(given)
+        self.usual, self.spread = distances(tracks)
+        near = [
+            self.usual[a, b] / places.gaps[i, j]
+            for a, i in self.given.items()
+            for b, j in self.given.items()
+            if a < b and places.apart[i, j] < 2 and places.gaps[i, j] > 0.0
+        ]
+        near = [ratio for ratio in near if np.isfinite(ratio)]
+        self.scale = float(np.median(near)) if near else 1.0
+
+    def _pair(self, i: int, j: int) -> np.ndarray:
+        """Return what it costs (M, M) that two markers are at places i and j."""
+        apart = int(self.places.apart[i, j])
+        cost = np.minimum(np.square((self.usual - self.scale * self.places.gaps[i, j]) / FAR[apart]), MOST)
+        if apart == 0:
+            cost = cost + np.minimum(np.square(self.spread / STEADY), MOST)
+        return np.nan_to_num(cost, nan=0.0)
+
+    def improve(self, better: float) -> list[tuple[int, int, int]]:
+        """Give the markers of each limb the places that suit them best, if by `better` than now.
+
+        Returns:
+            (marker, place before, place now) of those that changed.
+        """
+        changed = []
+        rows = {name: i for i, name in enumerate(self.places.names)}
+        for side in SIDES:
+            for own, trunk in LIMBS.values():
+                limb = [rows[side + name] for name in own if side + name in rows]
+                held = [rows[name] for name in (name.replace("*", side) for name in trunk) if name in rows]
+                changed += self._improve_limb(limb, held, better)
+        return changed
+
+    def _improve_limb(self, limb: list[int], held: list[int], better: float) -> list[tuple[int, int, int]]:
+        at = {place: marker for marker, place in self.given.items()}
+        markers = [at[place] for place in limb if place in at]
+        if len(markers) < 3:
+            return []
+        now = np.array([limb.index(self.given[marker]) for marker in markers])
+        pairs = np.zeros((len(limb), len(limb), len(markers), len(markers)))  # cost by places and markers
+        alone = np.zeros((len(limb), len(markers)))
+        for x, place in enumerate(limb):
+            for y in range(x):
+                pairs[x, y] = self._pair(place, limb[y])[np.ix_(markers, markers)]
+                pairs[y, x] = pairs[x, y].T
+            for other in (other for other in held if other in at):
+                alone[x] += self._pair(place, other)[markers, at[other]]
+
+        def cost(options: np.ndarray) -> np.ndarray:
+            out = MOVED * (options != now).sum(axis=1)
+            for a in range(len(markers)):
+                out += alone[options[:, a], a]
+                for b in range(a):
+                    out += pairs[options[:, a], options[:, b], a, b]
+            return out
+
+        stays = float(cost(now[None])[0])
+        if stays < better:  # costs are not negative
+            return []
+        options = _options(len(limb), len(markers))
+        costs = cost(options)
+        best = int(np.argmin(costs))
+        if costs[best] >= stays - better:
+            return []
+        out = []
+        for marker, before, after in zip(markers, now, options[best], strict=True):
+            if before != after:
+                self.given[marker] = limb[after]
+                out.append((marker, limb[before], limb[after]))
+        return out
+
+
+@lru_cache(maxsize=16)
+def _options(places: int, markers: int) -> np.ndarray:
+    """Return every way (N, markers) to give markers different places."""
+    return np.array(list(permutations(range(places), markers)))
+
+
+def recognised(places: Places, frames: Frames, scale: float, tracks: np.ndarray) -> tuple[dict[int, str], np.ndarray]:
+    """Return {marker: name of its place} of markers with tracks (T, M, 3) [m], and how far off each is (M,) [m].
+
+    Args:
+        places: Of the figure.
+        frames: Of the figure, fitted to these markers, in the same frames.
+        scale: Of the fitted figure to the one whose places they are.
+        tracks: In the figure's axes.
+    """
+    gaps = np.linalg.norm(tracks[:, :, None] - places.seen_from(frames, scale)[:, None], axis=-1)
+    seen = np.isfinite(gaps)
+    squares = np.where(seen, np.square(np.minimum(np.nan_to_num(gaps, nan=CAP), CAP)), 0.0).sum(axis=0)
+    cost = np.where(seen.any(axis=0), squares / np.maximum(seen.sum(axis=0), 1), CAP**2)
+    labels = Labels(places, tracks, {int(m): int(s) for m, s in zip(*linear_sum_assignment(cost), strict=True)})
+    moved = {marker for marker, _, _ in labels.improve(BETTER)}
+    off = np.full(tracks.shape[1], np.nan)
+    out = {}
+    for marker, place in labels.given.items():
+        off[marker] = np.sqrt(cost[marker, place])
+        if off[marker] < NEAR or marker in moved:
+            out[marker] = places.names[place]
+    return out, off
+
+
+def mislabelled(
+    skeleton: Skeleton, names: Sequence[str], tracks: np.ndarray, roles: Mapping[str, str] | None = None
+) -> list[tuple[int, int]]:
+    """Return (marker, marker whose label it should have) of limbs whose labels evidently belong to other markers.
+
+    Args:
+        skeleton: The figure.
+        names: (M,) Labels of the markers.
+        tracks: (T, M, 3) [m].
+        roles: {role: joint} of the figure.
+    """
+    try:
+        places = Places(skeleton, roles)
+    except PosableError:
+        return []
+    row = {name: i for i, name in enumerate(places.names)}
+    given: dict[int, int] = {}
+    for m, name in enumerate(names):
+        place = place_name(name)
+        if place in row and row[place] not in given.values():
+            given[m] = row[place]
+    labels = Labels(places, tracks, given)
+    owner = {place: marker for marker, place in given.items()}
+    changed = labels.improve(EVIDENT)
+    if any(after not in owner for _, _, after in changed):
+        return []  # to a place for which the file has no label
+    return [(marker, owner[after]) for marker, _, after in changed]
+
+
+def words_of_mislabelled(names: Sequence[str], wrong: Sequence[tuple[int, int]]) -> str:
+    """Return what to say of markers (marker, marker whose label it should have)."""
+    shown = ", ".join(f"{names[marker]} is {names[other]}" for marker, other in wrong)
+    return f"labels that belong to other markers in the whole take: {shown}; exchanged back"
