@@ -133,3 +133,18 @@ def test_hips_and_knees_are_taken_over_the_ankles():
     plan = body_plan(ps.Skeleton(joints, [], "h1", up="z"))
     for role in ("hip.L", "knee.L", "ankle.L"):
         assert plan.place(role)[1] == pytest.approx(0.205, abs=1e-3)
+
+
+def test_a_hip_is_not_taken_at_the_place_of_the_pelvis():
+    """Some conversions of CMU's recordings have LHipJoint, without an offset, above LeftHip."""
+    joints = [ps.Joint("Hips", ps.Free("zyx"))]
+    for side, long, out in (("L", "Left", 1.0), ("R", "Right", -1.0)):
+        rows = ((f"{side}HipJoint", (0, 0, 0)), (f"{long}Hip", (0.1 * out, -0.05, 0)), (f"{long}Knee", (0, -0.4, 0)),
+                (f"{long}Ankle", (0, -0.4, 0)))  # fmt: skip
+        parent = "Hips"
+        for name, offset in rows:
+            joints.append(ps.Joint(name, ps.Ball("zyx"), parent, offset=offset))
+            parent = name
+    plan = body_plan(ps.Skeleton(joints, [], "cmu", up="y"))
+    assert (plan["hip.L"], plan["hip.R"]) == ("LeftHip", "RightHip")
+    np.testing.assert_allclose(plan.left, (1, 0, 0), atol=1e-12)

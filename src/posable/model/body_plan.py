@@ -78,7 +78,7 @@ def words_of(name: str) -> tuple[str, str]:
             rest.append(part[1:])
         else:
             rest.append(part)
-    return side, "".join(part for part in rest if part not in ("joint", "jnt", "j", "bone", "skeleton"))
+    return side, "".join(part for part in rest if part not in ("joint", "jnt", "j", "b", "bone", "skeleton"))
 
 
 def limb_of(name: str) -> str | None:
@@ -359,10 +359,20 @@ class _Tree:
                     return hinges[-1]
                 while len(hinges) == len(hits) > 1 and self._twists(hits[0], hits[1], size):
                     hits = hinges = hits[1:]
+                while len(hits) > 1 and self._in_the_middle(hits[0], size):
+                    hits = hits[1:]  # LHipJoint, at the place of the pelvis, above LeftHip
+                hinges = [name for name in hinges if name in hits]
                 start = self.rest.position(hits[0])
                 near = CLUSTER if len(hinges) == len(hits) else NEAR
                 return [name for name in hits if np.linalg.norm(self.rest.position(name) - start) <= near * size][-1]
         return None
+
+    def _in_the_middle(self, joint: str, size: float) -> bool:
+        """Return whether a joint is where its like of the other side is: it begins a limb, it is no part of it."""
+        side, word = self.words[joint]
+        likes = [name for name, (other, said) in self.words.items() if other not in ("", side) and said == word]
+        here = self.rest.position(joint)
+        return any(float(np.linalg.norm(self.rest.position(name) - here)) < 1e-6 * size for name in likes)
 
     def _twists(self, joint: str, beyond: str, size: float) -> bool:
         """Return whether a hinge only twists the bone from it to a joint beyond, as a forearm's roll does."""
