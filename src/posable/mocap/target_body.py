@@ -22,6 +22,7 @@ SOLE = 0.02  # [m] above the lowest point of a foot within which a point is of i
 FOOT_WIDTH = 0.35  # of a foot's length, where nothing shows it
 BEYOND = 0.12  # of a foot's length by which its outline goes beyond its contact points
 NECK = 0.25  # leg lengths about the middle of the shoulders within which a head is over them
+AHEAD = 0.5  # cosine of the angle between a foot and forward at rest
 ROUND = 0.12  # of a bone's length: how thick a bone is that has no shape
 DIRECTIONS = np.array(
     [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (x, y, z) != (0, 0, 0)], float
@@ -82,7 +83,7 @@ class TargetBody:
         self.shapes = getattr(plan.skeleton, "shapes", ())
         self.soles = {side: self._sole(side) for side in SIDES}
         for side in SIDES:
-            if f"toe.{side}" not in self.rest.places:
+            if f"toe.{side}" not in plan and not self._shows_toe(side):
                 toe = plan.rest.convert(self.soles[side][1:].mean(axis=0), from_=plan[f"ankle.{side}"], to="world")
                 self.rest.places[f"toe.{side}"] = toe[None]
         self.probes = self._probes()
@@ -180,12 +181,19 @@ class TargetBody:
         """Return where a foot points at rest (3,): along its toe, made level."""
         plan = self.plan
         along = plan.forward
-        if f"toe.{side}" in self.rest.places:
+        if self._shows_toe(side):
             along = self.rest.places[f"toe.{side}"][0] - plan.place(f"ankle.{side}")
             along = along - (along @ plan.up) * plan.up
-            if np.linalg.norm(along) < 0.05 * plan.leg or along @ plan.forward < 0.0:
-                along = plan.forward
         return along / np.linalg.norm(along)
+
+    def _shows_toe(self, side: str) -> bool:
+        """Return whether a joint or a site is plainly in front of an ankle at rest; else it is a corner or a sensor."""
+        if f"toe.{side}" not in self.rest.places:
+            return False
+        along = self.rest.places[f"toe.{side}"][0] - self.plan.place(f"ankle.{side}")
+        along = along - (along @ self.plan.up) * self.plan.up
+        length = float(np.linalg.norm(along))
+        return length > 0.05 * self.plan.leg and float(along @ self.plan.forward) > AHEAD * length
 
     def _probes(self) -> list[Probe]:
         """Return balls on every body that moves: corners of its shapes, or the ends of its bone."""
