@@ -13,7 +13,7 @@ from benchmarks.definiteness import definiteness
 from benchmarks.page import percent
 from benchmarks.real_frames import CM2, ENOUGH, Take, energies, load_takes, work_to_tolerance
 from posable.mocap import frame_solver
-from posable.mocap.frame_solver import Pace, Walker
+from posable.mocap.frame_solver import FrameOptions, FrameSolver
 
 SOLVERS = {
     "bfgs": ("quasi-Newton (bfgs)", "tab:orange"),
@@ -330,13 +330,15 @@ def walked(take: Take, total: int) -> tuple[float, np.ndarray, np.ndarray]:
     It ends where all squares together, and not their half, are below 1e-2 cm².
     """
     poses = np.empty((total, take.size))
-    pace = Pace(most=10, enough=0.5 * ENOUGH / CM2, gain=1e-9, damping=1e-2, jump=4.0)
-    walker = Walker(take.problem, limits=False)
+    options = FrameOptions(
+        max_iterations=10, energy_tolerance=0.5 * ENOUGH / CM2, min_gain=1e-9, damping=1e-2, half_turn_ratio=4.0
+    )
+    frame_solver = FrameSolver(take.problem, limits=False)
     best, errors, notes = np.inf, np.empty((total, 0)), np.empty((total, 0))
     for _ in range(3):
         begin = time.thread_time()
-        errors, notes = walker(
-            pace, poses, targets=take.targets[:total], points=take.points[:total], last=np.zeros(take.size)
+        errors, notes = frame_solver(
+            options, poses, targets=take.targets[:total], points=take.points[:total], last=np.zeros(take.size)
         )
         best = min(best, time.thread_time() - begin)
     return best / total, 100.0 * errors, notes

@@ -14,7 +14,7 @@ import posable as ps
 from benchmarks.page import Page
 from benchmarks.recordings import read_markers
 from posable.formats.conventions import turn_up
-from posable.mocap.marker_sets import spot_of
+from posable.mocap.marker_sets import placement_of
 
 MM = 1e3
 TUNED = {"HDM05 dg_03-05_02": "hdm05/HDM_dg_03-05_02_120.c3d"}  # what priors were chosen on
@@ -39,7 +39,7 @@ def tracks(markers: ps.Markers, up: str) -> Callable[..., np.ndarray]:
     """Return a function of places (LKNE, ...) that gives their paths (T, k, 3) [m], in axes whose up axis is `up`."""
     column = {}
     for k, name in enumerate(markers.names):
-        found = spot_of(name)
+        found = placement_of(name)
         if found is not None:
             column.setdefault(found[2], k)
     turn = turn_up(markers.up, up)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.marker_sets import MIDDLE, SETS, SIDED, is_virtual, mirrored_name, place_name, spot_of
+from posable.mocap.marker_sets import MIDDLE, SETS, SIDED, is_virtual, mirrored_name, place_name, placement_of
 
 
 @pytest.mark.parametrize(
@@ -19,14 +19,14 @@ from posable.mocap.marker_sets import MIDDLE, SETS, SIDED, is_virtual, mirrored_
     ],
 )  # fmt: skip
 def test_labels_mean_places(label, place):
-    found = spot_of(label)
+    found = placement_of(label)
     assert found is not None
     assert found[2] == place
 
 
 @pytest.mark.parametrize("label", ["M001", "*12", "point7", "Unlabeled_3", ""])
 def test_labels_that_say_nothing(label):
-    assert spot_of(label) is None
+    assert placement_of(label) is None
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_labels_that_say_nothing(label):
 )
 def test_points_that_a_model_computed_are_no_markers(label):
     assert is_virtual(f"Subject:{label}")
-    assert spot_of(label) is None
+    assert placement_of(label) is None
 
 
 def test_every_set_leads_to_places():

@@ -62,15 +62,17 @@ def test_feet_stand_in_a_noisy_walk_that_is_smoothed(data_dir, noise):
 
 def test_erleben_andrews_2018s_protocol(data_dir, monkeypatch):
     """f < 1e-2 cm^2 in 99% of the frames and half a centimetre of summed error, ten iterations a frame."""
-    from posable.mocap.frame_solver import Pace, Walker
+    from posable.mocap.frame_solver import FrameOptions, FrameSolver
 
     monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2])
     take = importlib.import_module("benchmarks.real_frames").load_takes(data_dir, only=("none",))["workout"]
     targets, points = take.targets, take.points
     assert take.size == 58
     poses = np.empty((len(targets), 58))
-    pace = Pace(most=10, enough=0.5e-6, gain=1e-9, damping=1e-2, jump=4.0)
-    errors, notes = Walker(take.problem, limits=False)(pace, poses, targets=targets, points=points, last=np.zeros(58))
+    options = FrameOptions(max_iterations=10, energy_tolerance=0.5e-6, min_gain=1e-9, damping=1e-2, half_turn_ratio=4.0)
+    errors, notes = FrameSolver(take.problem, limits=False)(
+        options, poses, targets=targets, points=points, last=np.zeros(58)
+    )
     assert 100 * errors.sum(axis=1).mean() < 0.5
     assert np.mean(np.square(100 * errors).sum(axis=1) < 1e-2) > 0.99
     assert notes[:, 1].max() <= 10

@@ -12,7 +12,7 @@ from posable.mocap.report import changes
 from posable.mocap.retarget import infer_mapping
 from posable.mocap.root_align import free_joint, with_free_root
 from posable.mocap.smooth import Smoothed
-from posable.mocap.trajectory import Effort, Whole
+from posable.mocap.trajectory import Effort, TrajectoryProblem
 
 
 def walking(human, steps=4):
@@ -206,10 +206,10 @@ def test_windows_give_what_one_window_gives(walk, monkeypatch):
     rng = np.random.default_rng(0)
     noisy = ps.Motion(walk.skeleton, walk.poses + rng.normal(0.0, 0.005, walk.poses.shape), walk.fps)
     monkeypatch.setattr("posable.mocap.smooth.WINDOW", 1000)
-    whole = ps.smooth(noisy, 0.1, contacts=False)
+    trajectory = ps.smooth(noisy, 0.1, contacts=False)
     monkeypatch.setattr("posable.mocap.smooth.WINDOW", 40)
     pieces = [ps.smooth(noisy, 0.1, contacts=False, threads=threads) for threads in (1, 2)]
-    assert np.abs(pieces[0].poses - whole.poses).max() < 2e-3
+    assert np.abs(pieces[0].poses - trajectory.poses).max() < 2e-3
     assert np.array_equal(pieces[0].poses, pieces[1].poses)
 
 
@@ -223,8 +223,10 @@ def test_the_band_is_the_second_derivative(human):
     home = human.rest + rng.normal(0.0, 0.1, (t, n))
     free = np.full(n, np.inf)
     none = np.zeros((0, 0, 3))
-    whole = Whole(problem, np.zeros(1), none, none, np.full(n, 2.0), home, np.full(n, 3.0), -free, free)
-    poses = whole.solve(home.copy(), Effort(steps=3))
+    trajectory = TrajectoryProblem(
+        problem, np.zeros(1), none, none, np.full(n, 2.0), home, np.full(n, 3.0), -free, free
+    )
+    poses = trajectory.solve(home.copy(), Effort(steps=3))
     bends = np.diff(np.eye(t), n=2, axis=0)
     expected = np.linalg.solve(2.0 * np.eye(t) + 3.0 * bends.T @ bends, 2.0 * home)
     assert np.abs(poses - expected).max() < 1e-4
@@ -268,13 +270,13 @@ def test_a_figure_without_a_moving_joint_is_smooth_as_it_is(tmp_path):
 
 
 def test_only_windows_whose_feet_slip_are_asked_again(walk, monkeypatch):
-    asked, solve = [], Whole.solve
+    asked, solve = [], TrajectoryProblem.solve
 
     def counted(self, poses, effort):
         asked.append(effort.passes)
         return solve(self, poses, effort)
 
-    monkeypatch.setattr(Whole, "solve", counted)
+    monkeypatch.setattr(TrajectoryProblem, "solve", counted)
     ps.smooth(walk, threads=1)
     assert asked == [1]
     monkeypatch.setattr("posable.mocap.smooth.STANDS", 0.0)
@@ -284,10 +286,10 @@ def test_only_windows_whose_feet_slip_are_asked_again(walk, monkeypatch):
 
 def test_paths_in_parts_are_the_paths(walk, monkeypatch):
     points = ("foot.L", "toes.R")
-    whole = paths_of(walk, points)
+    trajectory = paths_of(walk, points)
     monkeypatch.setattr("posable.mocap.contacts.PART", 50)
-    assert np.array_equal(paths_of(walk, points), whole)
-    assert np.array_equal(whole[:, 1], ps.forward(walk.skeleton, walk.poses).position("toes.R"))
+    assert np.array_equal(paths_of(walk, points), trajectory)
+    assert np.array_equal(trajectory[:, 1], ps.forward(walk.skeleton, walk.poses).position("toes.R"))
 
 
 def test_a_robot_without_a_head_still_tells_which_way_the_source_stands(walk, human):

@@ -37,7 +37,7 @@ def test_no_joint_jumps(human, dance, markers):
 
 def test_a_dancer_who_spins_past_the_limits_of_the_root(human, dance, monkeypatch):
     """Seven turns, in a figure whose root is limited to two either way, in many pieces, and with a long gap."""
-    monkeypatch.setattr("posable.mocap.track.PIECE", 60)
+    monkeypatch.setattr("posable.mocap.track.CHUNK", 60)
     monkeypatch.setattr("posable.mocap.track.LEAD", 20)
     poses = dance.poses.copy()
     poses[:, human.index("root").start + 3] += np.linspace(-7.0 * np.pi, 7.0 * np.pi, len(poses))
@@ -79,7 +79,7 @@ def test_few_frames_a_second_are_followed_too(human, markers):
 
 
 def test_the_same_bits_on_any_number_of_threads(human, markers, monkeypatch):
-    monkeypatch.setattr("posable.mocap.track.PIECE", 60)
+    monkeypatch.setattr("posable.mocap.track.CHUNK", 60)
     monkeypatch.setattr("posable.mocap.track.LEAD", 20)
     takes = [ps.track(human, markers, threads=threads) for threads in (1, 2, 5)]
     assert np.array_equal(takes[0].motion.poses, takes[1].motion.poses)
@@ -89,7 +89,7 @@ def test_the_same_bits_on_any_number_of_threads(human, markers, monkeypatch):
 
 def test_threads_that_take_turns_all_the_time_change_nothing(human, markers, monkeypatch):
     """The pieces share one walker: what one piece tells it is not heard by another."""
-    monkeypatch.setattr("posable.mocap.track.PIECE", 12)
+    monkeypatch.setattr("posable.mocap.track.CHUNK", 12)
     monkeypatch.setattr("posable.mocap.track.LEAD", 4)
     monkeypatch.setattr("posable.mocap.track.FEW", 1)
     seen = np.arange(len(markers.names)) % 6 == 0  # few: what is not seen stays where a piece was caught
@@ -164,7 +164,7 @@ def test_another_solver_tracks_too(human, markers):
 
 
 def test_it_can_be_stopped_and_keeps_what_was_done(human, markers, monkeypatch):
-    monkeypatch.setattr("posable.mocap.track.PIECE", 60)
+    monkeypatch.setattr("posable.mocap.track.CHUNK", 60)
     monkeypatch.setattr("posable.mocap.track.LEAD", 20)
     seen = []
     take = ps.track(
@@ -259,7 +259,7 @@ def test_what_a_file_does_not_hold_is_named(human):
 
 
 def test_a_bolted_figure_that_is_stopped_keeps_what_was_done(human, markers, monkeypatch):
-    monkeypatch.setattr("posable.mocap.track.PIECE", 60)
+    monkeypatch.setattr("posable.mocap.track.CHUNK", 60)
     monkeypatch.setattr("posable.mocap.track.LEAD", 20)
     root = human.joints[0]
     bolted = human.replace(joints=[replace(root, motion=ps.Fixed(), limits=None, rest=0.0), *human.joints[1:]])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.trajectory import Effort, Whole, damped_system
+from posable.mocap.trajectory import Effort, TrajectoryProblem, damped_system
 from posable.problem import Problem
 
 NONE = np.zeros((0, 0, 3))
@@ -48,8 +48,8 @@ def test_frames_that_are_not_asked_for_stay():
     home, free = np.zeros((20, 1)), np.zeros(20, dtype=bool)
     free[8:12] = True
     box = np.full(1, 5.0)
-    whole = Whole(problem, np.zeros(1), NONE, NONE, np.zeros(1), home, np.full(1, 1e-3), -box, box)
-    poses = whole.solve(home, Effort(), free)
+    trajectory = TrajectoryProblem(problem, np.zeros(1), NONE, NONE, np.zeros(1), home, np.full(1, 1e-3), -box, box)
+    poses = trajectory.solve(home, Effort(), free)
     assert np.array_equal(poses[~free], home[~free])
     assert (np.abs(poses[free] - 1.0) < 0.1).all()
 
@@ -67,7 +67,7 @@ def test_a_wall_in_one_frame_does_not_hold_the_others_back():
     problem.broadcast((frames,))
     problem.spread(frames)
     home, box = np.zeros((frames, 1)), np.full(1, 5.0)
-    whole = Whole(problem, np.zeros(2), NONE, NONE, np.zeros(1), home, np.full(1, 1e-2), -box, box)
-    poses = whole.solve(home, Effort(steps=6))[:, 0]
+    trajectory = TrajectoryProblem(problem, np.zeros(2), NONE, NONE, np.zeros(1), home, np.full(1, 1e-2), -box, box)
+    poses = trajectory.solve(home, Effort(steps=6))[:, 0]
     assert 0.05 < poses[20] < 0.205
     assert np.abs(np.delete(poses, range(14, 27)) - 1.0).max() < 0.05

@@ -16,7 +16,7 @@ import numpy as np
 
 import posable as ps
 from posable.cli.problem_sets import BODIES, ProblemSet, problem_set
-from posable.cli.progress import Bar
+from posable.cli.progress import ProgressBar
 
 EXAMPLE = "posable bench"
 POSES = 2000  # in one call of forward kinematics
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure and print; return 0 if the default solver reached every problem of every figure."""
     if args.count < 1:
         raise ps.PosableError(f"--count: expected at least 1, got {args.count}")
-    measured = measure(args.count, None if args.json else Bar())
+    measured = measure(args.count, None if args.json else ProgressBar())
     print(json.dumps(measured) if args.json else as_text(measured))
     return 0 if all(row["reached"] == row["problems"] for row in measured["figures"]) else 1
 

@@ -8,7 +8,7 @@ from posable.cli.checkpoint import FAILED, Outcome
 # --- One task ---
 
 
-class Bar:
+class ProgressBar:
     """A progress bar on standard error after the first second; silent unless standard error is a terminal."""
 
     def __init__(self):

@@ -8,7 +8,7 @@ import numpy as np
 
 import posable as ps
 from posable.cli.info import figure_of
-from posable.cli.progress import Bar
+from posable.cli.progress import ProgressBar
 
 EXAMPLE = "posable reach human --site hand.R --plot reach.png"
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         points,
         grid=args.grid,
         orientations=args.orientations,
-        progress=None if args.json else Bar(),
+        progress=None if args.json else ProgressBar(),
     )
     if args.plot:
         reach.plot(args.plot)

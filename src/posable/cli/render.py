@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             write_files({out: film.page(motion, look, eye)})
         else:
             eye = film.eye_for(motion.skeleton, motion.poses[:1], look, aspect=size[0] / size[1])
-            pictures = film.frames_of(motion, look, eye, size, import_module("posable.cli.progress").Bar())
+            pictures = film.frames_of(motion, look, eye, size, import_module("posable.cli.progress").ProgressBar())
             write_files({out: film.film(pictures, motion.fps, kind)})
     if args.json:
         print(json.dumps({"output": str(out), "frames": count, "width": size[0], "height": size[1]}))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from posable.engine.linalg import eliminate, solve_banded
-from posable.mocap.frame_solver import Pace, marker_walker
+from posable.mocap.frame_solver import FrameOptions, marker_frame_solver
 from posable.mocap.gaps import thresholds
 from posable.mocap.pelvis import Hips
 from posable.mocap.root_align import (
@@ -40,8 +40,8 @@ POSE_PULL = 1e-4  # [m^2/rad^2] towards the rest pose, for degrees of freedom wi
 GAINED = 0.9  # relative energy below which a frame solved again counts as improved
 STICKS = 0.7  # relative scatter at which a marker is moved to another bone
 LOOSE = 0.03  # [m] scatter beyond which a marker of unknown name is on no bone
-_SETTLE = Pace(most=100, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-1)
-_REFINE = Pace(most=15, gain=1e-6, own=True, pull=POSE_PULL, damping=1e-3)
+_SETTLE = FrameOptions(max_iterations=100, min_gain=1e-6, independent=True, pull=POSE_PULL, damping=1e-1)
+_REFINE = FrameOptions(max_iterations=15, min_gain=1e-6, independent=True, pull=POSE_PULL, damping=1e-3)
 TRIMMINGS = 2  # rounds of rejection in a row
 LEAST_SEEN = 4  # markers that are always kept in a frame
 
@@ -260,10 +260,12 @@ class Fit:
         frames = forward(figure, pose)
         return np.array([frames.position(name) for name in self.names])
 
-    def _solve(self, figure: Skeleton, pace: Pace, part: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        walker = marker_walker(figure, self.names, limits=self.limits, robust=self.robust)
-        walker.pull = _pull_shares(figure)
-        return walker(pace, self.poses[part], targets=self.places[part])
+    def _solve(
+        self, figure: Skeleton, options: FrameOptions, part: slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        frame_solver = marker_frame_solver(figure, self.names, limits=self.limits, robust=self.robust)
+        frame_solver.pull = _pull_shares(figure)
+        return frame_solver(options, self.poses[part], targets=self.places[part])
 
     def _total(self, notes: np.ndarray) -> float:
         rows, values, weights = self._prior()
@@ -557,9 +559,9 @@ class Fit:
         """
         if not len(places) or not np.isfinite(places).any():
             return float("nan")
-        walker = marker_walker(self.figure(), self.names, limits=self.limits, robust=self.robust)
-        walker.pull = _pull_shares(self.figure())
-        errors, _ = walker(_SETTLE, self.poses[nearest].copy(), targets=places)
+        frame_solver = marker_frame_solver(self.figure(), self.names, limits=self.limits, robust=self.robust)
+        frame_solver.pull = _pull_shares(self.figure())
+        errors, _ = frame_solver(_SETTLE, self.poses[nearest].copy(), targets=places)
         errors = errors[np.isfinite(errors) & (errors < WRONG_AT_FIRST)]
         return float(errors.mean()) if errors.size else float("nan")
 

@@ -12,7 +12,7 @@ import numpy as np
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up
 from posable.mocap.actor_fit import Calibration, Fit
-from posable.mocap.marker_sets import base_name, guess, is_virtual, place_name, spot_of
+from posable.mocap.marker_sets import base_name, guess, is_virtual, place_name, placement_of
 from posable.mocap.pelvis import Hips, find_hips
 from posable.mocap.recognise import Places, mislabelled, recognised, words_of_mislabelled
 from posable.mocap.root_align import (
@@ -281,7 +281,7 @@ def _anatomy(
         return {}, None
     out = {}
     for name in attached:
-        found = spot_of(name)
+        found = placement_of(name)
         role = f"{found[0].center}.{found[1]}" if found is not None and found[0].center else ""
         if role in plan:
             out[name] = plan[role]

@@ -136,15 +136,15 @@ def follow(
     n, total = skeleton.size, problem.batch_shape[0]
     speed = np.full(n, np.inf) if velocity is None else limit_of(velocity, n, "velocity")
     accel = np.full(n, np.inf) if acceleration is None else limit_of(acceleration, n, "acceleration")
-    walk = _Walk(skeleton, solver, limits, restarts, seed, max_iterations)
+    follower = _PathFollower(skeleton, solver, limits, restarts, seed, max_iterations)
     at = np.arange(total, dtype=float)
     if times is not None:
         at, duration = _between_waypoints(times, total, fps, duration)
     if times is not None and not straight:
-        poses, iterations = _through_joints(walk, problem, start, at)
+        poses, iterations = _through_joints(follower, problem, start, at)
     else:
         path = problem if times is None else frames_at(problem, at)
-        poses, iterations = walk.along(path, start)
+        poses, iterations = follower.along(path, start)
         if smooth > 0.0 and len(poses) > 2:
             poses = smooth_goals(path, poses, fps, smooth, limits=limits)
     poses = within_turns(skeleton, poses) if limits else poses
@@ -258,7 +258,7 @@ def _turn_evenly(problem: Problem, before: np.ndarray, after: np.ndarray, part: 
             way[unit] /= np.maximum(length[unit], 1e-12)
 
 
-class _Walk:
+class _PathFollower:
     """How frames are followed: one branch, hard limits, and smaller steps where a frame moves far."""
 
     def __init__(self, skeleton, solver, limits, restarts, seed, max_iterations):
@@ -279,11 +279,11 @@ class _Walk:
             given, _ = starts_of(one, start)
             self._freeze(given[0])
             pose = np.clip(given[0], self.lower, self.upper)
-            return self.walk(problem, follow_frames(one, pose, self.lower, self.upper, frames=1)[0][0])
+            return self.frame_by_frame(problem, follow_frames(one, pose, self.lower, self.upper, frames=1)[0][0])
         first = self.frame(problem, 0, start, self.restarts if start is None else 0)
         self._freeze(first.pose)
         if problem.plain and self.solver == "newton":
-            return self.walk(problem, first.pose)
+            return self.frame_by_frame(problem, first.pose)
         poses, iterations = np.empty((total, self.skeleton.size)), np.zeros(total, dtype=int)
         result = first
         for t in range(total):
@@ -308,7 +308,7 @@ class _Walk:
         one, outcome, _ = answer(one, method, request)
         return Result(one, outcome, request, method.name, 0.0)
 
-    def walk(self, problem: Problem, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def frame_by_frame(self, problem: Problem, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Follow frames from a pose near the first one; a frame that moves far is followed again in PARTS."""
         total = problem.batch_shape[0]
         poses, iterations = np.empty((total, self.skeleton.size)), np.zeros(total, dtype=int)
@@ -361,11 +361,11 @@ class _Walk:
         allowed = _largest(self.skeleton, None)
         for anchor in dict.fromkeys((0, total - 1, total // 2)):
             for pose in self._branches(problem, anchor, wide):
-                ahead, first = self.walk(_frames(problem, anchor, total), pose)
+                ahead, first = self.frame_by_frame(_frames(problem, anchor, total), pose)
                 behind, second = ahead[:0], first[:0]
                 if anchor:
                     back = frames_at(problem, np.arange(anchor, -1, -1, dtype=float))
-                    behind, second = self.walk(back, ahead[0])
+                    behind, second = self.frame_by_frame(back, ahead[0])
                 poses = np.vstack([behind[:0:-1], ahead])
                 poses = _into_limits(poses, *limits, wide)
                 score = self._score(problem, poses, limits, allowed)
@@ -434,12 +434,14 @@ def _between_waypoints(times: Any, total: int, fps: float, duration: Any) -> tup
     return at, duration
 
 
-def _through_joints(walk: _Walk, problem: Problem, start: Any, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _through_joints(
+    follower: _PathFollower, problem: Problem, start: Any, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return poses at waypoints, each from the last one, and between them the shortest way of every joint."""
     if isinstance(start, str):
-        keys, counts = walk.from_anywhere(problem)
+        keys, counts = follower.from_anywhere(problem)
     else:
-        keys, counts = walk.from_start(problem, start)
+        keys, counts = follower.from_start(problem, start)
     low = np.clip(np.floor(at).astype(int), 0, max(len(keys) - 2, 0))
     high = np.minimum(low + 1, len(keys) - 1)
     part = (at - low)[:, None]

@@ -24,12 +24,12 @@ from posable.problem import Problem
 
 # What the walk is told beside the params of its steps (engine/newton.py): entries of its options
 (
-    ENOUGH,  # energy at which a frame is done
-    GAIN,  # part of the energy that a step must gain, or it is the last
-    KEEP,  # part of the last change that the prediction of a frame repeats: 0 starts from the last pose
-    JUMP,  # a frame that starts with so many times the usual energy tries half turns first; 0: never
-    OWN,  # 1: each frame starts from its own row of poses and is pulled to `home`; 0: from the prediction, pulled to it
-    SWERVE,  # [rad, m] that a dof may be off its prediction; 0: no such limit
+    ENERGY_TOLERANCE,  # energy at which a frame is done
+    MIN_GAIN,  # part of the energy that a step must gain, or it is the last
+    EXTRAPOLATION,  # part of the last change that the prediction of a frame repeats: 0 starts from the last pose
+    HALF_TURN_RATIO,  # a frame that starts with so many times the usual energy tries half turns first; 0: never
+    INDEPENDENT,  # 1: frames start from their own rows of poses, pulled to `home`; 0: from the prediction, pulled to it
+    MAX_DEVIATION,  # [rad, m] that a dof may be off its prediction; 0: no such limit
 ) = range(6)
 
 # What it tells of each frame: columns of its notes
@@ -37,9 +37,9 @@ ENERGY, ITERATIONS, EVALUATIONS, SEEN, TURNED = range(5)
 NOTES = 5
 
 HALF_TURNS = 3  # at most, in one frame
-CARRIED = 4  # bodies below a turned one that may be turned with it, and one
-WORTH = 0.5  # part of the energy that a half turn must leave, or less
-USUAL = 0.1  # how fast the usual energy of a start follows
+MAX_CARRIED = 4  # bodies below a turned one that may be turned with it, and one
+HALF_TURN_GAIN = 0.5  # part of the energy that a half turn must leave, or less
+USUAL_RATE = 0.1  # how fast the usual energy of a start follows
 
 
 @kernel
@@ -61,18 +61,18 @@ def set_targets(row, target, markers, points, robust, t):
 
 
 @kernel
-def descend(figure, order, springs, lower, upper, theta, ws, fixed, scale, params, options, state, note):
+def minimize_frame(figure, order, springs, lower, upper, theta, ws, fixed, scale, params, options, state, note):
     """Minimise one frame's energy from theta (n,), in place, by the solver's own steps."""
     state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
     state[layout.EVALUATIONS], state[layout.ITERATIONS] = 1.0, 0.0
     trace = ws.hessian[:0]
-    while state[layout.ITERATIONS] < params[MOST_ITERATIONS] and state[layout.ENERGY] > options[ENOUGH]:
+    while state[layout.ITERATIONS] < params[MOST_ITERATIONS] and state[layout.ENERGY] > options[ENERGY_TOLERANCE]:
         state[layout.ITERATIONS] += 1.0
         before = state[layout.ENERGY]
         if not iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
             state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
             break
-        if before - state[layout.ENERGY] < options[GAIN] * before:
+        if before - state[layout.ENERGY] < options[MIN_GAIN] * before:
             break
     note[ENERGY], note[ITERATIONS] = state[layout.ENERGY], state[layout.ITERATIONS]
     note[EVALUATIONS] = state[layout.EVALUATIONS]
@@ -99,17 +99,17 @@ def half_turn(figure, theta, j, carried, lower, upper, out):
 
 
 @kernel
-def turn_around(figure, springs, lower, upper, theta, ws, note):
+def try_half_turns(figure, springs, lower, upper, theta, ws, note):
     """Turn limbs by pi about their axes, in place, where that alone lowers the energy by much."""
     n = theta.shape[0]
     best = energy_at(figure, springs, theta, ws)
     for _ in range(HALF_TURNS):
-        target = WORTH * best
+        target = HALF_TURN_GAIN * best
         chosen, chosen_carried = -1, 0
         for j in range(n):
             if figure.dof[j, KIND] != TURN or lower[j] >= upper[j]:
                 continue
-            for carried in range(CARRIED):
+            for carried in range(MAX_CARRIED):
                 half_turn(figure, theta, j, carried, lower, upper, ws.trial)
                 energy = energy_at(figure, springs, ws.trial, ws)
                 note[EVALUATIONS] += 1.0
@@ -125,7 +125,7 @@ def turn_around(figure, springs, lower, upper, theta, ws, note):
 
 
 @kernel
-def narrow(theta, lower, upper, low, high, swerve):
+def deviation_box(theta, lower, upper, low, high, swerve):
     """Write the box (n,), (n,) of one frame: the limits, and no farther from theta than `swerve`."""
     for i in range(theta.shape[0]):
         low[i] = max(lower[i], theta[i] - swerve)
@@ -133,7 +133,7 @@ def narrow(theta, lower, upper, low, high, swerve):
 
 
 @kernel
-def come_round(figure, theta, last):
+def unwrap_last(figure, theta, last):
     """Write rotation vectors of last (n,) the other way round where that is nearer to theta (n,).
 
     A vector that passed pi was brought back by a whole turn: the change since the last frame, which the prediction of
@@ -155,7 +155,7 @@ def come_round(figure, theta, last):
 
 
 @entry
-def walk(
+def solve_frames(
     figure, order, kind, constants, targets, robust, pull, home, lower, upper, low, high,
     markers, points, poses, last, before, work, d, params, options, state, errors, notes,
 ):  # fmt: skip
@@ -181,28 +181,28 @@ def walk(
         notes[t, SEEN] = float(g)
         if markers.shape[0] > 0:
             notes[t, SEEN] = float(set_targets(row, springs.targets, markers, points, robust, t))
-        if options[OWN] == 0.0:
+        if options[INDEPENDENT] == 0.0:
             for i in range(n):
-                home[i] = theta[i] = last[i] + options[KEEP] * (last[i] - before[i])
+                home[i] = theta[i] = last[i] + options[EXTRAPOLATION] * (last[i] - before[i])
         project(theta, lower, upper)
-        narrow(theta, lower, upper, low, high, math.inf)
+        deviation_box(theta, lower, upper, low, high, math.inf)
         notes[t, TURNED] = 0.0
-        if options[JUMP] > 0.0:
+        if options[HALF_TURN_RATIO] > 0.0:
             energy = energy_at(figure, springs, theta, ws)
-            if usual >= 0.0 and energy > options[JUMP] * usual:
-                turn_around(figure, springs, lower, upper, theta, ws, notes[t])
+            if usual >= 0.0 and energy > options[HALF_TURN_RATIO] * usual:
+                try_half_turns(figure, springs, lower, upper, theta, ws, notes[t])
             if t > 1 or usual >= 0.0:  # the first start is any pose: it says nothing of the take
-                usual = energy if usual < 0.0 else usual + USUAL * (min(energy, 2.0 * usual) - usual)
+                usual = energy if usual < 0.0 else usual + USUAL_RATE * (min(energy, 2.0 * usual) - usual)
             elif t == 0:
                 usual = -1.0
         state[layout.DAMPING] = min(state[layout.DAMPING], params[FIRST_DAMPING])
-        if options[SWERVE] > 0.0 and options[OWN] == 0.0 and notes[t, TURNED] == 0.0:
-            narrow(theta, lower, upper, low, high, options[SWERVE])
-        descend(figure, order, springs, low, high, theta, ws, fixed, scale, params, options, state, notes[t])
+        if options[MAX_DEVIATION] > 0.0 and options[INDEPENDENT] == 0.0 and notes[t, TURNED] == 0.0:
+            deviation_box(theta, lower, upper, low, high, options[MAX_DEVIATION])
+        minimize_frame(figure, order, springs, low, high, theta, ws, fixed, scale, params, options, state, notes[t])
         for k in range(g):
             errors[t, k] = ws.error[k] if row[k, ROBUST] >= 0.0 else math.nan
         if recentre_all(figure, theta, lower, upper):
-            come_round(figure, theta, last)
+            unwrap_last(figure, theta, last)
         for i in range(n):
             before[i] = last[i]
             last[i] = theta[i]
@@ -214,35 +214,46 @@ _NONE = np.zeros((0, 0, 3))
 
 
 @dataclass(frozen=True)
-class Pace:
+class FrameOptions:
     """How a walk goes: the params of its steps, its options, and the pull to the prediction [m^2/rad^2]."""
 
-    most: int = 10
-    enough: float = 0.0
-    gain: float = 1e-4
+    max_iterations: int = 10
+    energy_tolerance: float = 0.0
+    min_gain: float = 1e-4
     damping: float = 1e-2
-    keep: float = 0.0
-    exact: bool = False
-    jump: float = 0.0
-    own: bool = False
+    extrapolation: float = 0.0
+    exact_hessian: bool = False
+    half_turn_ratio: float = 0.0
+    independent: bool = False
     pull: float = 0.0
-    swerve: float = 0.0
+    max_deviation: float = 0.0
 
     def params(self, coupled: bool) -> np.ndarray:
         """Return what the steps of a frame read (engine/newton.py)."""
         return np.array(
             newton_params(
-                self.most, coupled=coupled, damping=self.damping, exact=ALWAYS if self.exact else NEVER, tries=8.0,
-                stationary_gain=0.25 * self.gain, shrink=0.1, highest_damping=1e6,
+                self.max_iterations, coupled=coupled, damping=self.damping,
+                exact=ALWAYS if self.exact_hessian else NEVER, tries=8.0, stationary_gain=0.25 * self.min_gain,
+                shrink=0.1, highest_damping=1e6,
             )
         )  # fmt: skip
 
-    def options(self) -> np.ndarray:
-        """Return what `walk` reads beside the params, in the order of its entries."""
-        return np.array((self.enough, self.gain, self.keep, self.jump, self.own, self.swerve), dtype=float)
+    def packed(self) -> np.ndarray:
+        """Return what `solve_frames` reads beside the params, in the order of its entries."""
+        return np.array(
+            (
+                self.energy_tolerance,
+                self.min_gain,
+                self.extrapolation,
+                self.half_turn_ratio,
+                self.independent,
+                self.max_deviation,
+            ),
+            dtype=float,
+        )
 
 
-class Walker:
+class FrameSolver:
     """A problem whose targets change from frame to frame.
 
     Its springs are packed once. `lower`, `upper` (n,): the box, open where an angle can come round. `pull` (n,):
@@ -258,7 +269,7 @@ class Walker:
 
     def __call__(
         self,
-        pace: Pace,
+        options: FrameOptions,
         poses: np.ndarray,
         *,
         targets: np.ndarray = _NONE,
@@ -277,19 +288,21 @@ class Walker:
         last = problem.skeleton.rest.copy() if last is None else last.copy()
         before = last.copy() if before is None else before.copy()
         home = (problem.skeleton.rest if home is None else home).copy()  # the walk writes into it
-        problem.fitted(walk)(
+        problem.fitted(solve_frames)(
             problem.figure, problem.order, problem.kind, problem.constants.copy(), problem.targets.copy(),
-            self.robust, self.pull * pace.pull, home, self.lower, self.upper,
+            self.robust, self.pull * options.pull, home, self.lower, self.upper,
             np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), poses, last, before,
-            np.empty(problem.work_size), problem.depth, pace.params(problem.coupled), pace.options(),
+            np.empty(problem.work_size), problem.depth, options.params(problem.coupled), options.packed(),
             np.zeros(STATE_WIDTH), errors, notes,
         )  # fmt: skip
         assert poses.shape == (t, n)
         return errors, notes
 
 
-def marker_walker(
+def marker_frame_solver(
     skeleton: Skeleton, sites: Sequence[str], *, limits: bool = True, robust: float | None = None
-) -> Walker:
+) -> FrameSolver:
     """Return the walker of sites that are to be at markers; robust [m]: beyond, one pulls no harder."""
-    return Walker(Problem(skeleton, [Position(site, (0.0, 0.0, 0.0), robust=robust) for site in sites]), limits=limits)
+    return FrameSolver(
+        Problem(skeleton, [Position(site, (0.0, 0.0, 0.0), robust=robust) for site in sites]), limits=limits
+    )

@@ -109,7 +109,7 @@ def fill_short(places: np.ndarray, most: int) -> np.ndarray:
 # --- Joints that no marker holds ---
 
 
-class Unheld:
+class UnobservedJoints:
     """Which joints of a figure too few markers hold, frame by frame, and how markers and poses cross these times.
 
     A joint is held by the markers on its own bone and beyond it: by one for each two of its degrees of freedom.

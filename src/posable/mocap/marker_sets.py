@@ -15,7 +15,7 @@ import numpy as np
 from posable.model.body_plan import BodyPlan
 
 
-class Spot(NamedTuple):
+class Placement(NamedTuple):
     """Where a marker sits: on the bones of `on` (the first that a figure has), near a point between two roles.
 
     Attributes:
@@ -42,51 +42,51 @@ class Spot(NamedTuple):
 
 # fmt: off
 MIDDLE = {
-    "C7": Spot(("chest",), "neck", ahead=-0.05),
-    "T10": Spot(("chest", "pelvis"), "chest", "neck", 0.0, ahead=-0.10),
-    "CLAV": Spot(("chest",), "neck", up=-0.06, ahead=0.08),
-    "STRN": Spot(("chest",), "chest", "neck", 0.1, ahead=0.14),
-    "RBAC": Spot(("chest",), "chest", "neck", 0.5, out=-0.09, ahead=-0.09),
-    "LBAC": Spot(("chest",), "chest", "neck", 0.5, out=0.09, ahead=-0.09),
-    "SACR": Spot(("pelvis",), "pelvis", ahead=-0.12),
-    "ARIEL": Spot(("head", "neck"), "head", up=0.18),
-    "HEADF": Spot(("head", "neck"), "head", up=0.09, ahead=0.12),
-    "HEADB": Spot(("head", "neck"), "head", up=0.08, ahead=-0.10),
+    "C7": Placement(("chest",), "neck", ahead=-0.05),
+    "T10": Placement(("chest", "pelvis"), "chest", "neck", 0.0, ahead=-0.10),
+    "CLAV": Placement(("chest",), "neck", up=-0.06, ahead=0.08),
+    "STRN": Placement(("chest",), "chest", "neck", 0.1, ahead=0.14),
+    "RBAC": Placement(("chest",), "chest", "neck", 0.5, out=-0.09, ahead=-0.09),
+    "LBAC": Placement(("chest",), "chest", "neck", 0.5, out=0.09, ahead=-0.09),
+    "SACR": Placement(("pelvis",), "pelvis", ahead=-0.12),
+    "ARIEL": Placement(("head", "neck"), "head", up=0.18),
+    "HEADF": Placement(("head", "neck"), "head", up=0.09, ahead=0.12),
+    "HEADB": Placement(("head", "neck"), "head", up=0.08, ahead=-0.10),
 }
 SIDED = {
-    "FHD": Spot(("head", "neck"), "head", out=0.07, up=0.10, ahead=0.09),
-    "BHD": Spot(("head", "neck"), "head", out=0.07, up=0.08, ahead=-0.08),
-    "HEADS": Spot(("head", "neck"), "head", out=0.08, up=0.09),
-    "SHO": Spot(("clavicle", "chest"), "shoulder", up=0.05, center="shoulder"),
-    "SHOB": Spot(("chest",), "shoulder", up=-0.04, ahead=-0.08),
-    "UPA": Spot(("shoulder",), "shoulder", "elbow", 0.5),
-    "ELB": Spot(("shoulder",), "shoulder", "elbow", 1.0, out=0.042, center="elbow"),
-    "ELM": Spot(("shoulder",), "shoulder", "elbow", 1.0, out=-0.042, center="elbow"),
-    "FRM": Spot(("elbow",), "elbow", "wrist", 0.5),
-    "WRA": Spot(("wrist",), "elbow", "wrist", 1.0, out=0.018, ahead=0.03, center="wrist"),
-    "WRB": Spot(("wrist",), "elbow", "wrist", 1.0, out=0.018, ahead=-0.03, center="wrist"),
-    "FIN": Spot(("hand", "wrist"), "elbow", "wrist", 1.35),
-    "IDX": Spot(("hand", "wrist"), "elbow", "wrist", 1.35, ahead=0.03),
-    "PNK": Spot(("hand", "wrist"), "elbow", "wrist", 1.3, ahead=-0.03),
-    "FWT": Spot(("pelvis",), "hip", out=0.03, up=0.09, ahead=0.09),
-    "BWT": Spot(("pelvis",), "hip", out=-0.03, up=0.09, ahead=-0.12),
-    "ILC": Spot(("pelvis",), "hip", out=0.06, up=0.12),
-    "GTR": Spot(("hip",), "hip", "knee", 0.0, out=0.09),
-    "THI": Spot(("hip",), "hip", "knee", 0.5, out=0.07),
-    "THF": Spot(("hip",), "hip", "knee", 0.6, ahead=0.08),
-    "KNE": Spot(("hip",), "hip", "knee", 1.0, out=0.05, center="knee"),
-    "KNM": Spot(("hip",), "hip", "knee", 1.0, out=-0.05, center="knee"),
-    "FIB": Spot(("knee",), "knee", "ankle", 0.12, out=0.05),
-    "TIT": Spot(("knee",), "knee", "ankle", 0.15, ahead=0.05),
-    "SHN": Spot(("knee",), "knee", "ankle", 0.5, out=0.05),
-    "SHF": Spot(("knee",), "knee", "ankle", 0.4, ahead=0.05),
-    "ANK": Spot(("knee",), "knee", "ankle", 1.0, out=0.04, center="ankle"),
-    "ANM": Spot(("knee",), "knee", "ankle", 1.0, out=-0.04, center="ankle"),
-    "HEE": Spot(("ankle",), "ankle", up=-0.03, ahead=-0.06),
-    "TOE": Spot(("ankle",), "ankle", up=-0.04, ahead=0.13),
-    "TTP": Spot(("ankle",), "ankle", up=-0.05, ahead=0.19),
-    "MT1": Spot(("ankle",), "ankle", out=-0.04, up=-0.05, ahead=0.12),
-    "MT5": Spot(("ankle",), "ankle", out=0.05, up=-0.05, ahead=0.10),
+    "FHD": Placement(("head", "neck"), "head", out=0.07, up=0.10, ahead=0.09),
+    "BHD": Placement(("head", "neck"), "head", out=0.07, up=0.08, ahead=-0.08),
+    "HEADS": Placement(("head", "neck"), "head", out=0.08, up=0.09),
+    "SHO": Placement(("clavicle", "chest"), "shoulder", up=0.05, center="shoulder"),
+    "SHOB": Placement(("chest",), "shoulder", up=-0.04, ahead=-0.08),
+    "UPA": Placement(("shoulder",), "shoulder", "elbow", 0.5),
+    "ELB": Placement(("shoulder",), "shoulder", "elbow", 1.0, out=0.042, center="elbow"),
+    "ELM": Placement(("shoulder",), "shoulder", "elbow", 1.0, out=-0.042, center="elbow"),
+    "FRM": Placement(("elbow",), "elbow", "wrist", 0.5),
+    "WRA": Placement(("wrist",), "elbow", "wrist", 1.0, out=0.018, ahead=0.03, center="wrist"),
+    "WRB": Placement(("wrist",), "elbow", "wrist", 1.0, out=0.018, ahead=-0.03, center="wrist"),
+    "FIN": Placement(("hand", "wrist"), "elbow", "wrist", 1.35),
+    "IDX": Placement(("hand", "wrist"), "elbow", "wrist", 1.35, ahead=0.03),
+    "PNK": Placement(("hand", "wrist"), "elbow", "wrist", 1.3, ahead=-0.03),
+    "FWT": Placement(("pelvis",), "hip", out=0.03, up=0.09, ahead=0.09),
+    "BWT": Placement(("pelvis",), "hip", out=-0.03, up=0.09, ahead=-0.12),
+    "ILC": Placement(("pelvis",), "hip", out=0.06, up=0.12),
+    "GTR": Placement(("hip",), "hip", "knee", 0.0, out=0.09),
+    "THI": Placement(("hip",), "hip", "knee", 0.5, out=0.07),
+    "THF": Placement(("hip",), "hip", "knee", 0.6, ahead=0.08),
+    "KNE": Placement(("hip",), "hip", "knee", 1.0, out=0.05, center="knee"),
+    "KNM": Placement(("hip",), "hip", "knee", 1.0, out=-0.05, center="knee"),
+    "FIB": Placement(("knee",), "knee", "ankle", 0.12, out=0.05),
+    "TIT": Placement(("knee",), "knee", "ankle", 0.15, ahead=0.05),
+    "SHN": Placement(("knee",), "knee", "ankle", 0.5, out=0.05),
+    "SHF": Placement(("knee",), "knee", "ankle", 0.4, ahead=0.05),
+    "ANK": Placement(("knee",), "knee", "ankle", 1.0, out=0.04, center="ankle"),
+    "ANM": Placement(("knee",), "knee", "ankle", 1.0, out=-0.04, center="ankle"),
+    "HEE": Placement(("ankle",), "ankle", up=-0.03, ahead=-0.06),
+    "TOE": Placement(("ankle",), "ankle", up=-0.04, ahead=0.13),
+    "TTP": Placement(("ankle",), "ankle", up=-0.05, ahead=0.19),
+    "MT1": Placement(("ankle",), "ankle", out=-0.04, up=-0.05, ahead=0.12),
+    "MT5": Placement(("ankle",), "ankle", out=0.05, up=-0.05, ahead=0.10),
 }
 
 # The places of a whole body as most sets mark it: those of CMU and HDM05.
@@ -176,7 +176,7 @@ def is_virtual(marker: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def spot_of(marker: str) -> tuple[Spot, str, str] | None:
+def placement_of(marker: str) -> tuple[Placement, str, str] | None:
     """Return (spot, side, place) of a label, or None where it says nothing.
 
     Args:
@@ -199,14 +199,14 @@ def spot_of(marker: str) -> tuple[Spot, str, str] | None:
 
 def place_name(marker: str) -> str:
     """Return the name of the place that a label means, such as "LFWT" for "Subject_LASI"; "" where it says nothing."""
-    found = spot_of(marker)
+    found = placement_of(marker)
     return found[2] if found is not None else ""
 
 
 def mirrored_name(marker: str) -> str:
     """Return the label of the other side: "LKNE" for "RKNE", "left_knee" for "right_knee"; itself without a side."""
     name = base_name(marker)
-    found = spot_of(name)
+    found = placement_of(name)
     if found is None or not found[1]:
         return name
     pairs = (("left", "right"), ("Left", "Right"), ("LEFT", "RIGHT"), ("L", "R"), ("l", "r"))
@@ -214,7 +214,7 @@ def mirrored_name(marker: str) -> str:
         for one, other in (pair, pair[::-1]):
             for match in re.finditer(one, name):
                 renamed = name[: match.start()] + other + name[match.end() :]
-                twin = spot_of(renamed)
+                twin = placement_of(renamed)
                 if twin is not None and twin[1] != found[1] and twin[2][1:] == found[2][1:]:
                     return renamed
     return name
@@ -265,7 +265,7 @@ LEG_OF_STATURE = 0.491  # length of the leg, hip to ankle, as a part of stature 
 
 def guess(plan: BodyPlan, marker: str) -> tuple[str, np.ndarray] | None:
     """Return (joint, place (3,) [m] in the world, at rest) of a marker by its name, or None where it says nothing."""
-    known = spot_of(marker)
+    known = placement_of(marker)
     if known is None:
         return None
     spot, side, _ = known

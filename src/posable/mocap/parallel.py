@@ -22,7 +22,7 @@ def pieces(total: int, size: int, lead: int = 0) -> list[tuple[int, int, int]]:
     return [(max(0, start - lead), start, min(start + size, total)) for start in range(0, total, size)]
 
 
-class Bar:
+class ProgressBar:
     """A progress bar on standard error for work over a second; or whatever function the caller gave."""
 
     def __init__(self, progress: Progress, total: int, what: str):
@@ -66,7 +66,7 @@ def run_pieces(
 
     Control-C and `stop()` end it between pieces: what is under way is finished, what is done is kept.
     """
-    bar = Bar(progress, sum(sizes), what)
+    bar = ProgressBar(progress, sum(sizes), what)
     halted = threading.Event()
 
     def guarded(i: int) -> Any:

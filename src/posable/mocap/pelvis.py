@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from posable.mocap.marker_sets import spot_of
+from posable.mocap.marker_sets import placement_of
 from posable.model.body_plan import SIDES, BodyPlan
 
 SURE = 0.008  # [m] spread of a functional centre after much motion
@@ -89,7 +89,7 @@ def find_hips(plan: BodyPlan, bones: Mapping[str, str], paths: Mapping[str, np.n
             return None
     at: dict[str, str] = {}
     for name, bone in bones.items():
-        found = spot_of(name)
+        found = placement_of(name)
         if found is not None and bone == pelvis:
             at.setdefault(found[2], name)
     back = tuple(at[place] for place in BACK if place in at)

@@ -15,7 +15,7 @@ from posable.errors import PosableError
 from posable.mocap.contacts import find_contacts
 from posable.mocap.gaps import frame_errors
 from posable.mocap.player import player
-from posable.mocap.screen import Source
+from posable.mocap.screen import MarkerSource
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import joint_transform
 from posable.model.kinematics import forward
@@ -264,7 +264,7 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
         marks=marks[:2000],  # type: ignore[arg-type]
     )
     pictures = []
-    source = Source(motion.skeleton, take.markers)
+    source = MarkerSource(motion.skeleton, take.markers)
     for frame in report.worst_frames():
         targets = source.read(frame, frame + 1)[0]
         picture = figure_picture(motion.skeleton, motion.poses[frame], targets, source.sites)

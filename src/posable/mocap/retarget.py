@@ -24,7 +24,7 @@ from posable.goals.base import Goal
 from posable.goals.collision import obstacle_shape
 from posable.mocap.contacts import Contacts, held_places, paths_of
 from posable.mocap.foot_steps import FootSteps
-from posable.mocap.frame_solver import Pace, Walker
+from posable.mocap.frame_solver import FrameOptions, FrameSolver
 from posable.mocap.gaps import blend_weight
 from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_on, touch_weights
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
@@ -86,8 +86,8 @@ LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 FAR_BONE = 25.0  # [deg] on average by which a bone's direction may be off before it is said
 UNLIKELY = 10.0  # times larger or smaller, or the unit is another
 
-SETTLE = Pace(most=200, gain=1e-7, damping=1e-1, own=True, pull=1e-5)
-WALK = Pace(most=20, gain=1e-5, damping=1e-2, pull=1e-4)
+SETTLE = FrameOptions(max_iterations=200, min_gain=1e-7, damping=1e-1, independent=True, pull=1e-5)
+WALK = FrameOptions(max_iterations=20, min_gain=1e-5, damping=1e-2, pull=1e-4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,11 +432,11 @@ class _Job:
         goals = self.goals(first, end)
         problem = Problem(self.solvable, goals)
         problem.broadcast((end - first,))
-        walker = Walker(problem)
+        frame_solver = FrameSolver(problem)
         start = self._start(goals)
-        walker(SETTLE, start, home=start[0])
+        frame_solver(SETTLE, start, home=start[0])
         poses = np.empty((end - first, self.figure.size))
-        walker(WALK, poses, last=start[0])
+        frame_solver(WALK, poses, last=start[0])
         if len(poses) < 3:
             return poses
         stiffness = goal_stiffness(problem, poses, np.full(self.figure.size, HOLD))

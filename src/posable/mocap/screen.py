@@ -19,8 +19,8 @@ from scipy.optimize import linear_sum_assignment
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.gaps import CHUNK as READ_CHUNK
-from posable.mocap.gaps import SLOPE, Unheld, fill_short, runs, short_gap
-from posable.mocap.marker_sets import base_name, mirrored_name, spot_of
+from posable.mocap.gaps import SLOPE, UnobservedJoints, fill_short, runs, short_gap
+from posable.mocap.marker_sets import base_name, mirrored_name, placement_of
 from posable.mocap.recognise import mislabelled, words_of_mislabelled
 from posable.mocap.unseen import Unseen, find_unseen
 from posable.model.motion import Markers, Motion
@@ -360,7 +360,7 @@ def _pairs(names: list[str]) -> dict[tuple[int, int], str]:
     column = {name.upper(): k for k, name in enumerate(names)}
     out = {}
     for k, name in enumerate(names):
-        found = spot_of(name)
+        found = placement_of(name)
         other = column.get(mirrored_name(name).upper(), k)
         if found is not None and found[1] == "L" and other != k:
             out[(k, other)] = _PARTS.get(found[0].on[0], "trunk")
@@ -374,7 +374,7 @@ class _Body:
         self.places = places
         self.at: dict[str, int] = {}
         for name, k in column.items():
-            found = spot_of(name)
+            found = placement_of(name)
             if found is not None:
                 self.at.setdefault(found[2], k)
 
@@ -441,7 +441,7 @@ def motion_for(verb: str, motion: object) -> Motion:
     return motion
 
 
-class Source:
+class MarkerSource:
     """The markers of a take in the actor's axes, read in chunks so that a long take is never copied."""
 
     def __init__(self, actor: Skeleton, markers: Markers):
@@ -460,7 +460,7 @@ class Source:
         self.turn = turn_up(markers.up, actor.up)
         self.screening = screen(markers)
         self.relabelled = self._relabel(actor)
-        self.unheld = Unheld(actor, self.sites, self._seen())
+        self.unobserved = UnobservedJoints(actor, self.sites, self._seen())
 
     def _relabel(self, actor: Skeleton) -> tuple[str, ...]:
         """Give labels that evidently belong to other markers to these; return what to say of it."""
@@ -485,7 +485,7 @@ class Source:
         where they were filled (end - start, M).
         """
         places, filled = self._bridged(start, end)
-        filled |= self.unheld.fill(places, start, lambda t, k: self.read(t, t + 1)[0, k])
+        filled |= self.unobserved.fill(places, start, lambda t, k: self.read(t, t + 1)[0, k])
         return places, filled
 
     def _bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import accelerations, changes, smooth_page
 from posable.mocap.screen import motion_for
-from posable.mocap.trajectory import USUAL, Effort, Whole
+from posable.mocap.trajectory import USUAL, Effort, TrajectoryProblem
 from posable.mocap.unwrap import continuous, open_box, within_turns
 from posable.model.joints import Site
 from posable.model.kinematics import forward
@@ -204,13 +204,13 @@ def _smooth_clip(
     stiffness = usual * (seconds * fps / (2.0 * np.pi)) ** 4
     own = len(sites) + len(feet)  # the springs after these are the figure's own couplings: they keep their targets
 
-    def window(first: int, last: int) -> Whole:
+    def window(first: int, last: int) -> TrajectoryProblem:
         targets = np.full((last - first, own, 3), np.nan)
         targets[:, : len(sites)] = read(first, last)
         targets[:, len(sites) :] = standing.places[first:last]
         robust_scales = problem.constants[0, :, ROBUST].copy()
         box = box_of(skeleton, limits)
-        return Whole(problem, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
+        return TrajectoryProblem(problem, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
 
     def stands(answer: np.ndarray, first: int, last: int) -> bool:
         held = Contacts(standing.points, standing.standing[first:last], standing.places[first:last])
@@ -256,9 +256,9 @@ def smooth_goals(
     stiffness = usual * (_period(seconds) * fps / (2.0 * np.pi)) ** 4
     scales = np.zeros(len(problem.springs))
 
-    def window(first: int, last: int) -> Whole:
+    def window(first: int, last: int) -> TrajectoryProblem:
         part, rows = problem.part(first, last), slice(first, last)
-        return Whole(part, scales, _NONE, _NONE, pull, poses[rows], stiffness, lower[rows], upper[rows])
+        return TrajectoryProblem(part, scales, _NONE, _NONE, pull, poses[rows], stiffness, lower[rows], upper[rows])
 
     if asked is None:
         return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)

@@ -11,7 +11,7 @@ import numpy as np
 
 from posable.mocap.gaps import frame_errors, runs
 from posable.mocap.marker_sets import base_name, place_name
-from posable.mocap.screen import SHOWN, Source
+from posable.mocap.screen import SHOWN, MarkerSource
 from posable.mocap.uncertainty import Uncertainty, uncertainty_of
 from posable.mocap.verdict import Finding, findings, guessed_joints, why_markers_are_off
 from posable.model.motion import Markers, Motion
@@ -165,7 +165,7 @@ class Take:
         return uncertainty_of(self.motion, self.names, self.errors)
 
 
-def report_of(take: Take, source: Source, statuses, seconds: float, stopped: bool, notes) -> Report:
+def report_of(take: Take, source: MarkerSource, statuses, seconds: float, stopped: bool, notes) -> Report:
     """Return what happened in a take."""
     total = len(take.motion)
     outliers: list[tuple[str, int, int]] = []
@@ -186,7 +186,7 @@ def report_of(take: Take, source: Source, statuses, seconds: float, stopped: boo
     means = {site: float(sums[k] / max(1, seen[:, k].sum())) for k, site in enumerate(source.sites)}
     screening = source.screening
     repairs = (*source.relabelled, *screening.notes, *_unused(take, source), *_left_out(source, outliers, statuses))
-    guessed = guessed_joints(source.unheld.joints, statuses == BLIND, take.motion.fps)
+    guessed = guessed_joints(source.unobserved.joints, statuses == BLIND, take.motion.fps)
     doubts = (Finding(text) for text in screening.doubts)
     found = (*doubts, *findings(take, statuses, FAILED, BLIND), *guessed)
     return Report(
@@ -205,7 +205,7 @@ def report_of(take: Take, source: Source, statuses, seconds: float, stopped: boo
     )
 
 
-def _unused(take: Take, source: Source) -> list[str]:
+def _unused(take: Take, source: MarkerSource) -> list[str]:
     """Return what to say of markers with a meaning that the calibration found to be none of the actor's."""
     calibration = take.motion.skeleton.info.get("calibration")
     left_out = calibration.left_out if calibration is not None else ()
@@ -214,7 +214,7 @@ def _unused(take: Take, source: Source) -> list[str]:
     return [f"out of place throughout and not used: {', '.join(names)}"] if names else []
 
 
-def _left_out(source: Source, outliers: list[tuple[str, int, int]], statuses: np.ndarray) -> list[str]:
+def _left_out(source: MarkerSource, outliers: list[tuple[str, int, int]], statuses: np.ndarray) -> list[str]:
     """Return what to say of markers that the screening believed and the figure did not, and of frames solved again."""
     frames: dict[str, int] = {}
     for site, a, b in outliers:

@@ -11,8 +11,7 @@ import numpy as np
 
 from posable.errors import PosableWarning
 from posable.goals import Position
-from posable.mocap import frame_solver
-from posable.mocap.frame_solver import Pace, Walker, marker_walker
+from posable.mocap.frame_solver import ENERGY, SEEN, FrameOptions, FrameSolver, marker_frame_solver
 from posable.mocap.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, thresholds
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.root_align import (
@@ -24,18 +23,18 @@ from posable.mocap.root_align import (
     with_free_root,
     words_of_loosening,
 )
-from posable.mocap.screen import Source
+from posable.mocap.screen import MarkerSource
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
 from posable.mocap.unwrap import open_box, same_branch, within_turns
 from posable.model.kinematics import forward, path_of
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 
-PIECE = 1024  # frames
+CHUNK = 1024  # frames
 LEAD = 48  # frames of overlap between pieces
 ROBUST = 0.05  # [m] error beyond which a marker pulls no harder
 PULL = 2e-2  # [m^2/rad^2] towards the prediction, for degrees of freedom without markers
-SWERVE = 0.1  # [rad, m] deviation from the prediction at FAST frames per second; scales as an acceleration
+MAX_DEVIATION = 0.1  # [rad, m] deviation from the prediction at FAST frames per second; scales as an acceleration
 FAST = 120.0  # frames per second
 LOST = 0.06  # [m] mean error above which a frame counts as failed,
 LOST_TIMES = 4.0  # if it is also this many times the usual error of the take,
@@ -43,8 +42,16 @@ LOST_SURELY = 0.2  # [m] or above this in any case
 BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
 FEW = 3  # markers that a frame needs
 
-WALK = Pace(most=8, gain=1e-4, damping=1e-2, keep=0.7, pull=PULL, jump=8.0, swerve=SWERVE)
-SETTLE = Pace(most=150, gain=1e-6, damping=1e-1, own=True, pull=PULL)
+FOLLOW = FrameOptions(
+    max_iterations=8,
+    min_gain=1e-4,
+    damping=1e-2,
+    extrapolation=0.7,
+    pull=PULL,
+    half_turn_ratio=8.0,
+    max_deviation=MAX_DEVIATION,
+)
+SETTLE = FrameOptions(max_iterations=150, min_gain=1e-6, damping=1e-1, independent=True, pull=PULL)
 
 
 def track(
@@ -85,7 +92,7 @@ def track(
         PosableError: No site of the actor has the name of a marker.
     """
     begin = time.perf_counter()
-    source = Source(actor, markers)
+    source = MarkerSource(actor, markers)
     notes: tuple[str, ...] = ()
     poses, errors, statuses = _tracked(actor, source, solver, limits, start, robust, threads, progress, stop)
     if free_joint(actor) is None and len(poses) == source.total and _mean(errors) > ASTRAY:
@@ -112,7 +119,7 @@ def track(
 def _tracked(actor, source, solver, limits, start, robust, threads, progress, stop):
     """Return poses (T, n), errors (T, M) [m] and statuses (T,)."""
     if solver == "newton":
-        return _walk_take(actor, source, limits, start, robust, threads, progress, stop)
+        return _solve_take(actor, source, limits, start, robust, threads, progress, stop)
     return _step_take(actor, source, solver, limits, start, stop)
 
 
@@ -124,25 +131,25 @@ def _mean(errors: np.ndarray) -> float:
 # --------------------------------------------------------------------------------------------------- the compiled walk
 
 
-def _walk_take(actor, source, limits, start, robust, threads, progress, stop):
-    walker = marker_walker(actor, source.sites, limits=limits, robust=robust)
-    parts = pieces(source.total, PIECE, LEAD)
+def _solve_take(actor, source, limits, start, robust, threads, progress, stop):
+    frame_solver = marker_frame_solver(actor, source.sites, limits=limits, robust=robust)
+    parts = pieces(source.total, CHUNK, LEAD)
     bank = _known_poses(actor, start)
 
     def work(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         first, _, end = parts[i]
-        return _piece(actor, walker, source, first, end).solve(bank, None if start is None or i else start)
+        return _chunk(actor, frame_solver, source, first, end).solve(bank, None if start is None or i else start)
 
     done = run_pieces(
         work, [end - begin for _, begin, end in parts], threads=threads, progress=progress, stop=stop, what="tracking"
     )
-    poses, errors, statuses = _join(actor, walker, source, parts, done)
-    changed = source.unheld.cross(poses, source.markers.fps)
-    np.clip(poses, walker.lower, walker.upper, out=poses)
+    poses, errors, statuses = _join(actor, frame_solver, source, parts, done)
+    changed = source.unobserved.cross(poses, source.markers.fps)
+    np.clip(poses, frame_solver.lower, frame_solver.upper, out=poses)
     for a, b in runs(changed):
-        piece = _piece(actor, walker, source, a, b)
-        piece.poses = poses[a:b]
-        errors[a:b] = np.where(np.isfinite(errors[a:b]), piece.measure(), np.nan)
+        chunk = _chunk(actor, frame_solver, source, a, b)
+        chunk.poses = poses[a:b]
+        errors[a:b] = np.where(np.isfinite(errors[a:b]), chunk.measure(), np.nan)
     statuses[(statuses != BLIND) & _lost(errors)] = FAILED  # judged by the final frames
     return poses, errors, statuses
 
@@ -165,17 +172,17 @@ def _lost(errors: np.ndarray) -> np.ndarray:
     return np.nan_to_num(mean, nan=0.0) > max(LOST, min(LOST_TIMES * float(np.nanmedian(mean)), LOST_SURELY))
 
 
-def _piece(actor: Skeleton, walker: Walker, source: Source, start: int, end: int) -> _Piece:
+def _chunk(actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, start: int, end: int) -> _Chunk:
     """Return the piece of some frames of a take."""
-    return _Piece(actor, walker, *source.filled(start, end), source.sites, source.markers.fps)
+    return _Chunk(actor, frame_solver, *source.filled(start, end), source.sites, source.markers.fps)
 
 
-class _Piece:
+class _Chunk:
     """One piece of a take: solved frame by frame, cleaned of outliers, bridged over gaps and repaired."""
 
-    def __init__(self, actor: Skeleton, walker: Walker, places, filled, sites: list[str], fps: float):
-        self.actor, self.walker, self.sites = actor, walker, sites
-        self.pace = replace(WALK, swerve=min(SWERVE * max(1.0, FAST / fps) ** 2, np.pi))
+    def __init__(self, actor: Skeleton, frame_solver: FrameSolver, places, filled, sites: list[str], fps: float):
+        self.actor, self.frame_solver, self.sites = actor, frame_solver, sites
+        self.options = replace(FOLLOW, max_deviation=min(MAX_DEVIATION * max(1.0, FAST / fps) ** 2, np.pi))
         self.places = places
         self.filled = filled  # (t, M) where positions are interpolated across a gap
         self.poses = np.empty((len(places), actor.size))
@@ -184,7 +191,7 @@ class _Piece:
         """Return poses (t, n), errors (t, M) and statuses (t,)."""
         first = self.catch(0, bank) if start is None else np.asarray(start, dtype=float)
         statuses = np.zeros(len(self.poses), dtype=np.int8)
-        errors, notes = self._walk(first, bank)
+        errors, notes = self._solve_frames(first, bank)
         limit = thresholds(errors)
         wrong = errors > limit
         wrong[2 * wrong.sum(axis=1) > np.isfinite(errors).sum(axis=1)] = (
@@ -192,7 +199,7 @@ class _Piece:
         )
         if wrong.any():
             self.places[wrong] = np.nan
-            errors, notes = self._walk(first, bank)
+            errors, notes = self._solve_frames(first, bank)
         bad = _lost(errors)
         if bad.any():
             errors = self._repair(errors, notes, bad, bank, statuses)
@@ -201,16 +208,16 @@ class _Piece:
         statuses[np.isfinite(errors).sum(axis=1) < FEW] = BLIND
         return self.poses, errors, statuses
 
-    def _walk(self, first: np.ndarray, bank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _solve_frames(self, first: np.ndarray, bank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Solve the piece frame by frame from a pose (n,), starting afresh after times without markers."""
-        errors, notes = self.walker(self.pace, self.poses, targets=self.places, last=first)
-        for a, b in runs(notes[:, frame_solver.SEEN] < FEW):
+        errors, notes = self.frame_solver(self.options, self.poses, targets=self.places, last=first)
+        for a, b in runs(notes[:, SEEN] < FEW):
             end = min(b + CATCH_UP, len(self.poses))
             if b - a < LONG or b >= end:
                 continue
             poses, found, energies = self._again(b, end, self.catch(b, bank))
-            rows = np.flatnonzero(energies < notes[b:end, frame_solver.ENERGY])
-            self.poses[b + rows], errors[b + rows], notes[b + rows, frame_solver.ENERGY] = (
+            rows = np.flatnonzero(energies < notes[b:end, ENERGY])
+            self.poses[b + rows], errors[b + rows], notes[b + rows, ENERGY] = (
                 poses[rows],
                 found[rows],
                 energies[rows],
@@ -244,21 +251,22 @@ class _Piece:
             misses.append(np.nansum(np.square(model @ r.T + t - targets)))
         best: tuple[float, np.ndarray] = (np.inf, bank[0])
         for k in np.argsort(misses)[:3]:
-            pose = np.clip(move_figure(self.actor, *starts[k]), self.walker.lower, self.walker.upper)[None].copy()
-            _, notes = self.walker(SETTLE, pose, targets=targets[None], home=pose[0])
-            if notes[0, frame_solver.ENERGY] < best[0]:
-                best = (float(notes[0, frame_solver.ENERGY]), pose[0])
+            lower, upper = self.frame_solver.lower, self.frame_solver.upper
+            pose = np.clip(move_figure(self.actor, *starts[k]), lower, upper)[None].copy()
+            _, notes = self.frame_solver(SETTLE, pose, targets=targets[None], home=pose[0])
+            if notes[0, ENERGY] < best[0]:
+                best = (float(notes[0, ENERGY]), pose[0])
         return best[1]
 
     def _repair(self, errors, notes, bad, bank, statuses) -> np.ndarray:
         """Solve failed runs again: forwards from a fresh start, and backwards from the frame after them."""
         for a, b in runs(bad):
-            options = [self._again(a, b, self.catch(a, bank))]
+            candidates = [self._again(a, b, self.catch(a, bank))]
             if b < len(self.poses):
-                options.append(self._again(a, b, self.poses[b], backwards=True))
-            energies = np.array([notes[a:b, frame_solver.ENERGY], *(energy for _, _, energy in options)])
+                candidates.append(self._again(a, b, self.poses[b], backwards=True))
+            energies = np.array([notes[a:b, ENERGY], *(energy for _, _, energy in candidates)])
             best = np.argmin(energies, axis=0)
-            for k, (poses, found, _) in enumerate(options, start=1):
+            for k, (poses, found, _) in enumerate(candidates, start=1):
                 rows = np.flatnonzero(best == k)
                 self.poses[a + rows], errors[a + rows] = poses[rows], found[rows]
                 statuses[a + rows] = REPAIRED
@@ -269,8 +277,8 @@ class _Piece:
     def _again(self, a: int, b: int, start: np.ndarray, *, backwards: bool = False):
         step = -1 if backwards else 1
         poses = np.empty((b - a, self.actor.size))
-        errors, notes = self.walker(self.pace, poses, targets=self.places[a:b][::step], last=start)
-        return poses[::step], errors[::step], notes[::step, frame_solver.ENERGY]
+        errors, notes = self.frame_solver(self.options, poses, targets=self.places[a:b][::step], last=start)
+        return poses[::step], errors[::step], notes[::step, ENERGY]
 
     def _bridge_gaps(self) -> bool:
         """Bridge long gaps from both sides; return whether there were any."""
@@ -292,7 +300,7 @@ class _Piece:
             back[a:b], _, _ = self._again(a, b, self.poses[b], backwards=True)
         forth, worse = self.poses.copy(), frame_errors(self.measure())
         bridge(self.poses, back, gaps)
-        np.clip(self.poses, self.walker.lower, self.walker.upper, out=self.poses)
+        np.clip(self.poses, self.frame_solver.lower, self.frame_solver.upper, out=self.poses)
         worse = frame_errors(self.measure()) - worse
         for a, b in runs(crossed):
             if np.nanmax(np.append(worse[a:b], 0.0)) > BRIDGE:  # the two sides are on different branches
@@ -303,42 +311,46 @@ class _Piece:
 # --------------------------------------------------------------------------------------------------------------- joins
 
 
-def _join(actor: Skeleton, walker: Walker, source: Source, parts, done) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _join(
+    actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, parts, done
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Put pieces together: angles on one branch, a piece that came out elsewhere walked again, overlaps blended."""
     total = parts[len(done) - 1][2] if done else 0
     poses, errors = np.empty((total, actor.size)), np.empty((total, len(source.sites)))
     statuses = np.zeros(total, dtype=np.int8)
-    for i, ((first, begin, end), (piece, found, status)) in enumerate(zip(parts, done, strict=False)):
+    for i, ((first, begin, end), (chunk, found, status)) in enumerate(zip(parts, done, strict=False)):
         lead = begin - first
         if i:
-            same_branch(actor, poses[begin - 1], piece, lead - 1)
-            gap = np.abs(poses[first:begin] - piece[:lead]).max(axis=0)
+            same_branch(actor, poses[begin - 1], chunk, lead - 1)
+            gap = np.abs(poses[first:begin] - chunk[:lead]).max(axis=0)
             if gap[_angles(actor)].max(initial=0.0) > 0.3:
-                again = _piece(actor, walker, source, first, end)
+                again = _chunk(actor, frame_solver, source, first, end)
                 other = again.solve(poses[first : first + 1], poses[first])
                 if np.nansum(other[1] ** 2) < 1.05 * np.nansum(found**2):
-                    piece, found, status = other
-                    same_branch(actor, poses[begin - 1], piece, lead - 1)
-            poses[first:begin] = _blend(actor, walker, source, first, poses[first:begin], piece[:lead])
-        poses[begin:end], errors[begin:end], statuses[begin:end] = piece[lead:], found[lead:], status[lead:]
+                    chunk, found, status = other
+                    same_branch(actor, poses[begin - 1], chunk, lead - 1)
+            poses[first:begin] = _blend(actor, frame_solver, source, first, poses[first:begin], chunk[:lead])
+        poses[begin:end], errors[begin:end], statuses[begin:end] = chunk[lead:], found[lead:], status[lead:]
         if i:
-            measured = _piece(actor, walker, source, first, begin)
+            measured = _chunk(actor, frame_solver, source, first, begin)
             measured.poses = poses[first:begin]
             believed = np.isfinite(errors[first:begin])
             errors[first:begin] = np.where(believed, measured.measure(), np.nan)
     return poses, errors, statuses
 
 
-def _blend(actor: Skeleton, walker: Walker, source: Source, first: int, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+def _blend(
+    actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, first: int, old: np.ndarray, new: np.ndarray
+) -> np.ndarray:
     """Return the frames (t, n) that two pieces share: from the one to the other, or cut where they do not meet."""
     weight = blend_weight(len(old))[:, None]
-    options = [old + weight * (new - old), np.where(weight < 0.5, old, new)]
+    candidates = [old + weight * (new - old), np.where(weight < 0.5, old, new)]
     misses = []
-    for poses in options:
-        shared = _piece(actor, walker, source, first, first + len(old))
+    for poses in candidates:
+        shared = _chunk(actor, frame_solver, source, first, first + len(old))
         shared.poses = poses
         misses.append(np.nanmax(np.append(frame_errors(shared.measure()), 0.0)))
-    return options[0] if misses[0] < misses[1] + BRIDGE else options[1]
+    return candidates[0] if misses[0] < misses[1] + BRIDGE else candidates[1]
 
 
 def _angles(actor: Skeleton) -> np.ndarray:
@@ -354,10 +366,10 @@ def _step_take(actor, source, solver, limits, start, stop):
 
     goals = [Position(site, (0.0, 0.0, 0.0)) for site in source.sites]
     session = Session(actor, goals, solver=solver, limits=limits, natural=False)
-    walker = marker_walker(actor, source.sites, limits=limits)
+    frame_solver = marker_frame_solver(actor, source.sites, limits=limits)
     poses, errors = np.empty((source.total, actor.size)), np.full((source.total, len(source.sites)), np.nan)
-    piece = _piece(actor, walker, source, 0, min(64, source.total))
-    session.pose = piece.catch(0, _known_poses(actor, start)) if start is None else np.asarray(start, dtype=float)
+    chunk = _chunk(actor, frame_solver, source, 0, min(64, source.total))
+    session.pose = chunk.catch(0, _known_poses(actor, start)) if start is None else np.asarray(start, dtype=float)
     done = 0
     for t in range(source.total):
         if stop is not None and stop():

@@ -139,10 +139,10 @@ def _about(values: np.ndarray) -> np.ndarray:
     return uniform_filter1d(values, 2 * SECTION + 1, mode="constant")
 
 
-class Whole:
+class TrajectoryProblem:
     """The frames of a window as one problem.
 
-    problem: with the targets of T frames, or of one; markers and points (T or 0, g, 3) as `walk` reads them;
+    problem: with the targets of T frames, or of one; markers and points (T or 0, g, 3) as `solve_frames` reads them;
     pull (n,) and home (T, n): springs on the degrees of freedom; stiffness (n,): of the
     accelerations; lower, upper (n,) or (T, n): the box.
     """
