@@ -236,7 +236,7 @@ def all_branches(limb, targets):
     task, flat, _ = read_target(targets)
     _, roots, helds = limb.placed(None)
     out, reports = np.empty((len(flat), 8, 7)), np.empty((len(flat), 8, REPORT))
-    arguments = (*limb.anatomy, roots[0], limb.directions, flat, helds[0], task, 0.3, scratch_memory(), out, reports)
+    arguments = (*limb.chain, roots[0], limb.directions, flat, helds[0], task, 0.3, scratch_memory(), out, reports)
     branches_batch(*arguments)
     return timed(lambda: branches_batch(*arguments), len(flat))[0]
 

@@ -187,7 +187,7 @@ def try_margin(
     limb = limb_to(tight, site)
     left, out = np.ones(len(points), dtype=bool), poses.copy()
     if limb is not None:
-        solution = limb.reach_for(points, swivel=None, elbow=None, limits=True, base=poses, nearest=False)
+        solution = limb.solve_target(points, swivel=None, elbow=None, limits=True, base=poses, nearest=False)
         clear = solution.ok & (room_of(skeleton, solution.pose, dofs) >= margin - 1e-12)  # what is above it counts too
         out[clear], left = solution.pose[clear], ~clear
     if left.any():
@@ -300,7 +300,7 @@ def try_targets(
         return out
     left = np.ones(len(targets), dtype=bool)
     if limb is not None:
-        solution = limb.reach_for(targets, swivel=None, elbow=None, limits=True, base=pose, nearest=alone)
+        solution = limb.solve_target(targets, swivel=None, elbow=None, limits=True, base=pose, nearest=alone)
         out[solution.ok] = solution.pose[solution.ok]
         left = ~solution.ok & (not alone)
     if left.any():

@@ -181,9 +181,9 @@ def run_method(problem: Problem, method: Solver, options: SolveOptions) -> RawRe
     arm = problem.once("arm", lambda: closed_form(problem)) if type(method) is Newton and not options.record else False
     if not arm or problem.off:
         return method.run(problem, options)
-    from posable.limb.six_axis_arm import landed
+    from posable.limb.six_axis_arm import solve_with_arm
 
-    raw, rest = landed(arm, problem, options)
+    raw, rest = solve_with_arm(arm, problem, options)
     if rest is not None:  # out of reach, or only in reach with limits exceeded
         other = method.run(rows_of(problem, rest), options._replace(starts=options.starts[rest]))
         for name in ("poses", "codes", "errors", "iterations", "evaluations"):
@@ -275,9 +275,9 @@ def as_solver(solver: str | Solver) -> Solver:
         return solver()
     if isinstance(solver, Solver):
         if getattr(solver, "limbs", False):
-            from posable.limb.solver import LandingNewton
+            from posable.limb.solver import NewtonWithLimbs
 
-            return LandingNewton(base=solver)
+            return NewtonWithLimbs(base=solver)
         return solver
     raise SolverError("solver", expected=f"a name ({', '.join(SOLVERS.names())}) or a solver object", got=repr(solver))
 

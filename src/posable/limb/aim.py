@@ -9,26 +9,26 @@ import numpy as np
 
 from posable.engine.jit import entry, kernel
 from posable.errors import GoalError
-from posable.limb.ball_ik import NEVER, NO_LIMIT, ball_rotation, slack_in
+from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, ball_rotation, slack_in
 from posable.limb.base import (
     LimbCore,
-    around_of,
+    broadcast_rows,
     common_lead,
+    leading_axes,
+    preferences,
     read_direction,
     read_numbers,
+    run_in_parallel,
     scratch_memory,
-    share_out,
-    spread,
-    wishes,
 )
 from posable.limb.circle import (  # fmt: skip
     AXES,
     BEND,
+    BEND_SLACK,
     BEST,
     BLOCKED,
     EXTRA,
     FOREARM,
-    GIVE,
     GOAL,
     LIMITS,
     MISS,
@@ -45,11 +45,11 @@ from posable.limb.circle import (  # fmt: skip
     TIP,
     TOO_NEAR,
     TRIAL,
-    aim_along,
-    draw_circle,
+    circle_frame,
     reach_at,
-    reaches,
-    spin_branch,
+    reach_interval,
+    swivel_branch,
+    tip_along_axis,
 )
 from posable.limb.kernels import (
     BRANCH,
@@ -60,12 +60,12 @@ from posable.limb.kernels import (
     SWIVEL,
     TURN_ERROR,
     copy_numbers,
+    fit_at_swivel,
     fit_branch,
     halton,
-    hold_last,
-    settle,
+    set_tip,
 )
-from posable.limb.nearest import KEPT, LIST, bounded_step, forget, keep, place_error, turned
+from posable.limb.nearest import KEPT, LIST, add_candidate, bounded_step, clear_candidates, place_error, rotate
 from posable.limb.partial import COMFORT, ENOUGH, MOST
 from posable.limb.ranges import find_ranges, pick_swivel
 from posable.limb.solution import LimbSolution
@@ -83,7 +83,7 @@ TURNS = EXTRA + 6  # (4, 3): the axes of the first joint and of the bend
 
 
 @kernel
-def open_sight(limb, root, point, axis, w):
+def set_aim(limb, root, point, axis, w):
     """Write POINT and DIRECTION of a target (3,) [m] of the world and an axis (3,) of the site."""
     x, y, z = point[0] - root[0], point[1] - root[1], point[2] - root[2]
     for m in range(3):
@@ -93,7 +93,7 @@ def open_sight(limb, root, point, axis, w):
 
 
 @kernel
-def open_bend(limb, shape, root, reference, held, bend, w):
+def prepare_bend(limb, shape, root, reference, held, bend, w):
     """Prepare the circle of an aim with a raw bend; return the outcome, and the branch of the bend.
 
     The line meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
@@ -102,33 +102,33 @@ def open_bend(limb, shape, root, reference, held, bend, w):
     for m in range(3):
         w[BEST + 4 + m] = held[m]
         w[GOAL + m] = w[POINT + m]
-    hold_last(limb, shape, POSITION, w)  # leaves the last joint's rotation
-    x, y, z = turned(w, ROTATION, w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2])
+    set_tip(limb, shape, POSITION, w)  # leaves the last joint's rotation
+    x, y, z = rotate(w, ROTATION, w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2])
     for m in range(3):
         o = LOWER_TURN + 3 * m
         w[MISS + m] = limb[o] * x + limb[o + 1] * y + limb[o + 2] * z  # the axis in the middle body
-    straight, near, far = reaches(limb, shape, w)
+    straight, near, far = reach_interval(limb, shape, w)
     h = reach_at(bend, straight, near, far)
-    distance = draw_circle(root, reference, w)
-    along = aim_along(limb, shape, bend, w)
+    distance = circle_frame(root, reference, w)
+    along = tip_along_axis(limb, shape, bend, w)
     square = along * along + (distance - h) * (distance + h)
     ahead = -along + math.sqrt(max(square, 0.0))
     if square < 0.0 or ahead < 0.0:
         return TOO_NEAR, 0
     for m in range(3):
         w[TIP + m] += ahead * w[MISS + m]
-    straight, _, _ = reaches(limb, shape, w)
+    straight, _, _ = reach_interval(limb, shape, w)
     branch = 0 if math.sin(bend - straight) >= 0.0 else 1
-    w[BEND], w[BEND + 1], w[GIVE], w[GIVE + 1] = bend, bend, NEVER, NEVER
-    w[GIVE + branch] = max(slack_in(bend, limb[BOX + 6], limb[BOX + 7]), 0.0)
-    spin_branch(limb, shape, branch, POSITION, w)
+    w[BEND], w[BEND + 1], w[BEND_SLACK], w[BEND_SLACK + 1] = bend, bend, INFEASIBLE, INFEASIBLE
+    w[BEND_SLACK + branch] = max(slack_in(bend, limb[BOX + 6], limb[BOX + 7]), 0.0)
+    swivel_branch(limb, shape, branch, POSITION, w)
     return REACHED, branch
 
 
 @kernel
 def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, w):
     """Aim with a raw bend in closed form and leave the numbers in BEST; return the outcome."""
-    status, _ = open_bend(limb, shape, root, reference, held, bend, w)
+    status, _ = prepare_bend(limb, shape, root, reference, held, bend, w)
     if status != REACHED:
         return status
     count = 0
@@ -138,7 +138,7 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
         if count == 0:
             return BLOCKED
         phi = pick_swivel(w, count, wanted)
-    settle(limb, shape, 1, count, phi, limited, report, w)
+    fit_at_swivel(limb, shape, 1, count, phi, limited, report, w)
     for m in range(3):
         report[SLACK] = min(report[SLACK], slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]))
     return REACHED
@@ -147,8 +147,8 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
 @entry
 def aim_ranges(limb, shape, root, reference, point, axis, held, bend, w, out):
     """Write the swivel ranges (RANGES, 4) of an aim with a raw bend that hold every limit; return their count."""
-    open_sight(limb, root, point, axis, w)
-    status, _ = open_bend(limb, shape, root, reference, held, bend, w)
+    set_aim(limb, root, point, axis, w)
+    status, _ = prepare_bend(limb, shape, root, reference, held, bend, w)
     count = find_ranges(limb, shape, 1, w) if status == REACHED else 0
     for r in range(count):
         for m in range(4):
@@ -162,15 +162,15 @@ def aim_branches(limb, shape, root, reference, point, axis, held, bend, swivel, 
 
     reports[row, SLACK] is NEVER where there is none.
     """
-    open_sight(limb, root, point, axis, w)
-    status, branch = open_bend(limb, shape, root, reference, held, bend, w)
+    set_aim(limb, root, point, axis, w)
+    status, branch = prepare_bend(limb, shape, root, reference, held, bend, w)
     for family in range(2):
         report = reports[family]
-        report[BRANCH], report[SWIVEL], report[SLACK] = 4 * branch + 2 * family, swivel, NEVER
+        report[BRANCH], report[SWIVEL], report[SLACK] = 4 * branch + 2 * family, swivel, INFEASIBLE
         if status != REACHED:
             continue
-        open_sight(limb, root, point, axis, w)
-        open_bend(limb, shape, root, reference, held, bend, w)
+        set_aim(limb, root, point, axis, w)
+        prepare_bend(limb, shape, root, reference, held, bend, w)
         fit_branch(limb, shape, branch, 1, swivel, w)
         fit = FITS + 4 * (4 * branch + family)
         slack = min(w[fit + 3], slack_in(bend, limb[BOX + 6], limb[BOX + 7]))
@@ -178,10 +178,10 @@ def aim_branches(limb, shape, root, reference, point, axis, held, bend, swivel, 
             w[BEST + m], w[BEST + 4 + m] = w[fit + m], held[m]
             slack = min(slack, slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]))
         w[BEST + 3] = bend
-        report[SLACK] = slack if w[fit + 3] > NEVER else NEVER
+        report[SLACK] = slack if w[fit + 3] > INFEASIBLE else INFEASIBLE
         for m in range(7):
             out[family, m] = limb[SIGN + m] * w[BEST + m]
-        open_sight(limb, root, point, axis, w)  # FITS took its place
+        set_aim(limb, root, point, axis, w)  # FITS took its place
         report[PLACE_ERROR], report[TURN_ERROR] = 0.0, aim_error(limb, shape, BEST, w)
 
 
@@ -258,12 +258,12 @@ def aim_error(limb, shape, at, w):
     distance = max(place_error(limb, shape, POSITION, at, w), 1e-12)  # leaves the site's velocities in AXES
     tx, ty, tz = w[RESIDUAL] / distance, w[RESIDUAL + 1] / distance, w[RESIDUAL + 2] / distance
     ball_rotation(shape, 1, w, at + 4, SPARE, AXES + 12)
-    x, y, z = turned(w, SPARE, w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2])
-    x, y, z = turned(w, FOREARM, x, y, z)
-    x, y, z = turned(w, ROTATION, x, y, z)
+    x, y, z = rotate(w, SPARE, w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2])
+    x, y, z = rotate(w, FOREARM, x, y, z)
+    x, y, z = rotate(w, ROTATION, x, y, z)
     ball_rotation(shape, 0, w, at, SPARE, TURNS)
     k = UPPER_TURN + shape[2, 0]
-    w[TURNS + 9], w[TURNS + 10], w[TURNS + 11] = turned(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
+    w[TURNS + 9], w[TURNS + 10], w[TURNS + 11] = rotate(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
     for m in range(4):
         o, v = TURNS + 3 * m, AXES + 3 * m
         p, q, r = w[o], w[o + 1], w[o + 2]
@@ -303,7 +303,7 @@ def nearest_aim(limb, shape, held, bend, limited, report, w):
 
     The angle is sampled on a grid with the corners of the limits and between; the best samples are refined.
     """
-    forget(w)
+    clear_candidates(w)
     for m in range(3):
         w[START + 4 + m] = held[m]
     for m in range(4):
@@ -321,7 +321,7 @@ def nearest_aim(limb, shape, held, bend, limited, report, w):
             share = 0.5 * (code % 3) if sample < 81 else halton(sample - 80, base)
             code //= 3
             w[START + m] = low + share * (high - low)
-        keep(0.0, aim_error(limb, shape, START, w), START, w)
+        add_candidate(0.0, aim_error(limb, shape, START, w), START, w)
     best = math.inf
     for row in range(KEPT):
         if w[LIST + 10 * row] == math.inf:
@@ -343,7 +343,7 @@ def aim_batch(limb, shape, roots, reference, points, axis, helds, bends, limited
     for t in range(points.shape[0]):
         root, held, report = roots[t % roots.shape[0]], helds[t % helds.shape[0]], reports[t]
         bend, wanted = bends[t % bends.shape[0]], swivels[t % swivels.shape[0]]
-        open_sight(limb, root, points[t], axis, w)
+        set_aim(limb, root, points[t], axis, w)
         if not math.isnan(bend):
             found = try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, w)
         elif limited:
@@ -379,12 +379,14 @@ def aim(
 ) -> LimbSolution:
     """Aim an axis of the site at a point: see `Limb.aim`."""
     given, direction = read_numbers(point, "point", (3,)), read_direction(axis, "axis")
-    lead = common_lead({"point": given.shape[:-1], "base": around_of(base)})
+    lead = common_lead({"point": given.shape[:-1], "base": leading_axes(base)})
     count = math.prod(lead)
     points = np.ascontiguousarray(np.broadcast_to(given, (*lead, 3)).reshape(count, 3))
-    poses, roots, helds = (spread(rows, around_of(base), lead) for rows in limb.placed(base, limits=limits))
-    bends, swivels = wishes(bend, "bend", lead) * limb.anatomy.sign[3], wishes(swivel, "swivel", lead)
-    low, high = limb.anatomy.box[3]
+    poses, roots, helds = (
+        broadcast_rows(rows, leading_axes(base), lead) for rows in limb.base_frames(base, limits=limits)
+    )
+    bends, swivels = preferences(bend, "bend", lead) * limb.chain.sign[3], preferences(swivel, "swivel", lead)
+    low, high = limb.chain.box[3]
     if limits and bend is not None and not np.all((bends >= low - 1e-12) & (bends <= high + 1e-12)):
         raise GoalError("bend", expected=f"angles inside the limits of {limb.middle!r}", got=repr(bend))
     out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
@@ -394,11 +396,11 @@ def aim(
             return rows[start:stop] if len(rows) == count and count > 1 else rows
 
         aim_batch(
-            *limb.anatomy, mine(roots), limb.directions, points[start:stop], direction, mine(helds), mine(bends),
+            *limb.chain, mine(roots), limb.directions, points[start:stop], direction, mine(helds), mine(bends),
             bool(limits), mine(swivels), scratch_memory(), out[start:stop], reports[start:stop], status[start:stop],
         )  # fmt: skip
 
-    share_out(count, part)
+    run_in_parallel(count, part)
     lost = np.isnan(reports[:, SWIVEL])
     if np.any(lost):
         reports[lost, SWIVEL] = limb.swivels(out[lost], roots[lost] if len(roots) > 1 else roots, POSE)

@@ -1,6 +1,6 @@
 """Ball joints in closed form: from a rotation to the joint's three numbers, in each family, and back.
 
-Everything is raw (see `Anatomy`). Kernels of a limb share three arrays: `limb`, its constants; `shape`, the integers
+Everything is raw (see `SrsChain`). Kernels of a limb share three arrays: `limb`, its constants; `shape`, the integers
 among them; `w`, the scratch memory of one solve (see `circle`), in which arguments ending in `at` say where. A
 rotation is nine numbers by rows. `slack` is how far the worst number stays inside its limits [rad]; negative outside.
 """
@@ -35,10 +35,10 @@ from posable.limb.srs_chain import (  # fmt: skip
     K,
 )
 
-TURN_ROUND = 2.0 * math.pi
+TWO_PI = 2.0 * math.pi
 SINGULAR = 1e-10  # below this the outer axes of an Euler joint coincide: only the sum of their angles counts
 NO_LIMIT = 10.0  # slack of a joint without limits
-NEVER = -1e9  # slack of a family that does not exist
+INFEASIBLE = -1e9  # slack of a family that does not exist
 
 
 @kernel
@@ -47,10 +47,10 @@ def into_limits(theta, low, high):
     if low <= theta <= high:
         return theta
     if theta < low:
-        up = theta + TURN_ROUND * math.ceil((low - theta) / TURN_ROUND)
-        return up if up - high < low - (up - TURN_ROUND) else up - TURN_ROUND
-    down = theta - TURN_ROUND * math.ceil((theta - high) / TURN_ROUND)
-    return down if low - down < (down + TURN_ROUND) - high else down + TURN_ROUND
+        up = theta + TWO_PI * math.ceil((low - theta) / TWO_PI)
+        return up if up - high < low - (up - TWO_PI) else up - TWO_PI
+    down = theta - TWO_PI * math.ceil((theta - high) / TWO_PI)
+    return down if low - down < (down + TWO_PI) - high else down + TWO_PI
 
 
 @kernel
@@ -76,7 +76,7 @@ def last_angle(limb, shape, ball, w, turn_at, s, c):
 
 
 @kernel
-def hold(limb, number, theta, w, at):
+def put_angle(limb, number, theta, w, at):
     """Write an angle, turned into its limits, to w[at]; return its slack."""
     low, high = limb[BOX + 2 * number], limb[BOX + 2 * number + 1]
     theta = into_limits(theta, low, high)
@@ -94,11 +94,11 @@ def fit_euler(limb, shape, ball, w, turn_at, family, at):
     f = limb[e] * w[turn_at + shape[ball, F]]
     r = math.sqrt(x * x + y * y)
     b = math.atan2(f, side * r) if shape[ball, BALL] == TAIT_BRYAN else math.atan2(side * r, f)
-    slack = hold(limb, o + 1, b, w, at + 1)
+    slack = put_angle(limb, o + 1, b, w, at + 1)
     if r <= SINGULAR:
         return min(slack, fit_singular(limb, shape, ball, w, turn_at, at))
-    slack = min(slack, hold(limb, o, math.atan2(y, x), w, at))
-    return min(slack, hold(limb, o + 2, last_angle(limb, shape, ball, w, turn_at, y / r, x / r), w, at + 2))
+    slack = min(slack, put_angle(limb, o, math.atan2(y, x), w, at))
+    return min(slack, put_angle(limb, o + 2, last_angle(limb, shape, ball, w, turn_at, y / r, x / r), w, at + 2))
 
 
 @kernel
@@ -162,8 +162,8 @@ def fit_vector(limb, ball, w, turn_at, family, at):
     factor = t / s if s > 1e-12 else 2.0
     if family == 1:
         if s < 1e-6:
-            return NEVER
-        factor = (t - TURN_ROUND) / s
+            return INFEASIBLE
+        factor = (t - TWO_PI) / s
     w[at], w[at + 1], w[at + 2] = x * factor, y * factor, z * factor
     slack = NO_LIMIT
     for m in range(3):
@@ -191,11 +191,11 @@ def fit_swing_twist(limb, shape, ball, w, turn_at, family, at):
     sine = -(su * w[p + v] + sv * w[q + v] + sk * w[r + v])
     if family == 1:
         if st < 1e-6 and ct > 0.0:
-            return NEVER
-        t -= TURN_ROUND
+            return INFEASIBLE
+        t -= TWO_PI
     w[at], w[at + 1] = t * du, t * dv
     o = 4 * ball
-    slack = hold(limb, o + 2, math.atan2(sine, cosine), w, at + 2)
+    slack = put_angle(limb, o + 2, math.atan2(sine, cosine), w, at + 2)
     for m in range(2):
         slack = min(slack, slack_in(w[at + m], limb[BOX + 2 * (o + m)], limb[BOX + 2 * (o + m) + 1]))
     return slack

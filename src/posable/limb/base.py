@@ -13,7 +13,7 @@ import numpy as np
 
 from posable.engine.layout import FIRST, LAST, PARENT
 from posable.errors import GoalError
-from posable.limb.ball_ik import NEVER, NO_LIMIT, ball_rotation
+from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, ball_rotation
 from posable.limb.circle import BLOCKED, NO_SWIVEL, POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
 from posable.limb.kernels import (
     BRANCH,
@@ -32,7 +32,7 @@ from posable.limb.kernels import (
     swivel_batch,
 )
 from posable.limb.solution import STATUS, Branch, ElbowCircle, LimbSolution, SwivelRange
-from posable.limb.srs_chain import BACK, BALL, LOWER, LOWER_TURN, TOOL, TOOL_TURN, VECTOR, Anatomy, find_limb
+from posable.limb.srs_chain import BACK, BALL, LOWER, LOWER_TURN, TOOL, TOOL_TURN, VECTOR, SrsChain, find_limb
 from posable.model.joints import unit_axis
 from posable.model.kinematics import as_poses, in_rows, place_bodies
 from posable.model.skeleton import Skeleton
@@ -40,27 +40,27 @@ from posable.model.skeleton import Skeleton
 # --- How far a limb reaches ---
 
 
-def tip_of(anatomy: Anatomy, held: Any) -> np.ndarray:
+def tip_of(chain: SrsChain, held: Any) -> np.ndarray:
     """Return the last joint's place (3,) [m] in the middle body; with its raw numbers held (3,), the site's."""
-    tip = anatomy.place[LOWER : LOWER + 3].copy()
+    tip = chain.place[LOWER : LOWER + 3].copy()
     if held is not None:
         memory = np.concatenate([np.asarray(held, dtype=float), np.empty(18)])  # the numbers, the rotation, the axes
-        ball_rotation(anatomy.shape, 1, memory, 0, 3, 12)
+        ball_rotation(chain.shape, 1, memory, 0, 3, 12)
         rotation = memory[3:12]
-        turn = anatomy.place[LOWER_TURN : LOWER_TURN + 9].reshape(3, 3)
-        tip += turn @ rotation.reshape(3, 3) @ anatomy.place[TOOL : TOOL + 3]
+        turn = chain.place[LOWER_TURN : LOWER_TURN + 9].reshape(3, 3)
+        tip += turn @ rotation.reshape(3, 3) @ chain.place[TOOL : TOOL + 3]
     return tip
 
 
-def distances(anatomy: Anatomy, held: Any, limits: bool) -> tuple[float, float]:
+def distances(chain: SrsChain, held: Any, limits: bool) -> tuple[float, float]:
     """Return the least and greatest distance [m] from the first joint, inside the middle joint's limits or without."""
-    tip = tip_of(anatomy, held)
-    k = int(anatomy.shape[2, 0])
+    tip = tip_of(chain, held)
+    k = int(chain.shape[2, 0])
     u, v = (k + 1) % 3, (k + 2) % 3
-    a, b = anatomy.place[BACK : BACK + 3], tip
+    a, b = chain.place[BACK : BACK + 3], tip
     along, p, q = a[k] + b[k], np.hypot(a[u], a[v]), np.hypot(b[u], b[v])
     near, far = np.hypot(along, p - q), np.hypot(along, p + q)
-    low, high = anatomy.box[3]
+    low, high = chain.box[3]
     if not limits or not high - low < 2.0 * np.pi:
         return float(near), float(far)
     straight = np.arctan2(a[v] * b[u] - a[u] * b[v], a[u] * b[u] + a[v] * b[v])
@@ -129,7 +129,7 @@ def read_numbers(value: Any, what: str, tail: tuple[int, ...] = ()) -> np.ndarra
     return out
 
 
-def wishes(value: Any, what: str, lead: tuple[int, ...], tail: tuple[int, ...] = ()) -> np.ndarray:
+def preferences(value: Any, what: str, lead: tuple[int, ...], tail: tuple[int, ...] = ()) -> np.ndarray:
     """Return what is wished of each goal, (t, *tail): one row for all where one was given, NaN where none was."""
     if value is None:
         return np.full((1, *tail), np.nan)
@@ -193,7 +193,7 @@ def scratch_memory() -> np.ndarray:
     return _memory.work
 
 
-def share_out(count: int, part: Callable[[int, int], None]) -> None:
+def run_in_parallel(count: int, part: Callable[[int, int], None]) -> None:
     """Do part(low, high) for all rows of a batch: at once, or in pieces on all cores."""
     workers = min(os.cpu_count() or 1, count // (PARALLEL_FROM // 2))
     if count < PARALLEL_FROM or workers < 2:
@@ -205,12 +205,12 @@ def share_out(count: int, part: Callable[[int, int], None]) -> None:
         list(pool.map(part, edges[:-1], edges[1:]))
 
 
-def around_of(base: Any) -> tuple[int, ...]:
+def leading_axes(base: Any) -> tuple[int, ...]:
     """Return the leading axes of a base pose."""
     return () if base is None else np.shape(base)[:-1]
 
 
-def spread(rows: np.ndarray, around: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
+def broadcast_rows(rows: np.ndarray, around: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
     """Return rows (t, k) with leading axes `around` as those of all goals; one row stays one."""
     if around in ((), lead):
         return rows
@@ -218,7 +218,7 @@ def spread(rows: np.ndarray, around: tuple[int, ...], lead: tuple[int, ...]) -> 
     return np.ascontiguousarray(out.reshape(math.prod(lead), rows.shape[1]))
 
 
-class Goals(NamedTuple):
+class LimbGoals(NamedTuple):
     """What a limb is asked for, in rows; one row stands for all where there is only one."""
 
     task: int
@@ -230,11 +230,11 @@ class Goals(NamedTuple):
     swivels: np.ndarray  # (.,) [rad], NaN for none
     elbows: np.ndarray  # (., 3) [m], NaN for none
 
-    def rows(self, which: Any) -> Goals:
+    def rows(self, which: Any) -> LimbGoals:
         """Return some of the goals."""
         count = self.targets.shape[0]
         parts = (rows[which] if rows.shape[0] == count and count > 1 else rows for rows in self[3:])
-        return Goals(self.task, self.lead, self.targets[which], *parts)
+        return LimbGoals(self.task, self.lead, self.targets[which], *parts)
 
 
 # --- Why a limb does not reach ---
@@ -242,7 +242,7 @@ class Goals(NamedTuple):
 SENTENCES = np.array(["reached", "too far", "too near", "no swivel angle holds every limit"], dtype=object)
 
 
-def classify(limb: Any, goals: Goals, limits: bool, out: np.ndarray, reports: np.ndarray, status: np.ndarray):
+def classify(limb: Any, goals: LimbGoals, limits: bool, out: np.ndarray, reports: np.ndarray, status: np.ndarray):
     """Correct the status (t,) of places that are not reached, in place; return (t,) [m] how far the site reaches there.
 
     The last joint moves too, so the reach of one way to hold it says little. With the first joint free to turn any way,
@@ -255,12 +255,12 @@ def classify(limb: Any, goals: Goals, limits: bool, out: np.ndarray, reports: np
         return edges
     numbers, errors = out[missed], reports[missed, PLACE_ERROR]
     if limits:
-        box = limb.anatomy.box.copy()
+        box = limb.chain.box.copy()
         box[:3] = -np.inf, np.inf
-        numbers, freed, found = limb.answers(goals.rows(missed), True, True, anatomy=limb.anatomy.with_box(box))
+        numbers, freed, found = limb.solve_batch(goals.rows(missed), True, True, chain=limb.chain.with_box(box))
         errors = np.where(found == REACHED, 0.0, freed[:, PLACE_ERROR])
     reached = np.empty(len(missed))
-    distance_batch(*limb.anatomy, numbers * limb.anatomy.sign, scratch_memory(), reached)
+    distance_batch(*limb.chain, numbers * limb.chain.sign, scratch_memory(), reached)
     roots = goals.roots[missed] if len(goals.roots) > 1 else goals.roots
     wanted = np.linalg.norm(goals.targets[missed, :3] - roots[:, :3], axis=1)
     status[missed] = np.where(errors == 0.0, NO_SWIVEL, np.where(wanted > reached, TOO_FAR, TOO_NEAR))
@@ -268,7 +268,7 @@ def classify(limb: Any, goals: Goals, limits: bool, out: np.ndarray, reports: np
     return edges
 
 
-def sentence(limb: Any, goals: Goals, limits: bool, status: int, report: np.ndarray, edge: float, swivel: Any):
+def message_of(limb: Any, goals: LimbGoals, limits: bool, status: int, report: np.ndarray, edge: float, swivel: Any):
     """Return what became of one goal; edge [m]: how far the site reaches towards it, from `classify`."""
     target, root = goals.targets[0], goals.roots[0]
     if status == REACHED:
@@ -285,12 +285,12 @@ def sentence(limb: Any, goals: Goals, limits: bool, status: int, report: np.ndar
         if goals.task == POSE:
             edge = limb.reach_of(limits=limits)[1 if status == TOO_FAR else 0]
             place = place - target[3:].reshape(3, 3) @ limb.tool_in_site()
-        return too(limb, status, goals.task, float(np.linalg.norm(place - root[:3])), edge)
-    blame = to_blame(limb, goals)
+        return distance_message(limb, status, goals.task, float(np.linalg.norm(place - root[:3])), edge)
+    blame = blocking_dofs(limb, goals)
     return f"no swivel angle holds every limit{'; in the way: ' + ', '.join(blame) if blame else ''}"
 
 
-def too(limb: Any, status: int, task: int, distance: float, edge: float) -> str:
+def distance_message(limb: Any, status: int, task: int, distance: float, edge: float) -> str:
     """Return the sentence for what is too far or too near."""
     what = limb.last if task == POSE else limb.site
     word, reach = ("far", "at most") if status == TOO_FAR else ("near", "no less than")
@@ -300,14 +300,14 @@ def too(limb: Any, status: int, task: int, distance: float, edge: float) -> str:
     )
 
 
-def to_blame(limb: Any, goals: Goals) -> list[str]:
+def blocking_dofs(limb: Any, goals: LimbGoals) -> list[str]:
     """Name the degrees of freedom whose limits alone, taken away, would let the goal be reached."""
     found = []
     for number in range(7):
-        box = limb.anatomy.box.copy()
+        box = limb.chain.box.copy()
         box[number] = -np.inf, np.inf
         nearest = goals.task == POSITION
-        _, _, status = limb.answers(goals, True, nearest, anatomy=limb.anatomy.with_box(box))
+        _, _, status = limb.solve_batch(goals, True, nearest, chain=limb.chain.with_box(box))
         if status[0] == REACHED:
             found.append(limb.skeleton.dof_names[limb.columns[number]])
     return found
@@ -325,7 +325,7 @@ class LimbCore:
         self.skeleton = skeleton
         self.first, self.middle, self.last = first, middle, last
         self.site = last if site is None else site
-        self.anatomy, self.bodies = find_limb(skeleton, first, middle, last, self.site)
+        self.chain, self.bodies = find_limb(skeleton, first, middle, last, self.site)
         where = [skeleton.index(name) for name in (first, middle, last)]
         self.columns = np.concatenate([np.arange(part.start, part.stop) for part in where])
         self.reference = down_of(skeleton) if reference is None else read_direction(reference, "reference")
@@ -337,12 +337,12 @@ class LimbCore:
 
     # ------------------------------------------------------------------------------------------------- solving
 
-    def reach_for(
+    def solve_target(
         self, target: Any, *, swivel: Any, elbow: Any, limits: bool, base: Any, nearest: bool = True
     ) -> LimbSolution:
         """Solve for one target or for many: see `Limb.solve`. nearest: come near to what is out of reach."""
         goals = self.goals(target, base, limits=limits, swivel=swivel, elbow=elbow)
-        out, reports, status = self.answers(goals, bool(limits), nearest)
+        out, reports, status = self.solve_batch(goals, bool(limits), nearest)
         edges = np.full(len(status), np.nan)
         if nearest:
             edges = classify(self, goals, bool(limits), out, reports, status)
@@ -356,29 +356,36 @@ class LimbCore:
             )
         messages: Any = SENTENCES[status]
         if goals.lead == ():
-            said = sentence(self, goals, bool(limits), int(status[0]), reports[0], float(edges[0]), swivel)
+            said = message_of(self, goals, bool(limits), int(status[0]), reports[0], float(edges[0]), swivel)
             messages = np.array([said], dtype=object)
         return self.solution(goals.lead, goals.poses, out, reports, status, messages)
 
-    def goals(self, target: Any, base: Any, *, limits: bool = True, swivel: Any = None, elbow: Any = None) -> Goals:
+    def goals(self, target: Any, base: Any, *, limits: bool = True, swivel: Any = None, elbow: Any = None) -> LimbGoals:
         """Return targets with their base and what is wished of them, checked and laid out in rows."""
         task, targets, lead = read_target(target)
-        around = around_of(base)
+        around = leading_axes(base)
         full = common_lead({"target": lead, "base": around})
-        poses, roots, helds = (spread(rows, around, full) for rows in self.placed(base, limits=limits))
+        poses, roots, helds = (broadcast_rows(rows, around, full) for rows in self.base_frames(base, limits=limits))
         if full != lead:
-            targets = np.repeat(targets, math.prod(full), axis=0) if lead == () else spread(targets, lead, full)
-        return Goals(
-            task, full, targets, poses, roots, helds, wishes(swivel, "swivel", full), wishes(elbow, "elbow", full, (3,))
+            targets = np.repeat(targets, math.prod(full), axis=0) if lead == () else broadcast_rows(targets, lead, full)
+        return LimbGoals(
+            task,
+            full,
+            targets,
+            poses,
+            roots,
+            helds,
+            preferences(swivel, "swivel", full),
+            preferences(elbow, "elbow", full, (3,)),
         )
 
-    def answers(
-        self, goals: Goals, limits: bool, nearest: bool, *, anatomy: Anatomy | None = None
+    def solve_batch(
+        self, goals: LimbGoals, limits: bool, nearest: bool, *, chain: SrsChain | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the limb's numbers (t, 7), the reports (t, REPORT) and the outcomes (t,) of goals."""
         count = goals.targets.shape[0]
         out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
-        constants = self.anatomy if anatomy is None else anatomy
+        constants = self.chain if chain is None else chain
 
         def part(low: int, high: int) -> None:
             mine = goals.rows(slice(low, high))
@@ -390,7 +397,7 @@ class LimbCore:
             if nearest and np.any(status[low:high] != REACHED):
                 nearest_batch(*common)
 
-        share_out(count, part)
+        run_in_parallel(count, part)
         return out, reports, status
 
     def solution(self, lead, poses, out, reports, status, messages, spins=None) -> LimbSolution:
@@ -426,7 +433,7 @@ class LimbCore:
 
     def tool_in_site(self) -> np.ndarray:
         """Return (3,) [m] from the last joint to the site, in the site's frame."""
-        place = self.anatomy.place
+        place = self.chain.place
         return place[TOOL_TURN : TOOL_TURN + 9].reshape(3, 3).T @ place[TOOL : TOOL + 3]
 
     # --------------------------------------------------------------------------------------- all there is to choose
@@ -446,7 +453,7 @@ class LimbCore:
         swivel, task, poses = float(angle), goals.task, goals.poses
         out, reports = np.empty((8, 7)), np.zeros((8, REPORT))
         status = branches_of(
-            *self.anatomy, goals.roots[0], self.directions, goals.targets[0], held, task, swivel, scratch_memory(), out,
+            *self.chain, goals.roots[0], self.directions, goals.targets[0], held, task, swivel, scratch_memory(), out,
             reports,
         )  # fmt: skip
         found: list[LimbSolution] = []
@@ -454,7 +461,7 @@ class LimbCore:
             return found
         for row in range(8):
             slack = reports[row, SLACK]
-            if slack <= NEVER or self._long_way(row, slack):
+            if slack <= INFEASIBLE or self._is_long_way(row, slack):
                 continue
             pose = poses[0].copy()
             pose[self.columns] = out[row]
@@ -474,11 +481,11 @@ class LimbCore:
             )  # fmt: skip
         return found
 
-    def _long_way(self, row: int, slack: float) -> bool:
+    def _is_long_way(self, row: int, slack: float) -> bool:
         """Say whether a solution turns a rotation vector or a swing beyond pi without the limits asking for it."""
         for ball, family in ((0, row // 2 % 2), (1, row % 2)):
-            free = not np.any(np.isfinite(self.anatomy.box[4 * ball : 4 * ball + 3]))
-            if self.anatomy.shape[ball, BALL] >= VECTOR and family == 1 and (free or slack < 0.0):
+            free = not np.any(np.isfinite(self.chain.box[4 * ball : 4 * ball + 3]))
+            if self.chain.shape[ball, BALL] >= VECTOR and family == 1 and (free or slack < 0.0):
                 return True
         return False
 
@@ -492,7 +499,7 @@ class LimbCore:
         goals, held, only = self._held(target, base, True)
         out, report = np.empty((RANGES, 4)), np.empty(REPORT)
         status, count = ranges_of(
-            *self.anatomy,
+            *self.chain,
             goals.roots[0],
             self.directions,
             goals.targets[0],
@@ -507,7 +514,7 @@ class LimbCore:
         rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
         return [SwivelRange(lo, hi, self.limit_name(a), self.limit_name(b)) for lo, hi, a, b in rows]
 
-    def _held(self, target: Any, base: Any, limits: bool) -> tuple[Goals, np.ndarray, float | None]:
+    def _held(self, target: Any, base: Any, limits: bool) -> tuple[LimbGoals, np.ndarray, float | None]:
         """Return one target, the last joint's raw numbers (3,) as `solve` holds them, and the swivel that it gives.
 
         For a place that is reached with the last joint as it is in base, that is how it is held.
@@ -517,20 +524,20 @@ class LimbCore:
             raise GoalError("target", expected="one target and one base", got=f"{goals.targets.shape[0]} goals")
         if goals.task == POSE:
             return goals, goals.helds[0], None
-        out, reports, status = self.answers(goals, limits, True)
+        out, reports, status = self.solve_batch(goals, limits, True)
         if status[0] != REACHED:
             return goals, goals.helds[0], None
         phi = float(reports[0, SWIVEL])
         if math.isnan(phi):
             phi = float(self.swivels(out, goals.roots, POSITION)[0])
-        return goals, np.ascontiguousarray(out[0, 4:] * self.anatomy.sign[4:]), phi
+        return goals, np.ascontiguousarray(out[0, 4:] * self.chain.sign[4:]), phi
 
     def limit_name(self, tag: float) -> str:
         """Return the limit that a tag of the kernels stands for, such as "shoulder.y upper"."""
         if tag < 0:
             return ""
         number, side = divmod(int(tag), 2)
-        if self.anatomy.sign[number] < 0:
+        if self.chain.sign[number] < 0:
             side = 1 - side
         return f"{self.skeleton.dof_names[self.columns[number]]} {('lower', 'upper')[side]}"
 
@@ -542,7 +549,7 @@ class LimbCore:
         goals, held, _ = self._held(target, base, limits)
         out, report = np.empty(13), np.empty(REPORT)
         circle_of(
-            *self.anatomy,
+            *self.chain,
             goals.roots[0],
             self.directions,
             goals.targets[0],
@@ -565,19 +572,19 @@ class LimbCore:
         if about not in (None, self.last, self.site):
             raise GoalError("about", expected=f"{self.last!r} or {self.site!r}", got=repr(about))
         task = POSITION if about == self.site and self.site != self.last else POSE
-        flat, roots, _ = self.placed(poses.reshape(-1, self.skeleton.size))
+        flat, roots, _ = self.base_frames(poses.reshape(-1, self.skeleton.size))
         out = self.swivels(flat[:, self.columns], roots, task)
         return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])
 
     def swivels(self, numbers: np.ndarray, roots: np.ndarray, task: int) -> np.ndarray:
         """Return the swivel angles (t,) [rad] of the limb's numbers (t, 7) at roots (t, 12) or (1, 12)."""
         out = np.empty(numbers.shape[0])
-        swivel_batch(*self.anatomy, roots, self.directions, numbers * self.anatomy.sign, task, scratch_memory(), out)
+        swivel_batch(*self.chain, roots, self.directions, numbers * self.chain.sign, task, scratch_memory(), out)
         return out
 
     def reach_of(self, held: Any = None, *, limits: bool = True) -> tuple[float, float]:
         """Return how near and how far [m] the last joint gets from the first; the site, where held (3,) is given."""
-        return distances(self.anatomy, held, limits)
+        return distances(self.chain, held, limits)
 
     # ------------------------------------------------------------------------------------------------- the base
 
@@ -585,7 +592,7 @@ class LimbCore:
         """Return the same limb with another point (3,) [m] and frame (3, 3) of its last body for a site."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
-        out.anatomy = self.anatomy.with_tool(np.asarray(offset, dtype=float), np.asarray(rotation, dtype=float))
+        out.chain = self.chain.with_tool(np.asarray(offset, dtype=float), np.asarray(rotation, dtype=float))
         out.site = f"a point of {self.last}"
         return out
 
@@ -608,7 +615,7 @@ class LimbCore:
         """Say whether a target is a place alone."""
         return read_target(target)[0] == POSITION
 
-    def placed(self, base: Any, *, limits: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def base_frames(self, base: Any, *, limits: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return base poses (t, n), the first joint's rest frames (t, 12), the last joint's raw numbers (t, 3)."""
         poses = in_rows(as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base"))
         if not np.isfinite(poses).all():
@@ -624,9 +631,9 @@ class LimbCore:
             positions, turns, _ = place_bodies(self.skeleton, poses)
             roots[:, :3] = positions[:, parent] + turns[:, parent] @ rest[:3]
             roots[:, 3:] = (turns[:, parent] @ rest[3:].reshape(3, 3)).reshape(-1, 9)
-        helds = poses[:, self.columns[4:]] * self.anatomy.sign[4:]
+        helds = poses[:, self.columns[4:]] * self.chain.sign[4:]
         if limits:
-            helds = np.clip(helds, self.anatomy.box[4:, 0], self.anatomy.box[4:, 1])
+            helds = np.clip(helds, self.chain.box[4:, 0], self.chain.box[4:, 1])
         return poses, roots, np.ascontiguousarray(helds)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import kernel
-from posable.limb.ball_ik import NEVER, into_limits, slack_in
+from posable.limb.ball_ik import INFEASIBLE, into_limits, slack_in
 from posable.limb.srs_chain import BACK, BOX, LOWER_TURN, TOOL, TOOL_TURN, UPPER, UPPER_TURN
 
 REACHED, TOO_FAR, TOO_NEAR, NO_SWIVEL, BLOCKED = 0, 1, 2, 3, 4  # the outcomes of a solve
@@ -27,7 +27,7 @@ TOWARDS, ELBOW, ACROSS = 21, 24, 27  # 3 each, in the first body: what n, the el
 TIP = 30  # 3 [m]: from the middle joint to the tip, in the middle body
 SPIN = 33  # (2 branches, 2 ball joints, 27): rotation of a ball joint by swivel angle: cos, sin and 1 parts
 BEND = 141  # 2 [rad]: the middle joint's angle in each branch
-GIVE = 143  # 2 [rad]: and how far it is inside its limits; NEVER where the branch is not to be used
+BEND_SLACK = 143  # 2 [rad]: and how far it is inside its limits; NEVER where the branch is not to be used
 FOREARM = 145  # 9: the last joint's rest frame in the first body
 ROTATION = 154  # 9
 SPARE = 163  # 9
@@ -48,7 +48,7 @@ SCRATCH = EXTRA + 384
 
 
 @kernel
-def bring_home(limb, root, target, task, w):
+def set_goal(limb, root, target, task, w):
     """Write the goal from a target (12,) in the world; root (12,) is the first joint's rest frame in the world."""
     x, y, z = target[0] - root[0], target[1] - root[1], target[2] - root[2]
     for m in range(3):
@@ -74,7 +74,7 @@ def length_at(w, at):
 
 
 @kernel
-def stand_across(w, u, n):
+def orthonormalize(w, u, n):
     """Make w[u:] a unit vector across the unit vector w[n:]; return how long its part across it was."""
     size = 0.0
     for again in range(2):  # twice: once leaves errors of rounding where u is nearly along n
@@ -100,7 +100,7 @@ def cross(w, a, b, out):
 
 
 @kernel
-def draw_circle(root, reference, w):
+def circle_frame(root, reference, w):
     """Write n, u, v: n towards the goal, u the reference direction (of the world) projected across it; return |goal|.
 
     Where the reference points along n its second choice, reference[3:6], takes its place; at the first joint itself
@@ -116,14 +116,14 @@ def draw_circle(root, reference, w):
         rx, ry, rz = reference[3 * choice], reference[3 * choice + 1], reference[3 * choice + 2]
         for m in range(3):
             w[U + m] = root[3 + m] * rx + root[6 + m] * ry + root[9 + m] * rz
-        if stand_across(w, U, NORMAL) > 1e-7:
+        if orthonormalize(w, U, NORMAL) > 1e-7:
             break
     cross(w, NORMAL, U, V)
     return distance
 
 
 @kernel
-def reaches(limb, shape, w):
+def reach_interval(limb, shape, w):
     """Return (straight, near, far): the angle that brings the tip farthest away, and its least and greatest distance.
 
     Equation (5) is a cos + b sin = c about any axis. The distance from the first joint is least and greatest where the
@@ -147,14 +147,14 @@ def reach_at(theta, straight, near, far):
 
 
 @kernel
-def bend_to(limb, shape, distance, limited, w):
+def solve_bend(limb, shape, distance, limited, w):
     """Write BEND and GIVE of both branches; return REACHED, TOO_FAR or TOO_NEAR.
 
     The half-angle form of equation (5) keeps every digit at full stretch, folded, and at the first joint itself. Out of
     reach, the one angle is written that brings the tip nearest.
     """
     low, high = limb[BOX + 6], limb[BOX + 7]
-    straight, near, far = reaches(limb, shape, w)
+    straight, near, far = reach_interval(limb, shape, w)
     close = CLOSE * far
     short = math.sqrt(max(0.0, (far - distance) * (far + distance)))
     wide = math.sqrt(max(0.0, (distance - near) * (distance + near)))
@@ -163,7 +163,7 @@ def bend_to(limb, shape, distance, limited, w):
     for branch in range(2):
         theta = into_limits(straight + side, low, high)
         w[BEND + branch] = theta
-        w[GIVE + branch] = slack_in(theta, low, high)
+        w[BEND_SLACK + branch] = slack_in(theta, low, high)
         side = -fold
     status = REACHED
     if distance > far + close:
@@ -171,35 +171,35 @@ def bend_to(limb, shape, distance, limited, w):
     elif distance < near - close:
         status = TOO_NEAR
     if limited:
-        if w[GIVE] < 0.0 and w[GIVE + 1] < 0.0:
+        if w[BEND_SLACK] < 0.0 and w[BEND_SLACK + 1] < 0.0:
             for branch in range(2):  # a rounding error outside: full stretch asks for the square root of one
                 clipped = min(max(w[BEND + branch], low), high)
                 off = abs(reach_at(clipped, straight, near, far) - min(max(distance, near), far))
                 w[BEND + branch] = clipped
-                w[GIVE + branch] = 0.0 if off <= close else NEVER
-            if w[GIVE] < 0.0 and w[GIVE + 1] < 0.0:
-                return bend_nearest(distance, straight, near, far, low, high, w)
+                w[BEND_SLACK + branch] = 0.0 if off <= close else INFEASIBLE
+            if w[BEND_SLACK] < 0.0 and w[BEND_SLACK + 1] < 0.0:
+                return nearest_bend(distance, straight, near, far, low, high, w)
         for branch in range(2):
-            if w[GIVE + branch] < 0.0:
-                w[GIVE + branch] = NEVER
+            if w[BEND_SLACK + branch] < 0.0:
+                w[BEND_SLACK + branch] = INFEASIBLE
     if fold == 0.0:
-        prefer_a_side(straight, low, high, w)
+        drop_infeasible_branch(straight, low, high, w)
     return status
 
 
 @kernel
-def prefer_a_side(straight, low, high, w):
+def drop_infeasible_branch(straight, low, high, w):
     """At full stretch both branches meet: keep the one that the limits let bend, so that the elbow does not jump."""
     plus = slack_in(into_limits(straight + 1e-6, low, high), low, high) >= 0.0
     minus = slack_in(into_limits(straight - 1e-6, low, high), low, high) >= 0.0
     if plus and not minus:
-        w[GIVE + 1] = NEVER
+        w[BEND_SLACK + 1] = INFEASIBLE
     elif minus and not plus:
-        w[GIVE] = NEVER
+        w[BEND_SLACK] = INFEASIBLE
 
 
 @kernel
-def bend_nearest(distance, straight, near, far, low, high, w):
+def nearest_bend(distance, straight, near, far, low, high, w):
     """Write the angle inside the limits whose reach is nearest to the distance; return TOO_FAR or TOO_NEAR."""
     best, choice, reach = math.inf, 0.0, 0.0
     for trial in range(4):
@@ -219,13 +219,13 @@ def bend_nearest(distance, straight, near, far, low, high, w):
         branch = 0 if high - choice > choice - low else 1
     for m in range(2):
         w[BEND + m] = choice
-        w[GIVE + m] = NEVER
-    w[GIVE + branch] = max(slack_in(choice, low, high), 0.0)
+        w[BEND_SLACK + m] = INFEASIBLE
+    w[BEND_SLACK + branch] = max(slack_in(choice, low, high), 0.0)
     return TOO_FAR if distance > reach else TOO_NEAR
 
 
 @kernel
-def carry_forearm(limb, shape, theta, w):
+def forearm_frame(limb, shape, theta, w):
     """Write the last joint's rest frame in the first body: R_a R_y R_b of equation (3)."""
     k = shape[2, 0]
     u, v = (k + 1) % 3, (k + 2) % 3
@@ -240,7 +240,7 @@ def carry_forearm(limb, shape, theta, w):
 
 
 @kernel
-def stand_body(limb, shape, branch, w):
+def triangle_frame(limb, shape, branch, w):
     """Write TOWARDS, ELBOW, ACROSS, the frame of the triangle first joint, elbow, tip in the first body.
 
     A straight limb has no triangle and a folded one no direction: their limits from within the branch take the place.
@@ -266,16 +266,16 @@ def stand_body(limb, shape, branch, w):
         length = length_at(w, TOWARDS)
         for m in range(3):
             w[TOWARDS + m] *= side / length
-    if stand_across(w, ELBOW, TOWARDS) <= 1e-9 * upper:
+    if orthonormalize(w, ELBOW, TOWARDS) <= 1e-9 * upper:
         cross(w, ACROSS, TOWARDS, ELBOW)
         for m in range(3):
             w[ELBOW + m] *= side
-        stand_across(w, ELBOW, TOWARDS)
+        orthonormalize(w, ELBOW, TOWARDS)
     cross(w, TOWARDS, ELBOW, ACROSS)
 
 
 @kernel
-def aim_along(limb, shape, theta, w):
+def tip_along_axis(limb, shape, theta, w):
     """Return the tip's part along the unit direction MISS of the middle body, seen from the first joint, at a bend."""
     k = shape[2, 0]
     u, v = (k + 1) % 3, (k + 2) % 3
@@ -286,7 +286,7 @@ def aim_along(limb, shape, theta, w):
 
 
 @kernel
-def spin_parts(w, out, towards, n, sense):
+def swivel_parts(w, out, towards, n, sense):
     """Write R(phi) = n t' + cos (u e' + v a') + sense sin (v e' - u a') as three matrices to w[out:].
 
     t, e, a (towards, elbow, across) stand at w[towards:], n, u, v at w[n:].
@@ -302,25 +302,25 @@ def spin_parts(w, out, towards, n, sense):
 
 
 @kernel
-def spin_branch(limb, shape, branch, task, w):
+def swivel_branch(limb, shape, branch, task, w):
     """Write how both ball joints turn with the swivel angle: equation (7), and R_2 = (R_1 R_a R_y R_b)' R_g."""
-    stand_body(limb, shape, branch, w)
+    triangle_frame(limb, shape, branch, w)
     spin = SPIN + 54 * branch
-    spin_parts(w, spin, TOWARDS, NORMAL, 1.0)
+    swivel_parts(w, spin, TOWARDS, NORMAL, 1.0)
     if task == POSITION:
         return
-    carry_forearm(limb, shape, w[BEND + branch], w)
+    forearm_frame(limb, shape, w[BEND + branch], w)
     for row in range(3):
         x, y, z = w[TOWARDS + 3 * row], w[TOWARDS + 3 * row + 1], w[TOWARDS + 3 * row + 2]
         p, q, r = w[NORMAL + 3 * row], w[NORMAL + 3 * row + 1], w[NORMAL + 3 * row + 2]
         for m in range(3):
             w[AXES + 3 * row + m] = w[FOREARM + m] * x + w[FOREARM + 3 + m] * y + w[FOREARM + 6 + m] * z
             w[AXES + 9 + 3 * row + m] = w[GOAL + 3 + m] * p + w[GOAL + 6 + m] * q + w[GOAL + 9 + m] * r
-    spin_parts(w, spin + 27, AXES + 9, AXES, -1.0)
+    swivel_parts(w, spin + 27, AXES + 9, AXES, -1.0)
 
 
 @kernel
-def spun(w, spin, phi_cos, phi_sin, out):
+def rotation_at(w, spin, phi_cos, phi_sin, out):
     """Write the rotation at a swivel angle, from its parts w[spin:], to w[out:]."""
     for m in range(9):
         w[out + m] = phi_cos * w[spin + m] + phi_sin * w[spin + 9 + m] + w[spin + 18 + m]

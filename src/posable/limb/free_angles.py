@@ -16,8 +16,8 @@ from scipy.optimize import minimize_scalar
 
 from posable.errors import GoalError
 from posable.limb.aim import aim, aim_branches, aim_ranges
-from posable.limb.ball_ik import NEVER
-from posable.limb.base import LimbCore, around_of, read_direction, read_directions, read_numbers, scratch_memory
+from posable.limb.ball_ik import INFEASIBLE
+from posable.limb.base import LimbCore, leading_axes, read_direction, read_directions, read_numbers, scratch_memory
 from posable.limb.circle import RANGES
 from posable.limb.kernels import BRANCH, REPORT, SLACK, TURN_ERROR
 from posable.limb.objective import Objective, as_objective
@@ -70,10 +70,10 @@ def _sight(limb: LimbCore, point: Any, axis: Any, bend: Any, base: Any, limits: 
     """Return what the kernels of an aim are given: place and axis, the base, and the raw bend."""
     place, direction = read_numbers(point, "point", (3,)), read_direction(axis, "axis")
     angle = read_numbers(bend, "bend")
-    if place.ndim > 1 or angle.ndim or around_of(base):
+    if place.ndim > 1 or angle.ndim or leading_axes(base):
         raise GoalError("point, bend and base", expected="one goal", got="several")
-    poses, roots, helds = limb.placed(base, limits=limits)
-    return poses[0], roots[0], place, direction, helds[0], float(angle) * float(limb.anatomy.sign[3])
+    poses, roots, helds = limb.base_frames(base, limits=limits)
+    return poses[0], roots[0], place, direction, helds[0], float(angle) * float(limb.chain.sign[3])
 
 
 def aim_solutions(
@@ -83,13 +83,11 @@ def aim_solutions(
     pose, root, place, direction, held, raw = _sight(limb, point, axis, bend, base, limits)
     angle = float(read_numbers(swivel, "swivel"))
     out, reports = np.empty((2, 7)), np.zeros((2, REPORT))
-    aim_branches(
-        *limb.anatomy, root, limb.directions, place, direction, held, raw, angle, scratch_memory(), out, reports
-    )
+    aim_branches(*limb.chain, root, limb.directions, place, direction, held, raw, angle, scratch_memory(), out, reports)
     found: list[LimbSolution] = []
     low, high = limb.skeleton.lower[limb.columns], limb.skeleton.upper[limb.columns]
     for numbers, report in zip(out, reports, strict=True):
-        if report[SLACK] <= NEVER:
+        if report[SLACK] <= INFEASIBLE:
             continue
         good = bool(report[SLACK] >= -1e-12)
         solved = pose.copy()
@@ -110,11 +108,11 @@ def aim_solutions(
 def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base: Any) -> list[SwivelRange]:
     """Return the swivel ranges of an aim with a bend: see `Limb.aim_swivel_ranges`."""
     _, root, place, direction, held, raw = _sight(limb, point, axis, bend, base, True)
-    low, high = limb.anatomy.box[3]
+    low, high = limb.chain.box[3]
     if not low - 1e-12 <= raw <= high + 1e-12:
         return []
     out = np.empty((RANGES, 4))
-    count = aim_ranges(*limb.anatomy, root, limb.directions, place, direction, held, raw, scratch_memory(), out)
+    count = aim_ranges(*limb.chain, root, limb.directions, place, direction, held, raw, scratch_memory(), out)
     rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
     return [SwivelRange(lo, hi, limb.limit_name(a), limb.limit_name(b)) for lo, hi, a, b in rows]
 
@@ -133,7 +131,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Surface:
+class ObjectiveSurface:
     """The solutions of a goal over two angles, the outer one (spin or bend) and the swivel."""
 
     solutions: Callable[[float, float], list[LimbSolution]]  # at an outer angle and a swivel
@@ -200,7 +198,7 @@ class Surface:
         return best
 
 
-def least(surface: Surface, spans: list[tuple[float, float]], plain: LimbSolution, what: str) -> LimbSolution:
+def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: LimbSolution, what: str) -> LimbSolution:
     """Return the solution with the least objective over both angles; the plain one where none is better."""
     chosen: list[Sample] = []
     for sample in surface.sampled(spans):
@@ -231,7 +229,7 @@ def partial_with_objective(
     if not plain.ok:
         return plain
     goal = (limb, position, axis, along)
-    surface = Surface(
+    surface = ObjectiveSurface(
         lambda spin, phi: partial_solutions(*goal, swivel=phi, spin=spin, base=base),
         lambda spin: partial_swivel_ranges(*goal, spin=spin, base=base) if limits else [WHOLE_CIRCLE],
         measure, limits,
@@ -256,7 +254,7 @@ def aim_with_objective(
         min(float(limb.skeleton.upper[middle]) if limits else math.inf, rest + math.pi),
     )
     goal = (limb, point, axis)
-    surface = Surface(
+    surface = ObjectiveSurface(
         lambda bend, phi: aim_solutions(*goal, bend=bend, swivel=phi, limits=limits, base=base),
         lambda bend: aim_swivel_ranges(*goal, bend=bend, base=base) if limits else [WHOLE_CIRCLE],
         measure, limits,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import entry, kernel
-from posable.limb.ball_ik import NEVER, NO_LIMIT, SINGULAR, ball_rotation, fit_ball, slack_in
+from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, SINGULAR, ball_rotation, fit_ball, slack_in
 from posable.limb.circle import (  # fmt: skip  # fmt: skip
     AXES,
     BEND,
+    BEND_SLACK,
     BEST,
     BLOCKED,
     ELBOW,
     EXTRA,
-    GIVE,
     GOAL,
     KEEP,
     NO_SWIVEL,
@@ -33,17 +33,17 @@ from posable.limb.circle import (  # fmt: skip  # fmt: skip
     TRIAL,
     U,
     V,
-    bend_to,
-    bring_home,
-    carry_forearm,
-    draw_circle,
-    prefer_a_side,
-    reaches,
-    spin_branch,
-    spun,
-    stand_body,
+    circle_frame,
+    drop_infeasible_branch,
+    forearm_frame,
+    reach_interval,
+    rotation_at,
+    set_goal,
+    solve_bend,
+    swivel_branch,
+    triangle_frame,
 )
-from posable.limb.nearest import approach, orient, place_error, turn_error, turned
+from posable.limb.nearest import approach, orient, place_error, rotate, turn_error
 from posable.limb.ranges import find_ranges, pick_swivel
 from posable.limb.srs_chain import BOX, LOWER, LOWER_TURN, REST, SIGN, TOOL, UPPER, WIDE
 
@@ -54,12 +54,12 @@ REGAINED = 1e-11  # [m]: what counts as reached after all
 SAMPLES = 64  # ways to hold the last joint that are tried when the one asked for does not reach
 
 # Columns of a report
-SWIVEL, SLACK, PLACE_ERROR, TURN_ERROR, BRANCH, MOVED, SPUN = 0, 1, 2, 3, 4, 5, 6
+SWIVEL, SLACK, PLACE_ERROR, TURN_ERROR, BRANCH, MOVED, SPIN_ANGLE = 0, 1, 2, 3, 4, 5, 6
 REPORT = 7
 
 
 @kernel
-def hold_last(limb, shape, task, w):
+def set_tip(limb, shape, task, w):
     """Write TIP: the last joint, or the site with the last joint held at BEST + 4 (Tolani et al. 2000, 3.2.3)."""
     for m in range(3):
         w[TIP + m] = limb[LOWER + m]
@@ -73,7 +73,7 @@ def hold_last(limb, shape, task, w):
 
 
 @kernel
-def fit_all(limb, shape, balls, phi, w):
+def fit_joints(limb, shape, balls, phi, w):
     """Write the seven numbers with the most slack at a swivel angle to BEST; return (slack, branch code).
 
     The code is 4 branch + 2 family of the first joint + family of the last, which keeps BEST + 4 where balls is 1.
@@ -81,13 +81,13 @@ def fit_all(limb, shape, balls, phi, w):
     c, s = math.cos(phi), math.sin(phi)
     best, code = -math.inf, 0
     for branch in range(2):
-        if w[GIVE + branch] <= NEVER:
+        if w[BEND_SLACK + branch] <= INFEASIBLE:
             continue
-        slack, here = w[GIVE + branch], 4 * branch
+        slack, here = w[BEND_SLACK + branch], 4 * branch
         w[TRIAL + 3] = w[BEND + branch]
         for ball in range(balls):
             at = TRIAL + 4 * ball
-            spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
+            rotation_at(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
             most = -math.inf
             for family in range(2):
                 if most >= NO_LIMIT:
@@ -108,23 +108,23 @@ def fit_all(limb, shape, balls, phi, w):
 
 
 @kernel
-def open_circle(limb, shape, root, reference, task, limited, w):
+def prepare_circle(limb, shape, root, reference, task, limited, w):
     """Prepare the elbow circle of GOAL and TIP; return REACHED, TOO_FAR or TOO_NEAR.
 
     limited: 1 keeps the branches inside the middle joint's limits, 0 both, -1 the better one.
     """
-    distance = draw_circle(root, reference, w)
-    status = bend_to(limb, shape, distance, limited == 1, w)
+    distance = circle_frame(root, reference, w)
+    status = solve_bend(limb, shape, distance, limited == 1, w)
     if limited < 0:  # without limits one branch will do: the one farther inside them
-        w[GIVE + (0 if w[GIVE + 1] > w[GIVE] else 1)] = NEVER
+        w[BEND_SLACK + (0 if w[BEND_SLACK + 1] > w[BEND_SLACK] else 1)] = INFEASIBLE
     for branch in range(2):
-        if w[GIVE + branch] > NEVER:
-            spin_branch(limb, shape, branch, task, w)
+        if w[BEND_SLACK + branch] > INFEASIBLE:
+            swivel_branch(limb, shape, branch, task, w)
     return status
 
 
 @kernel
-def angle_towards(root, elbow, w):
+def swivel_towards(root, elbow, w):
     """Return the swivel angle, with its sign, of the elbow nearest to a point (Tolani et al. 2000, figure 3)."""
     x, y, z = elbow[0] - root[0], elbow[1] - root[1], elbow[2] - root[2]
     a, b = 0.0, 0.0
@@ -136,11 +136,11 @@ def angle_towards(root, elbow, w):
 
 
 @kernel
-def settle(limb, shape, balls, count, phi, limited, report, w):
+def fit_at_swivel(limb, shape, balls, count, phi, limited, report, w):
     """Fit the joints at the chosen swivel angle; at the very end of a range, step inside if rounding asks for it."""
     step, inside = 0.0, phi
     for _ in range(6):
-        slack, code = fit_all(limb, shape, balls, inside, w)
+        slack, code = fit_joints(limb, shape, balls, inside, w)
         report[SWIVEL], report[SLACK], report[BRANCH] = inside, slack, code
         if not limited or slack >= -SINGULAR:
             break
@@ -155,11 +155,11 @@ def settle(limb, shape, balls, count, phi, limited, report, w):
 
 
 @kernel
-def attempt(limb, shape, root, reference, task, limited, wanted, elbow, report, w):
+def solve_closed_form(limb, shape, root, reference, task, limited, wanted, elbow, report, w):
     """Solve for GOAL with TIP in closed form; return the outcome, BLOCKED + it where the limits leave no swivel."""
-    status = open_circle(limb, shape, root, reference, task, 1 if limited else -1, w)
+    status = prepare_circle(limb, shape, root, reference, task, 1 if limited else -1, w)
     if not math.isnan(elbow[0]):
-        wanted = angle_towards(root, elbow, w)
+        wanted = swivel_towards(root, elbow, w)
     balls = 2 if task == POSE else 1
     count = 0
     phi = 0.0 if math.isnan(wanted) else wanted
@@ -168,7 +168,7 @@ def attempt(limb, shape, root, reference, task, limited, wanted, elbow, report, 
         if count == 0:
             return BLOCKED + status
         phi = pick_swivel(w, count, wanted)
-    settle(limb, shape, balls, count, phi, limited, report, w)
+    fit_at_swivel(limb, shape, balls, count, phi, limited, report, w)
     return status
 
 
@@ -206,12 +206,12 @@ def finish(limb, shape, task, limited, status, out, report, w):
 
 
 @kernel
-def begin(limb, shape, root, target, held, task, report, w):
+def set_target(limb, shape, root, target, held, task, report, w):
     """Write GOAL and TIP for a target (12,) of the world, the last joint held at raw numbers (3,)."""
-    bring_home(limb, root, target, task, w)
+    set_goal(limb, root, target, task, w)
     for m in range(3):
         w[BEST + 4 + m] = held[m]
-    hold_last(limb, shape, task, w)
+    set_tip(limb, shape, task, w)
     report[MOVED] = 0.0
 
 
@@ -254,7 +254,7 @@ def copy_numbers(w, source, to):
 
 
 @kernel
-def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
+def solve_with_wrist(limb, shape, root, reference, limited, wanted, elbow, report, w):
     """Reach for a place by moving the last joint too; return the outcome and leave the numbers in BEST.
 
     How the last joint is then held depends on the place, the base and the limits alone, not on the swivel wanted: so
@@ -263,17 +263,17 @@ def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
     status = NO_SWIVEL
     for index in range(SAMPLES):
         sample_last(limb, index, w)
-        hold_last(limb, shape, POSITION, w)
-        status = attempt(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w)
+        set_tip(limb, shape, POSITION, w)
+        status = solve_closed_form(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w)
         if status == REACHED:
             return REACHED
     box = BOX if limited else WIDE
     best = math.inf
     for index in range(16):
         sample_last(limb, index, w)
-        hold_last(limb, shape, POSITION, w)
-        open_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
-        fit_all(limb, shape, 1, 0.4 * index, w)
+        set_tip(limb, shape, POSITION, w)
+        prepare_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
+        fit_joints(limb, shape, 1, 0.4 * index, w)
         clip_start(limb, box, w)
         error = approach(limb, shape, box, POSITION, w)
         if error < best - 1e-15:
@@ -282,8 +282,8 @@ def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
     for m in range(3):
         w[BEST + 4 + m] = w[KEEP + 4 + m]
     if best <= REGAINED:  # a way to hold the last joint that the samples missed: now the swivel can be chosen
-        hold_last(limb, shape, POSITION, w)
-        if attempt(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w) == REACHED:
+        set_tip(limb, shape, POSITION, w)
+        if solve_closed_form(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w) == REACHED:
             return REACHED
     copy_numbers(w, KEEP, BEST)
     report[SWIVEL], report[BRANCH] = math.nan, 0.0
@@ -291,24 +291,24 @@ def let_go(limb, shape, root, reference, limited, wanted, elbow, report, w):
 
 
 @kernel
-def turn_nearest(limb, shape, root, reference, report, w):
+def nearest_orientation(limb, shape, root, reference, report, w):
     """With the tip at GOAL, write the nearest orientation to BEST; return False where no swivel reaches GOAL."""
-    open_circle(limb, shape, root, reference, POSE, 1, w)
+    prepare_circle(limb, shape, root, reference, POSE, 1, w)
     best = math.inf
     for branch in range(2):
-        if w[GIVE + branch] < 0.0:
+        if w[BEND_SLACK + branch] < 0.0:
             continue
-        other = w[GIVE + 1 - branch]
-        w[GIVE + 1 - branch] = NEVER
+        other = w[BEND_SLACK + 1 - branch]
+        w[BEND_SLACK + 1 - branch] = INFEASIBLE
         count = find_ranges(limb, shape, 1, w)
-        carry_forearm(limb, shape, w[BEND + branch], w)
+        forearm_frame(limb, shape, w[BEND + branch], w)
         spin = SPIN + 54 * branch
         for trial in range(10 * min(count, 32)):
             r, share, family = trial // 10, 0.1 + 0.2 * (trial % 10 // 2), trial % 2
             low, high = w[SPANS + 4 * r], w[SPANS + 4 * r + 1]
             phi = low + share * (high - low)
-            spun(w, spin + 27, math.cos(phi), math.sin(phi), ROTATION)
-            if fit_ball(limb, shape, 1, w, ROTATION, family, BEST + 4) <= NEVER:
+            rotation_at(w, spin + 27, math.cos(phi), math.sin(phi), ROTATION)
+            if fit_ball(limb, shape, 1, w, ROTATION, family, BEST + 4) <= INFEASIBLE:
                 continue
             clip_start(limb, BOX, w)
             error, phi = orient(limb, shape, spin, low, high, phi, w)
@@ -316,16 +316,16 @@ def turn_nearest(limb, shape, root, reference, report, w):
                 best = error
                 for m in range(3):
                     w[BEST + 4 + m] = w[START + 4 + m]
-                fit_all(limb, shape, 1, phi, w)
+                fit_joints(limb, shape, 1, phi, w)
                 copy_numbers(w, BEST, KEEP)
                 report[SWIVEL], report[BRANCH] = phi, 4.0 * branch
-        w[GIVE + 1 - branch] = other
+        w[BEND_SLACK + 1 - branch] = other
     copy_numbers(w, KEEP, BEST)
     return best < math.inf
 
 
 @kernel
-def come_nearest(limb, shape, root, reference, report, w):
+def nearest_position(limb, shape, root, reference, report, w):
     """Where the first joint's limits shut out the place: the nearest place inside, then the nearest orientation."""
     best = math.inf
     for index in range(24):
@@ -333,7 +333,7 @@ def come_nearest(limb, shape, root, reference, report, w):
             for m in range(7):
                 w[BEST + m] = limb[REST + m]
         else:
-            fit_all(limb, shape, 2, 0.2618 * index, w)
+            fit_joints(limb, shape, 2, 0.2618 * index, w)
         clip_start(limb, BOX, w)
         error = approach(limb, shape, BOX, POSE, w)
         if error < best - 1e-15:
@@ -342,12 +342,14 @@ def come_nearest(limb, shape, root, reference, report, w):
     place_error(limb, shape, POSE, KEEP, w)
     x, y, z = w[RESIDUAL], w[RESIDUAL + 1], w[RESIDUAL + 2]
     w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z
-    if not turn_nearest(limb, shape, root, reference, report, w):  # not even a single swivel angle: turn the last joint
+    if not nearest_orientation(
+        limb, shape, root, reference, report, w
+    ):  # not even a single swivel angle: turn the last joint
         copy_numbers(w, KEEP, START)
         ball_rotation(shape, 0, w, START, ROTATION, AXES)
         for m in range(9):
             w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
-        carry_forearm(limb, shape, w[START + 3], w)
+        forearm_frame(limb, shape, w[START + 3], w)
         orient(limb, shape, PARTS, 0.0, 0.0, 0.0, w)
         copy_numbers(w, START, BEST)
         report[SWIVEL], report[BRANCH] = math.nan, 0.0
@@ -369,12 +371,12 @@ def answer_batch(limb, shape, roots, reference, targets, helds, task, limited, w
     for t in range(targets.shape[0]):
         root, report = roots[t % roots.shape[0]], reports[t]
         if t == 0 or helds.shape[0] > 1:
-            begin(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+            set_target(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
         else:  # the last joint is held as before: its tip is still there
-            bring_home(limb, root, targets[t], task, w)
+            set_goal(limb, root, targets[t], task, w)
             report[MOVED] = 0.0
         want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
-        found = attempt(limb, shape, root, reference, task, limited, want, elbow, report, w)
+        found = solve_closed_form(limb, shape, root, reference, task, limited, want, elbow, report, w)
         status[t] = found if found >= BLOCKED else finish(limb, shape, task, limited, found, out[t], report, w)
 
 
@@ -388,13 +390,13 @@ def nearest_batch(
         if found == REACHED or (found < BLOCKED and task == POSE):
             continue
         root, report = roots[t % roots.shape[0]], reports[t]
-        begin(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+        set_target(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
         if task == POSITION:
             report[MOVED] = 1.0
             want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
-            let_go(limb, shape, root, reference, limited, want, elbow, report, w)
-        elif not turn_nearest(limb, shape, root, reference, report, w):
-            come_nearest(limb, shape, root, reference, report, w)
+            solve_with_wrist(limb, shape, root, reference, limited, want, elbow, report, w)
+        elif not nearest_orientation(limb, shape, root, reference, report, w):
+            nearest_position(limb, shape, root, reference, report, w)
         status[t] = finish(limb, shape, task, limited, found, out[t], report, w)
 
 
@@ -403,7 +405,7 @@ def fit_branch(limb, shape, branch, balls, swivel, w):
     """Write FITS of a branch: both families of each ball joint at a swivel angle."""
     c, s = math.cos(swivel), math.sin(swivel)
     for ball in range(balls):
-        spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
+        rotation_at(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
         for family in range(2):
             fit = FITS + 4 * (4 * branch + 2 * ball + family)
             w[fit + 3] = fit_ball(limb, shape, ball, w, ROTATION, family, fit)
@@ -415,18 +417,18 @@ def all_branches(limb, shape, root, reference, target, held, task, swivel, w, ou
 
     Row 4 branch + 2 family of the first joint + family of the last; reports[row, SLACK] is NEVER where there is none.
     """
-    begin(limb, shape, root, target, held, task, reports[0], w)
-    status = open_circle(limb, shape, root, reference, task, 0, w)
+    set_target(limb, shape, root, target, held, task, reports[0], w)
+    status = prepare_circle(limb, shape, root, reference, task, 0, w)
     balls = 2 if task == POSE else 1
-    give0, give1 = w[GIVE], w[GIVE + 1]
+    give0, give1 = w[BEND_SLACK], w[BEND_SLACK + 1]
     for branch in range(2):
-        if (give0 if branch == 0 else give1) > NEVER:
+        if (give0 if branch == 0 else give1) > INFEASIBLE:
             fit_branch(limb, shape, branch, balls, swivel, w)
     for row in range(8):
         branch, report = row // 4, reports[row]
-        report[BRANCH], report[SWIVEL], report[SLACK] = row, swivel, NEVER
+        report[BRANCH], report[SWIVEL], report[SLACK] = row, swivel, INFEASIBLE
         slack = give0 if branch == 0 else give1
-        if slack <= NEVER or (balls == 1 and row % 2 == 1):
+        if slack <= INFEASIBLE or (balls == 1 and row % 2 == 1):
             continue
         w[BEST + 3] = w[BEND + branch]
         for m in range(3):
@@ -437,7 +439,7 @@ def all_branches(limb, shape, root, reference, target, held, task, swivel, w, ou
                 w[BEST + 4 * ball + m] = w[fit + m]
             slack = min(slack, w[fit + 3])
         report[SLACK] = slack
-        if slack > NEVER:
+        if slack > INFEASIBLE:
             measure(limb, shape, task, report, w)
             for m in range(7):
                 out[row, m] = limb[SIGN + m] * w[BEST + m]
@@ -460,8 +462,8 @@ def branches_batch(limb, shape, root, reference, targets, held, task, swivel, w,
 @entry
 def ranges_of(limb, shape, root, reference, target, held, task, w, out, report):
     """Write the swivel ranges (RANGES, 4) that hold every limit; return (outcome of the reach, their count)."""
-    begin(limb, shape, root, target, held, task, report, w)
-    status = open_circle(limb, shape, root, reference, task, 1, w)
+    set_target(limb, shape, root, target, held, task, report, w)
+    status = prepare_circle(limb, shape, root, reference, task, 1, w)
     count = find_ranges(limb, shape, 2 if task == POSE else 1, w)
     for r in range(count):
         for m in range(4):
@@ -472,10 +474,10 @@ def ranges_of(limb, shape, root, reference, target, held, task, w, out, report):
 @entry
 def circle_of(limb, shape, root, reference, target, held, task, w, out, report):
     """Write the elbow circle (13,) in the world: centre, radius, normal, u, v."""
-    begin(limb, shape, root, target, held, task, report, w)
-    distance = draw_circle(root, reference, w)
-    bend_to(limb, shape, distance, False, w)
-    stand_body(limb, shape, 0, w)
+    set_target(limb, shape, root, target, held, task, report, w)
+    distance = circle_frame(root, reference, w)
+    solve_bend(limb, shape, distance, False, w)
+    triangle_frame(limb, shape, 0, w)
     along, square = 0.0, 0.0
     for m in range(3):
         along += w[TOWARDS + m] * limb[UPPER + m]
@@ -498,23 +500,23 @@ def swivel_batch(limb, shape, roots, reference, numbers, task, w, out):
         root = roots[t % roots.shape[0]]
         for m in range(7):
             w[BEST + m] = numbers[t, m]
-        hold_last(limb, shape, task, w)
+        set_tip(limb, shape, task, w)
         for m in range(3):
             w[GOAL + m] = 0.0
         place_error(limb, shape, task, BEST, w)
         for m in range(3):
             w[GOAL + m] = -w[RESIDUAL + m]
-        straight, _, _ = reaches(limb, shape, w)
+        straight, _, _ = reach_interval(limb, shape, w)
         side = math.sin(w[BEST + 3] - straight)
-        w[GIVE], w[GIVE + 1] = 0.0, 0.0
+        w[BEND_SLACK], w[BEND_SLACK + 1] = 0.0, 0.0
         if abs(side) < 1e-12:
-            prefer_a_side(straight, limb[BOX + 6], limb[BOX + 7], w)
-        branch = 1 if side < -1e-12 or w[GIVE] <= NEVER else 0
+            drop_infeasible_branch(straight, limb[BOX + 6], limb[BOX + 7], w)
+        branch = 1 if side < -1e-12 or w[BEND_SLACK] <= INFEASIBLE else 0
         w[BEND + branch] = w[BEST + 3]
-        draw_circle(root, reference, w)
-        stand_body(limb, shape, branch, w)
+        circle_frame(root, reference, w)
+        triangle_frame(limb, shape, branch, w)
         ball_rotation(shape, 0, w, BEST, ROTATION, AXES)
-        x, y, z = turned(w, ROTATION, w[ELBOW], w[ELBOW + 1], w[ELBOW + 2])
+        x, y, z = rotate(w, ROTATION, w[ELBOW], w[ELBOW + 1], w[ELBOW + 2])
         out[t] = math.atan2(w[V] * x + w[V + 1] * y + w[V + 2] * z, w[U] * x + w[U + 1] * y + w[U + 2] * z)
 
 

@@ -62,7 +62,7 @@ class Limb(LimbCore):
             raise GoalError("solve", expected="at most one of swivel, elbow, objective", got=" and ".join(given))
         if objective is not None:
             return solve_with_objective(self, target, objective, limits=limits, base=base)
-        return self.reach_for(target, swivel=swivel, elbow=elbow, limits=limits, base=base)
+        return self.solve_target(target, swivel=swivel, elbow=elbow, limits=limits, base=base)
 
     def solve_partial(
         self,

@@ -28,9 +28,9 @@ from posable.limb.circle import (  # fmt: skip
     STATE,
     STEP,
     TRIAL,
-    carry_forearm,
+    forearm_frame,
     length_at,
-    spun,
+    rotation_at,
 )
 from posable.limb.srs_chain import BOX, LOWER, TOOL, UPPER, UPPER_TURN
 
@@ -78,7 +78,7 @@ def damped_step(count, w, x, damping):
 
 
 @kernel
-def turned(w, at, x, y, z):
+def rotate(w, at, x, y, z):
     """Return the rotation w[at:] times a vector."""
     return (
         w[at] * x + w[at + 1] * y + w[at + 2] * z,
@@ -106,30 +106,30 @@ def place_error(limb, shape, task, at, w):
     sx, sy, sz = 0.0, 0.0, 0.0  # last joint to tip
     if task == POSITION:
         ball_rotation(shape, 1, w, at + 4, ROTATION, AXES + 12)
-        sx, sy, sz = turned(w, ROTATION, limb[TOOL], limb[TOOL + 1], limb[TOOL + 2])
-    carry_forearm(limb, shape, w[at + 3], w)
+        sx, sy, sz = rotate(w, ROTATION, limb[TOOL], limb[TOOL + 1], limb[TOOL + 2])
+    forearm_frame(limb, shape, w[at + 3], w)
     ball_rotation(shape, 0, w, at, ROTATION, AXES)
     s, c = math.sin(w[at + 3]), math.cos(w[at + 3])
     lu, lv, lk = c * limb[LOWER + u] - s * limb[LOWER + v], s * limb[LOWER + u] + c * limb[LOWER + v], limb[LOWER + k]
-    sx, sy, sz = turned(w, FOREARM, sx, sy, sz)
+    sx, sy, sz = rotate(w, FOREARM, sx, sy, sz)
     o = UPPER_TURN
     fx = limb[o + u] * lu + limb[o + v] * lv + limb[o + k] * lk + sx  # elbow to tip, in the first body
     fy = limb[o + 3 + u] * lu + limb[o + 3 + v] * lv + limb[o + 3 + k] * lk + sy
     fz = limb[o + 6 + u] * lu + limb[o + 6 + v] * lv + limb[o + 6 + k] * lk + sz
-    fx, fy, fz = turned(w, ROTATION, fx, fy, fz)
-    ex, ey, ez = turned(w, ROTATION, limb[UPPER], limb[UPPER + 1], limb[UPPER + 2])
+    fx, fy, fz = rotate(w, ROTATION, fx, fy, fz)
+    ex, ey, ez = rotate(w, ROTATION, limb[UPPER], limb[UPPER + 1], limb[UPPER + 2])
     x, y, z = ex + fx, ey + fy, ez + fz
     for m in range(3):
         swing_axis(w, m, x, y, z)
-    p, q, r = turned(w, ROTATION, limb[o + k], limb[o + 3 + k], limb[o + 6 + k])
+    p, q, r = rotate(w, ROTATION, limb[o + k], limb[o + 3 + k], limb[o + 6 + k])
     put_vector(w, AXES + 9, p, q, r)
     swing_axis(w, 3, fx, fy, fz)
-    sx, sy, sz = turned(w, ROTATION, sx, sy, sz)
+    sx, sy, sz = rotate(w, ROTATION, sx, sy, sz)
     for m in range(4, 7):
         p, q, r = 0.0, 0.0, 0.0
         if task == POSITION:
-            p, q, r = turned(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
-            p, q, r = turned(w, ROTATION, p, q, r)
+            p, q, r = rotate(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
+            p, q, r = rotate(w, ROTATION, p, q, r)
         put_vector(w, AXES + 3 * m, p, q, r)
         swing_axis(w, m, sx, sy, sz)
     put_vector(w, RESIDUAL, w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z)
@@ -168,18 +168,18 @@ def turn_error(shape, spin, phi, at, w):
 
     The first joint is w[spin:] at phi, the last joint's numbers are w[at:]. Return the angle [rad].
     """
-    spun(w, spin, math.cos(phi), math.sin(phi), ROTATION)
+    rotation_at(w, spin, math.cos(phi), math.sin(phi), ROTATION)
     ball_rotation(shape, 1, w, at, SPARE, AXES + 3)
     for m in range(1, 4):
-        p, q, r = turned(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
-        p, q, r = turned(w, ROTATION, p, q, r)
+        p, q, r = rotate(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
+        p, q, r = rotate(w, ROTATION, p, q, r)
         put_vector(w, AXES + 3 * m, p, q, r)
     put_vector(w, AXES, w[NORMAL], w[NORMAL + 1], w[NORMAL + 2])
     # the goal frame times the transpose of ours: trace and skew part
     trace, x, y, z = 0.0, 0.0, 0.0, 0.0
     for column in range(3):
-        p, q, r = turned(w, FOREARM, w[SPARE + column], w[SPARE + 3 + column], w[SPARE + 6 + column])
-        p, q, r = turned(w, ROTATION, p, q, r)
+        p, q, r = rotate(w, FOREARM, w[SPARE + column], w[SPARE + 3 + column], w[SPARE + 6 + column])
+        p, q, r = rotate(w, ROTATION, p, q, r)
         a, b, c = w[GOAL + 3 + column], w[GOAL + 6 + column], w[GOAL + 9 + column]
         trace += a * p + b * q + c * r
         x, y, z = x + (q * c - r * b), y + (r * a - p * c), z + (p * b - q * a)
@@ -228,14 +228,14 @@ def orient(limb, shape, spin, low, high, phi, w):
 
 
 @kernel
-def forget(w):
+def clear_candidates(w):
     """Empty LIST."""
     for row in range(KEPT):
         w[LIST + 10 * row] = math.inf
 
 
 @kernel
-def keep(miss, angle, at, w):
+def add_candidate(miss, angle, at, w):
     """Enter seven numbers w[at:] in LIST, sorted by miss and then by angle; of close ones only the best is kept."""
     r, last = 0, KEPT - 1
     while r < KEPT:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import kernel
-from posable.limb.ball_ik import NEVER, ball_rotation, put_vector
+from posable.limb.ball_ik import INFEASIBLE, ball_rotation, put_vector
 from posable.limb.circle import (
     AXES,
     BEND,
+    BEND_SLACK,
     BEST,
     EXTRA,
     FOREARM,
-    GIVE,
     GOAL,
     LIMITS,
     POSITION,
@@ -31,22 +31,22 @@ from posable.limb.circle import (
     SPIN,
     START,
     STEP,
-    carry_forearm,
+    forearm_frame,
     length_at,
 )
-from posable.limb.kernels import clip_start, copy_numbers, fit_all, halton, hold_last, open_circle, sample_last
+from posable.limb.kernels import clip_start, copy_numbers, fit_joints, halton, prepare_circle, sample_last, set_tip
 from posable.limb.nearest import (
     KEPT,
     LIST,
     MISSED,
     RATES,
     SAME_PLACE,
+    add_candidate,
     approach,
     bounded_step,
-    forget,
-    keep,
+    clear_candidates,
     place_error,
-    turned,
+    rotate,
 )
 from posable.limb.ranges import find_ranges, nearest_in_ranges
 from posable.limb.srs_chain import BOX, LOWER, REST, TOOL_TURN, UPPER, UPPER_TURN, WIDE
@@ -70,18 +70,18 @@ def axis_error(limb, shape, at, w):
     angle [rad].
     """
     ball_rotation(shape, 1, w, at + 4, SPARE, AXES + 12)
-    ax, ay, az = turned(w, SPARE, w[AXIS], w[AXIS + 1], w[AXIS + 2])
-    carry_forearm(limb, shape, w[at + 3], w)
+    ax, ay, az = rotate(w, SPARE, w[AXIS], w[AXIS + 1], w[AXIS + 2])
+    forearm_frame(limb, shape, w[at + 3], w)
     ball_rotation(shape, 0, w, at, ROTATION, AXES)
-    ax, ay, az = turned(w, FOREARM, ax, ay, az)
-    ax, ay, az = turned(w, ROTATION, ax, ay, az)
+    ax, ay, az = rotate(w, FOREARM, ax, ay, az)
+    ax, ay, az = rotate(w, ROTATION, ax, ay, az)
     k = UPPER_TURN + shape[2, 0]
-    x, y, z = turned(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
+    x, y, z = rotate(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
     put_vector(w, AXES + 9, x, y, z)
     for m in range(4, 7):
         o = AXES + 3 * m
-        x, y, z = turned(w, FOREARM, w[o], w[o + 1], w[o + 2])
-        x, y, z = turned(w, ROTATION, x, y, z)
+        x, y, z = rotate(w, FOREARM, w[o], w[o + 1], w[o + 2])
+        x, y, z = rotate(w, ROTATION, x, y, z)
         put_vector(w, o, x, y, z)
     for m in range(7):
         o = AXES + 3 * m
@@ -128,7 +128,7 @@ def refine(limb, shape, box, size, w):
 
 
 @kernel
-def hold_somehow(limb, index, w):
+def sample_hold(limb, index, w):
     """Write one of many ways to hold the last joint to BEST + 4: corners and middles of its limits, then in between.
 
     The best answers hold it at its limits more often than not. Index 0 leaves it as it is.
@@ -147,22 +147,22 @@ def hold_somehow(limb, index, w):
 
 
 @kernel
-def sample_holds(limb, shape, root, reference, limited, w):
+def sample_wrists(limb, shape, root, reference, limited, w):
     """Enter in LIST the best swivel angle of many ways to hold the last joint with the site at PLACE."""
     for index in range(HOLDS):
-        hold_somehow(limb, index, w)
-        hold_last(limb, shape, POSITION, w)
-        x, y, z = turned(w, ROTATION, w[AXIS], w[AXIS + 1], w[AXIS + 2])
-        if open_circle(limb, shape, root, reference, POSITION, 1 if limited else 0, w) != REACHED:
+        sample_hold(limb, index, w)
+        set_tip(limb, shape, POSITION, w)
+        x, y, z = rotate(w, ROTATION, w[AXIS], w[AXIS + 1], w[AXIS + 2])
+        if prepare_circle(limb, shape, root, reference, POSITION, 1 if limited else 0, w) != REACHED:
             continue
-        give0, give1 = w[GIVE], w[GIVE + 1]
+        give0, give1 = w[BEND_SLACK], w[BEND_SLACK + 1]
         for branch in range(2):
-            w[GIVE], w[GIVE + 1] = (give0, NEVER) if branch == 0 else (NEVER, give1)
-            if w[GIVE + branch] <= NEVER:
+            w[BEND_SLACK], w[BEND_SLACK + 1] = (give0, INFEASIBLE) if branch == 0 else (INFEASIBLE, give1)
+            if w[BEND_SLACK + branch] <= INFEASIBLE:
                 continue
             count = find_ranges(limb, shape, 1, w) if limited else 1
-            carry_forearm(limb, shape, w[BEND + branch], w)
-            p, q, r = turned(w, FOREARM, x, y, z)
+            forearm_frame(limb, shape, w[BEND + branch], w)
+            p, q, r = rotate(w, FOREARM, x, y, z)
             a, b, c = 0.0, 0.0, 0.0
             for m in range(3):
                 o, t = SPIN + 54 * branch + 3 * m, w[DIRECTION + m]
@@ -174,9 +174,9 @@ def sample_holds(limb, shape, root, reference, limited, w):
             phi = math.atan2(b, a)
             if limited:
                 phi = nearest_in_ranges(w, SPANS, 4, count, phi)
-            fit_all(limb, shape, 1, phi, w)
+            fit_joints(limb, shape, 1, phi, w)
             cosine = a * math.cos(phi) + b * math.sin(phi) + c
-            keep(0.0, math.acos(min(max(cosine, -1.0), 1.0)), BEST, w)
+            add_candidate(0.0, math.acos(min(max(cosine, -1.0), 1.0)), BEST, w)
 
 
 @kernel
@@ -186,9 +186,9 @@ def sample_approaches(limb, shape, root, reference, limited, w):
     for index in range(2 * SPREAD):
         if index < SPREAD:
             sample_last(limb, index, w)
-            hold_last(limb, shape, POSITION, w)
-            open_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
-            fit_all(limb, shape, 1, 2.4 * index, w)
+            set_tip(limb, shape, POSITION, w)
+            prepare_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
+            fit_joints(limb, shape, 1, 2.4 * index, w)
         else:
             for m in range(7):
                 rest = limb[REST + m]
@@ -197,7 +197,7 @@ def sample_approaches(limb, shape, root, reference, limited, w):
                 w[BEST + m] = low + halton(index - SPREAD + 1, prime) * (high - low)
         clip_start(limb, box, w)
         miss = approach(limb, shape, box, POSITION, w)
-        keep(miss, axis_error(limb, shape, START, w), START, w)
+        add_candidate(miss, axis_error(limb, shape, START, w), START, w)
 
 
 @kernel
@@ -215,8 +215,8 @@ def nearest_partial(limb, shape, root, reference, axis, place, along, held, limi
             w[PLACE + m] += root[3 + 3 * i + m] * (place[i] - root[i])
         w[GOAL + m] = w[PLACE + m]
         w[BEST + 4 + m] = held[m]
-    forget(w)
-    sample_holds(limb, shape, root, reference, limited, w)
+    clear_candidates(w)
+    sample_wrists(limb, shape, root, reference, limited, w)
     if w[LIST] == math.inf:
         sample_approaches(limb, shape, root, reference, limited, w)
     box, size = BOX if limited else WIDE, length_at(limb, UPPER) + length_at(limb, LOWER)

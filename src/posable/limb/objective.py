@@ -33,25 +33,25 @@ def swivel_rates(limb: LimbCore, pose: np.ndarray, *, held: bool = False) -> np.
     denominator that its second form lacks, and holds for rotation vectors and swings too. held: about the site, the
     last joint at rest.
     """
-    poses, roots, _ = limb.placed(pose)
+    poses, roots, _ = limb.base_frames(pose)
     places, turns, _ = place_bodies(limb.skeleton, poses[:1])
     tip = places[0, limb.bodies[2]]
     if held:
-        tip = tip + turns[0, limb.bodies[2]] @ limb.anatomy.place[TOOL : TOOL + 3]
+        tip = tip + turns[0, limb.bodies[2]] @ limb.chain.place[TOOL : TOOL + 3]
     normal = roots[0, 3:].reshape(3, 3).T @ (tip - roots[0, :3])
     normal /= max(float(np.linalg.norm(normal)), 1e-300)
-    raw = poses[0, limb.columns] * limb.anatomy.sign
+    raw = poses[0, limb.columns] * limb.chain.sign
     rates = np.zeros(7)
     frames = [np.eye(3)]
     if not held:
         frames.append(roots[0, 3:].reshape(3, 3).T @ limb.parent_frame(poses[0], int(limb.bodies[2])))
     for ball, frame in enumerate(frames):
         memory = np.concatenate([raw[4 * ball : 4 * ball + 3], np.empty(18)])
-        ball_rotation(limb.anatomy.shape, ball, memory, 0, 3, 12)
+        ball_rotation(limb.chain.shape, ball, memory, 0, 3, 12)
         axes = frame @ memory[12:].reshape(3, 3).T
         rates[4 * ball : 4 * ball + 3] = np.linalg.lstsq(axes, normal if ball == 0 else -normal, rcond=1e-12)[0]
     out = np.zeros(limb.skeleton.size)
-    out[limb.columns] = rates * limb.anatomy.sign
+    out[limb.columns] = rates * limb.chain.sign
     return out
 
 
@@ -130,7 +130,7 @@ def solve_with_objective(
 ) -> LimbSolution:
     """Return the solution whose pose makes objective(pose), or the first of (value, gradient (n,)), least."""
     measure = as_objective(limb, objective)
-    plain = limb.reach_for(target, swivel=None, elbow=None, limits=limits, base=base)
+    plain = limb.solve_target(target, swivel=None, elbow=None, limits=limits, base=base)
     if np.ndim(plain.ok):
         raise GoalError("target", expected="one target with an objective", got="a batch")
     if not plain.ok:

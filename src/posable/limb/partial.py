@@ -9,20 +9,20 @@ import numpy as np
 
 from posable.engine.jit import entry, kernel
 from posable.errors import GoalError
-from posable.limb.ball_ik import NEVER, ball_rotation
+from posable.limb.ball_ik import INFEASIBLE, ball_rotation
 from posable.limb.base import (
     SENTENCES,
     LimbCore,
-    around_of,
+    broadcast_rows,
     common_lead,
+    distance_message,
+    leading_axes,
+    preferences,
     read_direction,
     read_directions,
     read_numbers,
+    run_in_parallel,
     scratch_memory,
-    share_out,
-    spread,
-    too,
-    wishes,
 )
 from posable.limb.circle import (  # fmt: skip
     AXES,
@@ -37,7 +37,7 @@ from posable.limb.circle import (  # fmt: skip
     REACHED,
     ROTATION,
     SPARE,
-    bring_home,
+    set_goal,
 )
 from posable.limb.kernels import (  # fmt: skip
     BRANCH,
@@ -45,17 +45,17 @@ from posable.limb.kernels import (  # fmt: skip
     PLACE_ERROR,
     REPORT,
     SLACK,
-    SPUN,
+    SPIN_ANGLE,
     SWIVEL,
     TURN_ERROR,
-    attempt,
-    begin,
     finish,
     halton,
-    hold_last,
-    open_circle,
+    prepare_circle,
+    set_target,
+    set_tip,
+    solve_closed_form,
 )
-from posable.limb.nearest import place_error, turned
+from posable.limb.nearest import place_error, rotate
 from posable.limb.nearest_partial import nearest_partial
 from posable.limb.partial_orientation import (
     GOAL_FRAME,
@@ -86,11 +86,11 @@ TOP = EXTRA + 50  # (8, 3): slack, spin, swivel
 
 @kernel
 def try_spin(limb, shape, root, reference, frame, place, held, psi, limited, swivel, anywhere, report, w):
-    """Solve for the target at a spin in closed form; return the outcome as `attempt` does."""
+    """Solve for the target at a spin in closed form; return the outcome as `solve_closed_form` does."""
     spin_target(frame, place, psi, w)
-    begin(limb, shape, root, w[GOAL_FRAME : GOAL_FRAME + 12], held, POSE, report, w)
-    report[SPUN] = psi
-    return attempt(limb, shape, root, reference, POSE, limited, swivel, anywhere, report, w)
+    set_target(limb, shape, root, w[GOAL_FRAME : GOAL_FRAME + 12], held, POSE, report, w)
+    report[SPIN_ANGLE] = psi
+    return solve_closed_form(limb, shape, root, reference, POSE, limited, swivel, anywhere, report, w)
 
 
 @kernel
@@ -100,7 +100,7 @@ def score_of(wanted, swivel, report):
         return report[SLACK]
     score = 0.0
     if not math.isnan(wanted):
-        score -= abs(math.sin(0.5 * (report[SPUN] - wanted)))
+        score -= abs(math.sin(0.5 * (report[SPIN_ANGLE] - wanted)))
     if not math.isnan(swivel):
         score -= abs(math.sin(0.5 * (report[SWIVEL] - swivel)))
     return score
@@ -149,20 +149,20 @@ def search_spin(limb, shape, root, reference, frame, place, held, count, wanted,
 @kernel
 def slack_of_cell(limb, shape, phi, status, w):
     """Return the best slack at a swivel angle of the circle that is open."""
-    return slack_near(limb, shape, 2, w, phi) if status == REACHED else NEVER
+    return slack_near(limb, shape, 2, w, phi) if status == REACHED else INFEASIBLE
 
 
 @kernel
 def open_at(limb, shape, root, reference, frame, place, psi, w):
     """Prepare the elbow circle of the target at a spin; return the outcome of the reach."""
     spin_target(frame, place, psi, w)
-    bring_home(limb, root, w[GOAL_FRAME : GOAL_FRAME + 12], POSE, w)
-    hold_last(limb, shape, POSE, w)
-    return open_circle(limb, shape, root, reference, POSE, 1, w)
+    set_goal(limb, root, w[GOAL_FRAME : GOAL_FRAME + 12], POSE, w)
+    set_tip(limb, shape, POSE, w)
+    return prepare_circle(limb, shape, root, reference, POSE, 1, w)
 
 
 @kernel
-def search_both(limb, shape, root, reference, frame, place, held, count, anywhere, report, w):
+def search_spin_and_swivel(limb, shape, root, reference, frame, place, held, count, anywhere, report, w):
     """Where no spin of many has any swivel angle: climb in slack over both angles; return whether there are such."""
     for r in range(8):
         w[TOP + 3 * r] = -math.inf
@@ -185,7 +185,7 @@ def search_both(limb, shape, root, reference, frame, place, held, count, anywher
     for r in range(8):
         best, psi, phi = w[TOP + 3 * r], w[TOP + 3 * r + 1], w[TOP + 3 * r + 2]
         step = 2.0 * math.pi / CELLS
-        while best > NEVER and best < 0.0 and step > 1e-9:
+        while best > INFEASIBLE and best < 0.0 and step > 1e-9:
             middle, across, before = psi, phi, best
             for i in range(-2, 3):
                 status = open_at(limb, shape, root, reference, frame, place, middle + 0.5 * step * i, w)
@@ -215,10 +215,10 @@ def measure_partial(limb, shape, root, axis, place, along, report, w):
         w[GOAL + m] = w[SPARE + m]
     report[PLACE_ERROR] = place_error(limb, shape, POSITION, BEST, w)
     ball_rotation(shape, 1, w, BEST + 4, SPARE, AXES)
-    p, q, r = turned(limb, TOOL_TURN, axis[0], axis[1], axis[2])
-    p, q, r = turned(w, SPARE, p, q, r)
-    p, q, r = turned(w, FOREARM, p, q, r)
-    p, q, r = turned(w, ROTATION, p, q, r)
+    p, q, r = rotate(limb, TOOL_TURN, axis[0], axis[1], axis[2])
+    p, q, r = rotate(w, SPARE, p, q, r)
+    p, q, r = rotate(w, FOREARM, p, q, r)
+    p, q, r = rotate(w, ROTATION, p, q, r)
     a, b, c = q * z - r * y, r * x - p * z, p * y - q * x
     report[TURN_ERROR] = math.atan2(math.sqrt(a * a + b * b + c * c), p * x + q * y + r * z)
     return report[PLACE_ERROR] <= EXACT and report[TURN_ERROR] <= 10.0 * EXACT
@@ -231,16 +231,16 @@ def nearest_spin(limb, shape, root, reference, frame, place, along, held, limite
     report[SWIVEL], report[BRANCH] = math.nan, 0.0
     place_error(limb, shape, POSITION, BEST, w)
     ball_rotation(shape, 1, w, BEST + 4, SPARE, AXES)
-    p, q, r = turned(limb, TOOL_TURN, frame[3], frame[4], frame[5])
-    p, q, r = turned(w, SPARE, p, q, r)
-    p, q, r = turned(w, FOREARM, p, q, r)
-    p, q, r = turned(w, ROTATION, p, q, r)
+    p, q, r = rotate(limb, TOOL_TURN, frame[3], frame[4], frame[5])
+    p, q, r = rotate(w, SPARE, p, q, r)
+    p, q, r = rotate(w, FOREARM, p, q, r)
+    p, q, r = rotate(w, ROTATION, p, q, r)
     a, b = 0.0, 0.0
     for m in range(3):
         value = root[3 + 3 * m] * p + root[4 + 3 * m] * q + root[5 + 3 * m] * r
         a += value * w[WORLD + 3 + m]
         b += value * w[WORLD + 6 + m]
-    report[SPUN] = math.atan2(b, a)
+    report[SPIN_ANGLE] = math.atan2(b, a)
 
 
 @kernel
@@ -264,7 +264,7 @@ def partial_one(
         status = NO_SWIVEL
         if search_spin(
             limb, shape, root, reference, frame, place, held, count, wanted, swivel, anywhere, report, w
-        ) or search_both(limb, shape, root, reference, frame, place, held, count, anywhere, report, w):
+        ) or search_spin_and_swivel(limb, shape, root, reference, frame, place, held, count, anywhere, report, w):
             return REACHED
     nearest_spin(limb, shape, root, reference, frame, place, along, held, limited, report, w)
     return status
@@ -315,8 +315,10 @@ def solve_partial(
         raise GoalError("solve_partial", expected="at most one of spin and wrist", got="both")
     places, alongs, lead = _goals(position, along, base)
     frame, count = site_frame(axis), math.prod(lead)
-    poses, roots, helds = (spread(rows, around_of(base), lead) for rows in limb.placed(base, limits=limits))
-    swivels, spins = wishes(swivel, "swivel", lead), wishes(spin, "spin", lead)
+    poses, roots, helds = (
+        broadcast_rows(rows, leading_axes(base), lead) for rows in limb.base_frames(base, limits=limits)
+    )
+    swivels, spins = preferences(swivel, "swivel", lead), preferences(spin, "spin", lead)
     kind, wrists = _wanted(limb, wrist, lead)
     near, far = limb.reach_of(limits=limits)
     out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
@@ -326,19 +328,19 @@ def solve_partial(
             return rows[low:high] if len(rows) == count and count > 1 else rows
 
         partial_batch(
-            *limb.anatomy, mine(roots), limb.directions, frame, limb.tool_in_site(), places[low:high], alongs[low:high],
+            *limb.chain, mine(roots), limb.directions, frame, limb.tool_in_site(), places[low:high], alongs[low:high],
             mine(helds), near, far, mine(spins), kind, mine(wrists), bool(limits), mine(swivels), ANYWHERE,
             scratch_memory(), out[low:high], reports[low:high], status[low:high],
         )  # fmt: skip
 
-    share_out(count, part)
+    run_in_parallel(count, part)
     lost = np.isnan(reports[:, SWIVEL])
     if np.any(lost):
         reports[lost, SWIVEL] = limb.swivels(out[lost], roots[lost] if len(roots) > 1 else roots, POSE)
     messages: Any = np.where(status == NO_SWIVEL, "no spin and swivel angle hold every limit", SENTENCES[status])
     if lead == () and status[0] not in (REACHED, NO_SWIVEL):
         messages = np.array([_distance(limb, roots[0], frame, places[0], alongs[0], int(status[0]), limits)])
-    turns = (reports[:, SPUN] + math.pi) % (2.0 * math.pi) - math.pi
+    turns = (reports[:, SPIN_ANGLE] + math.pi) % (2.0 * math.pi) - math.pi
     return limb.solution(lead, poses, out, reports, status, messages, turns)
 
 
@@ -349,7 +351,7 @@ def reachable_spins(
     places, alongs, lead = _goals(position, along, base)
     if lead != ():
         raise GoalError("position", expected="one goal", got=f"leading axes {lead}")
-    _, roots, _ = limb.placed(base)
+    _, roots, _ = limb.base_frames(base)
     out = np.empty((4, 2))
     near, far = limb.reach_of(limits=limits)
     count = spins_of(
@@ -371,7 +373,7 @@ def site_frame(axis: Any) -> np.ndarray:
 def _goals(position: Any, along: Any, base: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Return places (t, 3), unit directions (t, 3) and the leading axes of all goals."""
     places, alongs = read_numbers(position, "position", (3,)), read_directions(along, "along")
-    lead = common_lead({"position": places.shape[:-1], "along": alongs.shape[:-1], "base": around_of(base)})
+    lead = common_lead({"position": places.shape[:-1], "along": alongs.shape[:-1], "base": leading_axes(base)})
     count = math.prod(lead)
     rows = [np.broadcast_to(given, (*lead, 3)).reshape(count, 3) for given in (places, alongs)]
     return np.ascontiguousarray(rows[0]), np.ascontiguousarray(rows[1]), lead
@@ -385,7 +387,7 @@ def _wanted(limb: LimbCore, wrist: Any, lead: tuple[int, ...]) -> tuple[int, np.
         if wrist not in EXTREMES:
             raise GoalError("wrist", expected="'highest', 'lowest' or three numbers", got=repr(wrist))
         return HEIGHTS, (limb.down if wrist == "lowest" else -limb.down)[None].copy()
-    return POINTS, wishes(wrist, "wrist", lead, (3,))
+    return POINTS, preferences(wrist, "wrist", lead, (3,))
 
 
 def _distance(limb: LimbCore, root, frame, place, along, status: int, limits: bool) -> str:
@@ -395,7 +397,7 @@ def _distance(limb: LimbCore, root, frame, place, along, status: int, limits: bo
     gap = place - arm[0] * along - root[:3]
     across, radius = float(np.linalg.norm(gap - (gap @ along) * along)), math.hypot(arm[1], arm[2])
     side = across - radius if status == 1 else across + radius
-    return too(limb, status, POSE, math.hypot(float(gap @ along), side), far if status == 1 else near)
+    return distance_message(limb, status, POSE, math.hypot(float(gap @ along), side), far if status == 1 else near)
 
 
 __all__ = ["reachable_spins", "solve_partial"]

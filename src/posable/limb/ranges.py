@@ -16,8 +16,21 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import kernel
-from posable.limb.ball_ik import NEVER, NO_LIMIT, ball_holds, fit_ball
-from posable.limb.circle import BREAKS, CUTS, GIVE, INSIDE, RANGES, ROTATION, SPANS, SPARE, SPIN, TAGS, TRIAL, spun
+from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, ball_holds, fit_ball
+from posable.limb.circle import (
+    BEND_SLACK,
+    BREAKS,
+    CUTS,
+    INSIDE,
+    RANGES,
+    ROTATION,
+    SPANS,
+    SPARE,
+    SPIN,
+    TAGS,
+    TRIAL,
+    rotation_at,
+)
 from posable.limb.srs_chain import (  # fmt: skip
     ARC,
     BALL,
@@ -135,12 +148,12 @@ def add_locked(limb, shape, ball, w, count, spin):
 @kernel
 def slack_at(limb, shape, ball, w, spin, family, phi):
     """Return the slack of a ball joint at a swivel angle; its numbers stay in w[TRIAL + 4:]."""
-    spun(w, spin, math.cos(phi), math.sin(phi), SPARE)
+    rotation_at(w, spin, math.cos(phi), math.sin(phi), SPARE)
     return fit_ball(limb, shape, ball, w, SPARE, family, TRIAL + 4)
 
 
 @kernel
-def tightest(limb, ball, w, at):
+def nearest_limit(limb, ball, w, at):
     """Return the tag of the limit nearest to a ball joint's numbers w[at:]."""
     best, tag = math.inf, -1
     for m in range(6):
@@ -151,7 +164,7 @@ def tightest(limb, ball, w, at):
 
 
 @kernel
-def stride(kind, slack, w, at):
+def safe_step(kind, slack, w, at):
     """Return how far the swivel angle can go before the slack of the joint w[at:] could change its sign.
 
     A rotation vector of length m moves at most (m/2) / sin(m/2) times as fast as the rotation, a swing m / sin(m), its
@@ -186,9 +199,9 @@ def add_searched(limb, shape, ball, w, count, spin):
             if ahead > phi and (slack < 0.0) != (then < 0.0):
                 root = refine(limb, shape, ball, w, spin, family, phi, slack, ahead, then)
                 slack_at(limb, shape, ball, w, spin, family, root)
-                count = add_break(w, count, root, tightest(limb, ball, w, TRIAL + 4))
+                count = add_break(w, count, root, nearest_limit(limb, ball, w, TRIAL + 4))
             phi, slack = ahead, then
-            ahead = min(phi + stride(shape[ball, BALL], abs(slack), w, TRIAL + 4), math.pi)
+            ahead = min(phi + safe_step(shape[ball, BALL], abs(slack), w, TRIAL + 4), math.pi)
     return count
 
 
@@ -216,10 +229,10 @@ def holds_at(limb, shape, balls, w, phi):
     """Say whether some branch and family holds the limits of the first joint (balls 1) or of both (2)."""
     c, s = math.cos(phi), math.sin(phi)
     for branch in range(2):
-        good = w[GIVE + branch] >= 0.0
+        good = w[BEND_SLACK + branch] >= 0.0
         for ball in range(balls):
             if good:
-                spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
+                rotation_at(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
                 good = ball_holds(limb, shape, ball, w, ROTATION, TRIAL)
         if good:
             return True
@@ -229,15 +242,15 @@ def holds_at(limb, shape, balls, w, phi):
 @kernel
 def slack_near(limb, shape, balls, w, phi):
     """Return the best slack of the ball joints at a swivel angle over branches and families."""
-    best = NEVER
+    best = INFEASIBLE
     c, s = math.cos(phi), math.sin(phi)
     for branch in range(2):
-        if w[GIVE + branch] < 0.0:
+        if w[BEND_SLACK + branch] < 0.0:
             continue
         slack = NO_LIMIT
         for ball in range(balls):
-            spun(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
-            here = NEVER
+            rotation_at(w, SPIN + 54 * branch + 27 * ball, c, s, ROTATION)
+            here = INFEASIBLE
             for family in range(2):
                 here = max(here, fit_ball(limb, shape, ball, w, ROTATION, family, TRIAL))
             slack = min(slack, here)
@@ -252,7 +265,7 @@ def find_ranges(limb, shape, balls, w):
     for branch in range(2):
         for ball in range(balls):
             spin = SPIN + 54 * branch + 27 * ball
-            if w[GIVE + branch] < 0.0:
+            if w[BEND_SLACK + branch] < 0.0:
                 continue
             if shape[ball, BALL] <= PROPER:
                 count = add_euler(limb, shape, ball, w, count, spin)

@@ -42,7 +42,7 @@ WHOLE = 2.0 * math.pi
 
 
 @small
-def turned(hx, hy, hz, c, s, x, y, z):
+def rotated_about(hx, hy, hz, c, s, x, y, z):
     """Return a vector turned about the unit axis h by the angle of cosine c and sine s."""
     k = (hx * x + hy * y + hz * z) * (1.0 - c)
     return (
@@ -89,13 +89,13 @@ def add_turn(m, at, arm, i, angle):
     for row in range(3):
         q = at + 3 * row
         x, y, z = m[q], m[q + 1], m[q + 2]
-        u, v, w = turned(hx, hy, hz, c, -s, x, y, z)  # a row times E
+        u, v, w = rotated_about(hx, hy, hz, c, -s, x, y, z)  # a row times E
         m[at + 9 + row] += (x - u) * px + (y - v) * py + (z - w) * pz
         m[q], m[q + 1], m[q + 2] = u, v, w
 
 
 @kernel
-def no_turn(m, at):
+def set_identity(m, at):
     """Write the motion that moves nothing at m[at:at+12]."""
     for k in range(12):
         m[at + k] = 0.0
@@ -113,7 +113,7 @@ def moved(m, at, x, y, z):
 
 
 @kernel
-def rest_of(m):
+def remaining_motion(m):
     """Write TURN^-1 WANTED at m[REST:REST+12]."""
     for i in range(3):
         for j in range(3):
@@ -135,7 +135,7 @@ def refine(arm, m):
     """Refine the six angles at m[POSE:POSE+6] with Newton steps; return whether they give the wanted motion."""
     j = JACOBIAN
     for turn in range(6):
-        no_turn(m, FOUND)
+        set_identity(m, FOUND)
         for i in range(6):
             h, p = AXIS + 3 * i, PLACE + 3 * i
             x, y, z = arm[h], arm[h + 1], arm[h + 2]
@@ -378,11 +378,11 @@ def wrist_poses(arm, m, limits, poses):
             q1 = angle_between(
                 arm[AXIS], arm[AXIS + 1], arm[AXIS + 2], u0 + a * nx, u1 + a * ny, u2 + a * nz, x, y, z, limits[2, 0]
             )
-            no_turn(m, TURN)
+            set_identity(m, TURN)
             add_turn(m, TURN, arm, 0, q1)
             add_turn(m, TURN, arm, 1, q2)
             add_turn(m, TURN, arm, 2, q3)
-            rest_of(m)
+            remaining_motion(m)
             count = turn_wrist(arm, m, limits, poses, count, q1, q2, q3)
     return count
 
@@ -411,14 +411,14 @@ def turn_wrist(arm, m, limits, poses, count, q1, q2, q3):
     for k in range(number):
         q5 = first if k == 0 else second
         c, s = math.cos(q5), math.sin(q5)
-        x, y, z = turned(kx, ky, kz, c, s, lx, ly, lz)
+        x, y, z = rotated_about(kx, ky, kz, c, s, lx, ly, lz)
         q4 = angle_between(jx, jy, jz, x, y, z, tx, ty, tz, limits[2, 3])
         x, y, z = (
             m[r] * ux + m[r + 1] * uy + m[r + 2] * uz, m[r + 3] * ux + m[r + 4] * uy + m[r + 5] * uz,
             m[r + 6] * ux + m[r + 7] * uy + m[r + 8] * uz,
         )  # fmt: skip
-        x, y, z = turned(jx, jy, jz, math.cos(q4), -math.sin(q4), x, y, z)
-        x, y, z = turned(kx, ky, kz, c, -s, x, y, z)
+        x, y, z = rotated_about(jx, jy, jz, math.cos(q4), -math.sin(q4), x, y, z)
+        x, y, z = rotated_about(kx, ky, kz, c, -s, x, y, z)
         q6 = angle_between(lx, ly, lz, ux, uy, uz, x, y, z, limits[2, 5])
         m[POSE], m[POSE + 1], m[POSE + 2], m[POSE + 3], m[POSE + 4], m[POSE + 5] = q1, q2, q3, q4, q5, q6
         count = keep_pose(arm, m, limits, poses, count)
@@ -449,9 +449,9 @@ def parallel_poses(arm, m, limits, poses):
     count, r = 0, REST
     for i in range(number):
         q1 = first if i == 0 else second
-        no_turn(m, TURN)
+        set_identity(m, TURN)
         add_turn(m, TURN, arm, 0, q1)
-        rest_of(m)
+        remaining_motion(m)
         # h' R, as a row: what h is seen from the other side
         rx, ry, rz = (
             gx * m[r] + gy * m[r + 3] + gz * m[r + 6], gx * m[r + 1] + gy * m[r + 4] + gz * m[r + 7],
@@ -461,7 +461,7 @@ def parallel_poses(arm, m, limits, poses):
         for j in range(pair):
             q5 = one if j == 0 else other
             c, s = math.cos(q5), math.sin(q5)
-            x, y, z = turned(kx, ky, kz, c, -s, gx, gy, gz)
+            x, y, z = rotated_about(kx, ky, kz, c, -s, gx, gy, gz)
             q6 = angle_between(lx, ly, lz, rx, ry, rz, x, y, z, limits[2, 5])
             count = planar_poses(arm, m, limits, poses, count, q1, q5, q6)
     return count
@@ -477,8 +477,8 @@ def planar_poses(arm, m, limits, poses, count, q1, q5, q6):
     # the motion of a point, or a direction, before the last two axes: REST e_6^-1 e_5^-1
     ox, oy, oz = arm[CENTER], arm[CENTER + 1], arm[CENTER + 2]  # on both of them
     x, y, z = arm[PLACE + 9] - ox, arm[PLACE + 10] - oy, arm[PLACE + 11] - oz
-    x, y, z = turned(kx, ky, kz, c5, -s5, x, y, z)
-    x, y, z = turned(lx, ly, lz, c6, -s6, x, y, z)
+    x, y, z = rotated_about(kx, ky, kz, c5, -s5, x, y, z)
+    x, y, z = rotated_about(lx, ly, lz, c6, -s6, x, y, z)
     x, y, z = moved(m, REST, ox + x, oy + y, oz + z)
     x, y, z = x - arm[PLACE + 3], y - arm[PLACE + 4], z - arm[PLACE + 5]
     k = gx * x + gy * y + gz * z
@@ -487,8 +487,8 @@ def planar_poses(arm, m, limits, poses, count, q1, q5, q6):
         ux, uy, uz = 0.0, gz, -gy
     else:
         ux, uy, uz = -gz, 0.0, gx
-    vx, vy, vz = turned(kx, ky, kz, c5, -s5, ux, uy, uz)
-    vx, vy, vz = turned(lx, ly, lz, c6, -s6, vx, vy, vz)
+    vx, vy, vz = rotated_about(kx, ky, kz, c5, -s5, ux, uy, uz)
+    vx, vy, vz = rotated_about(lx, ly, lz, c6, -s6, vx, vy, vz)
     total = angle_between(
         gx, gy, gz, ux, uy, uz,
         m[r] * vx + m[r + 1] * vy + m[r + 2] * vz, m[r + 3] * vx + m[r + 4] * vy + m[r + 5] * vz,
@@ -505,7 +505,7 @@ def planar_poses(arm, m, limits, poses, count, q1, q5, q6):
     number, first, second = two_angles(0.5 * known, ax * bx + ay * by + az * bz, third * (ax * cx + ay * cy + az * cz))
     for i in range(number):
         q3 = first if i == 0 else second
-        vx, vy, vz = turned(gx, gy, gz, math.cos(q3), third * math.sin(q3), bx, by, bz)
+        vx, vy, vz = rotated_about(gx, gy, gz, math.cos(q3), third * math.sin(q3), bx, by, bz)
         q2 = angle_between(gx, gy, gz, ax + vx, ay + vy, az + vz, x, y, z, limits[2, 1])
         q4 = fourth * (total - q2 - third * q3)
         m[POSE], m[POSE + 1], m[POSE + 2], m[POSE + 3], m[POSE + 4], m[POSE + 5] = q1, q2, q3, q4, q5, q6
@@ -514,7 +514,7 @@ def planar_poses(arm, m, limits, poses, count, q1, q5, q6):
 
 
 @kernel
-def want(arm, place, at, turn, row, m):
+def set_motion(arm, place, at, turn, row, m):
     """Write the wanted motion, from where the tool is at the zero pose to the target, at m[WANTED:WANTED+12].
 
     The position [m] is in the rows of `place`, its column `at`; the rotation in those of `turn`, from column `row` on.
@@ -581,7 +581,7 @@ def six_axis_poses(arm, columns, target, lower, upper, start, out, m):
         How many there are.
     """
     m[LATER] = 0.0
-    want(arm, target, 3, target, 0, m)
+    set_motion(arm, target, 3, target, 0, m)
     count = poses_of(arm, columns, lower, upper, start, m)
     for k in range(count):
         copy_pose(columns, start, m, k, out[k])
@@ -605,7 +605,7 @@ def nearest_poses(arm, columns, targets, lower, upper, starts, out, found, m):
     """
     for t in range(starts.shape[0]):
         target = targets[t if targets.shape[0] > 1 else 0]
-        want(arm, target[0, AT : AT + 3].reshape(3, 1), 0, target[1, ALONG : ALONG + 9].reshape(3, 3), 0, m)
+        set_motion(arm, target[0, AT : AT + 3].reshape(3, 1), 0, target[1, ALONG : ALONG + 9].reshape(3, 3), 0, m)
         m[LATER] = 1.0
         found[t] = 0
         for k in range(poses_of(arm, columns, lower, upper, starts[t], m)):

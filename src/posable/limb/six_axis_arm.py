@@ -72,7 +72,7 @@ class SixAxisArm:
         return out[:count]
 
 
-def landed(arm: SixAxisArm, problem: Problem, options: SolveOptions) -> tuple[RawResult, np.ndarray | None]:
+def solve_with_arm(arm: SixAxisArm, problem: Problem, options: SolveOptions) -> tuple[RawResult, np.ndarray | None]:
     """Return the poses nearest to the starts of a problem that is one Pose of a six-axis arm.
 
     Returns:

@@ -83,7 +83,7 @@ GOALS_HELP = (
 )
 
 
-class Task(NamedTuple):
+class LimbTask(NamedTuple):
     """What goals ask of one limb: springs by their rows, -1 where there is none."""
 
     limb: LimbCore | TwoLink
@@ -158,12 +158,12 @@ def _hinge(skeleton: Skeleton, body: int) -> str | None:
     return owners[0] if owners else None
 
 
-def tasks_of(problem: Problem) -> list[Task]:
+def tasks_of(problem: Problem) -> list[LimbTask]:
     """Return the task of each limb whose last body goals hold, and hold by nothing else than a limb can do."""
     return [found for found in tasks_or_reasons(problem) if not isinstance(found, str)]
 
 
-def tasks_or_reasons(problem: Problem) -> list[Task | str]:
+def tasks_or_reasons(problem: Problem) -> list[LimbTask | str]:
     """Return, for each body that goals hold, its limb's task or why it has none; a limb before those it carries."""
     kind, found = problem.kind, []
     on = problem.constants[0, :, ROBUST] >= 0.0  # goals may be switched off
@@ -173,7 +173,7 @@ def tasks_or_reasons(problem: Problem) -> list[Task | str]:
     return found
 
 
-def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> Task | str:
+def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> LimbTask | str:
     """Return the task of one body that springs (k,) hold, or why it has none."""
     kind, constants = problem.kind, problem.constants[0]
     label = problem.labels[problem.owners[springs[0]]]
@@ -190,11 +190,11 @@ def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> Task | 
     if isinstance(limb, str):
         pair = two_link_or_reason(problem.skeleton, body, place) if counts == (1, 0, 0, 0) else "it asks for more"
         if isinstance(pair, TwoLink):
-            return Task(pair, points[0])
+            return LimbTask(pair, points[0])
         return f"{label!r} is on no limb: {limb}"
     axes = constants[turns[0], AXES : AXES + 9].reshape(3, 3) if turns else np.eye(3)
     first = [group[0] if group else -1 for group in (points, turns, alongs, aims)]
-    return Task(limb.with_tool(place, axes), *first)
+    return LimbTask(limb.with_tool(place, axes), *first)
 
 
 HELD = (POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)
@@ -213,8 +213,8 @@ def target_of(problem: Problem, point: int, turn: int, count: int) -> np.ndarray
     return frames
 
 
-def land(
-    task: Task, problem: Problem, poses: np.ndarray, limits: bool, swivel: float | bool, objective: Any = None
+def solve_limb(
+    task: LimbTask, problem: Problem, poses: np.ndarray, limits: bool, swivel: float | bool, objective: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve one limb in closed form at poses (t, n), near a swivel angle; return the poses and whether they reach (t,).
 
@@ -240,12 +240,12 @@ def land(
     if swivel is True:
         wish = limb.swivel(poses, about=None if task.turn >= 0 else limb.site)
     target = target_of(problem, task.point, task.turn, count)
-    found = limb.reach_for(target, swivel=wish, elbow=None, limits=limits, base=poses)
+    found = limb.solve_target(target, swivel=wish, elbow=None, limits=limits, base=poses)
     return found.pose, np.asarray(found.ok)
 
 
 def _with_objective(
-    task: Task, problem: Problem, targets: np.ndarray, pose: np.ndarray, limits: bool, objective: Any
+    task: LimbTask, problem: Problem, targets: np.ndarray, pose: np.ndarray, limits: bool, objective: Any
 ) -> LimbSolution:
     """Solve one limb for the targets (g, 12) of one problem with the least objective over its free angles."""
     assert not isinstance(task.limb, TwoLink)
@@ -328,7 +328,7 @@ class LimbSolver(Solver):
     def _base(self) -> Solver:
         return self.base if isinstance(self.base, Solver) else SOLVERS.get(self.base)()
 
-    def _needs_base(self, problem: Problem, tasks: list[Task]) -> bool:
+    def _needs_base(self, problem: Problem, tasks: list[LimbTask]) -> bool:
         """Say whether anything but the limbs is to be solved: other goals, a posture, or joints above a limb."""
         held = {k for task in tasks for k in task.springs}
         if len(held) < int(np.sum(problem.constants[0, :, ROBUST] >= 0.0)) or problem.pull.any():
@@ -359,7 +359,7 @@ class LimbSolver(Solver):
             columns = task.limb.columns
             limits = bool(np.isfinite((request.lower[columns], request.upper[columns])).any())
             wish = near if self.swivel is None else self.swivel
-            poses, reached = land(task, problem, outcome.poses, limits, wish, self.objective)
+            poses, reached = solve_limb(task, problem, outcome.poses, limits, wish, self.objective)
             errors = errors_batch(problem, poses)
             mine = task.springs
             before, after = outcome.errors / scale, errors / scale
@@ -373,7 +373,7 @@ class LimbSolver(Solver):
 
 
 @dataclass(frozen=True)
-class LandingNewton(LimbSolver):
+class NewtonWithLimbs(LimbSolver):
     """`newton` with its option limbs: the figure by Newton, then its limbs in closed form where goals hold them."""
 
     name: ClassVar[str] = "newton"
@@ -382,5 +382,5 @@ class LandingNewton(LimbSolver):
         """Raise SolverError where Newton cannot serve; a figure without limbs is solved as ever."""
         self._base().check(problem)
 
-    def _needs_base(self, problem: Problem, tasks: list[Task]) -> bool:
+    def _needs_base(self, problem: Problem, tasks: list[LimbTask]) -> bool:
         return True

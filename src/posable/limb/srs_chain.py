@@ -43,7 +43,7 @@ BALL, F, YA, XA, YC, XC, I, J, K = 0, 1, 2, 3, 4, 5, 6, 7, 8
 SIN_LO, COS_LO, SIN_HI, COS_HI, COS_MID, SIN_MID, COS_HALF, FULL = 0, 1, 2, 3, 4, 5, 6, 7
 
 
-class Anatomy(NamedTuple):
+class SrsChain(NamedTuple):
     """A limb's constants. Its seven numbers: 0..2 the first joint, 3 the middle one, 4..6 the last one.
 
     They are raw: positive about the positive axis; SIGN turns them into the figure's. Kernels get two flat arrays,
@@ -71,23 +71,23 @@ class Anatomy(NamedTuple):
         """(7,): from raw numbers to the figure's."""
         return self.constants[SIGN:]
 
-    def with_tool(self, offset: np.ndarray, rotation: np.ndarray) -> Anatomy:
+    def with_tool(self, offset: np.ndarray, rotation: np.ndarray) -> SrsChain:
         """Return the same limb with the site at another offset (3,) [m] and rotation (3, 3) in the last body."""
         place = self.place.copy()
         place[TOOL : TOOL + 3], place[TOOL_TURN : TOOL_TURN + 9] = offset, rotation.ravel()
         return pack(place, self.constants[SENSE:BOX], self.box, self.constants[REST:SIGN], self.sign, self.shape)
 
-    def with_box(self, box: np.ndarray) -> Anatomy:
+    def with_box(self, box: np.ndarray) -> SrsChain:
         """Return the same limb with other raw limits (7, 2)."""
         return pack(self.place, self.constants[SENSE:BOX], box, self.constants[REST:SIGN], self.sign, self.shape)
 
 
-def pack(place, sense, box, rest, sign, shape) -> Anatomy:
+def pack(place, sense, box, rest, sign, shape) -> SrsChain:
     """Lay out a limb's constants; frozen, for compiled code takes no other."""
     wide = np.tile([-np.inf, np.inf], 7)
     constants = np.concatenate([place, np.ravel(sense), box.ravel(), wide, arcs_of(box).ravel(), rest, sign])
     constants.flags.writeable = shape.flags.writeable = False
-    return Anatomy(constants, shape)
+    return SrsChain(constants, shape)
 
 
 def euler_layout(i: int, j: int, k: int) -> tuple[list[int], list[float]]:
@@ -109,7 +109,7 @@ def euler_layout(i: int, j: int, k: int) -> tuple[list[int], list[float]]:
     return [kind, *(3 * row + column for row, column in at), i, j, k], [*sense, last]
 
 
-def find_limb(skeleton: Skeleton, first: str, middle: str, last: str, site: str) -> tuple[Anatomy, np.ndarray]:
+def find_limb(skeleton: Skeleton, first: str, middle: str, last: str, site: str) -> tuple[SrsChain, np.ndarray]:
     """Return the limb's anatomy and (3,) its bodies; raise SkeletonError that says why the chain is no limb."""
     names = (first, middle, last)
     slices = [skeleton.index(name) for name in names]  # raises for an unknown joint
@@ -135,11 +135,11 @@ def find_limb(skeleton: Skeleton, first: str, middle: str, last: str, site: str)
         findings.append(f"site {site!r} is not on the bone of {last!r}")
     if findings:
         raise SkeletonError([_not_a_limb(names), *findings], name=skeleton.name)
-    anatomy = _describe(skeleton, slices, bodies, row)
-    findings = _degenerate(anatomy, names)
+    chain = _describe(skeleton, slices, bodies, row)
+    findings = _degenerate(chain, names)
     if findings:
         raise SkeletonError([_not_a_limb(names), *findings], name=skeleton.name)
-    return anatomy, bodies
+    return chain, bodies
 
 
 def _body(skeleton: Skeleton, joint: str) -> int:
@@ -163,7 +163,7 @@ def _between(skeleton: Skeleton, upper: str, lower: str, body_upper: int, body_l
     return f"between {upper!r} and {lower!r} something else moves: {', '.join(map(repr, reversed(chain)))}"
 
 
-def _describe(skeleton: Skeleton, slices: list[slice], bodies: np.ndarray, row: int) -> Anatomy:
+def _describe(skeleton: Skeleton, slices: list[slice], bodies: np.ndarray, row: int) -> SrsChain:
     figure = skeleton.figure
     rest = figure.rest
     upper, lower = rest[bodies[1]], rest[bodies[2]]
@@ -198,13 +198,13 @@ def arcs_of(box: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.stack(columns, axis=1))
 
 
-def _degenerate(anatomy: Anatomy, names: tuple[str, ...]) -> list[str]:
+def _degenerate(chain: SrsChain, names: tuple[str, ...]) -> list[str]:
     """Bending must change the reach: the hinge's axis may pass neither through the first joint nor through the last."""
-    k = anatomy.shape[2, 0]
+    k = chain.shape[2, 0]
     across = [(k + 1) % 3, (k + 2) % 3]
-    size = np.linalg.norm(anatomy.place[:3]) + np.linalg.norm(anatomy.place[LOWER : LOWER + 3])
+    size = np.linalg.norm(chain.place[:3]) + np.linalg.norm(chain.place[LOWER : LOWER + 3])
     found = []
     for start, name in ((BACK, names[0]), (LOWER, names[2])):
-        if not np.linalg.norm(anatomy.place[start : start + 3][across]) > 1e-9 * size:
+        if not np.linalg.norm(chain.place[start : start + 3][across]) > 1e-9 * size:
             found.append(f"the axis of {names[1]!r} passes through {name!r}: bending it does not change the reach")
     return found
