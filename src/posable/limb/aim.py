@@ -66,7 +66,7 @@ from posable.limb.kernels import (
     set_tip,
 )
 from posable.limb.nearest import KEPT, LIST, add_candidate, bounded_step, clear_candidates, place_error, rotate
-from posable.limb.partial import COMFORT, ENOUGH, MOST
+from posable.limb.partial_orientation import COMFORT, ENOUGH, MOST
 from posable.limb.ranges import find_ranges, pick_swivel
 from posable.limb.solution import LimbSolution
 from posable.limb.srs_chain import BOX, LOWER_TURN, REST, SIGN, TOOL_TURN, UPPER_TURN

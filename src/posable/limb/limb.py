@@ -8,16 +8,16 @@ from typing import Any
 from posable.errors import GoalError
 from posable.limb.aim import aim
 from posable.limb.base import LimbCore
-from posable.limb.free_angles import (
+from posable.limb.partial_orientation import reachable_spins, solve_partial
+from posable.limb.redundancy import (
     aim_solutions,
     aim_swivel_ranges,
     aim_with_objective,
     partial_solutions,
     partial_swivel_ranges,
     partial_with_objective,
+    solve_with_objective,
 )
-from posable.limb.objective import solve_with_objective
-from posable.limb.partial import reachable_spins, solve_partial
 from posable.limb.solution import LimbSolution, SwivelRange
 
 

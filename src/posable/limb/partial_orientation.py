@@ -1,19 +1,74 @@
-"""The circle of the spin: one axis of the site along a direction, the spin about it left free (Tolani et al. 2000,
-3.3).
+"""Partial orientation: one axis of the site along a direction, the spin about it free (Tolani et al. 2000, 3.3).
 
-The spin psi moves the last joint on a circle round the direction. Its distance from the first joint, its height and
-its distance from any point are then all a cos(psi) + b sin(psi) + c: Tolani et al.'s quartic for the nearest wrist has
-no
-squared terms on a circle, and its root is one inverse tangent.
+The spin psi moves the last joint on a circle around the direction. Its distance from the first joint, its height and
+its distance from any point are then all of the form a cos(psi) + b sin(psi) + c. On a circle, Tolani et al.'s quartic
+for the nearest wrist has no squared terms, and its root is one inverse tangent.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from posable.engine.jit import entry, kernel
-from posable.limb.circle import EXTRA, TOO_FAR, TOO_NEAR
-from posable.limb.ranges import nearest_in_ranges
+from posable.errors import GoalError
+from posable.limb.ball_ik import INFEASIBLE, ball_rotation
+from posable.limb.base import (
+    SENTENCES,
+    LimbCore,
+    broadcast_rows,
+    common_lead,
+    distance_message,
+    leading_axes,
+    preferences,
+    read_direction,
+    read_directions,
+    read_numbers,
+    run_in_parallel,
+    scratch_memory,
+)
+from posable.limb.circle import (  # fmt: skip
+    AXES,
+    BEST,
+    BLOCKED,
+    EXTRA,
+    FOREARM,
+    GOAL,
+    NO_SWIVEL,
+    POSE,
+    POSITION,
+    REACHED,
+    ROTATION,
+    SPARE,
+    TOO_FAR,
+    TOO_NEAR,
+    set_goal,
+)
+from posable.limb.kernels import (  # fmt: skip
+    BRANCH,
+    EXACT,
+    PLACE_ERROR,
+    REPORT,
+    SLACK,
+    SPIN_ANGLE,
+    SWIVEL,
+    TURN_ERROR,
+    finish,
+    halton,
+    prepare_circle,
+    set_target,
+    set_tip,
+    solve_closed_form,
+)
+from posable.limb.nearest import place_error, rotate
+from posable.limb.nearest_partial import nearest_partial
+from posable.limb.ranges import nearest_in_ranges, slack_near
+from posable.limb.solution import LimbSolution
+from posable.limb.srs_chain import TOOL_TURN
+
+# --- The circle of the spin ---
 
 HEIGHTS, POINTS = 1, 2  # what is wanted of the last joint: to be far along a direction, or near to a point
 
@@ -160,3 +215,332 @@ def target_of_spin(reference, frame, tool, place, along, psi, w, out):
     spin_target(frame, place, psi, w)
     for m in range(12):
         out[m] = w[GOAL_FRAME + m]
+
+
+# --- Search over the spin ---
+
+COMFORT = 0.1  # [rad]: clearance from the limits at which a search without a wish is content
+ENOUGH = 8  # spins tried before the best so far will do
+MOST = 127  # spins tried before both angles are searched together
+CELLS = 48  # spins and swivels of the grid for that
+
+TOP = EXTRA + 50  # (8, 3): slack, spin, swivel
+
+
+@kernel
+def try_spin(limb, shape, root, reference, frame, place, held, psi, limited, swivel, anywhere, report, w):
+    """Solve for the target at a spin in closed form; return the outcome as `solve_closed_form` does."""
+    spin_target(frame, place, psi, w)
+    set_target(limb, shape, root, w[GOAL_FRAME : GOAL_FRAME + 12], held, POSE, report, w)
+    report[SPIN_ANGLE] = psi
+    return solve_closed_form(limb, shape, root, reference, POSE, limited, swivel, anywhere, report, w)
+
+
+@kernel
+def score_of(wanted, swivel, report):
+    """Return how good an answer inside the limits is: its clearance, or minus how far it is from the wishes."""
+    if math.isnan(wanted) and math.isnan(swivel):
+        return report[SLACK]
+    score = 0.0
+    if not math.isnan(wanted):
+        score -= abs(math.sin(0.5 * (report[SPIN_ANGLE] - wanted)))
+    if not math.isnan(swivel):
+        score -= abs(math.sin(0.5 * (report[SWIVEL] - swivel)))
+    return score
+
+
+@kernel
+def search_spin(limb, shape, root, reference, frame, place, held, count, wanted, swivel, anywhere, report, w):
+    """Find the best spin that holds every limit and leave its numbers in BEST; return whether there is one.
+
+    First the spin that is wanted, or the middle; then ever more of them, evenly spread, until one is good enough; then
+    closer about the best.
+    """
+    free = math.isnan(wanted) and math.isnan(swivel)
+    enough = COMFORT if free else -1e-12
+    best, psi, last = -math.inf, 0.0, 0.0
+    tried = 0
+    for k in range(MOST + 1):
+        last = spin_near(count, wanted, w) if k == 0 else spin_at(count, halton(k, 2), w)
+        tried = k
+        if try_spin(limb, shape, root, reference, frame, place, held, last, True, swivel, anywhere, report, w) == 0:
+            score = score_of(wanted, swivel, report)
+            if score > best:
+                best, psi = score, last
+        if best >= enough or (best > -math.inf and k >= ENOUGH):
+            break
+    if best == -math.inf:
+        return False
+    step = (spin_at(count, 1.0, w) - spin_at(count, 0.0, w)) / (tried + 2.0)
+    least = step / 4.0 if free else 1e-9
+    while best < enough and step > least:
+        before = best
+        for side in range(2):
+            last = psi + (step if side == 0 else -step)
+            if try_spin(limb, shape, root, reference, frame, place, held, last, True, swivel, anywhere, report, w) == 0:
+                score = score_of(wanted, swivel, report)
+                if score > best:
+                    best, psi = score, last
+                    break
+        if best == before:
+            step *= 0.5
+    if last != psi:
+        try_spin(limb, shape, root, reference, frame, place, held, psi, True, swivel, anywhere, report, w)
+    return True
+
+
+@kernel
+def slack_of_cell(limb, shape, phi, status, w):
+    """Return the best slack at a swivel angle of the circle that is open."""
+    return slack_near(limb, shape, 2, w, phi) if status == REACHED else INFEASIBLE
+
+
+@kernel
+def open_at(limb, shape, root, reference, frame, place, psi, w):
+    """Prepare the elbow circle of the target at a spin; return the outcome of the reach."""
+    spin_target(frame, place, psi, w)
+    set_goal(limb, root, w[GOAL_FRAME : GOAL_FRAME + 12], POSE, w)
+    set_tip(limb, shape, POSE, w)
+    return prepare_circle(limb, shape, root, reference, POSE, 1, w)
+
+
+@kernel
+def search_spin_and_swivel(limb, shape, root, reference, frame, place, held, count, anywhere, report, w):
+    """Where no spin of many has any swivel angle: climb in slack over both angles; return whether there are such."""
+    for r in range(8):
+        w[TOP + 3 * r] = -math.inf
+    for i in range(CELLS):
+        psi = spin_at(count, (i + 0.5) / CELLS, w)
+        status = open_at(limb, shape, root, reference, frame, place, psi, w)
+        best, phi = -math.inf, 0.0
+        for j in range(CELLS):
+            slack = slack_of_cell(limb, shape, 2.0 * math.pi * j / CELLS, status, w)
+            if slack > best:
+                best, phi = slack, 2.0 * math.pi * j / CELLS
+        r = 8  # the best cell of each spin competes for a place among the eight
+        while r > 0 and w[TOP + 3 * (r - 1)] < best:
+            r -= 1
+        for at in range(7, r, -1):
+            for m in range(3):
+                w[TOP + 3 * at + m] = w[TOP + 3 * at - 3 + m]
+        if r < 8:
+            w[TOP + 3 * r], w[TOP + 3 * r + 1], w[TOP + 3 * r + 2] = best, psi, phi
+    for r in range(8):
+        best, psi, phi = w[TOP + 3 * r], w[TOP + 3 * r + 1], w[TOP + 3 * r + 2]
+        step = 2.0 * math.pi / CELLS
+        while best > INFEASIBLE and best < 0.0 and step > 1e-9:
+            middle, across, before = psi, phi, best
+            for i in range(-2, 3):
+                status = open_at(limb, shape, root, reference, frame, place, middle + 0.5 * step * i, w)
+                for j in range(-2, 3):
+                    slack = slack_of_cell(limb, shape, across + 0.5 * step * j, status, w)
+                    if slack > best:
+                        best, psi, phi = slack, middle + 0.5 * step * i, across + 0.5 * step * j
+            if best == before:
+                step *= 0.5
+        if best >= 0.0 and (
+            try_spin(limb, shape, root, reference, frame, place, held, psi, True, phi, anywhere, report, w) == REACHED
+        ):
+            return True
+    return False
+
+
+@kernel
+def measure_partial(limb, shape, root, axis, place, along, report, w):
+    """Write how far BEST is from the place and the direction, from its forward kinematics; return if it is exact."""
+    for m in range(3):
+        w[SPARE + m], w[SPARE + 3 + m] = 0.0, 0.0
+        for i in range(3):
+            w[SPARE + m] += root[3 + 3 * i + m] * (place[i] - root[i])
+            w[SPARE + 3 + m] += root[3 + 3 * i + m] * along[i]
+    x, y, z = w[SPARE + 3], w[SPARE + 4], w[SPARE + 5]
+    for m in range(3):
+        w[GOAL + m] = w[SPARE + m]
+    report[PLACE_ERROR] = place_error(limb, shape, POSITION, BEST, w)
+    ball_rotation(shape, 1, w, BEST + 4, SPARE, AXES)
+    p, q, r = rotate(limb, TOOL_TURN, axis[0], axis[1], axis[2])
+    p, q, r = rotate(w, SPARE, p, q, r)
+    p, q, r = rotate(w, FOREARM, p, q, r)
+    p, q, r = rotate(w, ROTATION, p, q, r)
+    a, b, c = q * z - r * y, r * x - p * z, p * y - q * x
+    report[TURN_ERROR] = math.atan2(math.sqrt(a * a + b * b + c * c), p * x + q * y + r * z)
+    return report[PLACE_ERROR] <= EXACT and report[TURN_ERROR] <= 10.0 * EXACT
+
+
+@kernel
+def nearest_spin(limb, shape, root, reference, frame, place, along, held, limited, report, w):
+    """Out of reach: leave in BEST the numbers that come nearest in place, then in direction, and report their spin."""
+    nearest_partial(limb, shape, root, reference, frame, place, along, held, limited, w)
+    report[SWIVEL], report[BRANCH] = math.nan, 0.0
+    place_error(limb, shape, POSITION, BEST, w)
+    ball_rotation(shape, 1, w, BEST + 4, SPARE, AXES)
+    p, q, r = rotate(limb, TOOL_TURN, frame[3], frame[4], frame[5])
+    p, q, r = rotate(w, SPARE, p, q, r)
+    p, q, r = rotate(w, FOREARM, p, q, r)
+    p, q, r = rotate(w, ROTATION, p, q, r)
+    a, b = 0.0, 0.0
+    for m in range(3):
+        value = root[3 + 3 * m] * p + root[4 + 3 * m] * q + root[5 + 3 * m] * r
+        a += value * w[WORLD + 3 + m]
+        b += value * w[WORLD + 6 + m]
+    report[SPIN_ANGLE] = math.atan2(b, a)
+
+
+@kernel
+def partial_one(
+    limb, shape, root, reference, frame, tool, place, along, held, near, far, given, kind, wrist, limited, swivel,
+    anywhere, report, w,
+):  # fmt: skip
+    """Solve one partial orientation and leave its numbers in BEST; return the outcome so far."""
+    open_spin(frame, tool, reference, place, along, w)
+    if not math.isnan(given):
+        status = try_spin(limb, shape, root, reference, frame, place, held, given, limited, swivel, anywhere, report, w)
+        if status != REACHED:
+            nearest_spin(limb, shape, root, reference, frame, place, along, held, limited, report, w)
+        return NO_SWIVEL if status == BLOCKED else status % BLOCKED
+    count, status = open_spins(root, near, far, w)
+    wanted = wanted_spin(kind, wrist, w)
+    if count > 0 and not limited:
+        psi = spin_near(count, wanted, w)
+        return try_spin(limb, shape, root, reference, frame, place, held, psi, False, swivel, anywhere, report, w)
+    if count > 0:
+        status = NO_SWIVEL
+        if search_spin(
+            limb, shape, root, reference, frame, place, held, count, wanted, swivel, anywhere, report, w
+        ) or search_spin_and_swivel(limb, shape, root, reference, frame, place, held, count, anywhere, report, w):
+            return REACHED
+    nearest_spin(limb, shape, root, reference, frame, place, along, held, limited, report, w)
+    return status
+
+
+@entry
+def partial_batch(
+    limb, shape, roots, reference, frame, tool, places, alongs, helds, near, far, spins, kind, wrists, limited, swivels,
+    anywhere, w, out, reports, status,
+):  # fmt: skip
+    """Bring the site to places (t, 3) with its axis along directions (t, 3): out (t, 7), reports, status (t,).
+
+    roots, helds, spins, wrists and swivels have a row for each goal, or one for all; NaN where nothing is wished.
+    """
+    for t in range(places.shape[0]):
+        root, report, place, along = roots[t % roots.shape[0]], reports[t], places[t], alongs[t]
+        found = partial_one(
+            limb, shape, root, reference, frame, tool, place, along, helds[t % helds.shape[0]], near, far,
+            spins[t % spins.shape[0]], kind, wrists[t % wrists.shape[0]], limited, swivels[t % swivels.shape[0]],
+            anywhere, report, w,
+        )  # fmt: skip
+        finish(limb, shape, POSE, limited, found, out[t], report, w)
+        exact = measure_partial(limb, shape, root, frame, place, along, report, w)
+        free = math.isnan(spins[t % spins.shape[0]])  # a spin that was asked for must be met too
+        status[t] = REACHED if exact and (free or found == REACHED) else (found if found != REACHED else NO_SWIVEL)
+
+
+# --- Partial orientation ---
+
+ANYWHERE = np.full(3, np.nan)
+EXTREMES = ("highest", "lowest")
+
+
+def solve_partial(
+    limb: LimbCore,
+    position: Any,
+    axis: Any,
+    along: Any,
+    *,
+    swivel: Any = None,
+    spin: Any = None,
+    wrist: Any = None,
+    limits: bool = True,
+    base: Any = None,
+) -> LimbSolution:
+    """Bring the site to a place with one axis along a direction: see `Limb.solve_partial`."""
+    if spin is not None and wrist is not None:
+        raise GoalError("solve_partial", expected="at most one of spin and wrist", got="both")
+    places, alongs, lead = _goals(position, along, base)
+    frame, count = site_frame(axis), math.prod(lead)
+    poses, roots, helds = (
+        broadcast_rows(rows, leading_axes(base), lead) for rows in limb.base_frames(base, limits=limits)
+    )
+    swivels, spins = preferences(swivel, "swivel", lead), preferences(spin, "spin", lead)
+    kind, wrists = _wanted(limb, wrist, lead)
+    near, far = limb.reach_of(limits=limits)
+    out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
+
+    def part(low: int, high: int) -> None:
+        def mine(rows: np.ndarray) -> np.ndarray:
+            return rows[low:high] if len(rows) == count and count > 1 else rows
+
+        partial_batch(
+            *limb.chain, mine(roots), limb.directions, frame, limb.tool_in_site(), places[low:high], alongs[low:high],
+            mine(helds), near, far, mine(spins), kind, mine(wrists), bool(limits), mine(swivels), ANYWHERE,
+            scratch_memory(), out[low:high], reports[low:high], status[low:high],
+        )  # fmt: skip
+
+    run_in_parallel(count, part)
+    lost = np.isnan(reports[:, SWIVEL])
+    if np.any(lost):
+        reports[lost, SWIVEL] = limb.swivels(out[lost], roots[lost] if len(roots) > 1 else roots, POSE)
+    messages: Any = np.where(status == NO_SWIVEL, "no spin and swivel angle hold every limit", SENTENCES[status])
+    if lead == () and status[0] not in (REACHED, NO_SWIVEL):
+        messages = np.array([_distance(limb, roots[0], frame, places[0], alongs[0], int(status[0]), limits)])
+    turns = (reports[:, SPIN_ANGLE] + math.pi) % (2.0 * math.pi) - math.pi
+    return limb.solution(lead, poses, out, reports, status, messages, turns)
+
+
+def reachable_spins(
+    limb: LimbCore, position: Any, axis: Any, along: Any, *, limits: bool = True, base: Any = None
+) -> list[tuple[float, float]]:
+    """Return the ranges [(lo, hi), ...] of spins [rad] at which the last joint is where the bend lets it be."""
+    places, alongs, lead = _goals(position, along, base)
+    if lead != ():
+        raise GoalError("position", expected="one goal", got=f"leading axes {lead}")
+    _, roots, _ = limb.base_frames(base)
+    out = np.empty((4, 2))
+    near, far = limb.reach_of(limits=limits)
+    count = spins_of(
+        roots[0], limb.directions, site_frame(axis), limb.tool_in_site(), places[0], alongs[0], near, far,
+        scratch_memory(), out,
+    )  # fmt: skip
+    return [(float(lo), float(hi)) for lo, hi in out[:count]]
+
+
+def site_frame(axis: Any) -> np.ndarray:
+    """Return (9,), by rows: an axis of the site, another of it that shows the spin, and one across both."""
+    first = read_direction(axis, "axis")
+    helper = np.eye(3)[(int(np.argmax(np.abs(first))) + 1) % 3]
+    second = helper - (helper @ first) * first
+    second /= np.linalg.norm(second)
+    return np.concatenate([first, second, np.cross(first, second)])
+
+
+def _goals(position: Any, along: Any, base: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Return places (t, 3), unit directions (t, 3) and the leading axes of all goals."""
+    places, alongs = read_numbers(position, "position", (3,)), read_directions(along, "along")
+    lead = common_lead({"position": places.shape[:-1], "along": alongs.shape[:-1], "base": leading_axes(base)})
+    count = math.prod(lead)
+    rows = [np.broadcast_to(given, (*lead, 3)).reshape(count, 3) for given in (places, alongs)]
+    return np.ascontiguousarray(rows[0]), np.ascontiguousarray(rows[1]), lead
+
+
+def _wanted(limb: LimbCore, wrist: Any, lead: tuple[int, ...]) -> tuple[int, np.ndarray]:
+    """Return what is wanted of the last joint, and the directions or points (., 3) of the world that it is about."""
+    if wrist is None:
+        return 0, np.zeros((1, 3))
+    if isinstance(wrist, str):
+        if wrist not in EXTREMES:
+            raise GoalError("wrist", expected="'highest', 'lowest' or three numbers", got=repr(wrist))
+        return HEIGHTS, (limb.down if wrist == "lowest" else -limb.down)[None].copy()
+    return POINTS, preferences(wrist, "wrist", lead, (3,))
+
+
+def _distance(limb: LimbCore, root, frame, place, along, status: int, limits: bool) -> str:
+    """Return the sentence for a place that is too far or too near at every spin."""
+    near, far = limb.reach_of(limits=limits)
+    arm = frame.reshape(3, 3) @ limb.tool_in_site()
+    gap = place - arm[0] * along - root[:3]
+    across, radius = float(np.linalg.norm(gap - (gap @ along) * along)), math.hypot(arm[1], arm[2])
+    side = across - radius if status == 1 else across + radius
+    return distance_message(limb, status, POSE, math.hypot(float(gap @ along), side), far if status == 1 else near)
+
+
+__all__ = ["reachable_spins", "solve_partial"]

@@ -39,9 +39,8 @@ from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPR
 from posable.errors import SkeletonError, SolverError
 from posable.limb.aim import aim
 from posable.limb.base import LimbCore
-from posable.limb.free_angles import aim_with_objective, partial_with_objective
-from posable.limb.objective import MIDDLE, solve_with_objective
-from posable.limb.partial import solve_partial
+from posable.limb.partial_orientation import solve_partial
+from posable.limb.redundancy import MIDDLE, aim_with_objective, partial_with_objective, solve_with_objective
 from posable.limb.solution import LimbSolution
 from posable.limb.two_link import TwoLink
 from posable.model.kinematics import place_bodies
