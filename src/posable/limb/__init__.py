@@ -1,4 +1,4 @@
-"""Limbs in closed form (Tolani et al. 2000): position, orientation, partial orientation, aiming, every swivel angle."""
+"""Limbs in closed form (Tolani et al. 2000): position, orientation, partial orientation, aiming, swivel ranges."""
 
 from posable.limb.limb import Limb
 from posable.limb.solution import Branch, ElbowCircle, LimbSolution, SwivelRange

@@ -1,4 +1,4 @@
-"""Aiming: an axis of the site points at a point, the last joint held (Tolani et al. 2000, 3.4)."""
+"""Aiming an axis of the site at a point, with the last joint fixed (Tolani et al. 2000, 3.4)."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ from posable.limb.ranges import find_ranges, pick_swivel
 from posable.limb.solution import LimbSolution
 from posable.limb.srs_chain import BOX, LOWER_TURN, REST, SIGN, TOOL_TURN, UPPER_TURN
 
-# --- Aiming ---
+# --- Kernels ---
 
-STEPS = 96  # bends, round the circle, that are tried without limits
-EXACT = 1e-9  # [rad]: what `ok` allows
-SAMPLES = 320  # of the search for the nearest aim: a grid of 81, then in between
+STEPS = 96  # bends around the circle to try without limits
+EXACT = 1e-9  # [rad] error that `ok` allows
+SAMPLES = 320  # of the search for the nearest aim: a grid of 81, then points between
 
 POINT = EXTRA  # 3 [m]: the target, in the first joint's rest frame
 DIRECTION = EXTRA + 3  # 3: the axis, in the last body
@@ -84,7 +84,7 @@ TURNS = EXTRA + 6  # (4, 3): the axes of the first joint and of the bend
 
 @kernel
 def set_aim(limb, root, point, axis, w):
-    """Write POINT and DIRECTION of a target (3,) [m] of the world and an axis (3,) of the site."""
+    """Write POINT and DIRECTION of a target (3,) [m] in the world and an axis (3,) of the site."""
     x, y, z = point[0] - root[0], point[1] - root[1], point[2] - root[2]
     for m in range(3):
         w[POINT + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
@@ -94,10 +94,10 @@ def set_aim(limb, root, point, axis, w):
 
 @kernel
 def prepare_bend(limb, shape, root, reference, held, bend, w):
-    """Prepare the circle of an aim with a raw bend; return the outcome, and the branch of the bend.
+    """Prepare the circle of an aim with a raw bend; return the status and the branch of the bend.
 
-    The line meets the target's sphere about the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2),
-    ahead of the site (Tolani et al. 2000, figure 10, by one square root).
+    The line meets the target's sphere around the first joint at lambda = -h.a + sqrt((h.a)^2 + p^2 - h^2) from the
+    site (Tolani et al. 2000, figure 10, with one square root).
     """
     for m in range(3):
         w[BEST + 4 + m] = held[m]
@@ -127,7 +127,7 @@ def prepare_bend(limb, shape, root, reference, held, bend, w):
 
 @kernel
 def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, w):
-    """Aim with a raw bend in closed form and leave the numbers in BEST; return the outcome."""
+    """Aim with a raw bend in closed form and leave the values in BEST; return the status."""
     status, _ = prepare_bend(limb, shape, root, reference, held, bend, w)
     if status != REACHED:
         return status
@@ -146,7 +146,7 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
 
 @entry
 def aim_ranges(limb, shape, root, reference, point, axis, held, bend, w, out):
-    """Write the swivel ranges (RANGES, 4) of an aim with a raw bend that hold every limit; return their count."""
+    """Write the swivel ranges (RANGES, 4) of an aim with a raw bend that respect every limit; return their count."""
     set_aim(limb, root, point, axis, w)
     status, _ = prepare_bend(limb, shape, root, reference, held, bend, w)
     count = find_ranges(limb, shape, 1, w) if status == REACHED else 0
@@ -160,7 +160,7 @@ def aim_ranges(limb, shape, root, reference, point, axis, held, bend, w, out):
 def aim_branches(limb, shape, root, reference, point, axis, held, bend, swivel, w, out, reports):
     """Write the solutions (2, 7) of an aim with a raw bend at a swivel angle: both families of the first joint.
 
-    reports[row, SLACK] is NEVER where there is none.
+    reports[row, SLACK] is INFEASIBLE if there is none.
     """
     set_aim(limb, root, point, axis, w)
     status, branch = prepare_bend(limb, shape, root, reference, held, bend, w)
@@ -181,13 +181,13 @@ def aim_branches(limb, shape, root, reference, point, axis, held, bend, swivel, 
         report[SLACK] = slack if w[fit + 3] > INFEASIBLE else INFEASIBLE
         for m in range(7):
             out[family, m] = limb[SIGN + m] * w[BEST + m]
-        set_aim(limb, root, point, axis, w)  # FITS took its place
+        set_aim(limb, root, point, axis, w)  # FITS overwrote it
         report[PLACE_ERROR], report[TURN_ERROR] = 0.0, aim_error(limb, shape, BEST, w)
 
 
 @kernel
 def free_bend(limb, shape, root, reference, held, wanted, report, w):
-    """Without limits: the bend nearest to rest with which the aim can be met; return the outcome."""
+    """Aim without limits, with the feasible bend nearest to the rest pose; return the status."""
     for k in range(STEPS + 1):
         step = (k + 1) // 2
         bend = limb[REST + 3] + 2.0 * math.pi * (step if k % 2 == 1 else -step) / STEPS
@@ -198,17 +198,17 @@ def free_bend(limb, shape, root, reference, held, wanted, report, w):
 
 @kernel
 def score_bend(wanted, report):
-    """Return how good an answer inside the limits is: its clearance, or minus how far its swivel is from the wish."""
+    """Return the score of a solution within the limits: its clearance, or minus the deviation from the swivel."""
     return report[SLACK] if math.isnan(wanted) else -abs(math.sin(0.5 * (report[SWIVEL] - wanted)))
 
 
 @kernel
 def search_bend(limb, shape, root, reference, held, wanted, report, w):
-    """Find a bend inside the limits that is good enough, or the best of many; return the outcome."""
+    """Find a bend within the limits that is good enough, or the best of many; return the status."""
     low = max(limb[BOX + 6], limb[REST + 3] - math.pi)
     high = min(limb[BOX + 7], limb[REST + 3] + math.pi)
     enough = COMFORT if math.isnan(wanted) else -1e-12
-    if math.isnan(wanted):  # more than the bend and the last joint leave is not to be had
+    if math.isnan(wanted):  # no solution has more clearance than the last joint
         for m in range(3):
             enough = min(enough, slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]) - 1e-12)
     best, bend, last, tried = -math.inf, 0.0, 0.0, 0
@@ -251,7 +251,7 @@ def search_bend(limb, shape, root, reference, held, wanted, report, w):
 def aim_error(limb, shape, at, w):
     """Write RESIDUAL, from the axis to the direction of the target, and AXES (4, 3); return its angle [rad].
 
-    The seven numbers are w[at:]; rows of AXES say how the axis gains on the target as the first four of them grow.
+    The seven values are w[at:]; the rows of AXES are the rates of the axis towards the target by the first four.
     """
     for m in range(3):
         w[GOAL + m] = w[POINT + m]
@@ -278,7 +278,7 @@ def aim_error(limb, shape, at, w):
 
 @kernel
 def turn_towards(limb, shape, w):
-    """Move the first four numbers at START, inside LIMITS, until the axis points nearest; return the angle left."""
+    """Move the first four values at START within LIMITS until the axis points nearest; return the remaining angle."""
     error = aim_error(limb, shape, START, w)
     damping = 1e-3
     for _ in range(100):
@@ -299,9 +299,9 @@ def turn_towards(limb, shape, w):
 
 @kernel
 def nearest_aim(limb, shape, held, bend, limited, report, w):
-    """Bring the aim as near as the limits allow and leave the numbers in BEST (Tolani et al. 2000, table 3).
+    """Aim as close as the limits allow and leave the values in BEST (Tolani et al. 2000, table 3).
 
-    The angle is sampled on a grid with the corners of the limits and between; the best samples are refined.
+    The angle is sampled on a grid that includes the corners of the limits, and between; the best samples are refined.
     """
     clear_candidates(w)
     for m in range(3):
@@ -338,7 +338,7 @@ def nearest_aim(limb, shape, held, bend, limited, report, w):
 def aim_batch(limb, shape, roots, reference, points, axis, helds, bends, limited, swivels, w, out, reports, status):
     """Aim the site's axis (3,) at points (t, 3) of the world: out (t, 7), reports, status (t,).
 
-    roots, helds, raw bends and swivels have a row for each goal, or one for all; NaN where nothing is wished.
+    roots, helds, raw bends and swivels have a row for each goal, or one for all; NaN: no preference.
     """
     for t in range(points.shape[0]):
         root, held, report = roots[t % roots.shape[0]], helds[t % helds.shape[0]], reports[t]
@@ -364,7 +364,7 @@ def aim_batch(limb, shape, roots, reference, points, axis, helds, bends, limited
         status[t] = REACHED if error <= EXACT else missed
 
 
-# --- Aiming ---
+# --- Interface ---
 
 
 def aim(
@@ -377,7 +377,7 @@ def aim(
     limits: bool = True,
     base: Any = None,
 ) -> LimbSolution:
-    """Aim an axis of the site at a point: see `Limb.aim`."""
+    """Aim an axis of the site at a point (see `Limb.aim`)."""
     given, direction = read_numbers(point, "point", (3,)), read_direction(axis, "axis")
     lead = common_lead({"point": given.shape[:-1], "base": leading_axes(base)})
     count = math.prod(lead)

@@ -1,8 +1,8 @@
-"""Ball joints in closed form: from a rotation to the joint's three numbers, in each family, and back.
+"""Ball joints in closed form: from a rotation to the joint's three values, in each family, and back.
 
-Everything is raw (see `SrsChain`). Kernels of a limb share three arrays: `limb`, its constants; `shape`, the integers
-among them; `w`, the scratch memory of one solve (see `circle`), in which arguments ending in `at` say where. A
-rotation is nine numbers by rows. `slack` is how far the worst number stays inside its limits [rad]; negative outside.
+All values are raw (see `SrsChain`). The kernels of a limb share three arrays: `limb`, its constants; `shape`, its
+integer constants; `w`, the scratch memory of one solve (see `circle`), into which arguments ending in `at` point. A
+rotation is nine numbers by rows. `slack` [rad] is the smallest distance of a value inside its limits; negative outside.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from posable.limb.srs_chain import (  # fmt: skip
 )
 
 TWO_PI = 2.0 * math.pi
-SINGULAR = 1e-10  # below this the outer axes of an Euler joint coincide: only the sum of their angles counts
+SINGULAR = 1e-10  # below this the outer axes of an Euler joint coincide: only the sum of their angles is defined
 NO_LIMIT = 10.0  # slack of a joint without limits
 INFEASIBLE = -1e9  # slack of a family that does not exist
 
 
 @kernel
 def into_limits(theta, low, high):
-    """Return the angle, turned by whole turns into its limits, or as near to them as it comes."""
+    """Return the angle shifted by whole turns into its limits, or as close to them as possible."""
     if low <= theta <= high:
         return theta
     if theta < low:
@@ -55,13 +55,13 @@ def into_limits(theta, low, high):
 
 @kernel
 def slack_in(theta, low, high):
-    """Return how far an angle is inside its limits; negative outside."""
+    """Return the distance of an angle inside its limits; negative outside."""
     return min(theta - low, high - theta, NO_LIMIT)
 
 
 @kernel
 def last_angle(limb, shape, ball, w, turn_at, s, c):
-    """Return the last Euler angle, given the sine and cosine of the first: well defined in every pose."""
+    """Return the last Euler angle from the sine and cosine of the first; well defined in every pose."""
     i = shape[ball, I]
     j = shape[ball, J]
     third = 3 - j - shape[ball, K]
@@ -77,7 +77,7 @@ def last_angle(limb, shape, ball, w, turn_at, s, c):
 
 @kernel
 def put_angle(limb, number, theta, w, at):
-    """Write an angle, turned into its limits, to w[at]; return its slack."""
+    """Write an angle, shifted into its limits, to w[at]; return its slack."""
     low, high = limb[BOX + 2 * number], limb[BOX + 2 * number + 1]
     theta = into_limits(theta, low, high)
     w[at] = theta
@@ -103,7 +103,7 @@ def fit_euler(limb, shape, ball, w, turn_at, family, at):
 
 @kernel
 def fit_singular(limb, shape, ball, w, turn_at, at):
-    """Write the outer Euler angles where only a + e c counts: at rest if the limits allow, else where they do."""
+    """Write the outer Euler angles where only a + e c is defined: at rest if the limits allow, else within them."""
     o = 4 * ball
     box, rest = BOX + 2 * o, REST + o
     e = 1.0 if w[turn_at + 3 * shape[ball, I] + shape[ball, K]] > 0.0 else -1.0
@@ -127,7 +127,7 @@ def fit_singular(limb, shape, ball, w, turn_at, at):
 
 @kernel
 def quaternion_of(w, at):
-    """Return the unit quaternion (w, x, y, z), w not negative, of the rotation w[at:]."""
+    """Return the unit quaternion (w, x, y, z), w >= 0, of the rotation w[at:]."""
     a, b, c, d, e, f, g, h, i = (
         w[at],
         w[at + 1],
@@ -155,7 +155,7 @@ def quaternion_of(w, at):
 
 @kernel
 def fit_vector(limb, ball, w, turn_at, family, at):
-    """Write the rotation vector of a rotation, the short way round (family 0) or the long one (1); return its slack."""
+    """Write the rotation vector of a rotation, the short way (family 0) or the long way (1); return its slack."""
     r, x, y, z = quaternion_of(w, turn_at)
     s = math.sqrt(x * x + y * y + z * z)
     t = 2.0 * math.atan2(s, r)
@@ -174,7 +174,7 @@ def fit_vector(limb, ball, w, turn_at, family, at):
 
 @kernel
 def fit_swing_twist(limb, shape, ball, w, turn_at, family, at):
-    """Write swing (2) and twist (1) of R = swing twist, swing the short way (family 0) or the long one (1)."""
+    """Write swing (2) and twist (1) of R = swing twist, the swing the short way (family 0) or the long way (1)."""
     k = shape[ball, I]
     u, v = (k + 1) % 3, (k + 2) % 3
     # The axis goes to R e_k = cos(t) e_k + sin(t) (d x e_k): the swing's angle t and direction d.
@@ -203,7 +203,7 @@ def fit_swing_twist(limb, shape, ball, w, turn_at, family, at):
 
 @kernel
 def fit_ball(limb, shape, ball, w, turn_at, family, at):
-    """Write the numbers of a ball joint (0 first, 1 last) whose rotation is w[turn_at:] to w[at:]; return the slack."""
+    """Write the values of a ball joint (0 first, 1 last) with rotation w[turn_at:] to w[at:]; return the slack."""
     kind = shape[ball, BALL]
     if kind <= PROPER:
         return fit_euler(limb, shape, ball, w, turn_at, family, at)
@@ -214,7 +214,7 @@ def fit_ball(limb, shape, ball, w, turn_at, family, at):
 
 @kernel
 def euler_holds(limb, shape, ball, w, turn_at, at):
-    """Say whether some family holds the limits of an Euler joint: products and one root, no inverse functions."""
+    """Return whether some family respects the limits of an Euler joint, without inverse functions."""
     e, o = SENSE + 6 * ball, ARC + 32 * ball
     ya, xa = limb[e + 1] * w[turn_at + shape[ball, YA]], limb[e + 2] * w[turn_at + shape[ball, XA]]
     r = math.sqrt(xa * xa + ya * ya)
@@ -242,7 +242,7 @@ def euler_holds(limb, shape, ball, w, turn_at, at):
 
 @kernel
 def ball_holds(limb, shape, ball, w, turn_at, at):
-    """Say whether some family of a ball joint holds its limits at a rotation; w[at:at + 3] is scratch."""
+    """Return whether some family of a ball joint respects its limits at a rotation; w[at:at + 3] is scratch."""
     if shape[ball, BALL] <= PROPER:
         return euler_holds(limb, shape, ball, w, turn_at, at)
     slack = fit_ball(limb, shape, ball, w, turn_at, 0, at)
@@ -251,13 +251,13 @@ def ball_holds(limb, shape, ball, w, turn_at, at):
 
 @kernel
 def put_vector(w, at, x, y, z):
-    """Write three numbers."""
+    """Write a vector."""
     w[at], w[at + 1], w[at + 2] = x, y, z
 
 
 @kernel
 def ball_rotation(shape, ball, w, at, turn_at, axes):
-    """Write the rotation of a ball joint with numbers w[at:] to w[turn_at:], its three axes (of spin) to w[axes:]."""
+    """Write the rotation of a ball joint with values w[at:] to w[turn_at:], its three axes to w[axes:]."""
     rotation = w[turn_at : turn_at + 9]
     for m in range(9):
         rotation[m] = 1.0 if m % 4 == 0 else 0.0

@@ -1,4 +1,4 @@
-"""The limb: its place in the figure, and the solve for a place or a pose (Tolani et al. 2000, 3.2)."""
+"""The limb in its figure, and the solution for a position or a pose (Tolani et al. 2000, 3.2)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from posable.model.joints import unit_axis
 from posable.model.kinematics import as_poses, in_rows, place_bodies
 from posable.model.skeleton import Skeleton
 
-# --- How far a limb reaches ---
+# --- Reach ---
 
 
 def tip_of(chain: SrsChain, held: Any) -> np.ndarray:
-    """Return the last joint's place (3,) [m] in the middle body; with its raw numbers held (3,), the site's."""
+    """Return the position (3,) [m] of the last joint, or of the site if `held` (3,) is given, in the middle body."""
     tip = chain.place[LOWER : LOWER + 3].copy()
     if held is not None:
-        memory = np.concatenate([np.asarray(held, dtype=float), np.empty(18)])  # the numbers, the rotation, the axes
+        memory = np.concatenate([np.asarray(held, dtype=float), np.empty(18)])  # values, rotation, axes
         ball_rotation(chain.shape, 1, memory, 0, 3, 12)
         rotation = memory[3:12]
         turn = chain.place[LOWER_TURN : LOWER_TURN + 9].reshape(3, 3)
@@ -53,7 +53,7 @@ def tip_of(chain: SrsChain, held: Any) -> np.ndarray:
 
 
 def distances(chain: SrsChain, held: Any, limits: bool) -> tuple[float, float]:
-    """Return the least and greatest distance [m] from the first joint, inside the middle joint's limits or without."""
+    """Return the least and greatest distance [m] from the first joint, with or without the middle joint's limits."""
     tip = tip_of(chain, held)
     k = int(chain.shape[2, 0])
     u, v = (k + 1) % 3, (k + 2) % 3
@@ -73,11 +73,11 @@ def distances(chain: SrsChain, held: Any, limits: bool) -> tuple[float, float]:
     return float(reach.min()), float(reach.max())
 
 
-# --- From what a user gives to flat arrays ---
+# --- Reading targets and options ---
 
 
 def read_target(target: Any) -> tuple[int, np.ndarray, tuple[int, ...]]:
-    """Return (task, (t, 12) place and frame by rows, leading axes) of (..., 4, 4), a RigidTransform, or (..., 3)."""
+    """Return (task, (t, 12) position and frame by rows, leading axes) of (..., 4, 4), a RigidTransform or (..., 3)."""
     try:
         value = np.asarray(target.as_matrix() if hasattr(target, "as_matrix") else target, dtype=float)
     except (TypeError, ValueError):
@@ -101,7 +101,7 @@ def read_target(target: Any) -> tuple[int, np.ndarray, tuple[int, ...]]:
 
 
 def rotations(matrices: np.ndarray) -> np.ndarray:
-    """Return (t, 3, 3) rotations, orthonormal to rounding; raise where a matrix is none to 1e-5."""
+    """Return rotations (t, 3, 3), orthonormal to rounding; raise GoalError if a matrix is off by more than 1e-5."""
     error = np.abs(matrices @ np.swapaxes(matrices, -1, -2) - np.eye(3)).max(axis=(-1, -2), initial=0.0)
     if not np.all(error < 1e-5) or np.any(np.linalg.det(matrices) < 0.0):
         raise GoalError(
@@ -116,7 +116,7 @@ def rotations(matrices: np.ndarray) -> np.ndarray:
 
 
 def read_numbers(value: Any, what: str, tail: tuple[int, ...] = ()) -> np.ndarray:
-    """Return finite numbers of shape (..., *tail): a vector each where tail is (3,), one number each where it is ()."""
+    """Return finite numbers of shape (..., *tail): vectors if tail is (3,), scalars if it is ()."""
     wanted = "three finite numbers" if tail else "a finite number"
     try:
         out = np.asarray(value, dtype=float)
@@ -130,7 +130,7 @@ def read_numbers(value: Any, what: str, tail: tuple[int, ...] = ()) -> np.ndarra
 
 
 def preferences(value: Any, what: str, lead: tuple[int, ...], tail: tuple[int, ...] = ()) -> np.ndarray:
-    """Return what is wished of each goal, (t, *tail): one row for all where one was given, NaN where none was."""
+    """Return an optional preference of each goal, (t, *tail): one row if it is common to all, NaN if not given."""
     if value is None:
         return np.full((1, *tail), np.nan)
     out = read_numbers(value, what, tail)
@@ -143,7 +143,7 @@ def preferences(value: Any, what: str, lead: tuple[int, ...], tail: tuple[int, .
 
 
 def fits(*shapes: tuple[int, ...]) -> bool:
-    """Say whether leading axes broadcast together."""
+    """Return whether leading axes broadcast together."""
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
@@ -152,7 +152,7 @@ def fits(*shapes: tuple[int, ...]) -> bool:
 
 
 def common_lead(given: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the leading axes that everything given broadcasts to; raise where there are none."""
+    """Return the leading axes to which all arguments broadcast; raise GoalError if they do not."""
     if not fits(*given.values()):
         got = ", ".join(f"{name} {shape}" for name, shape in given.items())
         raise GoalError("goals", expected="leading axes that fit together", got=got)
@@ -160,7 +160,7 @@ def common_lead(given: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def read_direction(value: Any, what: str) -> np.ndarray:
-    """Return a unit vector (3,) of "x", "-y", or three numbers that are not all zero."""
+    """Return a unit vector (3,) from "x", "-y", ... or three numbers that are not all zero."""
     out = unit_axis(value)
     if not np.any(out):
         raise GoalError(
@@ -170,7 +170,7 @@ def read_direction(value: Any, what: str) -> np.ndarray:
 
 
 def read_directions(value: Any, what: str) -> np.ndarray:
-    """Return unit vectors (..., 3) of one direction, by name or numbers, or of many, by numbers."""
+    """Return unit vectors (..., 3) from one direction, by name or numbers, or from many, by numbers."""
     if isinstance(value, str) or np.ndim(value) < 2:
         return read_direction(value, what)
     out = read_numbers(value, what, (3,))
@@ -180,21 +180,21 @@ def read_directions(value: Any, what: str) -> np.ndarray:
     return out / length
 
 
-# --- Many goals at once ---
+# --- Batches ---
 
-PARALLEL_FROM = 2048  # goals in a batch from which on all cores share it
+PARALLEL_FROM = 2048  # goals: larger batches run on all cores
 _memory = threading.local()
 
 
 def scratch_memory() -> np.ndarray:
-    """Return this thread's scratch memory for one limb."""
+    """Return the scratch memory of this thread."""
     if not hasattr(_memory, "work"):
         _memory.work = np.zeros(SCRATCH)
     return _memory.work
 
 
 def run_in_parallel(count: int, part: Callable[[int, int], None]) -> None:
-    """Do part(low, high) for all rows of a batch: at once, or in pieces on all cores."""
+    """Call part(low, high) for all rows of a batch: once, or for slices on all cores."""
     workers = min(os.cpu_count() or 1, count // (PARALLEL_FROM // 2))
     if count < PARALLEL_FROM or workers < 2:
         part(0, count)
@@ -211,7 +211,7 @@ def leading_axes(base: Any) -> tuple[int, ...]:
 
 
 def broadcast_rows(rows: np.ndarray, around: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
-    """Return rows (t, k) with leading axes `around` as those of all goals; one row stays one."""
+    """Broadcast rows (t, k) from leading axes `around` to those of all goals; a single row stays single."""
     if around in ((), lead):
         return rows
     out = np.broadcast_to(rows.reshape(*around, rows.shape[1]), (*lead, rows.shape[1]))
@@ -219,35 +219,35 @@ def broadcast_rows(rows: np.ndarray, around: tuple[int, ...], lead: tuple[int, .
 
 
 class LimbGoals(NamedTuple):
-    """What a limb is asked for, in rows; one row stands for all where there is only one."""
+    """The goals of a batch, in rows; a single row applies to all of them."""
 
     task: int
     lead: tuple[int, ...]
     targets: np.ndarray  # (t, 12)
     poses: np.ndarray  # (., n): the base
     roots: np.ndarray  # (., 12): the first joint's rest frame
-    helds: np.ndarray  # (., 3): the last joint's raw numbers
+    helds: np.ndarray  # (., 3): the last joint's raw values
     swivels: np.ndarray  # (.,) [rad], NaN for none
     elbows: np.ndarray  # (., 3) [m], NaN for none
 
     def rows(self, which: Any) -> LimbGoals:
-        """Return some of the goals."""
+        """Return a selection of the goals."""
         count = self.targets.shape[0]
         parts = (rows[which] if rows.shape[0] == count and count > 1 else rows for rows in self[3:])
         return LimbGoals(self.task, self.lead, self.targets[which], *parts)
 
 
-# --- Why a limb does not reach ---
+# --- Diagnostics ---
 
 SENTENCES = np.array(["reached", "too far", "too near", "no swivel angle holds every limit"], dtype=object)
 
 
 def classify(limb: Any, goals: LimbGoals, limits: bool, out: np.ndarray, reports: np.ndarray, status: np.ndarray):
-    """Correct the status (t,) of places that are not reached, in place; return (t,) [m] how far the site reaches there.
+    """Correct the status (t,) of positions that are not reached, in place; return (t,) [m] the reach towards them.
 
-    The last joint moves too, so the reach of one way to hold it says little. With the first joint free to turn any way,
-    the site comes to the place, or as near to it as the rest of the limb lets it: then the first joint is to blame, or
-    the distance, and what is left of it is the reach.
+    The last joint moves too, so the reach at one of its configurations says little. Each missed position is solved
+    again without the limits of the first joint: if it is then reached, those limits are the cause, otherwise the
+    distance is, and the remaining distance gives the reach.
     """
     edges = np.full(len(status), np.nan)
     missed = np.flatnonzero(status != REACHED)
@@ -269,7 +269,7 @@ def classify(limb: Any, goals: LimbGoals, limits: bool, out: np.ndarray, reports
 
 
 def message_of(limb: Any, goals: LimbGoals, limits: bool, status: int, report: np.ndarray, edge: float, swivel: Any):
-    """Return what became of one goal; edge [m]: how far the site reaches towards it, from `classify`."""
+    """Return the message of one goal; edge [m]: the reach of the site towards it, from `classify`."""
     target, root = goals.targets[0], goals.roots[0]
     if status == REACHED:
         note = ""
@@ -291,7 +291,7 @@ def message_of(limb: Any, goals: LimbGoals, limits: bool, status: int, report: n
 
 
 def distance_message(limb: Any, status: int, task: int, distance: float, edge: float) -> str:
-    """Return the sentence for what is too far or too near."""
+    """Return the message of a target that is too far or too near."""
     what = limb.last if task == POSE else limb.site
     word, reach = ("far", "at most") if status == TOO_FAR else ("near", "no less than")
     return (
@@ -301,7 +301,7 @@ def distance_message(limb: Any, status: int, task: int, distance: float, edge: f
 
 
 def blocking_dofs(limb: Any, goals: LimbGoals) -> list[str]:
-    """Name the degrees of freedom whose limits alone, taken away, would let the goal be reached."""
+    """Return the degrees of freedom without whose limits, one at a time, the goal would be reached."""
     found = []
     for number in range(7):
         box = limb.chain.box.copy()
@@ -317,7 +317,7 @@ def blocking_dofs(limb: Any, goals: LimbGoals) -> list[str]:
 
 
 class LimbCore:
-    """What every task of a limb rests on; `Limb` is the one to use."""
+    """The base of `Limb`: its chain, solutions for positions and poses, ranges of the swivel angle."""
 
     def __init__(
         self, skeleton: Skeleton, first: str, middle: str, last: str, site: str | None = None, *, reference: Any = None
@@ -340,7 +340,7 @@ class LimbCore:
     def solve_target(
         self, target: Any, *, swivel: Any, elbow: Any, limits: bool, base: Any, nearest: bool = True
     ) -> LimbSolution:
-        """Solve for one target or for many: see `Limb.solve`. nearest: come near to what is out of reach."""
+        """Solve for one target or many (see `Limb.solve`). nearest: approach targets that are out of reach."""
         goals = self.goals(target, base, limits=limits, swivel=swivel, elbow=elbow)
         out, reports, status = self.solve_batch(goals, bool(limits), nearest)
         edges = np.full(len(status), np.nan)
@@ -361,7 +361,7 @@ class LimbCore:
         return self.solution(goals.lead, goals.poses, out, reports, status, messages)
 
     def goals(self, target: Any, base: Any, *, limits: bool = True, swivel: Any = None, elbow: Any = None) -> LimbGoals:
-        """Return targets with their base and what is wished of them, checked and laid out in rows."""
+        """Return targets with their base and preferences, checked and in rows."""
         task, targets, lead = read_target(target)
         around = leading_axes(base)
         full = common_lead({"target": lead, "base": around})
@@ -382,7 +382,7 @@ class LimbCore:
     def solve_batch(
         self, goals: LimbGoals, limits: bool, nearest: bool, *, chain: SrsChain | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the limb's numbers (t, 7), the reports (t, REPORT) and the outcomes (t,) of goals."""
+        """Return the values (t, 7) of the limb, the reports (t, REPORT) and the statuses (t,) of goals."""
         count = goals.targets.shape[0]
         out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
         constants = self.chain if chain is None else chain
@@ -401,7 +401,7 @@ class LimbCore:
         return out, reports, status
 
     def solution(self, lead, poses, out, reports, status, messages, spins=None) -> LimbSolution:
-        """Return the answer of many goals with leading axes, or of one."""
+        """Return the solution of one goal, or of many with leading axes."""
         count = out.shape[0]
         pose = np.empty((count, self.skeleton.size))
         pose[:] = poses
@@ -425,26 +425,26 @@ class LimbCore:
         )  # fmt: skip
 
     def clearance(self, pose: np.ndarray) -> float:
-        """Return how far [rad] the limb's joint nearest to its limits stays inside them at a pose (n,)."""
+        """Return the distance [rad] of the limb's joints to their nearest limit at a pose (n,); negative outside."""
         theta = pose[self.columns]
         return float(
             np.minimum(theta - self.skeleton.lower[self.columns], self.skeleton.upper[self.columns] - theta).min()
         )
 
     def tool_in_site(self) -> np.ndarray:
-        """Return (3,) [m] from the last joint to the site, in the site's frame."""
+        """Return the vector (3,) [m] from the last joint to the site, in the site's frame."""
         place = self.chain.place
         return place[TOOL_TURN : TOOL_TURN + 9].reshape(3, 3).T @ place[TOOL : TOOL + 3]
 
-    # --------------------------------------------------------------------------------------- all there is to choose
+    # ------------------------------------------------------------------------------------- branches and ranges
 
     def solutions(
         self, target: Any, swivel: float = 0.0, *, limits: bool = True, base: Any = None
     ) -> list[LimbSolution]:
         """Return every solution at a swivel angle: both bends of the middle joint, both families of each ball joint.
 
-        Limits are not enforced: `ok` says which solutions hold them. Equal ones are given once. For a place the last
-        joint is held as `solve` holds it, with limits on or off.
+        Limits are not enforced: `ok` says which solutions respect them. Equal solutions are listed once. For a position
+        the last joint stays as `solve` leaves it, with or without limits.
         """
         goals, held, _ = self._held(target, base, limits)
         angle = read_numbers(swivel, "swivel")
@@ -468,7 +468,7 @@ class LimbCore:
             if any(np.abs(pose - other.pose).max() < 1e-12 for other in found):
                 continue
             good = bool(slack >= -1e-12)
-            if good:  # a rounding error outside is inside
+            if good:  # outside by no more than rounding
                 pose[self.columns] = np.clip(
                     out[row], self.skeleton.lower[self.columns], self.skeleton.upper[self.columns]
                 )
@@ -482,7 +482,7 @@ class LimbCore:
         return found
 
     def _is_long_way(self, row: int, slack: float) -> bool:
-        """Say whether a solution turns a rotation vector or a swing beyond pi without the limits asking for it."""
+        """Return whether a solution turns a rotation vector or a swing beyond pi although no limit requires it."""
         for ball, family in ((0, row // 2 % 2), (1, row % 2)):
             free = not np.any(np.isfinite(self.chain.box[4 * ball : 4 * ball + 3]))
             if self.chain.shape[ball, BALL] >= VECTOR and family == 1 and (free or slack < 0.0):
@@ -490,11 +490,12 @@ class LimbCore:
         return False
 
     def swivel_ranges(self, target: Any, *, base: Any = None) -> list[SwivelRange]:
-        """Return all ranges [(lo, hi), ...] of swivel angles [rad] at which some solution holds every limit, by lo.
+        """Return all ranges [(lo, hi), ...] of swivel angles [rad] at which some solution respects every limit, by lo.
 
-        A range across pi is one range, with hi beyond pi; the whole circle is (-pi, pi). Euler joints in closed form;
-        the limits of rotation vectors and swings have none: their ends are bracketed, then refined to rounding, and a
-        range narrower than 5e-4 rad can be missed. Empty where the target cannot be reached.
+        A range across pi is one range, with hi beyond pi; the whole circle is (-pi, pi). The list is empty if the
+        target cannot be reached. The ends are in closed form for Euler joints. Limits of rotation vectors and swings
+        have no closed form: their ends are bracketed and refined to rounding, and a range narrower than 5e-4 rad can
+        be missed.
         """
         goals, held, only = self._held(target, base, True)
         out, report = np.empty((RANGES, 4)), np.empty(REPORT)
@@ -515,9 +516,9 @@ class LimbCore:
         return [SwivelRange(lo, hi, self.limit_name(a), self.limit_name(b)) for lo, hi, a, b in rows]
 
     def _held(self, target: Any, base: Any, limits: bool) -> tuple[LimbGoals, np.ndarray, float | None]:
-        """Return one target, the last joint's raw numbers (3,) as `solve` holds them, and the swivel that it gives.
+        """Return one target, the raw values (3,) of the last joint in its solution, and the swivel angle of that.
 
-        For a place that is reached with the last joint as it is in base, that is how it is held.
+        A position that is reached with the last joint as in `base` leaves it there.
         """
         goals = self.goals(target, base, limits=limits)
         if goals.targets.shape[0] != 1:
@@ -533,7 +534,7 @@ class LimbCore:
         return goals, np.ascontiguousarray(out[0, 4:] * self.chain.sign[4:]), phi
 
     def limit_name(self, tag: float) -> str:
-        """Return the limit that a tag of the kernels stands for, such as "shoulder.y upper"."""
+        """Return the limit of a kernel's tag, such as "shoulder.y upper"."""
         if tag < 0:
             return ""
         number, side = divmod(int(tag), 2)
@@ -542,9 +543,9 @@ class LimbCore:
         return f"{self.skeleton.dof_names[self.columns[number]]} {('lower', 'upper')[side]}"
 
     def elbow_circle(self, target: Any, *, limits: bool = True, base: Any = None) -> ElbowCircle:
-        """Return the circle of the middle joint's places for a target, in the world; out of reach, the nearest one.
+        """Return the circle of the middle joint for a target, in the world; if out of reach, the nearest circle.
 
-        For a place the last joint is held as `solve` holds it, with limits on or off.
+        For a position the last joint stays as `solve` leaves it, with or without limits.
         """
         goals, held, _ = self._held(target, base, limits)
         out, report = np.empty(13), np.empty(REPORT)
@@ -577,19 +578,19 @@ class LimbCore:
         return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])
 
     def swivels(self, numbers: np.ndarray, roots: np.ndarray, task: int) -> np.ndarray:
-        """Return the swivel angles (t,) [rad] of the limb's numbers (t, 7) at roots (t, 12) or (1, 12)."""
+        """Return the swivel angles (t,) [rad] of the limb's values (t, 7) at roots (t, 12) or (1, 12)."""
         out = np.empty(numbers.shape[0])
         swivel_batch(*self.chain, roots, self.directions, numbers * self.chain.sign, task, scratch_memory(), out)
         return out
 
     def reach_of(self, held: Any = None, *, limits: bool = True) -> tuple[float, float]:
-        """Return how near and how far [m] the last joint gets from the first; the site, where held (3,) is given."""
+        """Return the least and greatest distance [m] from the first joint to the last, or to the site at `held`."""
         return distances(self.chain, held, limits)
 
     # ------------------------------------------------------------------------------------------------- the base
 
     def with_tool(self, offset: Any, rotation: Any) -> LimbCore:
-        """Return the same limb with another point (3,) [m] and frame (3, 3) of its last body for a site."""
+        """Return the same limb with its site at another point (3,) [m] and frame (3, 3) of the last body."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
         out.chain = self.chain.with_tool(np.asarray(offset, dtype=float), np.asarray(rotation, dtype=float))
@@ -605,18 +606,18 @@ class LimbCore:
         return found
 
     def parent_frame(self, pose: np.ndarray, body: int) -> np.ndarray:
-        """Return (3, 3) the frame in the world of one of the figure's bodies before its own motion, at a pose (n,)."""
+        """Return the world frame (3, 3) of a body before the motion of its own joint, at a pose (n,)."""
         rest = self.skeleton.figure.rest[body, 3:].reshape(3, 3)
         parent = self.skeleton.figure.body[body, PARENT]
         return rest if parent < 0 else place_bodies(self.skeleton, pose[None])[1][0, parent] @ rest
 
     @staticmethod
     def is_position(target: Any) -> bool:
-        """Say whether a target is a place alone."""
+        """Return whether a target is a position without orientation."""
         return read_target(target)[0] == POSITION
 
     def base_frames(self, base: Any, *, limits: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return base poses (t, n), the first joint's rest frames (t, 12), the last joint's raw numbers (t, 3)."""
+        """Return base poses (t, n), rest frames (t, 12) of the first joint, raw values (t, 3) of the last joint."""
         poses = in_rows(as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base"))
         if not np.isfinite(poses).all():
             row, column = np.argwhere(~np.isfinite(poses))[0]
@@ -641,7 +642,7 @@ _NAMES = np.array(STATUS, dtype=object)
 
 
 def down_of(skeleton: Skeleton) -> np.ndarray:
-    """Return the direction (3,) that points down in a figure: against its `up`; -z where it does not say."""
+    """Return the downward direction (3,) of a figure, opposite to its `up`; -z if that is not set."""
     return np.array([0.0, -1.0, 0.0]) if skeleton.up == "y" else np.array([0.0, 0.0, -1.0])
 
 

@@ -1,9 +1,8 @@
-"""The elbow: how far it must bend, and the circle on which it is then free to swivel (Tolani et al. 2000, 3.2.1 to
-3.2.3).
+"""The bend of the elbow, and the circle on which it can then swivel (Tolani et al. 2000, 3.2.1 to 3.2.3).
 
-Everything is in the first joint's rest frame, with that joint at the origin. The same kernels serve every task: what
-differs is only the tip, the point of the middle body that has to come to the goal's place: the last joint, the site
-with the last joint held, or the point where the aiming line meets its target.
+Everything is in the rest frame of the first joint, with that joint at the origin. Every task uses the same kernels.
+They differ only in the tip, the point of the middle body that has to come to the goal: the last joint, the site with
+the last joint fixed, or the point where the line of an aim meets its target.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from posable.engine.jit import kernel
 from posable.limb.ball_ik import INFEASIBLE, into_limits, slack_in
 from posable.limb.srs_chain import BACK, BOX, LOWER_TURN, TOOL, TOOL_TURN, UPPER, UPPER_TURN
 
-REACHED, TOO_FAR, TOO_NEAR, NO_SWIVEL, BLOCKED = 0, 1, 2, 3, 4  # the outcomes of a solve
+REACHED, TOO_FAR, TOO_NEAR, NO_SWIVEL, BLOCKED = 0, 1, 2, 3, 4  # statuses of a solve
 POSE, POSITION = 0, 1  # the tasks
-CLOSE = 1e-11  # how far from exact, in limb lengths, a bend still counts as exact
+CLOSE = 1e-11  # [limb lengths] error at which a bend still counts as exact
 
-BREAKS, RANGES = 384, 192  # room for the swivel angles where a limit begins or ends, and for the ranges between them
+BREAKS, RANGES = 384, 192  # capacity for swivel angles where a limit begins or ends, and for ranges between them
 
 # The scratch memory of one solve. Branch 0 bends the middle joint by +, branch 1 by -, from the straight limb.
 GOAL = 0  # 3 [m] + 9: where the tip must be; the frame (by rows) that the last body must have
@@ -27,7 +26,7 @@ TOWARDS, ELBOW, ACROSS = 21, 24, 27  # 3 each, in the first body: what n, the el
 TIP = 30  # 3 [m]: from the middle joint to the tip, in the middle body
 SPIN = 33  # (2 branches, 2 ball joints, 27): rotation of a ball joint by swivel angle: cos, sin and 1 parts
 BEND = 141  # 2 [rad]: the middle joint's angle in each branch
-BEND_SLACK = 143  # 2 [rad]: and how far it is inside its limits; NEVER where the branch is not to be used
+BEND_SLACK = 143  # 2 [rad]: its distance inside its limits; INFEASIBLE if the branch is not used
 FOREARM = 145  # 9: the last joint's rest frame in the first body
 ROTATION = 154  # 9
 SPARE = 163  # 9
@@ -49,7 +48,7 @@ SCRATCH = EXTRA + 384
 
 @kernel
 def set_goal(limb, root, target, task, w):
-    """Write the goal from a target (12,) in the world; root (12,) is the first joint's rest frame in the world."""
+    """Write GOAL from a target (12,) in the world; root (12,): the first joint's rest frame in the world."""
     x, y, z = target[0] - root[0], target[1] - root[1], target[2] - root[2]
     for m in range(3):
         w[GOAL + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
@@ -75,9 +74,9 @@ def length_at(w, at):
 
 @kernel
 def orthonormalize(w, u, n):
-    """Make w[u:] a unit vector across the unit vector w[n:]; return how long its part across it was."""
+    """Make w[u:] a unit vector orthogonal to the unit vector w[n:]; return the length of its orthogonal part."""
     size = 0.0
-    for again in range(2):  # twice: once leaves errors of rounding where u is nearly along n
+    for again in range(2):  # twice: once leaves rounding errors if u is nearly parallel to n
         along = w[u] * w[n] + w[u + 1] * w[n + 1] + w[u + 2] * w[n + 2]
         for m in range(3):
             w[u + m] -= along * w[n + m]
@@ -101,10 +100,10 @@ def cross(w, a, b, out):
 
 @kernel
 def circle_frame(root, reference, w):
-    """Write n, u, v: n towards the goal, u the reference direction (of the world) projected across it; return |goal|.
+    """Write n, u, v: n towards the goal, u the world's reference direction made orthogonal to it; return |goal|.
 
-    Where the reference points along n its second choice, reference[3:6], takes its place; at the first joint itself
-    any n will do.
+    If the reference is parallel to n, the second one, reference[3:6], replaces it. If the goal is at the first joint,
+    n is arbitrary.
     """
     distance = length_at(w, GOAL)
     for m in range(3):
@@ -124,11 +123,12 @@ def circle_frame(root, reference, w):
 
 @kernel
 def reach_interval(limb, shape, w):
-    """Return (straight, near, far): the angle that brings the tip farthest away, and its least and greatest distance.
+    """Return (straight, near, far): the angle at full stretch, and the least and greatest distance of the tip.
 
-    Equation (5) is a cos + b sin = c about any axis. The distance from the first joint is least and greatest where the
-    parts of both bones across the axis lie folded back and stretched out: near^2 = along^2 + (|a| - |b|)^2, far^2 =
-    along^2 + (|a| + |b|)^2; in between, distance^2 = near^2 + (far^2 - near^2) cos^2((theta - straight) / 2).
+    Equation (5) is a cos + b sin = c about any axis. The distance from the first joint is least where the parts of both
+    bones orthogonal to the axis are folded back, and greatest where they are stretched out: near^2 = along^2 +
+    (|a| - |b|)^2, far^2 = along^2 + (|a| + |b|)^2; in between, distance^2 = near^2 + (far^2 - near^2)
+    cos^2((theta - straight) / 2).
     """
     k = shape[2, 0]
     u, v = (k + 1) % 3, (k + 2) % 3
@@ -141,17 +141,17 @@ def reach_interval(limb, shape, w):
 
 @kernel
 def reach_at(theta, straight, near, far):
-    """Return the distance of the tip from the first joint at an angle of the middle one."""
+    """Return the distance of the tip from the first joint at an angle of the middle joint."""
     c = math.cos(0.5 * (theta - straight))
     return math.sqrt(near * near + (far - near) * (far + near) * c * c)
 
 
 @kernel
 def solve_bend(limb, shape, distance, limited, w):
-    """Write BEND and GIVE of both branches; return REACHED, TOO_FAR or TOO_NEAR.
+    """Write BEND and BEND_SLACK of both branches; return REACHED, TOO_FAR or TOO_NEAR.
 
-    The half-angle form of equation (5) keeps every digit at full stretch, folded, and at the first joint itself. Out of
-    reach, the one angle is written that brings the tip nearest.
+    The half-angle form of equation (5) is accurate at full stretch, folded, and at the first joint. Out of reach, the
+    angle that brings the tip nearest is written.
     """
     low, high = limb[BOX + 6], limb[BOX + 7]
     straight, near, far = reach_interval(limb, shape, w)
@@ -172,7 +172,7 @@ def solve_bend(limb, shape, distance, limited, w):
         status = TOO_NEAR
     if limited:
         if w[BEND_SLACK] < 0.0 and w[BEND_SLACK + 1] < 0.0:
-            for branch in range(2):  # a rounding error outside: full stretch asks for the square root of one
+            for branch in range(2):  # outside by rounding, of which full stretch takes the square root
                 clipped = min(max(w[BEND + branch], low), high)
                 off = abs(reach_at(clipped, straight, near, far) - min(max(distance, near), far))
                 w[BEND + branch] = clipped
@@ -189,7 +189,7 @@ def solve_bend(limb, shape, distance, limited, w):
 
 @kernel
 def drop_infeasible_branch(straight, low, high, w):
-    """At full stretch both branches meet: keep the one that the limits let bend, so that the elbow does not jump."""
+    """At full stretch, where both branches meet, keep the one that can bend, so the elbow cannot jump."""
     plus = slack_in(into_limits(straight + 1e-6, low, high), low, high) >= 0.0
     minus = slack_in(into_limits(straight - 1e-6, low, high), low, high) >= 0.0
     if plus and not minus:
@@ -200,7 +200,7 @@ def drop_infeasible_branch(straight, low, high, w):
 
 @kernel
 def nearest_bend(distance, straight, near, far, low, high, w):
-    """Write the angle inside the limits whose reach is nearest to the distance; return TOO_FAR or TOO_NEAR."""
+    """Write the angle within the limits whose reach is closest to the distance; return TOO_FAR or TOO_NEAR."""
     best, choice, reach = math.inf, 0.0, 0.0
     for trial in range(4):
         if trial < 2:
@@ -243,7 +243,7 @@ def forearm_frame(limb, shape, theta, w):
 def triangle_frame(limb, shape, branch, w):
     """Write TOWARDS, ELBOW, ACROSS, the frame of the triangle first joint, elbow, tip in the first body.
 
-    A straight limb has no triangle and a folded one no direction: their limits from within the branch take the place.
+    A straight limb has no triangle and a folded one no direction: the limit from within the branch is used instead.
     """
     k = shape[2, 0]
     u, v = (k + 1) % 3, (k + 2) % 3
@@ -276,7 +276,7 @@ def triangle_frame(limb, shape, branch, w):
 
 @kernel
 def tip_along_axis(limb, shape, theta, w):
-    """Return the tip's part along the unit direction MISS of the middle body, seen from the first joint, at a bend."""
+    """Return the component of the tip along the unit vector MISS of the middle body at a bend."""
     k = shape[2, 0]
     u, v = (k + 1) % 3, (k + 2) % 3
     s, c = math.sin(theta), math.cos(theta)
@@ -303,7 +303,7 @@ def swivel_parts(w, out, towards, n, sense):
 
 @kernel
 def swivel_branch(limb, shape, branch, task, w):
-    """Write how both ball joints turn with the swivel angle: equation (7), and R_2 = (R_1 R_a R_y R_b)' R_g."""
+    """Write the rotations of both ball joints by swivel angle: equation (7), and R_2 = (R_1 R_a R_y R_b)' R_g."""
     triangle_frame(limb, shape, branch, w)
     spin = SPIN + 54 * branch
     swivel_parts(w, spin, TOWARDS, NORMAL, 1.0)

@@ -1,4 +1,4 @@
-"""What Python calls: batches of answers, every branch, the ranges, the circle and the angle of a swivel."""
+"""Kernels of the limb that Python calls: batches of solutions, every branch, swivel ranges, circles and angles."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ from posable.limb.srs_chain import BOX, LOWER, LOWER_TURN, REST, SIGN, TOOL, UPP
 # --- One limb ---
 
 EXACT = 1e-9  # [m per limb length, rad]: what `ok` allows
-REGAINED = 1e-11  # [m]: what counts as reached after all
-SAMPLES = 64  # ways to hold the last joint that are tried when the one asked for does not reach
+REGAINED = 1e-11  # [m]: error at which an approach counts as reached
+SAMPLES = 64  # configurations of the last joint to try if the given one does not reach
 
 # Columns of a report
 SWIVEL, SLACK, PLACE_ERROR, TURN_ERROR, BRANCH, MOVED, SPIN_ANGLE = 0, 1, 2, 3, 4, 5, 6
@@ -60,7 +60,7 @@ REPORT = 7
 
 @kernel
 def set_tip(limb, shape, task, w):
-    """Write TIP: the last joint, or the site with the last joint held at BEST + 4 (Tolani et al. 2000, 3.2.3)."""
+    """Write TIP: the last joint, or the site with the last joint at BEST + 4 (Tolani et al. 2000, 3.2.3)."""
     for m in range(3):
         w[TIP + m] = limb[LOWER + m]
     if task == POSITION:
@@ -111,11 +111,11 @@ def fit_joints(limb, shape, balls, phi, w):
 def prepare_circle(limb, shape, root, reference, task, limited, w):
     """Prepare the elbow circle of GOAL and TIP; return REACHED, TOO_FAR or TOO_NEAR.
 
-    limited: 1 keeps the branches inside the middle joint's limits, 0 both, -1 the better one.
+    limited: 1 keeps the branches within the middle joint's limits, 0 keeps both, -1 the better one.
     """
     distance = circle_frame(root, reference, w)
     status = solve_bend(limb, shape, distance, limited == 1, w)
-    if limited < 0:  # without limits one branch will do: the one farther inside them
+    if limited < 0:  # one branch suffices: the one farther inside the limits
         w[BEND_SLACK + (0 if w[BEND_SLACK + 1] > w[BEND_SLACK] else 1)] = INFEASIBLE
     for branch in range(2):
         if w[BEND_SLACK + branch] > INFEASIBLE:
@@ -125,7 +125,7 @@ def prepare_circle(limb, shape, root, reference, task, limited, w):
 
 @kernel
 def swivel_towards(root, elbow, w):
-    """Return the swivel angle, with its sign, of the elbow nearest to a point (Tolani et al. 2000, figure 3)."""
+    """Return the signed swivel angle at which the elbow is nearest to a point (Tolani et al. 2000, figure 3)."""
     x, y, z = elbow[0] - root[0], elbow[1] - root[1], elbow[2] - root[2]
     a, b = 0.0, 0.0
     for m in range(3):
@@ -137,7 +137,7 @@ def swivel_towards(root, elbow, w):
 
 @kernel
 def fit_at_swivel(limb, shape, balls, count, phi, limited, report, w):
-    """Fit the joints at the chosen swivel angle; at the very end of a range, step inside if rounding asks for it."""
+    """Fit the joints at the chosen swivel angle; at the end of a range, step inside if rounding requires it."""
     step, inside = 0.0, phi
     for _ in range(6):
         slack, code = fit_joints(limb, shape, balls, inside, w)
@@ -156,7 +156,7 @@ def fit_at_swivel(limb, shape, balls, count, phi, limited, report, w):
 
 @kernel
 def solve_closed_form(limb, shape, root, reference, task, limited, wanted, elbow, report, w):
-    """Solve for GOAL with TIP in closed form; return the outcome, BLOCKED + it where the limits leave no swivel."""
+    """Solve for GOAL with TIP in closed form; return the status, plus BLOCKED if the limits leave no swivel angle."""
     status = prepare_circle(limb, shape, root, reference, task, 1 if limited else -1, w)
     if not math.isnan(elbow[0]):
         wanted = swivel_towards(root, elbow, w)
@@ -174,13 +174,13 @@ def solve_closed_form(limb, shape, root, reference, task, limited, wanted, elbow
 
 @kernel
 def measure(limb, shape, task, report, w):
-    """Write how far BEST is from the goal, from its own forward kinematics; return whether it is exact."""
+    """Write the errors of BEST from its own forward kinematics; return whether it is exact."""
     size = 0.0
     for m in range(3):
         size += abs(limb[m]) + abs(limb[LOWER + m])
     place = place_error(limb, shape, task, BEST, w)
     turn = 0.0
-    if task == POSE:  # place_error left the first joint's rotation: a spin that does not spin
+    if task == POSE:  # the first joint's rotation, left by place_error, as constant parts
         for m in range(9):
             w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
         turn = turn_error(shape, PARTS, 0.0, BEST + 4, w)
@@ -190,7 +190,7 @@ def measure(limb, shape, task, report, w):
 
 @kernel
 def finish(limb, shape, task, limited, status, out, report, w):
-    """Clip BEST to the limits, measure it, write the figure's seven numbers; return the outcome."""
+    """Clip BEST to the limits, measure it, write the figure's seven values; return the status."""
     if limited:
         for m in range(7):
             w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
@@ -207,7 +207,7 @@ def finish(limb, shape, task, limited, status, out, report, w):
 
 @kernel
 def set_target(limb, shape, root, target, held, task, report, w):
-    """Write GOAL and TIP for a target (12,) of the world, the last joint held at raw numbers (3,)."""
+    """Write GOAL and TIP for a target (12,) in the world, with the last joint at raw values held (3,)."""
     set_goal(limb, root, target, task, w)
     for m in range(3):
         w[BEST + 4 + m] = held[m]
@@ -215,12 +215,12 @@ def set_target(limb, shape, root, target, held, task, report, w):
     report[MOVED] = 0.0
 
 
-# ------------------------------------------------------------------------------------- when the closed form says no
+# --- Out of reach ---
 
 
 @kernel
 def halton(index, base):
-    """Return member `index` of the van der Corput sequence of a base: evenly spread in (0, 1)."""
+    """Return member `index` of the van der Corput sequence of a base, evenly spread in (0, 1)."""
     out, part = 0.0, 1.0 / base
     while index > 0:
         out += part * (index % base)
@@ -231,7 +231,7 @@ def halton(index, base):
 
 @kernel
 def sample_last(limb, index, w):
-    """Write one of many ways to hold the last joint inside its limits to BEST + 4; the first is their middle."""
+    """Write one of many configurations of the last joint within its limits to BEST + 4; the first is their middle."""
     for m in range(3):
         rest, box = limb[REST + 4 + m], BOX + 8 + 2 * m
         low, high = max(limb[box], rest - math.pi), min(limb[box + 1], rest + math.pi)
@@ -248,17 +248,17 @@ def clip_start(limb, box, w):
 
 @kernel
 def copy_numbers(w, source, to):
-    """Copy seven numbers."""
+    """Copy seven values."""
     for m in range(7):
         w[to + m] = w[source + m]
 
 
 @kernel
 def solve_with_wrist(limb, shape, root, reference, limited, wanted, elbow, report, w):
-    """Reach for a place by moving the last joint too; return the outcome and leave the numbers in BEST.
+    """Reach a position by moving the last joint too; return the status and leave the values in BEST.
 
-    How the last joint is then held depends on the place, the base and the limits alone, not on the swivel wanted: so
-    every swivel angle of a place belongs to one way to hold it.
+    The configuration of the last joint depends only on the position, the base and the limits, not on the preferred
+    swivel: all swivel angles of a position belong to one configuration.
     """
     status = NO_SWIVEL
     for index in range(SAMPLES):
@@ -281,7 +281,7 @@ def solve_with_wrist(limb, shape, root, reference, limited, wanted, elbow, repor
             copy_numbers(w, START, KEEP)
     for m in range(3):
         w[BEST + 4 + m] = w[KEEP + 4 + m]
-    if best <= REGAINED:  # a way to hold the last joint that the samples missed: now the swivel can be chosen
+    if best <= REGAINED:  # a configuration that the samples missed: now choose the swivel
         set_tip(limb, shape, POSITION, w)
         if solve_closed_form(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w) == REACHED:
             return REACHED
@@ -292,7 +292,7 @@ def solve_with_wrist(limb, shape, root, reference, limited, wanted, elbow, repor
 
 @kernel
 def nearest_orientation(limb, shape, root, reference, report, w):
-    """With the tip at GOAL, write the nearest orientation to BEST; return False where no swivel reaches GOAL."""
+    """With the tip at GOAL, write the nearest orientation to BEST; return False if no swivel angle reaches GOAL."""
     prepare_circle(limb, shape, root, reference, POSE, 1, w)
     best = math.inf
     for branch in range(2):
@@ -326,7 +326,7 @@ def nearest_orientation(limb, shape, root, reference, report, w):
 
 @kernel
 def nearest_position(limb, shape, root, reference, report, w):
-    """Where the first joint's limits shut out the place: the nearest place inside, then the nearest orientation."""
+    """Write to BEST the nearest position within the first joint's limits, and there the nearest orientation."""
     best = math.inf
     for index in range(24):
         if index == 0:
@@ -342,9 +342,7 @@ def nearest_position(limb, shape, root, reference, report, w):
     place_error(limb, shape, POSE, KEEP, w)
     x, y, z = w[RESIDUAL], w[RESIDUAL + 1], w[RESIDUAL + 2]
     w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z
-    if not nearest_orientation(
-        limb, shape, root, reference, report, w
-    ):  # not even a single swivel angle: turn the last joint
+    if not nearest_orientation(limb, shape, root, reference, report, w):  # no swivel angle at all: turn the last joint
         copy_numbers(w, KEEP, START)
         ball_rotation(shape, 0, w, START, ROTATION, AXES)
         for m in range(9):
@@ -356,23 +354,23 @@ def nearest_position(limb, shape, root, reference, report, w):
     w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] + x, w[GOAL + 1] + y, w[GOAL + 2] + z
 
 
-# --- What Python calls ---
+# --- Entry points ---
 
-FITS = EXTRA  # (2 branches, 2 ball joints, 2 families, 4): three numbers and their slack
+FITS = EXTRA  # (2 branches, 2 ball joints, 2 families, 4): three values and their slack
 
 
 @entry
 def answer_batch(limb, shape, roots, reference, targets, helds, task, limited, wanted, elbows, w, out, reports, status):
     """Solve for every target (t, 12) in closed form: out (t, 7), reports (t, REPORT), status (t,).
 
-    roots (., 12), helds (., 3), wanted (.,) and elbows (., 3) have a row for each target, or one for all. A status from
-    BLOCKED on says that the limits leave no swivel angle: `nearest_batch` then finds what comes nearest.
+    roots (., 12), helds (., 3), wanted (.,) and elbows (., 3) have a row for each target, or one for all. A status of
+    BLOCKED or above means that the limits leave no swivel angle; `nearest_batch` then comes as close as possible.
     """
     for t in range(targets.shape[0]):
         root, report = roots[t % roots.shape[0]], reports[t]
         if t == 0 or helds.shape[0] > 1:
             set_target(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
-        else:  # the last joint is held as before: its tip is still there
+        else:  # same last joint: its tip is still there
             set_goal(limb, root, targets[t], task, w)
             report[MOVED] = 0.0
         want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
@@ -384,7 +382,7 @@ def answer_batch(limb, shape, roots, reference, targets, helds, task, limited, w
 def nearest_batch(
     limb, shape, roots, reference, targets, helds, task, limited, wanted, elbows, w, out, reports, status
 ):
-    """Come as near as the limits allow to every target that `answer_batch` did not reach; the same arguments."""
+    """Come as close as the limits allow to the targets that `answer_batch` did not reach; same arguments."""
     for t in range(targets.shape[0]):
         found = status[t]
         if found == REACHED or (found < BLOCKED and task == POSE):
@@ -413,9 +411,9 @@ def fit_branch(limb, shape, branch, balls, swivel, w):
 
 @kernel
 def all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
-    """Write every solution (8, 7) at a swivel angle, whatever the limits; return the outcome of the reach.
+    """Write every solution (8, 7) at a swivel angle, regardless of limits; return the status of the reach.
 
-    Row 4 branch + 2 family of the first joint + family of the last; reports[row, SLACK] is NEVER where there is none.
+    Row 4 branch + 2 family of the first joint + family of the last; reports[row, SLACK] is INFEASIBLE if there is none.
     """
     set_target(limb, shape, root, target, held, task, reports[0], w)
     status = prepare_circle(limb, shape, root, reference, task, 0, w)
@@ -448,7 +446,7 @@ def all_branches(limb, shape, root, reference, target, held, task, swivel, w, ou
 
 @entry
 def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
-    """Write every solution of one target: see `all_branches`."""
+    """Write every solution of one target (see `all_branches`)."""
     return all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports)
 
 
@@ -461,7 +459,7 @@ def branches_batch(limb, shape, root, reference, targets, held, task, swivel, w,
 
 @entry
 def ranges_of(limb, shape, root, reference, target, held, task, w, out, report):
-    """Write the swivel ranges (RANGES, 4) that hold every limit; return (outcome of the reach, their count)."""
+    """Write the swivel ranges (RANGES, 4) that respect every limit; return (status of the reach, count)."""
     set_target(limb, shape, root, target, held, task, report, w)
     status = prepare_circle(limb, shape, root, reference, task, 1, w)
     count = find_ranges(limb, shape, 2 if task == POSE else 1, w)
@@ -495,7 +493,7 @@ def circle_of(limb, shape, root, reference, target, held, task, w, out, report):
 
 @entry
 def swivel_batch(limb, shape, roots, reference, numbers, task, w, out):
-    """Write the swivel angle of limbs with raw numbers (t, 7), about the last joint or (POSITION) the site."""
+    """Write the swivel angles (t,) of raw values (t, 7), about the last joint or, for POSITION, the site."""
     for t in range(numbers.shape[0]):
         root = roots[t % roots.shape[0]]
         for m in range(7):
@@ -522,7 +520,7 @@ def swivel_batch(limb, shape, roots, reference, numbers, task, w, out):
 
 @entry
 def distance_batch(limb, shape, numbers, w, out):
-    """Write how far [m] the site of limbs with raw numbers (t, 7) is from the first joint, (t,)."""
+    """Write the distances (t,) [m] of the site from the first joint at raw values (t, 7)."""
     for t in range(numbers.shape[0]):
         for m in range(7):
             w[BEST + m] = numbers[t, m]

@@ -1,4 +1,4 @@
-"""The limb in closed form: Tolani et al. 2000, all of it, behind one class."""
+"""The limb in closed form behind one class (Tolani et al. 2000)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,19 @@ from posable.limb.solution import LimbSolution, SwivelRange
 class Limb(LimbCore):
     """An arm or a leg: a ball joint, a hinge on its bone, a ball joint on that bone, and a site to place.
 
-    skeleton: any figure. first, middle, last: joints of it that form a limb, or SkeletonError says why they do not;
-    rigid joints may stand between them. site: what is placed; by default the last joint itself. reference (3,): the
-    direction in the world where the swivel angle is zero; by default straight down.
+    The swivel angle turns the middle joint about the line from the first joint to the goal: the last joint for a pose
+    target, the site for a position. Every angle is computed in closed form (Tolani et al. 2000, section 3).
 
-    The swivel angle turns the middle joint about the line from the first joint to the goal: to the last joint for a
-    pose target, to the site for a position. Every angle is found in closed form (Tolani et al. 2000, section 3).
+    Args:
+        skeleton: The figure.
+        first: The ball joint at the base of the limb (shoulder, hip).
+        middle: The hinge (elbow, knee). Rigid joints may lie between the three.
+        last: The ball joint at its end (wrist, ankle).
+        site: The joint or site that is placed; by default the last joint.
+        reference: (3,) World direction at which the swivel angle is zero; by default straight down.
+
+    Raises:
+        SkeletonError: The joints do not form a limb; the message says why.
     """
 
     def solve(
@@ -42,19 +49,28 @@ class Limb(LimbCore):
         limits: bool = True,
         base: Any = None,
     ) -> LimbSolution:
-        """Bring the site to a target: (4, 4) or RigidTransform for a pose, (3,) [m] for a place; leading axes for many.
+        """Bring the site to a target.
 
-        swivel [rad]: the angle wanted; with limits on, the nearest that holds them. elbow (3,) [m]: where the middle
-        joint should be near. objective: a function of the pose (n,), least along the swivel; it may return its gradient
-        (n,) too; "middle" is Tolani et al.'s F, the squared distances of the ball joints' angles from the middle of
-        their ranges. With none of them: the middle of the widest range that holds every limit. base (n,): the pose of
-        the rest of the figure, by default at rest.
+        A position is reached with the last joint as in `base` if some swivel angle then respects the limits. Otherwise
+        the last joint moves too, in a way that does not depend on `swivel`, `elbow` or `objective`; `swivel_ranges`,
+        `solutions` and `elbow_circle` describe that configuration.
 
-        A place is reached with the last joint as it is in base, if any swivel angle then holds the limits; else with it
-        held another way, the same whatever is wished: `swivel_ranges`, `solutions` and `elbow_circle` are about that.
+        If the target is out of reach, the result respects the limits and brings first the last joint, then the
+        orientation, as close as possible; `ok` is False and `message` says why.
 
-        Out of reach, the answer holds the limits, brings the last joint as near as it can, then the orientation; `ok`
-        is false and the message says why.
+        Args:
+            target: (..., 4, 4) or RigidTransform for a pose, (..., 3) [m] for a position.
+            swivel: [rad] The preferred swivel angle; with limits, the nearest that respects them.
+            elbow: (..., 3) [m] A point that the middle joint should be close to.
+            objective: A function of the pose (n,) to minimise along the swivel, which may also return its gradient
+                (n,); or "middle" for Tolani et al.'s F, the sum of the squared distances of the ball joints' angles
+                from the middle of their ranges. At most one of swivel, elbow and objective; without any of them, the
+                middle of the widest range that respects every limit.
+            limits: Whether joint limits hold.
+            base: (..., n) The pose of the rest of the figure; by default the rest pose.
+
+        Returns:
+            The solution; its fields have the leading axes of the targets.
         """
         options = {"swivel": swivel, "elbow": elbow, "objective": objective}
         given = [name for name, value in options.items() if value is not None]
@@ -77,14 +93,27 @@ class Limb(LimbCore):
         limits: bool = True,
         base: Any = None,
     ) -> LimbSolution:
-        """Bring the site to a place (3,) [m] with its `axis` ("x", ... or (3,)) along a direction (3,) of the world.
+        """Bring the site to a position with one of its axes along a world direction.
 
-        Leading axes for many. Two angles are free: the swivel, and the spin about the direction, zero where the axis of
-        the site after `axis` points along the limb's reference direction. spin [rad]: given. wrist: "highest",
-        "lowest", or a point (3,) [m] that the last joint should be near; with limits on, as near as they allow. Without
-        either it is the middle of the reachable spins; with limits on, a search over both angles, all branches and all
-        families begins there and ends with the first answer that stays 0.1 rad clear of every limit, or with the one
-        that stays farthest. objective: as in `solve`, least over both angles (one goal at a time).
+        Two angles remain free: the swivel, and the spin about the direction. The spin is zero where the site's axis
+        after `axis` points along the limb's reference direction. Without `spin` or `wrist` it is the middle of the
+        reachable spins; with limits, a search over both angles and all branches starts there and ends at the first
+        solution that stays 0.1 rad clear of every limit, or at the one with the largest clearance.
+
+        Args:
+            position: (..., 3) [m].
+            axis: "x", "-y", ... or (3,), an axis of the site.
+            along: (..., 3), the world direction of that axis.
+            swivel: [rad] The preferred swivel angle.
+            spin: [rad] The spin.
+            wrist: "highest", "lowest", or a point (..., 3) [m] that the last joint should be close to, as far as the
+                limits allow. At most one of spin and wrist.
+            objective: As in `solve`, minimised over both angles; one goal at a time.
+            limits: Whether joint limits hold.
+            base: (..., n) The pose of the rest of the figure; by default the rest pose.
+
+        Returns:
+            The solution; its fields have the leading axes of the goals.
         """
         if objective is not None:
             _alone("solve_partial", "objective", swivel=swivel, spin=spin, wrist=wrist)
@@ -99,28 +128,28 @@ class Limb(LimbCore):
         """Return every solution of a partial orientation at given angles: both bends, both families of each ball joint.
 
         Args:
-            position: (3,) [m], the place of the site.
+            position: (3,) [m], the position of the site.
             axis: "x", ... or (3,), an axis of the site.
             along: (3,), the direction of that axis in the world.
             swivel: [rad].
             spin: [rad], about the direction.
-            base: (n,), the pose of the rest of the figure, by default at rest.
+            base: (n,), the pose of the rest of the figure; by default the rest pose.
 
         Returns:
-            The solutions. Limits are not enforced: `ok` says which of them hold them.
+            The solutions. Limits are not enforced: `ok` says which solutions respect them.
         """
         return partial_solutions(self, position, axis, along, swivel=swivel, spin=spin, base=base)
 
     def partial_swivel_ranges(
         self, position: Any, axis: Any, along: Any, *, spin: float, base: Any = None
     ) -> list[SwivelRange]:
-        """Return all ranges of swivel angles [rad] at which a partial orientation with a spin holds every limit."""
+        """Return all ranges of swivel angles [rad] at which a partial orientation with a spin respects every limit."""
         return partial_swivel_ranges(self, position, axis, along, spin=spin, base=base)
 
     def reachable_spins(
         self, position: Any, axis: Any, along: Any, *, limits: bool = True, base: Any = None
     ) -> list[tuple[float, float]]:
-        """Return the ranges [(lo, hi), ...] of spins [rad] at which the bend lets the last joint be where it must."""
+        """Return the ranges [(lo, hi), ...] of spins [rad] at which the middle joint can bring the last one there."""
         return reachable_spins(self, position, axis, along, limits=limits, base=base)
 
     def aim(
@@ -134,13 +163,24 @@ class Limb(LimbCore):
         limits: bool = True,
         base: Any = None,
     ) -> LimbSolution:
-        """Aim the site's own `axis` ("x", ... or (3,)) from the site at a point (3,) [m] of the world.
+        """Aim an axis of the site at a point.
 
-        Leading axes for many. bend [rad]: the middle joint's angle; without it, one that stays 0.1 rad clear of every
-        limit, from the middle of its range on, or as far as it can; with limits off, the one nearest to its rest.
-        swivel [rad]: about the line from the first joint to the point; with limits on, the nearest that holds them. The
-        last joint stays as it is in base. objective: as in `solve`, least over the bend and the swivel (one goal at a
-        time). Out of reach, the aim comes as near as it can.
+        The last joint stays as in `base`. If the point cannot be aimed at, the aim comes as close as possible.
+
+        Args:
+            point: (..., 3) [m], in the world.
+            axis: "x", "-y", ... or (3,), an axis of the site.
+            bend: [rad] The middle joint's angle. By default, starting from the middle of its range, the first that
+                stays 0.1 rad clear of every limit, or the one with the largest clearance; without limits, the one
+                nearest to the rest pose.
+            swivel: [rad] The preferred angle about the line from the first joint to the point; with limits, the
+                nearest that respects them.
+            objective: As in `solve`, minimised over the bend and the swivel; one goal at a time.
+            limits: Whether joint limits hold.
+            base: (..., n) The pose of the rest of the figure; by default the rest pose.
+
+        Returns:
+            The solution; its fields have the leading axes of the points.
         """
         if objective is not None:
             _alone("aim", "objective", bend=bend, swivel=swivel)
@@ -157,17 +197,17 @@ class Limb(LimbCore):
             axis: "x", ... or (3,), an axis of the site.
             bend: [rad], the middle joint's angle.
             swivel: [rad], about the line from the first joint to the point.
-            limits: Whether the last joint, which stays as it is in base, is brought inside its limits.
-            base: (n,), the pose of the rest of the figure, by default at rest.
+            limits: Whether the last joint, which stays as in `base`, is brought inside its limits.
+            base: (n,), the pose of the rest of the figure; by default the rest pose.
 
         Returns:
-            The solutions, none where the point is too near for this bend. Limits are not enforced: `ok` says which of
-            them hold them.
+            The solutions; none if the point is too close for this bend. Limits are not enforced: `ok` says which
+            solutions respect them.
         """
         return aim_solutions(self, point, axis, bend=bend, swivel=swivel, limits=limits, base=base)
 
     def aim_swivel_ranges(self, point: Any, axis: Any, *, bend: float, base: Any = None) -> list[SwivelRange]:
-        """Return all ranges of swivel angles [rad] at which an aim with a bend [rad] holds every limit."""
+        """Return all ranges of swivel angles [rad] at which an aim with a bend [rad] respects every limit."""
         return aim_swivel_ranges(self, point, axis, bend=bend, base=base)
 
 

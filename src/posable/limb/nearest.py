@@ -1,9 +1,8 @@
-"""When the goal cannot be met: the pose inside the limits that comes nearest (Tolani et al. 2000, 3.2.4, unsolvable
-problems).
+"""The pose within the limits that comes closest to an unreachable goal (Tolani et al. 2000, 3.2.4).
 
-First the place, over all seven numbers; then, with the place kept, the orientation over the four that are left: the
-swivel angle and the last joint's three numbers. Both are least-squares problems with three residuals and a box,
-solved by damped steps in the three-dimensional dual.
+First the position is minimised over all seven values; then, with the position kept, the orientation over the four that
+remain: the swivel angle and the three values of the last joint. Both are least-squares problems with three residuals
+and a box, solved by damped steps in the three-dimensional dual.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ from posable.limb.circle import (  # fmt: skip
 from posable.limb.srs_chain import BOX, LOWER, TOOL, UPPER, UPPER_TURN
 
 STEPS = 120
-SAME_PLACE = 1e-9  # [m]: places nearer to each other than this count as one
+SAME_PLACE = 1e-9  # [m]: closer positions count as one
 KEPT = 12  # samples that are refined
-CLOSE = 0.4  # [rad]: samples nearer to each other than this are refined as one
-RATES = EXTRA + 97  # (7, 3): how the site moves
+CLOSE = 0.4  # [rad]: closer samples are refined as one
+RATES = EXTRA + 97  # (7, 3): velocities of the site
 MISSED = EXTRA + 118  # 3 [m]: from the site to its goal
 NORMALS = EXTRA + 121  # (7, 7): normal equations of a step
-BOUND = EXTRA + 170  # 8 [rad]: the steps of the numbers that go to a bound
-LIST = EXTRA + 178  # (KEPT, 10): miss [m], angle [rad], seven numbers
+BOUND = EXTRA + 170  # 8 [rad]: the steps of the values that go to a bound
+LIST = EXTRA + 178  # (KEPT, 10): miss [m], angle [rad], seven values
 
 
 @kernel
 def damped_step(count, w, x, damping):
-    """Write STEP = J' (J J' + damping)^-1 r over the numbers that may still move; rows of AXES are J's columns.
+    """Write STEP = J' (J J' + damping)^-1 r over the free values; the rows of AXES are the columns of J.
 
-    w[x + m] lives in LIMITS; a number at its bound stays there if RESIDUAL r pushes it out. Return the largest step.
+    w[x + m] is within LIMITS; a value at its bound stays there if RESIDUAL r pushes it out. Return the largest step.
     """
     r0, r1, r2 = w[RESIDUAL], w[RESIDUAL + 1], w[RESIDUAL + 2]
     a, b, c, d, e, f = damping, 0.0, 0.0, damping, 0.0, damping
@@ -89,7 +88,7 @@ def rotate(w, at, x, y, z):
 
 @kernel
 def swing_axis(w, m, x, y, z):
-    """Turn axis m of AXES into the velocity of a point at (x, y, z) from it."""
+    """Replace axis m of AXES by the velocity of a point at (x, y, z) from it."""
     o = AXES + 3 * m
     p, q, r = w[o], w[o + 1], w[o + 2]
     put_vector(w, o, q * z - r * y, r * x - p * z, p * y - q * x)
@@ -97,9 +96,9 @@ def swing_axis(w, m, x, y, z):
 
 @kernel
 def place_error(limb, shape, task, at, w):
-    """Write RESIDUAL [m], from the tip to the goal, and AXES (7, 3), how the tip moves; return how far it is.
+    """Write RESIDUAL [m], from the tip to the goal, and AXES (7, 3), the velocities of the tip; return the distance.
 
-    The seven numbers are w[at:]. The tip is the last joint (POSE) or the site, carried by the last joint (POSITION).
+    The seven values are w[at:]. The tip is the last joint (POSE) or the site, moved by the last joint (POSITION).
     """
     k = shape[2, 0]
     u, v = (k + 1) % 3, (k + 2) % 3
@@ -138,7 +137,7 @@ def place_error(limb, shape, task, at, w):
 
 @kernel
 def approach(limb, shape, box, task, w):
-    """Move the numbers at START, inside limb[box:], until the tip is nearest to its goal; return how far it is."""
+    """Move the values at START within limb[box:] until the tip is nearest to its goal; return the distance."""
     for m in range(14):
         w[LIMITS + m] = limb[box + m]
     error = place_error(limb, shape, task, START, w)
@@ -166,7 +165,7 @@ def approach(limb, shape, box, task, w):
 def turn_error(shape, spin, phi, at, w):
     """Write RESIDUAL, the rotation vector from the last body to its goal, and AXES (4, 3): of phi, of the last joint.
 
-    The first joint is w[spin:] at phi, the last joint's numbers are w[at:]. Return the angle [rad].
+    The first joint is w[spin:] at phi, the last joint's values are w[at:]. Return the angle [rad].
     """
     rotation_at(w, spin, math.cos(phi), math.sin(phi), ROTATION)
     ball_rotation(shape, 1, w, at, SPARE, AXES + 3)
@@ -193,9 +192,9 @@ def turn_error(shape, spin, phi, at, w):
 
 @kernel
 def orient(limb, shape, spin, low, high, phi, w):
-    """Turn phi in [low, high] and the numbers at START + 4, in their limits, towards the goal's orientation.
+    """Turn phi in [low, high] and the values at START + 4, within their limits, towards the goal's orientation.
 
-    Return the angle that is left and phi. FOREARM must be that of the branch.
+    Return the remaining angle and phi. FOREARM must be that of the branch.
     """
     w[LIMITS], w[LIMITS + 1] = low, high
     w[STATE] = phi
@@ -236,7 +235,7 @@ def clear_candidates(w):
 
 @kernel
 def add_candidate(miss, angle, at, w):
-    """Enter seven numbers w[at:] in LIST, sorted by miss and then by angle; of close ones only the best is kept."""
+    """Insert seven values w[at:] into LIST, sorted by miss, then angle; of close ones only the best is kept."""
     r, last = 0, KEPT - 1
     while r < KEPT:
         o = LIST + 10 * r
@@ -245,7 +244,7 @@ def add_candidate(miss, angle, at, w):
         if are_close(o + 2, at, w):
             return
         r += 1
-    for row in range(r, KEPT):  # a worse one that is close gives way
+    for row in range(r, KEPT):  # drop a close one that is worse
         if w[LIST + 10 * row] < math.inf and are_close(LIST + 10 * row + 2, at, w):
             last = row
             break
@@ -261,7 +260,7 @@ def add_candidate(miss, angle, at, w):
 
 @kernel
 def are_close(a, b, w):
-    """Say whether seven numbers at w[a:] and w[b:] are all nearer to each other than CLOSE."""
+    """Return whether seven values at w[a:] and w[b:] differ by less than CLOSE each."""
     for m in range(7):
         if abs(w[a + m] - w[b + m]) > CLOSE:
             return False
@@ -292,7 +291,7 @@ def factor_and_solve(count, w, matrix, right):
 
 @kernel
 def coupling(i, j, stiff, w):
-    """Return entry (i, j) of the normal equations that turn the axis (AXES) and keep the site (RATES)."""
+    """Return entry (i, j) of the normal equations that turn the axis (AXES) and keep the site in place (RATES)."""
     turn, place = 0.0, 0.0
     for m in range(3):
         turn += w[AXES + 3 * i + m] * w[AXES + 3 * j + m]
@@ -303,10 +302,10 @@ def coupling(i, j, stiff, w):
 
 @kernel
 def bounded_step(count, stiff, at, damping, w):
-    """Write the damped least-squares STEP of `count` numbers w[at:] inside LIMITS; return the largest.
+    """Write the damped least-squares STEP of `count` values w[at:] within LIMITS; return the largest.
 
-    It turns the axis (AXES, RESIDUAL) and, where stiff > 0, keeps the site (RATES, MISSED). A number that would leave
-    its limits goes to its bound, the farthest one first, and the others are solved for again.
+    It turns the axis (AXES, RESIDUAL) and, if stiff > 0, keeps the site in place (RATES, MISSED). A value that would
+    leave its limits goes to its bound, the farthest first, and the others are solved again.
     """
     held = 0
     for m in range(count):

@@ -1,10 +1,10 @@
-"""A partial orientation that is out of reach: the nearest place of the site, then the nearest direction of its axis.
+"""A partial orientation that is out of reach: the nearest position of the site, then the nearest direction of its axis.
 
-Place comes before direction (Tolani, Goswami & Badler 2000, table 3). Where the site can come to the place, four
-numbers are left: the last joint's three, and the swivel angle. For a way to hold the last joint the best swivel angle
-has a closed form: the cosine of the angle between axis and direction is a cos(phi) + b sin(phi) + c, so the best angle
-is the valid one nearest to atan2(b, a). Many ways to hold the last joint are sampled, and the best are refined over all
-seven numbers. Where the place itself is out of reach, the samples are poses that come nearest to it.
+Position has priority over direction (Tolani et al. 2000, table 3). If the site reaches the position, four values
+remain: the three of the last joint, and the swivel angle. At a given configuration of the last joint, the best swivel
+angle has a closed form: the cosine between axis and direction is a cos(phi) + b sin(phi) + c, so it is the valid angle
+nearest to atan2(b, a). Many configurations of the last joint are sampled, and the best are refined over all seven
+values. If the position itself is out of reach, the samples are poses that come closest to it.
 """
 
 from __future__ import annotations
@@ -51,23 +51,22 @@ from posable.limb.nearest import (
 from posable.limb.ranges import find_ranges, nearest_in_ranges
 from posable.limb.srs_chain import BOX, LOWER, REST, TOOL_TURN, UPPER, UPPER_TURN, WIDE
 
-HOLDS = 96  # ways to hold the last joint that are sampled
-SPREAD = 40  # poses from which the place is approached where no sample reaches it
+HOLDS = 96  # sampled configurations of the last joint
+SPREAD = 40  # poses from which the position is approached if no sample reaches it
 REFINEMENTS = 80
-STIFF = 1e8  # how much stiffer the place is than the direction in a refinement, per limb length squared
+STIFF = 1e8  # stiffness of the position relative to the direction, per limb length squared
 
-DIRECTION = EXTRA + 80  # 3: where the axis must point, in the first joint's rest frame
+DIRECTION = EXTRA + 80  # 3: wanted direction of the axis, in the first joint's rest frame
 AXIS = EXTRA + 83  # 3: the axis, in the last body
-PLACE = EXTRA + 86  # 3 [m]: the place, in the first joint's rest frame
-BACKUP = EXTRA + 89  # 8: numbers to return to
+PLACE = EXTRA + 86  # 3 [m]: wanted position, in the first joint's rest frame
+BACKUP = EXTRA + 89  # 8: values to return to
 
 
 @kernel
 def axis_error(limb, shape, at, w):
-    """Write RESIDUAL, the rotation vector that turns the axis to DIRECTION, and AXES (7, 3), how the numbers turn it.
+    """Write RESIDUAL, the rotation vector from the axis to DIRECTION, and AXES (7, 3); return the angle [rad].
 
-    The seven numbers are w[at:]. Rows of AXES are the angular velocities less their part along the axis. Return the
-    angle [rad].
+    The seven values are w[at:]. The rows of AXES are their angular velocities without the part along the axis.
     """
     ball_rotation(shape, 1, w, at + 4, SPARE, AXES + 12)
     ax, ay, az = rotate(w, SPARE, w[AXIS], w[AXIS + 1], w[AXIS + 2])
@@ -98,7 +97,7 @@ def axis_error(limb, shape, at, w):
 
 @kernel
 def refine(limb, shape, box, size, w):
-    """Turn the axis of the numbers at START nearest to DIRECTION with the site kept at GOAL; return the angle left."""
+    """Turn the axis of the values at START towards DIRECTION with the site at GOAL; return the remaining angle."""
     stiff, damping = STIFF / (size * size), 1e-3
     for m in range(14):
         w[LIMITS + m] = limb[box + m]
@@ -129,9 +128,9 @@ def refine(limb, shape, box, size, w):
 
 @kernel
 def sample_hold(limb, index, w):
-    """Write one of many ways to hold the last joint to BEST + 4: corners and middles of its limits, then in between.
+    """Write one of many configurations of the last joint to BEST + 4: corners and middles of its limits, then between.
 
-    The best answers hold it at its limits more often than not. Index 0 leaves it as it is.
+    In the best solutions it is usually at its limits. Index 0 leaves it unchanged.
     """
     if index == 0:
         return
@@ -148,7 +147,7 @@ def sample_hold(limb, index, w):
 
 @kernel
 def sample_wrists(limb, shape, root, reference, limited, w):
-    """Enter in LIST the best swivel angle of many ways to hold the last joint with the site at PLACE."""
+    """Insert into LIST the best swivel angle of many configurations of the last joint, with the site at PLACE."""
     for index in range(HOLDS):
         sample_hold(limb, index, w)
         set_tip(limb, shape, POSITION, w)
@@ -181,7 +180,7 @@ def sample_wrists(limb, shape, root, reference, limited, w):
 
 @kernel
 def sample_approaches(limb, shape, root, reference, limited, w):
-    """Enter in LIST poses that come nearest to PLACE, from many starts."""
+    """Insert into LIST poses that come closest to PLACE, from many starts."""
     box = BOX if limited else WIDE
     for index in range(2 * SPREAD):
         if index < SPREAD:
@@ -202,9 +201,9 @@ def sample_approaches(limb, shape, root, reference, limited, w):
 
 @kernel
 def nearest_partial(limb, shape, root, reference, axis, place, along, held, limited, w):
-    """Leave in BEST the numbers whose site is nearest to a place (3,) [m], and then its axis to a direction (3,).
+    """Leave in BEST the values whose site is nearest to a position (3,) [m], then its axis to a direction (3,).
 
-    held (3,): how the last joint is held at first. Return what is left of the place [m] and of the direction [rad].
+    held (3,): the first configuration of the last joint. Return the errors in position [m] and direction [rad].
     """
     for m in range(3):
         o = TOOL_TURN + 3 * m
@@ -232,7 +231,7 @@ def nearest_partial(limb, shape, root, reference, axis, place, along, held, limi
         for m in range(3):
             w[GOAL + m] = w[PLACE + m]
         place_error(limb, shape, POSITION, START, w)
-        if least > SAME_PLACE:  # out of reach: the site stays at the nearest place that it found
+        if least > SAME_PLACE:  # out of reach: keep the site at the nearest position found
             for m in range(3):
                 w[GOAL + m] -= w[RESIDUAL + m]
         angle = refine(limb, shape, box, size, w)

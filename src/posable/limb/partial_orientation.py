@@ -70,9 +70,9 @@ from posable.limb.srs_chain import TOOL_TURN
 
 # --- The circle of the spin ---
 
-HEIGHTS, POINTS = 1, 2  # what is wanted of the last joint: to be far along a direction, or near to a point
+HEIGHTS, POINTS = 1, 2  # preferences for the last joint: far along a direction, or near a point
 
-WORLD = EXTRA  # (3, 3), by rows: the direction, and u, v across it, in the world
+WORLD = EXTRA  # (3, 3), by rows: the direction, and u, v orthogonal to it, in the world
 CENTRE, COSINE, SINE = EXTRA + 9, EXTRA + 12, EXTRA + 15  # 3 each [m]: the last joint's circle
 GOAL_FRAME = EXTRA + 18  # 12: the target of one spin
 OPEN = EXTRA + 30  # (4, 2) [rad]: the spins within reach
@@ -81,14 +81,14 @@ ENDS = EXTRA + 38  # 4 [rad]
 
 @kernel
 def open_spin(frame, tool, reference, place, along, w):
-    """Write WORLD and the last joint's circle. frame (9,), by rows: the site's axis and two across; tool (3,) [m]."""
+    """Write WORLD and the last joint's circle. frame (9,), by rows: the site's axis and two others; tool (3,) [m]."""
     dot = reference[0] * along[0] + reference[1] * along[1] + reference[2] * along[2]
     square = 0.0
     for m in range(3):
         w[WORLD + m] = along[m]
         w[WORLD + 3 + m] = reference[m] - dot * along[m]
         square += w[WORLD + 3 + m] * w[WORLD + 3 + m]
-    if square < 1e-14:  # the reference points along the direction: an axis of the world takes its place
+    if square < 1e-14:  # the reference is parallel to the direction: use a world axis instead
         k = 0
         for m in range(1, 3):
             if abs(along[m]) > abs(along[k]):
@@ -128,7 +128,7 @@ def spin_target(frame, place, psi, w):
 @kernel
 def open_spins(root, near, far, w):
     """Write OPEN, the ranges of spins at which the last joint is between near and far from the first; return (count,
-    outcome): TOO_FAR or TOO_NEAR where there are none.
+    status): TOO_FAR or TOO_NEAR if there are none.
     """  # fmt: skip
     a, b, c = 0.0, 0.0, 0.0
     for m in range(3):
@@ -168,7 +168,7 @@ def open_spins(root, near, far, w):
 
 @kernel
 def spin_at(count, share, w):
-    """Return the spin at a share, from 0 to 1, of all that are within reach."""
+    """Return the spin at a fraction, from 0 to 1, of all spins within reach."""
     total = 0.0
     for r in range(count):
         total += w[OPEN + 2 * r + 1] - w[OPEN + 2 * r]
@@ -219,17 +219,17 @@ def target_of_spin(reference, frame, tool, place, along, psi, w, out):
 
 # --- Search over the spin ---
 
-COMFORT = 0.1  # [rad]: clearance from the limits at which a search without a wish is content
-ENOUGH = 8  # spins tried before the best so far will do
-MOST = 127  # spins tried before both angles are searched together
-CELLS = 48  # spins and swivels of the grid for that
+COMFORT = 0.1  # [rad]: clearance at which a search without preferences ends
+ENOUGH = 8  # spins to try before the best so far is accepted
+MOST = 127  # spins to try before both angles are searched together
+CELLS = 48  # of the grid for that, along spin and swivel
 
 TOP = EXTRA + 50  # (8, 3): slack, spin, swivel
 
 
 @kernel
 def try_spin(limb, shape, root, reference, frame, place, held, psi, limited, swivel, anywhere, report, w):
-    """Solve for the target at a spin in closed form; return the outcome as `solve_closed_form` does."""
+    """Solve for the target at a spin in closed form; return the status as `solve_closed_form` does."""
     spin_target(frame, place, psi, w)
     set_target(limb, shape, root, w[GOAL_FRAME : GOAL_FRAME + 12], held, POSE, report, w)
     report[SPIN_ANGLE] = psi
@@ -238,7 +238,7 @@ def try_spin(limb, shape, root, reference, frame, place, held, psi, limited, swi
 
 @kernel
 def score_of(wanted, swivel, report):
-    """Return how good an answer inside the limits is: its clearance, or minus how far it is from the wishes."""
+    """Return the score of a solution within the limits: its clearance, or minus the deviation from the preferences."""
     if math.isnan(wanted) and math.isnan(swivel):
         return report[SLACK]
     score = 0.0
@@ -251,10 +251,10 @@ def score_of(wanted, swivel, report):
 
 @kernel
 def search_spin(limb, shape, root, reference, frame, place, held, count, wanted, swivel, anywhere, report, w):
-    """Find the best spin that holds every limit and leave its numbers in BEST; return whether there is one.
+    """Find the best spin that respects every limit and leave its values in BEST; return whether there is one.
 
-    First the spin that is wanted, or the middle; then ever more of them, evenly spread, until one is good enough; then
-    closer about the best.
+    First the preferred spin, or the middle; then more of them, evenly spread, until one is good enough; then closer to
+    the best.
     """
     free = math.isnan(wanted) and math.isnan(swivel)
     enough = COMFORT if free else -1e-12
@@ -291,13 +291,13 @@ def search_spin(limb, shape, root, reference, frame, place, held, count, wanted,
 
 @kernel
 def slack_of_cell(limb, shape, phi, status, w):
-    """Return the best slack at a swivel angle of the circle that is open."""
+    """Return the best slack at a swivel angle of the prepared circle."""
     return slack_near(limb, shape, 2, w, phi) if status == REACHED else INFEASIBLE
 
 
 @kernel
 def open_at(limb, shape, root, reference, frame, place, psi, w):
-    """Prepare the elbow circle of the target at a spin; return the outcome of the reach."""
+    """Prepare the elbow circle of the target at a spin; return the status of the reach."""
     spin_target(frame, place, psi, w)
     set_goal(limb, root, w[GOAL_FRAME : GOAL_FRAME + 12], POSE, w)
     set_tip(limb, shape, POSE, w)
@@ -306,7 +306,7 @@ def open_at(limb, shape, root, reference, frame, place, psi, w):
 
 @kernel
 def search_spin_and_swivel(limb, shape, root, reference, frame, place, held, count, anywhere, report, w):
-    """Where no spin of many has any swivel angle: climb in slack over both angles; return whether there are such."""
+    """If no sampled spin has a swivel angle, maximise the slack over both angles; return whether that succeeds."""
     for r in range(8):
         w[TOP + 3 * r] = -math.inf
     for i in range(CELLS):
@@ -317,7 +317,7 @@ def search_spin_and_swivel(limb, shape, root, reference, frame, place, held, cou
             slack = slack_of_cell(limb, shape, 2.0 * math.pi * j / CELLS, status, w)
             if slack > best:
                 best, phi = slack, 2.0 * math.pi * j / CELLS
-        r = 8  # the best cell of each spin competes for a place among the eight
+        r = 8  # insert the best cell of each spin among the eight
         while r > 0 and w[TOP + 3 * (r - 1)] < best:
             r -= 1
         for at in range(7, r, -1):
@@ -347,7 +347,7 @@ def search_spin_and_swivel(limb, shape, root, reference, frame, place, held, cou
 
 @kernel
 def measure_partial(limb, shape, root, axis, place, along, report, w):
-    """Write how far BEST is from the place and the direction, from its forward kinematics; return if it is exact."""
+    """Write the errors of BEST in position and direction from its forward kinematics; return whether it is exact."""
     for m in range(3):
         w[SPARE + m], w[SPARE + 3 + m] = 0.0, 0.0
         for i in range(3):
@@ -369,7 +369,7 @@ def measure_partial(limb, shape, root, axis, place, along, report, w):
 
 @kernel
 def nearest_spin(limb, shape, root, reference, frame, place, along, held, limited, report, w):
-    """Out of reach: leave in BEST the numbers that come nearest in place, then in direction, and report their spin."""
+    """Leave in BEST the values that come closest in position, then in direction, and report their spin."""
     nearest_partial(limb, shape, root, reference, frame, place, along, held, limited, w)
     report[SWIVEL], report[BRANCH] = math.nan, 0.0
     place_error(limb, shape, POSITION, BEST, w)
@@ -391,7 +391,7 @@ def partial_one(
     limb, shape, root, reference, frame, tool, place, along, held, near, far, given, kind, wrist, limited, swivel,
     anywhere, report, w,
 ):  # fmt: skip
-    """Solve one partial orientation and leave its numbers in BEST; return the outcome so far."""
+    """Solve one partial orientation and leave its values in BEST; return the preliminary status."""
     open_spin(frame, tool, reference, place, along, w)
     if not math.isnan(given):
         status = try_spin(limb, shape, root, reference, frame, place, held, given, limited, swivel, anywhere, report, w)
@@ -418,9 +418,9 @@ def partial_batch(
     limb, shape, roots, reference, frame, tool, places, alongs, helds, near, far, spins, kind, wrists, limited, swivels,
     anywhere, w, out, reports, status,
 ):  # fmt: skip
-    """Bring the site to places (t, 3) with its axis along directions (t, 3): out (t, 7), reports, status (t,).
+    """Bring the site to positions (t, 3) with its axis along directions (t, 3): out (t, 7), reports, status (t,).
 
-    roots, helds, spins, wrists and swivels have a row for each goal, or one for all; NaN where nothing is wished.
+    roots, helds, spins, wrists and swivels have a row for each goal, or one for all; NaN: no preference.
     """
     for t in range(places.shape[0]):
         root, report, place, along = roots[t % roots.shape[0]], reports[t], places[t], alongs[t]
@@ -431,11 +431,11 @@ def partial_batch(
         )  # fmt: skip
         finish(limb, shape, POSE, limited, found, out[t], report, w)
         exact = measure_partial(limb, shape, root, frame, place, along, report, w)
-        free = math.isnan(spins[t % spins.shape[0]])  # a spin that was asked for must be met too
+        free = math.isnan(spins[t % spins.shape[0]])  # a given spin must be met too
         status[t] = REACHED if exact and (free or found == REACHED) else (found if found != REACHED else NO_SWIVEL)
 
 
-# --- Partial orientation ---
+# --- Interface ---
 
 ANYWHERE = np.full(3, np.nan)
 EXTREMES = ("highest", "lowest")
@@ -453,7 +453,7 @@ def solve_partial(
     limits: bool = True,
     base: Any = None,
 ) -> LimbSolution:
-    """Bring the site to a place with one axis along a direction: see `Limb.solve_partial`."""
+    """Bring the site to a position with one axis along a direction (see `Limb.solve_partial`)."""
     if spin is not None and wrist is not None:
         raise GoalError("solve_partial", expected="at most one of spin and wrist", got="both")
     places, alongs, lead = _goals(position, along, base)
@@ -490,7 +490,7 @@ def solve_partial(
 def reachable_spins(
     limb: LimbCore, position: Any, axis: Any, along: Any, *, limits: bool = True, base: Any = None
 ) -> list[tuple[float, float]]:
-    """Return the ranges [(lo, hi), ...] of spins [rad] at which the last joint is where the bend lets it be."""
+    """Return the ranges [(lo, hi), ...] of spins [rad] at which the last joint is within reach."""
     places, alongs, lead = _goals(position, along, base)
     if lead != ():
         raise GoalError("position", expected="one goal", got=f"leading axes {lead}")
@@ -505,7 +505,7 @@ def reachable_spins(
 
 
 def site_frame(axis: Any) -> np.ndarray:
-    """Return (9,), by rows: an axis of the site, another of it that shows the spin, and one across both."""
+    """Return (9,), by rows: an axis of the site, an orthogonal one that measures the spin, and their cross product."""
     first = read_direction(axis, "axis")
     helper = np.eye(3)[(int(np.argmax(np.abs(first))) + 1) % 3]
     second = helper - (helper @ first) * first
@@ -514,7 +514,7 @@ def site_frame(axis: Any) -> np.ndarray:
 
 
 def _goals(position: Any, along: Any, base: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Return places (t, 3), unit directions (t, 3) and the leading axes of all goals."""
+    """Return positions (t, 3), unit directions (t, 3) and the leading axes of all goals."""
     places, alongs = read_numbers(position, "position", (3,)), read_directions(along, "along")
     lead = common_lead({"position": places.shape[:-1], "along": alongs.shape[:-1], "base": leading_axes(base)})
     count = math.prod(lead)
@@ -523,7 +523,7 @@ def _goals(position: Any, along: Any, base: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def _wanted(limb: LimbCore, wrist: Any, lead: tuple[int, ...]) -> tuple[int, np.ndarray]:
-    """Return what is wanted of the last joint, and the directions or points (., 3) of the world that it is about."""
+    """Return the preference for the last joint, and its directions or points (., 3) in the world."""
     if wrist is None:
         return 0, np.zeros((1, 3))
     if isinstance(wrist, str):
@@ -534,7 +534,7 @@ def _wanted(limb: LimbCore, wrist: Any, lead: tuple[int, ...]) -> tuple[int, np.
 
 
 def _distance(limb: LimbCore, root, frame, place, along, status: int, limits: bool) -> str:
-    """Return the sentence for a place that is too far or too near at every spin."""
+    """Return the message of a position that is too far or too near at every spin."""
     near, far = limb.reach_of(limits=limits)
     arm = frame.reshape(3, 3) @ limb.tool_in_site()
     gap = place - arm[0] * along - root[:3]

@@ -1,14 +1,13 @@
-"""The swivel angles that hold every limit (Tolani et al. 2000, 3.2.4).
+"""The ranges of swivel angles that respect every limit (Tolani et al. 2000, 3.2.4).
 
-A ball joint's rotation is R(phi) = C cos(phi) + S sin(phi) + M. A limit of an Euler joint begins or ends only at the
-roots of one equation a cos + b sin = c, two for each limit, the same for both families; families change hands only
-where the middle angle reaches its singular value. So the roots of all twelve interval sets cut the circle into
-stretches, and one test inside each stretch says whether all of it holds the limits: the union over families and the
-intersection over joints are in the test.
+The rotation of a ball joint is R(phi) = C cos(phi) + S sin(phi) + M. A limit of an Euler joint begins or ends only at
+the roots of a cos + b sin = c, two for each limit and the same for both families; the families swap only where the
+middle angle is singular. The roots of all twelve interval sets therefore cut the circle into stretches, and one test
+inside each stretch decides all of it; the union over families and the intersection over joints are part of the test.
 
-The limits of rotation vectors and of swings are transcendental in phi: no closed form exists. Their ends are
-bracketed by steps in proportion to the slack, of at least FINEST, and then refined to rounding: a range narrower than
-FINEST can be missed.
+The limits of rotation vectors and swings are transcendental in phi and have no closed form. Their ends are bracketed in
+steps proportional to the slack, of at least FINEST, and refined to rounding; a range narrower than FINEST can be
+missed.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ from posable.limb.srs_chain import (  # fmt: skip
 )
 
 FINEST = 5e-4  # [rad]: steps of the search
-SINGULAR_FINEST = 2e-5  # where a rotation vector or a swing is nearly half a turn
+SINGULAR_FINEST = 2e-5  # close to half a turn of a rotation vector or a swing
 COARSEST = 0.05
 POINT = 1e-12  # stretches shorter than this [rad] are points
 
 
 @kernel
 def add_break(w, count, phi, tag):
-    """Enter a swivel angle, wrapped to [-pi, pi), in its sorted place; return the new count."""
+    """Insert a swivel angle, wrapped to [-pi, pi), in order; return the new count."""
     if count >= BREAKS:
         return count
     phi -= 2.0 * math.pi * math.floor((phi + math.pi) / (2.0 * math.pi))
@@ -76,7 +75,7 @@ def add_break(w, count, phi, tag):
 
 @kernel
 def add_roots(w, count, a, b, c, tag):
-    """Enter the roots of a cos(phi) + b sin(phi) = c; one that just touches counts. Return the new count."""
+    """Insert the roots of a cos(phi) + b sin(phi) = c, also a double root; return the new count."""
     amplitude = math.sqrt(a * a + b * b)
     if abs(c) > amplitude + 1e-12 or amplitude < 1e-14:
         return count
@@ -90,7 +89,7 @@ def add_roots(w, count, a, b, c, tag):
 
 @kernel
 def add_outer(limb, w, count, spin, number, y, x, sense_y, sense_x):
-    """Enter where an outer Euler angle, atan2(R[y], R[x]) up to the family, meets its limits (equation (8))."""
+    """Insert the angles where an outer Euler angle, atan2(R[y], R[x]) up to the family, meets its limits (eq. 8)."""
     arc = ARC + 8 * number
     if limb[arc + FULL] != 0.0:
         return count
@@ -104,7 +103,7 @@ def add_outer(limb, w, count, spin, number, y, x, sense_y, sense_x):
 
 @kernel
 def add_euler(limb, shape, ball, w, count, spin):
-    """Enter every swivel angle where a limit of an Euler joint may begin or end."""
+    """Insert every swivel angle where a limit of an Euler joint may begin or end."""
     e, arc, o = SENSE + 6 * ball, ARC + 32 * ball, 4 * ball
     ya, xa, f = shape[ball, YA], shape[ball, XA], spin + shape[ball, F]
     if limb[arc + FULL] != 0.0 and limb[arc + 8 + FULL] != 0.0 and limb[arc + 16 + FULL] != 0.0:
@@ -112,7 +111,7 @@ def add_euler(limb, shape, ball, w, count, spin):
     size = 0.0
     for part in range(spin, spin + 27, 9):
         size = max(size, abs(w[part + ya]), abs(w[part + xa]))
-    if size < 1e-9:  # singular at every swivel angle: the sum of the outer angles is all there is
+    if size < 1e-9:  # singular at every swivel angle: only the sum of the outer angles is defined
         return add_locked(limb, shape, ball, w, count, spin)
     count = add_outer(limb, w, count, spin, o, ya, xa, limb[e + 1], limb[e + 2])
     count = add_outer(limb, w, count, spin, o + 2, shape[ball, YC], shape[ball, XC], limb[e + 3], limb[e + 4])
@@ -130,7 +129,7 @@ def add_euler(limb, shape, ball, w, count, spin):
 
 @kernel
 def add_locked(limb, shape, ball, w, count, spin):
-    """Enter where the sum (or difference) of the outer angles meets its limits, at a joint that stays singular."""
+    """Insert the angles where the sum or difference of the outer angles meets its limits, at a singular joint."""
     box = BOX + 8 * ball
     i, j, k = shape[ball, I], shape[ball, J], shape[ball, K]
     x, y = spin + 4 * j, spin + 3 * j + (3 - j - k)
@@ -147,14 +146,14 @@ def add_locked(limb, shape, ball, w, count, spin):
 
 @kernel
 def slack_at(limb, shape, ball, w, spin, family, phi):
-    """Return the slack of a ball joint at a swivel angle; its numbers stay in w[TRIAL + 4:]."""
+    """Return the slack of a ball joint at a swivel angle; its values stay in w[TRIAL + 4:]."""
     rotation_at(w, spin, math.cos(phi), math.sin(phi), SPARE)
     return fit_ball(limb, shape, ball, w, SPARE, family, TRIAL + 4)
 
 
 @kernel
 def nearest_limit(limb, ball, w, at):
-    """Return the tag of the limit nearest to a ball joint's numbers w[at:]."""
+    """Return the tag of the limit nearest to a ball joint's values w[at:]."""
     best, tag = math.inf, -1
     for m in range(6):
         room = abs(w[at + m // 2] - limb[BOX + 8 * ball + m])
@@ -165,10 +164,10 @@ def nearest_limit(limb, ball, w, at):
 
 @kernel
 def safe_step(kind, slack, w, at):
-    """Return how far the swivel angle can go before the slack of the joint w[at:] could change its sign.
+    """Return a step of the swivel angle within which the slack of the joint w[at:] keeps its sign.
 
     A rotation vector of length m moves at most (m/2) / sin(m/2) times as fast as the rotation, a swing m / sin(m), its
-    twist 1 / cos(m/2)^2: near their singular lengths the steps shrink with the distance from them.
+    twist 1 / cos(m/2)^2. Close to these singular lengths the steps shrink with the distance from them.
     """
     x, y = w[at], w[at + 1]
     if kind == VECTOR:
@@ -178,14 +177,14 @@ def safe_step(kind, slack, w, at):
         m = math.sqrt(x * x + y * y)
         half = math.cos(0.5 * m)
         rate = max(m / max(abs(math.sin(m)), 1e-3) if m > 1e-3 else 1.0, 1.0 / max(half * half, 1e-3))
-    room = min(abs(math.pi - m), abs(2.0 * math.pi - m))  # at pi the short way and the long one change places
+    room = min(abs(math.pi - m), abs(2.0 * math.pi - m))  # at pi the short way and the long way swap
     finest = FINEST if room > COARSEST else SINGULAR_FINEST
     return min(max(min(0.5 * slack / rate, 0.3 * room), finest), COARSEST)
 
 
 @kernel
 def add_searched(limb, shape, ball, w, count, spin):
-    """Enter the ends of the ranges of a rotation-vector or swing-twist joint, in each family, by search."""
+    """Insert the ends of the ranges of a rotation-vector or swing-twist joint, found by search in each family."""
     limited = False
     for m in range(6):
         limited = limited or math.isfinite(limb[BOX + 8 * ball + m])
@@ -207,7 +206,7 @@ def add_searched(limb, shape, ball, w, count, spin):
 
 @kernel
 def refine(limb, shape, ball, w, spin, family, a, at_a, b, at_b):
-    """Return where the slack changes sign between a and b, to rounding: secants, halved where they dawdle."""
+    """Return where the slack changes sign between a and b, to rounding: secant steps with bisection as a safeguard."""
     for step in range(80):
         if b - a < 1e-14 or at_a == 0.0:
             break
@@ -226,7 +225,7 @@ def refine(limb, shape, ball, w, spin, family, a, at_a, b, at_b):
 
 @kernel
 def holds_at(limb, shape, balls, w, phi):
-    """Say whether some branch and family holds the limits of the first joint (balls 1) or of both (2)."""
+    """Return whether some branch and family respects the limits of the first joint (balls 1) or of both (2)."""
     c, s = math.cos(phi), math.sin(phi)
     for branch in range(2):
         good = w[BEND_SLACK + branch] >= 0.0
@@ -260,7 +259,7 @@ def slack_near(limb, shape, balls, w, phi):
 
 @kernel
 def find_ranges(limb, shape, balls, w):
-    """Write SPANS, every range of swivel angles that holds the limits of `balls` ball joints; return their count."""
+    """Write SPANS, every range of swivel angles that respects the limits of `balls` ball joints; return their count."""
     count = 0
     for branch in range(2):
         for ball in range(balls):
@@ -290,7 +289,7 @@ def find_ranges(limb, shape, balls, w):
 
 @kernel
 def join_stretches(limb, shape, balls, w, count, first):
-    """Join neighbouring stretches inside the limits, round the circle from one that is outside; return the count."""
+    """Join adjacent stretches within the limits, around the circle from one outside them; return the count."""
     found, begin, before = 0, -1, 0.0
     for step in range(1, count + 1):
         at = (first + step) % count
@@ -303,9 +302,7 @@ def join_stretches(limb, shape, balls, w, count, first):
                 high += 2.0 * math.pi
             found = put_range(w, found, low, high, w[TAGS + begin], w[TAGS + at])
         before = now
-    if (
-        found == 0
-    ):  # perhaps a single angle holds: a joint whose limits leave it no play, a pose in a corner of its limits
+    if found == 0:  # perhaps a single angle: a joint whose limits coincide, a pose in a corner of its limits
         for at in range(count):
             if slack_near(limb, shape, balls, w, w[CUTS + at]) >= -1e-11:
                 found = put_range(w, found, w[CUTS + at], w[CUTS + at], w[TAGS + at], w[TAGS + at])
@@ -314,7 +311,7 @@ def join_stretches(limb, shape, balls, w, count, first):
 
 @kernel
 def put_range(w, count, low, high, tag_low, tag_high):
-    """Enter a range; return the new count."""
+    """Append a range; return the new count."""
     if count >= RANGES:
         return count
     o = SPANS + 4 * count
@@ -324,13 +321,13 @@ def put_range(w, count, low, high, tag_low, tag_high):
 
 @kernel
 def pick_swivel(w, count, wanted):
-    """Return the swivel angle of the ranges nearest to the wanted one; for NaN, the middle of the widest range."""
+    """Return the swivel angle within the ranges nearest to a wanted one; for NaN, the middle of the widest range."""
     return nearest_in_ranges(w, SPANS, 4, count, wanted)
 
 
 @kernel
 def nearest_in_ranges(w, first, stride, count, wanted):
-    """Return the angle of ranges, (low, high) at w[first + stride r], nearest to a wanted one; for NaN as above."""
+    """Return the angle within ranges (low, high) at w[first + stride r] nearest to a wanted one; NaN as above."""
     best, choice = -math.inf, 0.0
     for r in range(count):
         low, high = w[first + stride * r], w[first + stride * r + 1]

@@ -30,16 +30,16 @@ from posable.model.kinematics import place_bodies
 # --- Along the swivel ---
 
 MIDDLE = "middle"
-SAMPLES = 24  # in a range, at least; one every 0.1 rad in a wide one
+SAMPLES = 24  # per range, at least; one every 0.1 rad in a wide range
 
 
 def swivel_rates(limb: LimbCore, pose: np.ndarray, *, held: bool = False) -> np.ndarray:
-    """Return (n,) the derivatives of the pose by the swivel angle, the goal being kept.
+    """Return the derivatives (n,) of the pose with respect to the swivel angle while the goal is kept.
 
-    The first body turns about the circle's normal n at unit speed and the last one not at all: both ball joints' rates
-    solve A rates = +-n, with A the joint's axes. It is Tolani et al.'s derivative of both families at once, with the
-    denominator that its second form lacks, and holds for rotation vectors and swings too. held: about the site, the
-    last joint at rest.
+    The first body turns about the circle's normal n at unit speed and the last body does not turn: the rates of both
+    ball joints solve A rates = +-n, with A the axes of the joint. This is Tolani et al.'s derivative of both families
+    at once, with the denominator that their second form lacks, and is valid for rotation vectors and swings too. held:
+    about the site, with the last joint fixed.
     """
     poses, roots, _ = limb.base_frames(pose)
     places, turns, _ = place_bodies(limb.skeleton, poses[:1])
@@ -74,7 +74,7 @@ class Objective:
         return self.measure(pose)[0]
 
     def measure(self, pose: np.ndarray) -> tuple[float, np.ndarray | None]:
-        """Return the objective at a pose (n,), and its gradient (n,) where the user gives it."""
+        """Return the objective at a pose (n,), and its gradient (n,) if the user's function returns it."""
         answer = self.function(pose)
         gradient = None
         if isinstance(answer, tuple):
@@ -91,8 +91,8 @@ class Objective:
 def as_objective(limb: LimbCore, objective: Any) -> Objective:
     """Return a user's objective: a function of the pose, or "middle" for Tolani et al.'s F (2000, 3.3).
 
-    F is the sum of the squared distances of both ball joints' angles from the middle of their ranges; from rest where
-    a range has no end.
+    F is the sum of the squared distances of both ball joints' angles from the middle of their ranges, or from the rest
+    pose where a range is unbounded.
     """
     if objective == MIDDLE:
         columns = np.delete(limb.columns, 3)
@@ -111,7 +111,7 @@ def as_objective(limb: LimbCore, objective: Any) -> Objective:
 
 
 class _Curve:
-    """One branch's objective along the swivel, with its slope where the user gives the gradient."""
+    """The objective of one branch along the swivel, with its slope if the objective returns a gradient."""
 
     def __init__(self, limb: LimbCore, target: Any, objective: Objective, base: Any, held: bool, limits: bool):
         self.limb, self.target, self.base, self.held = limb, target, base, held
@@ -136,7 +136,7 @@ class _Curve:
 def solve_with_objective(
     limb: LimbCore, target: Any, objective: Callable[..., Any] | str, *, limits: bool, base: Any
 ) -> LimbSolution:
-    """Return the solution whose pose makes objective(pose), or the first of (value, gradient (n,)), least."""
+    """Return the solution that minimises objective(pose), which returns a value or (value, gradient (n,))."""
     measure = as_objective(limb, objective)
     plain = limb.solve_target(target, swivel=None, elbow=None, limits=limits, base=base)
     if np.ndim(plain.ok):
@@ -145,7 +145,7 @@ def solve_with_objective(
         return plain
     held = limb.is_position(target)
     if held:
-        base = plain.pose  # the last joint stays as it is held there
+        base = plain.pose  # the last joint stays there
     ranges = limb.swivel_ranges(target, base=base) if limits else [(-np.pi, np.pi)]
     curve = _Curve(limb, target, measure, base, held, limits)
     best, best_value = plain, curve.value(plain.pose)
@@ -175,7 +175,7 @@ def solve_with_objective(
 
 
 def _refine(curve: _Curve, branch: Any, low: float, middle: float, high: float) -> float:
-    """Return the least point near the middle of a bracket: by the slope's root where there is one, else by values."""
+    """Return the minimum in a bracket: the root of the slope if there is one, otherwise by values."""
     start = curve.solution(middle, branch)
     if start is not None and curve.measure(start.pose)[1] is not None:
         a, b = curve.slope(low, branch), curve.slope(high, branch)
@@ -212,7 +212,7 @@ def target_at_spin(limb: LimbCore, position: Any, axis: Any, along: Any, spin: A
 def partial_solutions(
     limb: LimbCore, position: Any, axis: Any, along: Any, *, swivel: Any, spin: Any, base: Any
 ) -> list[LimbSolution]:
-    """Return every solution of a partial orientation at both angles: see `Limb.partial_solutions`."""
+    """Return every solution of a partial orientation at both angles (see `Limb.partial_solutions`)."""
     target = target_at_spin(limb, position, axis, along, spin)
     turn = (float(spin) + math.pi) % (2.0 * math.pi) - math.pi
     return [replace(found, spin=turn) for found in limb.solutions(target, swivel, base=base)]
@@ -221,7 +221,7 @@ def partial_solutions(
 def partial_swivel_ranges(
     limb: LimbCore, position: Any, axis: Any, along: Any, *, spin: Any, base: Any
 ) -> list[SwivelRange]:
-    """Return the swivel ranges of a partial orientation at a spin: see `Limb.partial_swivel_ranges`."""
+    """Return the swivel ranges of a partial orientation at a spin (see `Limb.partial_swivel_ranges`)."""
     return limb.swivel_ranges(target_at_spin(limb, position, axis, along, spin), base=base)
 
 
@@ -229,7 +229,7 @@ def partial_swivel_ranges(
 
 
 def _sight(limb: LimbCore, point: Any, axis: Any, bend: Any, base: Any, limits: bool) -> tuple[Any, ...]:
-    """Return what the kernels of an aim are given: place and axis, the base, and the raw bend."""
+    """Return the arguments of the aim kernels: base pose, root, point, axis, last joint and raw bend."""
     place, direction = read_numbers(point, "point", (3,)), read_direction(axis, "axis")
     angle = read_numbers(bend, "bend")
     if place.ndim > 1 or angle.ndim or leading_axes(base):
@@ -241,7 +241,7 @@ def _sight(limb: LimbCore, point: Any, axis: Any, bend: Any, base: Any, limits: 
 def aim_solutions(
     limb: LimbCore, point: Any, axis: Any, *, bend: Any, swivel: Any, limits: bool, base: Any
 ) -> list[LimbSolution]:
-    """Return every solution of an aim at a bend and a swivel angle: see `Limb.aim_solutions`."""
+    """Return every solution of an aim at a bend and a swivel angle (see `Limb.aim_solutions`)."""
     pose, root, place, direction, held, raw = _sight(limb, point, axis, bend, base, limits)
     angle = float(read_numbers(swivel, "swivel"))
     out, reports = np.empty((2, 7)), np.zeros((2, REPORT))
@@ -268,7 +268,7 @@ def aim_solutions(
 
 
 def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base: Any) -> list[SwivelRange]:
-    """Return the swivel ranges of an aim with a bend: see `Limb.aim_swivel_ranges`."""
+    """Return the swivel ranges of an aim with a bend (see `Limb.aim_swivel_ranges`)."""
     _, root, place, direction, held, raw = _sight(limb, point, axis, bend, base, True)
     low, high = limb.chain.box[3]
     if not low - 1e-12 <= raw <= high + 1e-12:
@@ -284,7 +284,7 @@ def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base:
 
 @dataclass(frozen=True)
 class Sample:
-    """An answer: its objective, its spin or bend with the range and the step that it was sampled with, and itself."""
+    """A sampled solution: its objective, its spin or bend, and the interval of that between its neighbours."""
 
     value: float
     outer: float
@@ -361,7 +361,7 @@ class ObjectiveSurface:
 
 
 def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: LimbSolution, what: str) -> LimbSolution:
-    """Return the solution with the least objective over both angles; the plain one where none is better."""
+    """Return the solution with the least objective over both angles; `plain` if none is better."""
     chosen: list[Sample] = []
     for sample in surface.sampled(spans):
         near = (
@@ -383,7 +383,7 @@ def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: Li
 def partial_with_objective(
     limb: LimbCore, position: Any, axis: Any, along: Any, objective: Any, *, limits: bool, base: Any
 ) -> LimbSolution:
-    """Solve a partial orientation with the least objective: see `Limb.solve_partial`."""
+    """Solve a partial orientation with the least objective (see `Limb.solve_partial`)."""
     measure = as_objective(limb, objective)
     plain = solve_partial(limb, position, axis, along, limits=limits, base=base)
     if np.ndim(plain.ok):
@@ -402,7 +402,7 @@ def partial_with_objective(
 def aim_with_objective(
     limb: LimbCore, point: Any, axis: Any, objective: Any, *, limits: bool, base: Any
 ) -> LimbSolution:
-    """Aim with the least objective: see `Limb.aim`."""
+    """Aim with the least objective (see `Limb.aim`)."""
     measure = as_objective(limb, objective)
     plain = aim(limb, point, axis, limits=limits, base=base)
     if np.ndim(plain.ok):

@@ -1,4 +1,4 @@
-"""Every pose of a six-axis arm that places its tool, in closed form: one compiled call.
+"""Every pose of a six-axis arm at which its tool is at a target, in closed form.
 
 Two families of arms have one (Pieper 1968), each also from its other end: three axes that meet in a point at the wrist,
 and three parallel axes of which the last is followed by two that meet. With axis i through p_i along h_i at the zero
@@ -6,8 +6,8 @@ pose, the tool moves by G = e_1 ... e_6, e_i being the rotation by q_i about axi
 
 A wrist: its centre W is where the last three axes meet, so e_1 e_2 e_3 W = G W. Height along, and distance from, axis 1
 are free of q_1; both are affine in cos q_2, sin q_2, which leaves one equation of second degree in cos q_3, sin q_3
-with at most four roots. The wrist's rotation gives two answers to each. Parallel axes along h: rotations about them
-keep heights along h, which gives q_1, then q_5, q_6, and q_2, q_3, q_4 as a planar arm. Each answer is refined by
+with at most four roots. The wrist's rotation gives two solutions for each. Parallel axes along h: rotations about them
+preserve heights along h, which gives q_1, then q_5, q_6, and q_2, q_3, q_4 as a planar arm. Each solution is refined by
 Newton steps on all six axes and compared with the target.
 """
 
@@ -28,13 +28,13 @@ WANTED, TURN, REST, ROOTS, POSE, FOUND, JACOBIAN, LIMITS, LATER, POSES = (
     0, 12, 24, 36, 50, 56, 68, 110, 128, 129)  # fmt: skip
 MOST = 16  # poses
 MEMORY = POSES + 7 * (MOST + 1)
-SAMPLES = 48  # of the equation for q_3
+SAMPLES = 48  # of the equation for q_3 around the circle
 ZERO = 1e-9  # of lengths [m] and sines
-MEETING = 1e-6  # [m, 1]: axes this near meet, or are parallel; what that misses is refined
-CLOSE = 1e-3  # [m, rad]: an answer this close is refined
-EXACT = 1e-7  # [m, rad]: what a refined answer may miss
-SAME = 1e-6  # [rad]: poses that differ by less are one
-INSIDE = 1e-9  # [rad] by which limits may be exceeded before an angle is put on them
+MEETING = 1e-6  # [m, 1]: axes this close meet, or are parallel; refinement removes the error
+CLOSE = 1e-3  # [m, rad]: solutions this close are refined
+EXACT = 1e-7  # [m, rad]: error allowed after refinement
+SAME = 1e-6  # [rad]: poses that differ by less are the same
+INSIDE = 1e-9  # [rad] by which an angle may exceed a limit before it is clipped
 WHOLE = 2.0 * math.pi
 
 
@@ -54,7 +54,7 @@ def rotated_about(hx, hy, hz, c, s, x, y, z):
 
 @kernel
 def angle_between(hx, hy, hz, x, y, z, u, v, w, otherwise):
-    """Return the angle about h that turns the vector x, y, z towards u, v, w; `otherwise` where none is told."""
+    """Return the angle about h that turns the vector x, y, z towards u, v, w; `otherwise` if it is undefined."""
     k, j = hx * x + hy * y + hz * z, hx * u + hy * v + hz * w
     x, y, z = x - k * hx, y - k * hy, z - k * hz
     u, v, w = u - j * hx, v - j * hy, w - j * hz
@@ -67,7 +67,7 @@ def angle_between(hx, hy, hz, x, y, z, u, v, w, otherwise):
 
 @kernel
 def two_angles(a, b, c):
-    """Return (how many, one, other): the angles at which a + b cos + c sin is 0; touching counts as two."""
+    """Return (count, one, other): the angles at which a + b cos + c sin = 0; a double root counts as two."""
     length = math.sqrt(b * b + c * c)
     if length < ZERO * ZERO:
         return 0, 0.0, 0.0
@@ -96,7 +96,7 @@ def add_turn(m, at, arm, i, angle):
 
 @kernel
 def set_identity(m, at):
-    """Write the motion that moves nothing at m[at:at+12]."""
+    """Write the identity motion at m[at:at+12]."""
     for k in range(12):
         m[at + k] = 0.0
     m[at] = m[at + 4] = m[at + 8] = 1.0
@@ -127,7 +127,7 @@ def remaining_motion(m):
         m[REST + 9 + i] = total
 
 
-# --- Answers ---
+# --- Refinement, limits and order ---
 
 
 @kernel
@@ -179,7 +179,7 @@ def refine(arm, m):
 
 @kernel
 def solve_six(m, at):
-    """Solve the 6 x 7 equations at m[at:], in place, into their last column; return whether they have an answer."""
+    """Solve the 6 x 7 equations at m[at:], in place, into their last column; return False if they are singular."""
     for k in range(6):
         best = k
         for i in range(k + 1, 6):
@@ -203,12 +203,12 @@ def solve_six(m, at):
 
 @kernel
 def keep_pose(arm, m, limits, poses, count):
-    """Add the pose at m[POSE:POSE+6] where it is right, inside the limits and new; return how many there are.
+    """Add the pose at m[POSE:POSE+6] if it is correct, within the limits and new; return the new count.
 
     limits: (3, 6) lower, upper, start. poses: (MOST + 1, 7), nearest first; the last column is the distance squared.
     """
     away = 0.0
-    for i in range(6):  # what is clearly outside need not be refined
+    for i in range(6):  # skip what is clearly outside
         room = limits[1, i] - limits[0, i] + 2.0 * CLOSE
         above = m[POSE + i] - limits[0, i] + CLOSE
         if room < WHOLE and above - WHOLE * math.floor(above / WHOLE) > room:
@@ -282,7 +282,7 @@ def root_between(m, low, high, f_low):
 
 @kernel
 def elbow_roots(m):
-    """Write the roots of the equation for q_3 at m[ROOTS:], also double ones; return how many."""
+    """Write the roots of the equation for q_3 at m[ROOTS:], also double ones; return their count."""
     count, width = 0, WHOLE / SAMPLES
     turn_c, turn_s = math.cos(width), math.sin(width)
     c, s, largest = -1.0, 0.0, 0.0
@@ -295,7 +295,7 @@ def elbow_roots(m):
         if (f0 > 0.0) != (f1 > 0.0):
             m[ROOTS + count] = root_between(m, low, low + width, f0)
             count += 1
-        elif (f0 > 0.0) != (g0 > 0.0) and (f1 > 0.0) == (g1 > 0.0):  # it comes nearer to 0, and turns
+        elif (f0 > 0.0) != (g0 > 0.0) and (f1 > 0.0) == (g1 > 0.0):  # it approaches 0 and turns back
             a, b, q, value = low, low + width, low, f0
             for _ in range(50):
                 q = 0.5 * (a + b)
@@ -321,7 +321,7 @@ def elbow_roots(m):
 
 @kernel
 def wrist_poses(arm, m, limits, poses):
-    """Write every pose of an arm with a wrist into poses; return how many."""
+    """Write every pose of an arm with a wrist into poses; return their count."""
     x, y, z = moved(m, WANTED, arm[CENTER], arm[CENTER + 1], arm[CENTER + 2])
     x, y, z = x - arm[PLACE], y - arm[PLACE + 1], z - arm[PLACE + 2]
     hx, hy, hz = arm[AXIS + 6], arm[AXIS + 7], arm[AXIS + 8]  # h_3
@@ -389,7 +389,7 @@ def wrist_poses(arm, m, limits, poses):
 
 @kernel
 def turn_wrist(arm, m, limits, poses, count, q1, q2, q3):
-    """Add the poses of the wrist whose rotation is at m[REST:] to the poses; return how many there are."""
+    """Add the poses of the wrist whose rotation is at m[REST:] to the poses; return the new count."""
     h4, h5, h6 = AXIS + 9, AXIS + 12, AXIS + 15
     lx, ly, lz = arm[h6], arm[h6 + 1], arm[h6 + 2]
     kx, ky, kz = arm[h5], arm[h5 + 1], arm[h5 + 2]
@@ -403,7 +403,7 @@ def turn_wrist(arm, m, limits, poses, count, q1, q2, q3):
     cosine = jx * lx + jy * ly + jz * lz - still
     sine = jx * (ky * lz - kz * ly) + jy * (kz * lx - kx * lz) + jz * (kx * ly - ky * lx)
     number, first, second = two_angles(still - (jx * tx + jy * ty + jz * tz), cosine, sine)
-    # a direction across h_6, to see the last turn by
+    # a direction orthogonal to h_6, to measure the last angle
     if abs(lx) < 0.7:
         ux, uy, uz = 0.0, lz, -ly
     else:
@@ -430,7 +430,7 @@ def turn_wrist(arm, m, limits, poses, count, q1, q2, q3):
 
 @kernel
 def parallel_poses(arm, m, limits, poses):
-    """Write every pose of an arm whose axes 2, 3, 4 are parallel and 5, 6 meet into poses; return how many."""
+    """Write every pose of an arm whose axes 2, 3, 4 are parallel and 5, 6 meet into poses; return their count."""
     gx, gy, gz = arm[AXIS + 3], arm[AXIS + 4], arm[AXIS + 5]
     hx, hy, hz = arm[AXIS], arm[AXIS + 1], arm[AXIS + 2]
     x, y, z = moved(m, WANTED, arm[CENTER], arm[CENTER + 1], arm[CENTER + 2])
@@ -452,7 +452,7 @@ def parallel_poses(arm, m, limits, poses):
         set_identity(m, TURN)
         add_turn(m, TURN, arm, 0, q1)
         remaining_motion(m)
-        # h' R, as a row: what h is seen from the other side
+        # h' R, as a row: h in the frame of the last axes
         rx, ry, rz = (
             gx * m[r] + gy * m[r + 3] + gz * m[r + 6], gx * m[r + 1] + gy * m[r + 4] + gz * m[r + 7],
             gx * m[r + 2] + gy * m[r + 5] + gz * m[r + 8],
@@ -469,7 +469,7 @@ def parallel_poses(arm, m, limits, poses):
 
 @kernel
 def planar_poses(arm, m, limits, poses, count, q1, q5, q6):
-    """Add the poses of the three parallel axes, the others being known, to the poses; return how many there are."""
+    """Add the poses of the three parallel axes, given the other angles, to the poses; return the new count."""
     gx, gy, gz = arm[AXIS + 3], arm[AXIS + 4], arm[AXIS + 5]
     kx, ky, kz = arm[AXIS + 12], arm[AXIS + 13], arm[AXIS + 14]
     lx, ly, lz = arm[AXIS + 15], arm[AXIS + 16], arm[AXIS + 17]
@@ -515,7 +515,7 @@ def planar_poses(arm, m, limits, poses, count, q1, q5, q6):
 
 @kernel
 def set_motion(arm, place, at, turn, row, m):
-    """Write the wanted motion, from where the tool is at the zero pose to the target, at m[WANTED:WANTED+12].
+    """Write the wanted motion, from the tool at the zero pose to the target, at m[WANTED:WANTED+12].
 
     The position [m] is in the rows of `place`, its column `at`; the rotation in those of `turn`, from column `row` on.
     """
@@ -544,7 +544,7 @@ def set_motion(arm, place, at, turn, row, m):
 
 @kernel
 def poses_of(arm, columns, lower, upper, start, m):
-    """Write the poses that give the motion at m[WANTED:] at m[POSES:], nearest first; return how many."""
+    """Write the poses that give the motion at m[WANTED:] at m[POSES:], nearest first; return their count."""
     limits, poses = m[LIMITS : LIMITS + 18].reshape(3, 6), m[POSES : POSES + 7 * (MOST + 1)].reshape(MOST + 1, 7)
     for i in range(6):
         k = columns[i]
@@ -556,7 +556,7 @@ def poses_of(arm, columns, lower, upper, start, m):
 
 @kernel
 def copy_pose(columns, start, m, number, out):
-    """Copy a pose from m[POSES:] to out (n,), with what does not move the tool as at the start."""
+    """Copy a pose from m[POSES:] to out (n,); joints that do not move the tool stay as in start."""
     for i in range(out.shape[0]):
         out[i] = start[i]
     for i in range(6):
@@ -573,12 +573,12 @@ def six_axis_poses(arm, columns, target, lower, upper, start, out, m):
         target: (4, 4) [m] of the tool.
         lower: (n,) [rad, m].
         upper: (n,) [rad, m].
-        start: (n,) [rad, m]; what does not move the tool stays there.
+        start: (n,) [rad, m]; joints that do not move the tool stay there.
         out: (MOST, n) [rad, m].
         m: (MEMORY,) scratch memory.
 
     Returns:
-        How many there are.
+        Their count.
     """
     m[LATER] = 0.0
     set_motion(arm, target, 3, target, 0, m)

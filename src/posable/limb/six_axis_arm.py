@@ -1,4 +1,4 @@
-"""Which six-axis arms have a closed form, their poses for a target, and the answer of a solve that is one of them."""
+"""Six-axis arms with a closed form: how they are recognised, their poses for a target, and solves that use them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from posable.problem import Problem
 from posable.solvers.base import SMALL, RawResult, SolveOptions
 from posable.solvers.result import evaluate
 
-PIECE = 256  # problems that a thread takes at a time
-TIGHT = 1e-6  # [m, rad]: tolerances that poses in closed form are sure to hold
-NEARLY = 1e-5  # [m, rad]: what axes may miss to count as meeting or parallel, as rounded files have it
+PIECE = 256  # problems per thread and turn
+TIGHT = 1e-6  # [m, rad]: tolerance that the closed form always meets
+NEARLY = 1e-5  # [m, rad]: error of axes that count as meeting or parallel, as in rounded files
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class SixAxisArm:
             target: (4, 4) [m] of the tool.
             lower: (n,) [rad, m].
             upper: (n,) [rad, m].
-            start: (n,) [rad, m] what does not move the tool stays there.
+            start: (n,) [rad, m]; joints that do not move the tool stay there.
         """
         out = np.empty((MOST, self.size))
         target = np.ascontiguousarray(target)
@@ -76,7 +76,7 @@ def solve_with_arm(arm: SixAxisArm, problem: Problem, options: SolveOptions) -> 
     """Return the poses nearest to the starts of a problem that is one Pose of a six-axis arm.
 
     Returns:
-        The result, after no iteration, and the rows that have no pose inside the limits; None where all have one.
+        The result, without iterations, and the rows that have no pose within the limits; None if all have one.
     """
     t = len(options.starts)
     poses, found = options.starts.copy(), np.zeros(t, dtype=np.int64)
@@ -101,7 +101,7 @@ def solve_with_arm(arm: SixAxisArm, problem: Problem, options: SolveOptions) -> 
 
 
 def arm_of(problem: Problem) -> SixAxisArm | None:
-    """Return the arm of a problem that is one full Pose of its tool and nothing else; None of any other."""
+    """Return the arm of a problem whose only goal is a full Pose of its tool; otherwise None."""
     skeleton, goal = problem.skeleton, problem.goals[0]
     if not isinstance(goal, Pose) or not problem.plain or problem.soft or len(problem.springs) != 2:
         return None
@@ -113,7 +113,7 @@ def arm_of(problem: Problem) -> SixAxisArm | None:
 
 @lru_cache(maxsize=64)
 def six_axis_arm(skeleton: Skeleton, body: str) -> SixAxisArm | None:
-    """Return the closed form of the six hinges that carry a joint or site; None where there is none."""
+    """Return the closed form of the six hinges that move a joint or site; None if there is none."""
     frame = skeleton.frame(body)
     figure, dofs, at = skeleton.figure, list[int](), int(skeleton.frame_bodies[frame])
     while at >= 0:
@@ -143,7 +143,7 @@ def six_axis_arm(skeleton: Skeleton, body: str) -> SixAxisArm | None:
         if packed is not None and center is not None:
             packed[HOME : HOME + 9], packed[HOME + 9 : HOME + 12] = home[:3, :3].ravel(), home[:3, 3]
             packed[REVERSED], packed[CENTER : CENTER + 3] = float(back), center
-            for k in range(6):  # the place of each axis that is nearest to what is computed with
+            for k in range(6):  # move the point of each axis close to the centre, for accuracy
                 if k > 3 or (k == 3 and packed[FAMILY] == WRIST):
                     packed[PLACE + 3 * k : PLACE + 3 * k + 3] = p[k] + h[k] * (h[k] @ (center - p[k]))
             packed.flags.writeable = False
@@ -152,7 +152,7 @@ def six_axis_arm(skeleton: Skeleton, body: str) -> SixAxisArm | None:
 
 
 def _meeting(axes: np.ndarray, places: np.ndarray) -> np.ndarray | None:
-    """Return the point (3,) where lines (k, 3) meet; None where they do not, or are parallel."""
+    """Return the point (3,) where lines (k, 3) meet; None if they do not, or are parallel."""
     across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
     normal = across.sum(axis=0)
     if np.linalg.eigvalsh(normal)[0] < NEARLY:
@@ -169,7 +169,7 @@ def _packed(family: float, axes: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def _wrist(axes: np.ndarray, places: np.ndarray) -> np.ndarray | None:
-    """Return an arm whose last three axes meet, its first two axes placed at the feet of their common normal."""
+    """Return an arm whose last three axes meet, with its first two axes at the feet of their common normal."""
     one, two, places = axes[0], axes[1], places.copy()
     normal, between = np.cross(one, two), places[1] - places[0]
     sine = float(np.linalg.norm(normal))
@@ -194,7 +194,7 @@ def _wrist(axes: np.ndarray, places: np.ndarray) -> np.ndarray | None:
 
 
 def _parallel(axes: np.ndarray, places: np.ndarray) -> np.ndarray | None:
-    """Return an arm whose axes 2, 3 and 4 are parallel; None where they are not."""
+    """Return an arm whose axes 2, 3 and 4 are parallel; None if they are not."""
     if np.linalg.norm(np.cross(axes[1], axes[2:4]), axis=1).max() > NEARLY:
         return None
     return _packed(PARALLEL, axes, places)

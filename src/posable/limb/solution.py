@@ -1,4 +1,4 @@
-"""What a limb answers with."""
+"""The solution of a limb, its branch, its elbow circle and its swivel ranges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Branch(NamedTuple):
-    """Which of the solutions it is: the elbow's side (0 or 1), and the family of each ball joint's numbers (0 or 1)."""
+    """Which solution it is: the side of the elbow (0 or 1), and the family of each ball joint's angles (0 or 1)."""
 
     middle: int
     first: int
@@ -17,7 +17,7 @@ class Branch(NamedTuple):
 
 
 class ElbowCircle(NamedTuple):
-    """The circle on which the middle joint can be: centre + radius (cos(swivel) u + sin(swivel) v), in the world."""
+    """The circle of the middle joint in the world: centre + radius (cos(swivel) u + sin(swivel) v)."""
 
     centre: np.ndarray  # (3,) [m]
     radius: float  # [m]
@@ -27,11 +27,11 @@ class ElbowCircle(NamedTuple):
 
     @property
     def center(self) -> np.ndarray:
-        """The centre, spelt the other way."""
+        """The centre, in American spelling."""
         return self.centre
 
     def point(self, swivel: Any) -> np.ndarray:
-        """Return the middle joint's place (..., 3) [m] at swivel angles (...)."""
+        """Return the position (..., 3) [m] of the middle joint at swivel angles (...)."""
         angle = np.asarray(swivel, dtype=float)[..., None]
         return self.centre + self.radius * (np.cos(angle) * self.u + np.sin(angle) * self.v)
 
@@ -39,7 +39,7 @@ class ElbowCircle(NamedTuple):
 class SwivelRange(tuple):
     """A range of swivel angles (lo, hi) [rad], -pi <= lo < pi, lo <= hi <= lo + 2 pi, and the limits that end it.
 
-    `lo_limit` and `hi_limit` read like "shoulder.y upper"; they are empty where the range is the whole circle.
+    `lo_limit` and `hi_limit` read like "shoulder.y upper"; both are empty if the range is the whole circle.
     """
 
     lo_limit: str
@@ -55,11 +55,11 @@ class SwivelRange(tuple):
 
     @property
     def width(self) -> float:
-        """How wide it is [rad]."""
+        """The width [rad]."""
         return self[1] - self[0]
 
     def __contains__(self, angle: object) -> bool:
-        """Say whether a swivel angle, turned by whole turns as needed, is inside."""
+        """Return whether a swivel angle is inside, up to whole turns."""
         return bool((float(angle) - self[0]) % (2.0 * np.pi) <= self.width)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
@@ -74,10 +74,17 @@ STATUS = ("REACHED", "TOO_FAR", "TOO_NEAR", "NO_SWIVEL")
 class LimbSolution:
     """A pose of the whole figure with the limb solved; for a batch, every field has the batch's leading axes.
 
-    pose (..., n). ok: the goal is met to 1e-9 and, unless limits were off, every limit is held. swivel [rad]. branch.
-    status: REACHED, TOO_FAR, TOO_NEAR or NO_SWIVEL. message: the same in a sentence. position_error [m]: of the last
-    joint for a pose target, of the site for a position. rotation_error [rad]. clearance [rad]: how far the joint
-    nearest to its limits stays inside them; negative outside. spin [rad]: of a partial orientation.
+    Attributes:
+        pose: (..., n) [rad, m].
+        ok: Whether the goal is met to 1e-9 and, unless limits were off, every limit is respected.
+        swivel: [rad].
+        branch: Which of the solutions it is.
+        message: What happened, as a sentence.
+        status: REACHED, TOO_FAR, TOO_NEAR or NO_SWIVEL.
+        position_error: [m], of the last joint for a pose target, of the site for a position.
+        rotation_error: [rad].
+        clearance: [rad], the distance to the nearest limit; negative outside.
+        spin: [rad], of a partial orientation; None for other goals.
     """
 
     pose: np.ndarray
@@ -93,12 +100,12 @@ class LimbSolution:
 
     @property
     def quaternion_error(self) -> Any:
-        """One minus the product of the quaternions, as (Tolani et al. 2000, 3.5) measures a whole rotation."""
+        """One minus the product of the quaternions, the error of a full rotation in (Tolani et al. 2000, 3.5)."""
         return 1.0 - np.cos(0.5 * np.asarray(self.rotation_error))[()]
 
     @property
     def axis_error(self) -> Any:
-        """The square of one minus the cosine, as (Tolani et al. 2000, 3.5) measures partial orientations and aims."""
+        """The square of one minus the cosine, the error of an axis or an aim in (Tolani et al. 2000, 3.5)."""
         return np.square(1.0 - np.cos(np.asarray(self.rotation_error)))[()]
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""The solver "limb": hands and feet land exactly, their limbs solved in closed form once their base is placed.
+"""The solver "limb": limbs are solved in closed form once another solver has placed their base.
 
-Goals on the last body of a limb belong to that limb: a place, with or without an orientation or a direction of one
-axis, or an aim. So does a place on the second of two parallel hinges. Whatever else is wanted, and whatever moves above
-a limb, another solver places first.
+Goals on the last body of a limb belong to that limb: a position, with or without an orientation or the direction of one
+axis, or an aim. So does a position on the second of two parallel hinges. All other goals, and all joints above the
+limbs, are solved first by the solver `base`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, named_trace, refuse_strength, register
 
-# --- What the goals of a problem say of many poses ---
+# --- Errors of many poses ---
 
 
 @entry
@@ -83,17 +83,17 @@ GOALS_HELP = (
 
 
 class LimbTask(NamedTuple):
-    """What goals ask of one limb: springs by their rows, -1 where there is none."""
+    """The goals of one limb: springs by their rows, -1 for none."""
 
     limb: LimbCore | TwoLink
-    point: int  # of a place
-    turn: int = -1  # of a whole orientation
+    point: int  # of a position
+    turn: int = -1  # of a full orientation
     along: int = -1  # of a direction of one axis
     aim: int = -1  # of a line that must meet a point
 
     @property
     def springs(self) -> list[int]:
-        """The rows that there are."""
+        """The rows of its springs."""
         return [row for row in self[1:] if row >= 0]
 
 
@@ -158,12 +158,12 @@ def _hinge(skeleton: Skeleton, body: int) -> str | None:
 
 
 def tasks_of(problem: Problem) -> list[LimbTask]:
-    """Return the task of each limb whose last body goals hold, and hold by nothing else than a limb can do."""
+    """Return the task of each limb whose last body has only goals that the closed form can meet."""
     return [found for found in tasks_or_reasons(problem) if not isinstance(found, str)]
 
 
 def tasks_or_reasons(problem: Problem) -> list[LimbTask | str]:
-    """Return, for each body that goals hold, its limb's task or why it has none; a limb before those it carries."""
+    """Return for each body with goals the task of its limb, or why it has none; parents before children."""
     kind, found = problem.kind, []
     on = problem.constants[0, :, ROBUST] >= 0.0  # goals may be switched off
     for body in sorted({int(body) for body in kind[on, ON] if body >= 0}):
@@ -173,7 +173,7 @@ def tasks_or_reasons(problem: Problem) -> list[LimbTask | str]:
 
 
 def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> LimbTask | str:
-    """Return the task of one body that springs (k,) hold, or why it has none."""
+    """Return the task of one body with springs (k,), or why it has none."""
     kind, constants = problem.kind, problem.constants[0]
     label = problem.labels[problem.owners[springs[0]]]
     rows = {spring: [int(k) for k in springs if kind[k, SPRING] == spring and kind[k, OTHER] < 0] for spring in HELD}
@@ -201,7 +201,7 @@ SHAPES = ((1, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0), (0, 0, 0, 1))  # places, ori
 
 
 def target_of(problem: Problem, point: int, turn: int, count: int) -> np.ndarray:
-    """Return the targets of a limb's springs: places (t, 3) or frames (t, 4, 4) in the world."""
+    """Return the targets of a limb's springs: positions (t, 3) or frames (t, 4, 4) in the world."""
     targets = np.broadcast_to(problem.targets, (count, *problem.targets.shape[1:]))
     places = targets[:, point, AT : AT + 3]
     if turn < 0:
@@ -217,7 +217,7 @@ def solve_limb(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve one limb in closed form at poses (t, n), near a swivel angle; return the poses and whether they reach (t,).
 
-    swivel: True for the one that the poses have, False for any. objective: what is least over the free angles instead.
+    swivel: True for that of the poses, False for any. objective: minimised over the free angles instead.
     """
     limb, count = task.limb, poses.shape[0]
     targets = np.broadcast_to(problem.targets, (count, *problem.targets.shape[1:]))
@@ -265,7 +265,7 @@ def _with_objective(
 
 
 def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
-    """Return a line for each limb that a goal holds, and one for each of its swivel ranges with its end limits."""
+    """Return a line for each limb with a goal, and one for each of its swivel ranges with the limits at its ends."""
     lines = []
     for task in tasks_of(problem):
         limb = task.limb
@@ -288,11 +288,12 @@ def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
 @register("limb")
 @dataclass(frozen=True)
 class LimbSolver(Solver):
-    """Limbs in closed form; `base` is the solver, by name or as an object, that places everything else.
+    """Limbs in closed form; everything else by the solver `base`.
 
-    swivel [rad]: the swivel angle wanted of every limb. Without it, a limb alone takes the middle of its widest range,
-    and a limb of a body the angle nearest to the one at which the base's solver left it. objective: what is least over
-    the free angles of every limb instead: a function of the pose (n,), or "middle" (Tolani et al. 2000, 3.3).
+    base: a solver, by name or as an object. swivel [rad]: the preferred swivel angle of every limb; by default the
+    middle of the widest range for a limb alone, and the angle nearest to that of the base's solution for a limb of a
+    body. objective: minimised over the free angles of every limb instead: a function of the pose (n,), or "middle"
+    (Tolani et al. 2000, 3.3).
     """
 
     base: str | Solver = "newton"
@@ -313,7 +314,7 @@ class LimbSolver(Solver):
             raise SolverError("limb", expected="a swivel or an objective", got="both")
 
     def check(self, problem: Problem) -> None:
-        """Raise SolverError where no goal is on a limb, or where the base's solver cannot serve."""
+        """Raise SolverError if no goal is on a limb, or if the base's solver cannot solve the problem."""
         found = tasks_or_reasons(problem)
         tasks = [task for task in found if not isinstance(task, str)]
         if not tasks:
@@ -328,7 +329,7 @@ class LimbSolver(Solver):
         return self.base if isinstance(self.base, Solver) else SOLVERS.get(self.base)()
 
     def _needs_base(self, problem: Problem, tasks: list[LimbTask]) -> bool:
-        """Say whether anything but the limbs is to be solved: other goals, a posture, or joints above a limb."""
+        """Return whether anything but the limbs has to be solved: other goals, a posture, or joints above a limb."""
         held = {k for task in tasks for k in task.springs}
         if len(held) < int(np.sum(problem.constants[0, :, ROBUST] >= 0.0)) or problem.pull.any():
             return True
@@ -336,9 +337,10 @@ class LimbSolver(Solver):
         return bool(moving - set(np.flatnonzero(problem.skeleton.frozen).tolist()))
 
     def run(self, problem: Problem, request: SolveOptions) -> RawResult:
-        """Place the base, then every limb; a limb's answer is taken where it brings its own goals nearer.
+        """Solve the base, then every limb.
 
-        It is not taken where another goal, on the elbow say, would be lost by it.
+        The closed form of a limb is used where it improves the limb's own goals without losing another one, such as a
+        goal on the elbow.
         """
         tasks = tasks_of(problem)
         count = request.starts.shape[0]
@@ -373,12 +375,12 @@ class LimbSolver(Solver):
 
 @dataclass(frozen=True)
 class NewtonWithLimbs(LimbSolver):
-    """`newton` with its option limbs: the figure by Newton, then its limbs in closed form where goals hold them."""
+    """`newton` with its option limbs: the figure by Newton's method, then limbs with goals in closed form."""
 
     name: ClassVar[str] = "newton"
 
     def check(self, problem: Problem) -> None:
-        """Raise SolverError where Newton cannot serve; a figure without limbs is solved as ever."""
+        """Raise SolverError if Newton cannot solve the problem; a figure without limbs is solved by it alone."""
         self._base().check(problem)
 
     def _needs_base(self, problem: Problem, tasks: list[LimbTask]) -> bool:

@@ -1,8 +1,7 @@
-"""What makes three joints a limb, and the limb as the kernels see it: flat arrays.
+"""The spherical-revolute-spherical chain of a limb: how it is found in a figure, and its constants as flat arrays.
 
-A limb is a ball joint, a hinge and a ball joint, each on the bone of the one before (Tolani et al. 2000, 3.1): the T1,
-A, Ty,
-B, T2 of equation (3), and the constant E of its section 3.3 from the last joint to the site.
+A limb is a ball joint, a hinge and a ball joint, each on the bone of the previous one (Tolani et al. 2000, 3.1): T1, A,
+Ty, B and T2 of equation (3), and the constant E of section 3.3 from the last joint to the site.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from posable.engine.layout import AXIS, FIRST, KIND, LAST, PARENT
 from posable.errors import SkeletonError
 from posable.model.skeleton import Skeleton
 
-# Kinds of ball joint: three different axes, the first axis repeated, a rotation vector, swing and twist
+# Kinds of ball joints: three different axes, the first axis repeated, a rotation vector, swing and twist
 TAIT_BRYAN, PROPER, VECTOR, SWING_TWIST = 0, 1, 2, 3
 
 # Slices of the constant transforms, at the head of Anatomy.constants
@@ -44,10 +43,10 @@ SIN_LO, COS_LO, SIN_HI, COS_HI, COS_MID, SIN_MID, COS_HALF, FULL = 0, 1, 2, 3, 4
 
 
 class SrsChain(NamedTuple):
-    """A limb's constants. Its seven numbers: 0..2 the first joint, 3 the middle one, 4..6 the last one.
+    """The constants of a limb. Its seven values: 0..2 the first joint, 3 the middle one, 4..6 the last one.
 
-    They are raw: positive about the positive axis; SIGN turns them into the figure's. Kernels get two flat arrays,
-    not a tuple of many: compiling them takes a fraction of the time.
+    The values are raw, positive about the positive axis; SIGN converts them to the figure's. Kernels take two flat
+    arrays instead of a tuple of many because that compiles in a fraction of the time.
     """
 
     constants: np.ndarray  # (CONSTANTS,) float64
@@ -68,7 +67,7 @@ class SrsChain(NamedTuple):
 
     @property
     def sign(self) -> np.ndarray:
-        """(7,): from raw numbers to the figure's."""
+        """(7,): from raw values to the figure's."""
         return self.constants[SIGN:]
 
     def with_tool(self, offset: np.ndarray, rotation: np.ndarray) -> SrsChain:
@@ -83,7 +82,7 @@ class SrsChain(NamedTuple):
 
 
 def pack(place, sense, box, rest, sign, shape) -> SrsChain:
-    """Lay out a limb's constants; frozen, for compiled code takes no other."""
+    """Pack the constants of a limb into read-only arrays, the type that the kernels are compiled for."""
     wide = np.tile([-np.inf, np.inf], 7)
     constants = np.concatenate([place, np.ravel(sense), box.ravel(), wide, arcs_of(box).ravel(), rest, sign])
     constants.flags.writeable = shape.flags.writeable = False
@@ -110,7 +109,7 @@ def euler_layout(i: int, j: int, k: int) -> tuple[list[int], list[float]]:
 
 
 def find_limb(skeleton: Skeleton, first: str, middle: str, last: str, site: str) -> tuple[SrsChain, np.ndarray]:
-    """Return the limb's anatomy and (3,) its bodies; raise SkeletonError that says why the chain is no limb."""
+    """Return the chain of a limb and its bodies (3,); raise SkeletonError if the joints do not form one."""
     names = (first, middle, last)
     slices = [skeleton.index(name) for name in names]  # raises for an unknown joint
     row = skeleton.frame(site)
@@ -199,7 +198,7 @@ def arcs_of(box: np.ndarray) -> np.ndarray:
 
 
 def _degenerate(chain: SrsChain, names: tuple[str, ...]) -> list[str]:
-    """Bending must change the reach: the hinge's axis may pass neither through the first joint nor through the last."""
+    """Return why bending does not change the reach: the hinge's axis passes through the first or the last joint."""
     k = chain.shape[2, 0]
     across = [(k + 1) % 3, (k + 2) % 3]
     size = np.linalg.norm(chain.place[:3]) + np.linalg.norm(chain.place[LOWER : LOWER + 3])

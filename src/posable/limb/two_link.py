@@ -16,20 +16,20 @@ def two_link(first: float, second: float, target: Any) -> tuple[np.ndarray, Any]
     """Return both solutions of a planar arm of two links.
 
     Angles are relative: (theta1, theta2) puts the end at first (cos, sin)(theta1) + second (cos, sin)(theta1 + theta2).
-    Out of reach, both solutions stretch towards the target, or fold. At the origin, where any theta1 will do, they are
-    as for a target on the x axis.
+    Out of reach, both solutions stretch towards the target, or fold. At the origin, where theta1 is arbitrary, they are
+    those of a target on the x axis.
 
     Args:
         first: The first link's length [m].
         second: The second link's length [m].
-        target: (..., 2) [m], the end's place, with the first joint at the origin.
+        target: (..., 2) [m], the position of the end, with the first joint at the origin.
 
     Returns:
         The solutions (..., 2, 2) [rad], of which 0 bends left and 1 right (they meet at full stretch), and whether the
         arm reaches (...).
 
     Raises:
-        GoalError: Where a length is not positive or the target is not finite.
+        GoalError: A length is not positive or the target is not finite.
     """
     p = np.asarray(target, dtype=float)
     if p.shape[-1:] != (2,) or not np.all(np.isfinite(p)):
@@ -57,7 +57,7 @@ def two_link(first: float, second: float, target: Any) -> tuple[np.ndarray, Any]
 class TwoLink:
     """Two hinges with parallel axes and a point on the second bone, placed in closed form (Parent, 5.3.1).
 
-    The point moves in a plane across the axes; what a target is off that plane cannot be helped.
+    The point moves in a plane orthogonal to the axes; the distance of a target from that plane remains as an error.
     """
 
     def __init__(self, skeleton: Skeleton, first: str, last: str, point: Any):
@@ -78,7 +78,7 @@ class TwoLink:
     def solve(self, targets: np.ndarray, poses: np.ndarray, *, limits: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return the poses (t, n) that bring the point to targets (t, 3) [m], nearest to poses, and if they reach (t,).
 
-        Out of reach, or where limits shut the target out, the point comes as near as it can.
+        If the target is out of reach or outside the limits, the point comes as close as possible.
         """
         figure = self.skeleton.figure
         positions, turns, _ = place_bodies(self.skeleton, poses)
@@ -103,7 +103,7 @@ class TwoLink:
             numbers = into_box(bends, here, low, high)
             miss = np.linalg.norm(tip_at(upper, lower, numbers - here, sense) - goal, axis=1)
             moved = np.abs(numbers - here).max(axis=1)
-            score = np.round(miss, 12) + 1e-13 * moved  # the nearer one of two that reach
+            score = np.round(miss, 12) + 1e-13 * moved  # of two that reach, the one closer to the start
             better = score < best
             out[better], best[better] = numbers[better], score[better]
         answer = poses.copy()
@@ -113,7 +113,7 @@ class TwoLink:
 
 
 def across(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two unit vectors (t, 3) across axes (t, 3), right-handed with them."""
+    """Return two unit vectors (t, 3) orthogonal to axes (t, 3), right-handed with them."""
     helper = np.eye(3)[np.argmin(np.abs(axis), axis=1)]
     x = helper - np.sum(helper * axis, axis=1, keepdims=True) * axis
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -121,13 +121,13 @@ def across(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rotated(vectors: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Return plane vectors (t, 2) turned by angles (t,)."""
+    """Return plane vectors (t, 2) rotated by angles (t,)."""
     c, s = np.cos(angle), np.sin(angle)
     return np.stack([c * vectors[:, 0] - s * vectors[:, 1], s * vectors[:, 0] + c * vectors[:, 1]], axis=1)
 
 
 def tip_at(upper: np.ndarray, lower: np.ndarray, turned: np.ndarray, sense: np.ndarray) -> np.ndarray:
-    """Return where the point is (t, 2) after both joints turned by (t, 2) [rad]."""
+    """Return the position (t, 2) of the point after both joints have turned by (t, 2) [rad]."""
     return rotated(upper, turned[:, 0]) + rotated(lower, turned[:, 0] + sense * turned[:, 1])
 
 
@@ -137,7 +137,7 @@ def angle_of(vectors: np.ndarray) -> np.ndarray:
 
 
 def candidates(upper, lower, goal, here, sense, low, high):
-    """Yield the joints' numbers (t, 2) that may be nearest: both bends, and the best where one joint is at a bound."""
+    """Yield joint values (t, 2) that may be nearest: both bends, and the best with one joint at a bound."""
     a, b = np.linalg.norm(upper, axis=1), np.linalg.norm(lower, axis=1)
     solutions = np.stack([two_link(p, q, g)[0] for p, q, g in zip(a, b, goal, strict=True)])  # (t, 2, 2)
     for side in range(2):
@@ -157,7 +157,7 @@ def candidates(upper, lower, goal, here, sense, low, high):
 
 
 def into_box(numbers: np.ndarray, here: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return angles (t, 2) turned by whole turns nearest to `here`, then into the limits, or clipped to them."""
+    """Return angles (t, 2) shifted by whole turns nearest to `here`, then into the limits, or clipped to them."""
     turn = 2.0 * np.pi
     out = numbers + turn * np.round((here - numbers) / turn)
     with np.errstate(invalid="ignore"):
