@@ -1,7 +1,7 @@
 """Reachable and dexterous workspace of a figure (Parent, Kinematic Linkages, 5.3; Tolani et al. 2000, 1).
 
-Points are tried by the closed-form limb where the site is on one, with the rest of the figure at its base pose; what it
-does not reach, the whole figure tries, in batches of `newton` on all cores.
+If the site is on a limb, points are first tried in closed form, with the rest of the figure at its base pose. Points
+that this does not reach are solved for the whole figure, in batches of `newton` on all cores.
 """
 
 from __future__ import annotations
@@ -26,21 +26,26 @@ from posable.model.kinematics import as_poses, forward
 from posable.model.skeleton import Skeleton
 from posable.solvers.base import SOLVERS
 
-PIECE = 2048  # points between two reports of progress
+CHUNK = 2048  # points per progress report
 MOST_POINTS = 2_000_000
-RESTARTS = 3  # random starts that a point is worth before it counts as out of reach
-ROUNDS = 4  # halvings of the margin by which the limits are drawn in for the best clearance
+RESTARTS = 3  # random starts before a point counts as out of reach
+ROUNDS = 4  # bisections of the margin in the search for the best clearance
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Which points a site can be brought to inside the limits.
+    """The points that a site can reach within the limits.
 
-    points (p, 3) [m]. reachable (p,) bool. dexterity (p,): the share of the orientations that can be reached there; 1
-    or 0 where none were asked for. clearance (p,) [rad, m]: how far the joint nearest to its limits can stay inside
-    them, the best found, to a sixteenth of the narrowest joint's half range; NaN out of reach. volume [m^3] of the
-    reachable points of a grid; NaN for given points. spacing [m] of the grid, or None. poses (p, n): how the points
-    were reached with that clearance; NaN out of reach.
+    Attributes:
+        points: (p, 3) [m].
+        reachable: (p,) bool.
+        dexterity: (p,) Fraction of the orientations that can be reached there; 1 or 0 if no orientations were given.
+        clearance: (p,) [rad, m] The largest distance to the nearest limit that was found, to a sixteenth of the
+            narrowest joint's half range; NaN out of reach.
+        volume: [m^3] Of the reachable points of a grid; NaN for given points.
+        spacing: [m] Of the grid, or None.
+        poses: (p, n) Poses that reach the points with that clearance; NaN out of reach.
+        site: The joint or site.
     """
 
     points: np.ndarray
@@ -54,17 +59,17 @@ class Reach:
 
     @property
     def dexterous(self) -> np.ndarray:
-        """(p,) bool: reachable in every orientation asked for."""
+        """(p,) bool: reachable in every given orientation."""
         return self.reachable & (self.dexterity >= 1.0)
 
     @property
     def dexterous_volume(self) -> float:
-        """[m^3]: of the grid's points that are dexterous; NaN for given points."""
+        """[m^3] Volume of the dexterous points of a grid; NaN for given points."""
         return float(np.sum(self.dexterous) * self.spacing**3) if self.spacing else float("nan")
 
     @property
     def shell(self) -> np.ndarray:
-        """(p,) bool: reachable points of a grid with a neighbour that is not; all of them for given points."""
+        """(p,) bool: reachable points of a grid with an unreachable neighbour; all reachable ones for given points."""
         if not self.spacing:
             return self.reachable.copy()
         cells = np.rint((self.points - self.points.min(axis=0, initial=np.inf)) / self.spacing).astype(int)
@@ -96,12 +101,23 @@ def reach(
     base: Any = None,
     progress: Callable[[float], None] | None = None,
 ) -> Reach:
-    """Find out which points a site can be brought to inside the limits, and how well.
+    """Return which points a site can reach within the limits, and how well.
 
-    points (..., 3) [m]: the ones to try; by default a grid of that spacing [m] over everywhere the chain could be.
-    orientations: how many, spread evenly, or which: SciPy Rotation or (k, 3, 3); their reachable share is the
-    dexterity. base (n,): the pose that the rest of the figure starts from, by default at rest; a moving root stays
-    where it is. progress: called with the share done, from 0 to 1.
+    Args:
+        skeleton: The figure. A root that moves freely stays where it is.
+        site: The joint or site.
+        points: (..., 3) [m] Points to try; by default a grid over the ball that the chain could fill.
+        grid: [m] Spacing of that grid.
+        orientations: A number of evenly spread orientations, or SciPy rotations or (k, 3, 3); the reachable fraction
+            of them is the dexterity.
+        base: (n,) The pose from which the rest of the figure starts; by default the rest pose.
+        progress: Called with the fraction done, from 0 to 1.
+
+    Returns:
+        The workspace.
+
+    Raises:
+        GoalError: The grid is too fine, or the chain is unbounded and no points are given.
     """
     skeleton.frame(site)  # raises with the nearest name
     pose = as_poses(skeleton, skeleton.rest if base is None else base, "base").reshape(skeleton.size)
@@ -120,8 +136,8 @@ def reach(
     found = np.full((count, skeleton.size), np.nan)
     dexterity = np.zeros(count)
     done, total = 0, count * (2 + k)
-    for low in range(0, count, PIECE):
-        part = slice(low, min(low + PIECE, count))
+    for low in range(0, count, CHUNK):
+        part = slice(low, min(low + CHUNK, count))
         found[part] = try_targets(still, site, limb, alone, tried[part], pose)
         done = report(progress, done + part.stop - part.start, total)
         for turn in turns if turns is not None else ():
@@ -141,10 +157,10 @@ def reach(
 
 
 def clear_limits(skeleton: Skeleton, site: str, points: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Take the poses (p, n) of points (p, 3) farther from the limits, in place; return their clearance (p,) [rad, m].
+    """Move the poses (p, n) of points (p, 3) away from the limits, in place; return their clearance (p,) [rad, m].
 
-    A point can be reached with a clearance where it can be reached inside limits drawn in by as much. That margin is
-    halved in, for all points of a margin at once; more than the narrowest joint's half is not to be had.
+    A point can be reached with a clearance if it can be reached within limits that are tightened by as much. The margin
+    is found by bisection, for all points of equal margin at once; half the narrowest joint's range is the maximum.
     """
     dofs = chain_dofs(skeleton, site)
     half = float(np.min(skeleton.upper[dofs] - skeleton.lower[dofs], initial=np.inf)) / 2.0
@@ -165,7 +181,7 @@ def clear_limits(skeleton: Skeleton, site: str, points: np.ndarray, found: np.nd
 
 
 def room_of(skeleton: Skeleton, poses: np.ndarray, dofs: list[int]) -> np.ndarray:
-    """Return (p,) how far the joint nearest to its limits stays inside them; NaN for a pose of NaN."""
+    """Return the distance (p,) [rad, m] of each pose to its nearest limit; NaN for a pose of NaN."""
     room = np.minimum(poses - skeleton.lower, skeleton.upper - poses)[:, dofs]
     return np.where(np.isnan(poses).any(axis=1), np.nan, room.min(axis=1, initial=np.inf))
 
@@ -173,7 +189,7 @@ def room_of(skeleton: Skeleton, poses: np.ndarray, dofs: list[int]) -> np.ndarra
 def try_margin(
     skeleton: Skeleton, site: str, dofs: list[int], margin: float, points: np.ndarray, poses: np.ndarray
 ) -> np.ndarray:
-    """Return poses (p, n) that reach points inside limits drawn in by a margin, from poses that reach them."""
+    """Return poses (p, n) that reach points within limits tightened by a margin, from poses that reach them."""
     lower, upper = skeleton.lower.copy(), skeleton.upper.copy()
     lower[dofs] += margin
     upper[dofs] -= margin
@@ -188,7 +204,7 @@ def try_margin(
     left, out = np.ones(len(points), dtype=bool), poses.copy()
     if limb is not None:
         solution = limb.solve_target(points, swivel=None, elbow=None, limits=True, base=poses, nearest=False)
-        clear = solution.ok & (room_of(skeleton, solution.pose, dofs) >= margin - 1e-12)  # what is above it counts too
+        clear = solution.ok & (room_of(skeleton, solution.pose, dofs) >= margin - 1e-12)  # above the limb too
         out[clear], left = solution.pose[clear], ~clear
     if left.any():
         method = SOLVERS.get("newton")(limbs=True)
@@ -200,14 +216,14 @@ def try_margin(
 
 
 def report(progress: Callable[[float], None] | None, done: int, total: int) -> int:
-    """Tell how far the work is."""
+    """Report the fraction done; return `done`."""
     if progress is not None:
         progress(done / max(total, 1))
     return done
 
 
 def read_orientations(value: Any) -> np.ndarray | None:
-    """Return orientations (k, 3, 3): given, or that many spread evenly over all of them."""
+    """Return orientations (k, 3, 3): the given ones, or that many evenly spread."""
     if value is None:
         return None
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -221,7 +237,7 @@ def read_orientations(value: Any) -> np.ndarray | None:
 
 
 def spread_rotations(count: int) -> np.ndarray:
-    """Return (count, 3, 3) rotations spread evenly: a super-Fibonacci spiral over the unit quaternions."""
+    """Return evenly spread rotations (count, 3, 3): a super-Fibonacci spiral (Alexa 2022) of unit quaternions."""
     s = np.arange(count) + 0.5
     r, big = np.sqrt(s / count), np.sqrt(1.0 - s / count)
     a, b = 2.0 * np.pi * s / np.sqrt(2.0), 2.0 * np.pi * s / 1.533751168755204288118041
@@ -230,7 +246,7 @@ def spread_rotations(count: int) -> np.ndarray:
 
 
 def hold_root(skeleton: Skeleton) -> Skeleton:
-    """Return the figure with a root that slides about kept where it is: its reach would have no end."""
+    """Return the figure with a sliding root frozen, because its reach would be unbounded."""
     root = skeleton.joints[0]
     slides = any(element.kind == SLIDE for element in root.motion.dofs)
     return skeleton.freeze(root.name) if slides and not root.frozen else skeleton
@@ -243,7 +259,7 @@ def limb_to(skeleton: Skeleton, site: str) -> Limb | None:
 
 
 def movable_above(skeleton: Skeleton, limb: Limb) -> bool:
-    """Say whether anything above a limb can move."""
+    """Return whether any joint above a limb can move."""
     above = limb.dofs_above()
     free = ~skeleton.frozen[above] & (skeleton.upper[above] > skeleton.lower[above])
     return bool(np.any(free))
@@ -259,7 +275,7 @@ def chain_dofs(skeleton: Skeleton, site: str) -> list[int]:
 
 
 def grid_points(skeleton: Skeleton, site: str, pose: np.ndarray, spacing: float) -> np.ndarray:
-    """Return (p, 3) [m] the points of a grid inside the ball that the chain from its first free joint could fill."""
+    """Return the points (p, 3) [m] of a grid inside the ball that the chain from its first free joint could fill."""
     centre, radius = chain_ball(hold_root(skeleton), site, pose)
     if not np.isfinite(radius):
         raise GoalError("reach", expected="points, for a chain with a slider that has no limits", got="none")
@@ -272,7 +288,7 @@ def grid_points(skeleton: Skeleton, site: str, pose: np.ndarray, spacing: float)
 
 
 def chain_ball(skeleton: Skeleton, site: str, pose: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the place of the first joint of a site's chain that can move, and the length of the chain from there."""
+    """Return the position of the first joint of a site's chain that can move, and the chain's length from there."""
     figure, row = skeleton.figure, skeleton.frame(site)
     body = int(skeleton.frame_bodies[row])
     length, radius = float(np.linalg.norm(skeleton.frame_positions[row])), 0.0
@@ -294,7 +310,7 @@ def chain_ball(skeleton: Skeleton, site: str, pose: np.ndarray) -> tuple[np.ndar
 def try_targets(
     skeleton: Skeleton, site: str, limb: Limb | None, alone: bool, targets: np.ndarray, pose: np.ndarray
 ) -> np.ndarray:
-    """Return poses (t, n) that bring the site to targets (t, 3) or (t, 4, 4); NaN where none was found."""
+    """Return poses (t, n) that bring the site to targets (t, 3) or (t, 4, 4); NaN if none was found."""
     out = np.full((len(targets), skeleton.size), np.nan)
     if not len(targets):
         return out

@@ -28,9 +28,19 @@ def draw(
     title: str = "",
     view: tuple[float, float] = (12.0, 25.0),
 ) -> Any:
-    """Draw a figure at a pose (n,) with the targets of its goals; return the matplotlib figure.
+    """Draw a figure at a pose with the targets of its goals.
 
-    ghost: another pose, drawn faintly behind. path: where to save the picture. view: elevation and azimuth [deg].
+    Args:
+        skeleton: The figure.
+        pose: (n,) [rad, m].
+        goals: Goals whose targets are drawn.
+        ghost: (n,) Another pose, drawn faintly behind it.
+        path: Where to save the picture.
+        title: Of the picture.
+        view: [deg] Elevation and azimuth.
+
+    Returns:
+        The matplotlib figure.
     """
     canvas = _canvas((6.4, 6.4))
     axes = canvas.add_subplot(projection="3d", computed_zorder=True)
@@ -60,7 +70,7 @@ def draw_speeds(
     *,
     path: str | PathLike[str] | None = None,
 ) -> Any:
-    """Draw the speed of every joint over time as a part of its limit, and errors below; return the matplotlib figure.
+    """Draw the speed of every joint over time as a fraction of its limit, and errors below.
 
     Args:
         skeleton: The figure.
@@ -69,6 +79,9 @@ def draw_speeds(
         dt: [s] between two ticks.
         errors: goal -> (T,) [m, rad]; None: none are drawn.
         path: Where to save the picture.
+
+    Returns:
+        The matplotlib figure.
     """
     canvas = _canvas((8.0, 5.6))
     rows = canvas.subplots(2 if errors else 1, 1, sharex=True, squeeze=False, height_ratios=[2, 1] if errors else [1])
@@ -107,7 +120,7 @@ def _canvas(size: tuple[float, float]) -> Any:
 
 
 def _bones(axes: Any, skeleton: Skeleton, frames: Frames, turn: list[int], color: str, width: float) -> np.ndarray:
-    """Draw a line from each joint to its parent, and from the last joints to their farthest sites."""
+    """Draw a line from each joint to its parent, and from leaf joints to their farthest sites."""
     parents = {joint.parent for joint in skeleton.joints}
     every = []
     for joint in skeleton.joints:
@@ -132,7 +145,7 @@ def _bones(axes: Any, skeleton: Skeleton, frames: Frames, turn: list[int], color
 
 
 def _goals(axes: Any, goals: list[Goal], frames: Frames, turn: list[int]) -> list[np.ndarray]:
-    """Draw each goal's target as a cross, its line from the body to it, and obstacles as balls."""
+    """Draw each goal's target as a cross, a line from the body to it, and obstacles as spheres."""
     out = []
     for goal in goals:
         if isinstance(goal, (AnyOf, Weighted)):
@@ -170,7 +183,7 @@ def _ball(axes: Any, center: np.ndarray, radius: float) -> np.ndarray:
 
 
 def _frame(axes: Any, points: np.ndarray, turn: list[int]) -> None:
-    """Set equal scales about the points, a plain floor, and few ticks."""
+    """Set equal scales around the points, plain panes and few ticks."""
     low, high = points.min(axis=0), points.max(axis=0)
     middle, half = 0.5 * (low + high), 0.52 * float((high - low).max()) + 1e-6
     for k, (name, limits) in enumerate(zip("xyz", (axes.set_xlim, axes.set_ylim, axes.set_zlim), strict=True)):

@@ -29,7 +29,7 @@ _LONGEST_NUMBER = 40
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is AMC."""
+    """Return whether a file that starts with `head` is AMC."""
     return _START.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 

@@ -314,7 +314,7 @@ class _Lines:
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is ASF."""
+    """Return whether a file that starts with `head` is ASF."""
     return _START.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 

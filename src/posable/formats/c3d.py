@@ -209,7 +209,7 @@ class _Header:
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is C3D."""
+    """Return whether a file that starts with `head` is C3D."""
     return len(head) >= 2 and head[1] == MAGIC and 0 < head[0] < 32 and head[0:1] not in b"\t\n\r"
 
 

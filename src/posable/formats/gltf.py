@@ -331,7 +331,7 @@ Floats = NDArray[np.float64]
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is glTF or GLB."""
+    """Return whether a file that starts with `head` is glTF or GLB."""
     return head[:4] == GLB_MAGIC or (head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and b'"' in head)
 
 

@@ -95,7 +95,7 @@ UNSURE = 0.3  # confidence below which a joint counts as not seen
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` may be NPY."""
+    """Return whether a file that starts with `head` may be NPY."""
     return head[:6] == npy.MAGIC
 
 

@@ -30,7 +30,7 @@ _COLLISION_GROUP = 3  # geoms of this group and above are for collision, by the 
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is MJCF."""
+    """Return whether a file that starts with `head` is MJCF."""
     return b"<mujoco" in head
 
 

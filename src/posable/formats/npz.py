@@ -135,7 +135,7 @@ _MOST_JSON = 16_000_000  # bytes of a skeleton: as Python objects they take twen
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` may be NPZ."""
+    """Return whether a file that starts with `head` may be NPZ."""
     return head[:4] == b"PK\x03\x04"
 
 

@@ -63,7 +63,7 @@ def write(motion: Motion | None, layout: str, suffix: str) -> bytes:
 
 
 def holds(arrays: Any) -> bool:
-    """Say whether the arrays of an NPZ file are one of the layouts that can be read back."""
+    """Return whether the arrays of an NPZ file are one of the layouts that can be read back."""
     return "qpos" in arrays or {"root_pos", "root_rot", "dof_pos"} <= set(arrays)
 
 

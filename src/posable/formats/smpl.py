@@ -32,7 +32,7 @@ BODY = 22  # joints that all of the family share, hands and face not among them
 
 
 def holds(arrays: Any) -> bool:
-    """Say whether the arrays of an NPZ file are a motion of the SMPL family."""
+    """Return whether the arrays of an NPZ file are a motion of the SMPL family."""
     return {"poses", "trans"} <= set(arrays) and "skeleton" not in arrays
 
 

@@ -21,7 +21,7 @@ _UNSEEN = {b"", b"nan", b"-nan", b"+nan", b"null", b"none"}
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is TRC."""
+    """Return whether a file that starts with `head` is TRC."""
     return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:12].lower() == b"pathfiletype"
 
 

@@ -46,7 +46,7 @@ class _Joint:
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is URDF."""
+    """Return whether a file that starts with `head` is URDF."""
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     return start.startswith(b"<") and b"<robot" in head
 

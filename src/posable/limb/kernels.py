@@ -74,7 +74,7 @@ def set_tip(limb, shape, task, w):
 
 @kernel
 def fit_joints(limb, shape, balls, phi, w):
-    """Write the seven numbers with the most slack at a swivel angle to BEST; return (slack, branch code).
+    """Write the seven values with the most slack at a swivel angle to BEST; return (slack, branch code).
 
     The code is 4 branch + 2 family of the first joint + family of the last, which keeps BEST + 4 where balls is 1.
     """
