@@ -23,14 +23,14 @@ from posable.problem import Problem
 from posable.solvers.base import SolveOptions
 
 if TYPE_CHECKING:
-    from posable.gpu.layer import SolvedThere
+    from posable.gpu.layer import DeviceForwardState
 
 PIECE = 256  # problems that a thread takes at a time
 REFINED = 40  # Newton steps with which a pose is brought to its minimum
 
 
 @dataclass(frozen=True)
-class Solved:
+class ForwardState:
     """What a forward pass leaves for the backward pass.
 
     Attributes:
@@ -99,7 +99,7 @@ class Layer:
             goals[self.index[label]] = goals[self.index[label]].moved(target)
         return goals
 
-    def forward(self, targets: list[np.ndarray], offsets: list[np.ndarray]) -> Solved:
+    def forward(self, targets: list[np.ndarray], offsets: list[np.ndarray]) -> ForwardState:
         """Solve for targets, one array per label, on the figure with the given offsets, one (3,) per name."""
         skeleton = self.with_offsets(offsets)
         goals = self.moved_goals([np.asarray(target, dtype=float) for target in targets])
@@ -116,9 +116,9 @@ class Layer:
             )  # fmt: skip
 
         in_pieces(work, len(poses), PIECE, request.threads)
-        return Solved(problem, request, poses, result.shape, np.atleast_1d(result.ok).ravel())
+        return ForwardState(problem, request, poses, result.shape, np.atleast_1d(result.ok).ravel())
 
-    def forward_on_gpu(self, targets: list[Any]) -> SolvedThere:
+    def forward_on_gpu(self, targets: list[Any]) -> DeviceForwardState:
         """Solve for targets that are on a GPU, one array per label; the poses stay there.
 
         Raises:
@@ -132,7 +132,7 @@ class Layer:
         options = {"natural": False, **self.options, "device": "cuda"}
         return polished(solve(self.skeleton, goals, **options), goals)
 
-    def backward(self, solved: Solved, slopes: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def backward(self, solved: ForwardState, slopes: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return how a loss changes with the targets and the offsets, given how it changes with the poses (t, n).
 
         Where a pose has no derivative (a limit that is touched but not pushed, no minimum) its part is NaN.
@@ -168,7 +168,7 @@ class Layer:
         by_target[none], by_rest[none], by_point[none] = np.nan, np.nan, np.nan
         return [self._of_target(label, solved, by_target) for label in self.labels], self._of_offsets(by_rest, by_point)
 
-    def _of_target(self, label: str, solved: Solved, slopes: np.ndarray) -> np.ndarray:
+    def _of_target(self, label: str, solved: ForwardState, slopes: np.ndarray) -> np.ndarray:
         """Return how the loss changes with a target (..., *shape), from its springs (t, g, TARGETS)."""
         row, shape = solved.problem.first_rows[self.index[label]], self.target_shape(label)
         out = np.zeros((len(slopes), *shape))

@@ -233,7 +233,7 @@ def _in_closed_form(skeleton: Skeleton, goals: Any, start: Any, n: Any, limits: 
     goal = goals if isinstance(goals, Goal) else None
     if goal is None and isinstance(goals, (tuple, list)) and len(goals) == 1:
         goal = goals[0]
-    if type(goal) is not Pose or goal.point is not None or goal.remote is not None or goal.target.ndim != 2:
+    if type(goal) is not Pose or goal.point is not None or goal.device_array is not None or goal.target.ndim != 2:
         return None
     if skeleton.couplings or skeleton.loops or not (n is None or (isinstance(n, int) and n > 0)):
         return None

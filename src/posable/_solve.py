@@ -77,12 +77,12 @@ def solve(
     method = as_solver(solver)
     check_solver(method, problem)
     start = nearest_start(problem, start, limits, seed) if nearest else start
-    start_there = None
+    device_start = None
     if device != "cpu":
-        from posable.goals.device_array import checked_remote
+        from posable.goals.device_array import checked_device_array
 
-        start_there = checked_remote(start, (skeleton.size,), "start")
-    starts, shape = starts_of(problem, None if start_there is not None else start, spread=device == "cpu")
+        device_start = checked_device_array(start, (skeleton.size,), "start")
+    starts, shape = starts_of(problem, None if device_start is not None else start, spread=device == "cpu")
     auto = restarts == "auto"
     groups = frozen_groups(skeleton, starts, limits) if device == "cpu" else []
     lower, upper = limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
@@ -97,7 +97,7 @@ def solve(
             raise SolverError("natural", expected="device='cpu'", got=repr(device))
         from posable.gpu.batch import solve_on
 
-        there = solve_on(problem, method, options, shape, device, precision, start_there)
+        there = solve_on(problem, method, options, shape, device, precision, device_start)
         if there is not None:
             return Result(*there[:2], options, method.name, time.perf_counter() - begin, there[2])
         options = options._replace(starts=np.broadcast_to(options.starts, (math.prod(shape), skeleton.size)).copy())
@@ -228,7 +228,7 @@ def searched(
     whether the figure's limits hold.
     """
     from posable.solvers.reasons import one_of
-    from posable.solvers.restarts import Search, keep_searching
+    from posable.solvers.restarts import SearchReport, keep_searching
 
     raw, options, searches = result.outcome, result.request, {}
     missed = [k for k in np.flatnonzero(~result._good).tolist() if result._status(k) is not Status.OUT_OF_REACH]
@@ -246,7 +246,7 @@ def searched(
                 return one, method.run(one, more) if reference is None else settle(one, method, more, reference)
             return solved_by_level(one, method, more, reference, ())[:2]
 
-        search: Search = keep_searching(result.problem, raw, own, k, run, lambda p, r: judge(p, r, options))
+        search: SearchReport = keep_searching(result.problem, raw, own, k, run, lambda p, r: judge(p, r, options))
         searches[k] = search
     if not searches:
         return result

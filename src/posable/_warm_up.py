@@ -38,14 +38,14 @@ PLACE = (0.4, 0.9, 0.3)  # [m]: within the reach of the hand below
 
 def solve_once(skeleton: Skeleton, wanted: list[Goal], solver: str) -> None:
     """Solve alone, in a session and in a batch, and look at everything that a result has."""
-    print(solve(skeleton, wanted, solver=solver, max_iterations=3), file=_Nowhere())
+    print(solve(skeleton, wanted, solver=solver, max_iterations=3), file=_NullFile())
     starts = np.tile(skeleton.rest, (32, 1))
     _ = solve(skeleton, wanted, start=starts, solver=solver, max_iterations=2).ok
     session = Session(skeleton, wanted, solver=solver, max_iterations=3)
     _ = session.solve().blocking
 
 
-class _Nowhere:
+class _NullFile:
     """A file that keeps nothing."""
 
     def write(self, text: str) -> None:

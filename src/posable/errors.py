@@ -42,7 +42,7 @@ class SkeletonError(PosableError):
         return "\n".join([f"{figure} has {faults}:", *(f"  - {printable(finding)}" for finding in self.findings)])
 
 
-class _ValueFault(PosableError):
+class _InvalidArgument(PosableError):
     """A value that does not fit its place: where it was given, what was expected, what was got."""
 
     def __init__(self, message: str = "", *, expected: str = "", got: object = None):
@@ -55,11 +55,11 @@ class _ValueFault(PosableError):
         return ": ".join(part for part in (self.message, _expected_got(self.expected, self.got)) if part)
 
 
-class GoalError(_ValueFault):
+class GoalError(_InvalidArgument):
     """A goal that cannot be posed to this figure: `message`, `expected`, `got`."""
 
 
-class SolverError(_ValueFault):
+class SolverError(_InvalidArgument):
     """A solver called wrongly: `message`, `expected`, `got`. A pose that is not reached is a result, not an error."""
 
 

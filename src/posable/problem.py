@@ -130,7 +130,7 @@ class Problem:
         for k, goal in enumerate(self._goals):
             if not isinstance(goal, Goal):
                 raise GoalError("goals", expected="goals such as Position('hand.R', (0.4, 1.2, 0.3))", got=repr(goal))
-            if goal.remote is not None and not on_gpu:
+            if goal.device_array is not None and not on_gpu:
                 raise goal.on_a_gpu()
             try:
                 members = self._take(goal)
@@ -177,7 +177,7 @@ class Problem:
         goals = self._goals
         shapes = []
         for goal in goals:
-            if goal.remote is not None and not on_gpu:
+            if goal.device_array is not None and not on_gpu:
                 raise goal.on_a_gpu()
             if goal.target_batch:
                 shapes.append(goal.target_batch)
@@ -487,7 +487,7 @@ class Problem:
 
     def move(self, goal: int, moved: Goal) -> None:
         """Put another target of the same goal in its place, without packing again; it stays switched on or off."""
-        if moved.remote is not None:
+        if moved.device_array is not None:
             raise moved.on_a_gpu()
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
         if moved.target_shape and not moved.target_batch and len(self.targets) == 1:

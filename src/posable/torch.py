@@ -46,7 +46,7 @@ class _Solve(torch.autograd.Function):
         return None, None, *out
 
 
-class _SolveThere(torch.autograd.Function):
+class _SolveOnDevice(torch.autograd.Function):
     """The same on the GPU that the targets are on: nothing is copied to the host."""
 
     @staticmethod
@@ -106,7 +106,7 @@ def solve(
     layer = Layer(skeleton, goals, tuple(targets), tuple(shapes), options)
     if targets and all(target.is_cuda for target in targets.values()):
         try:
-            return _SolveThere.apply(layer, *targets.values())  # type: ignore[no-any-return]
+            return _SolveOnDevice.apply(layer, *targets.values())  # type: ignore[no-any-return]
         except SolverError as reason:
             warnings.warn(f"solved on the CPU: {reason}", PosableWarning, stacklevel=2)
     return _Solve.apply(layer, len(targets), *targets.values(), *shapes.values())  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ import pytest
 
 import posable as ps
 from posable.errors import GoalError
-from posable.goals.device_array import from_dlpack, remote
+from posable.goals.device_array import device_array, from_dlpack
 from posable.gpu import device as driver
 
 
@@ -39,11 +39,11 @@ def test_an_error_of_the_driver_is_raised():
 
 def test_arrays_say_where_they_are():
     told = {"shape": (4, 3), "typestr": "<f4", "data": (4096, False), "strides": (24, 8)}
-    found = remote(SimpleNamespace(__cuda_array_interface__=told))
+    found = device_array(SimpleNamespace(__cuda_array_interface__=told))
     assert found is not None
     assert (found.pointer, found.shape, found.strides, found.dtype) == (4096, (4, 3), (6, 2), np.float32)
-    assert remote(np.zeros(3)) is None
-    assert remote((1.0, 2.0, 3.0)) is None
+    assert device_array(np.zeros(3)) is None
+    assert device_array((1.0, 2.0, 3.0)) is None
 
 
 def test_dlpack_gives_address_shape_and_strides():

@@ -8,9 +8,9 @@ import pytest
 
 import posable as ps
 from posable.gpu.batch import moving_of
-from posable.gpu.codegen import Plan, source_of
+from posable.gpu.codegen import KernelPlan, source_of
 from posable.gpu.partial_eval import Specialiser
-from posable.gpu.symbolic import Code, Refused, table
+from posable.gpu.symbolic import Code, Unsupported, table
 
 
 def walk(tree, x, out):
@@ -136,7 +136,7 @@ def test_zeros_and_ones_leave_nothing_behind():
 
 
 def test_what_it_does_not_know_is_refused():
-    with pytest.raises((Refused, AttributeError)):
+    with pytest.raises((Unsupported, AttributeError)):
         Specialiser(unroll=True).call(ask, Code("x", "f"))
 
 
@@ -146,6 +146,6 @@ def test_many_springs_on_a_large_figure_are_written(more):
     human = ps.figures.human()
     goals = [ps.goals.Position(site.name, np.zeros((3, 3))) for site in human.sites[:20]]
     problem = ps.Problem(human, [*goals, *more])
-    plan = Plan(moving_of(problem), single=True, finish=False, alone=True)
+    plan = KernelPlan(moving_of(problem), single=True, finish=False, alone=True)
     one = problem.first_alone() if problem.streams_targets else problem
     assert "solid" not in source_of(one, plan, human.lower, human.upper)

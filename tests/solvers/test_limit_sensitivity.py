@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import posable as ps
-from posable.solvers.limit_sensitivity import Minimum
+from posable.solvers.limit_sensitivity import ConstrainedMinimum
 
 g = ps.goals
 
@@ -41,7 +41,7 @@ def test_a_limit_that_takes_hold_on_the_way_is_met():
     skeleton = ps.figures.planar_arm([1.0, 1.0]).with_limits({"joint1": (-0.5, 0.5), "joint2": (-0.02, 1.0)})
     goal = g.Position("tip", (-0.2, 1.6, 0.0), weight=(1, 1, 0))
     result = ps.solve(skeleton, goal)
-    before = Minimum(result.problem, result.pose, skeleton.lower, skeleton.upper)
+    before = ConstrainedMinimum(result.problem, result.pose, skeleton.lower, skeleton.upper)
     after, ended = before.relaxed(0, np.radians(60.0), 60)
     assert not ended
     upper = skeleton.upper + np.radians((60.0, 0.0))

@@ -37,7 +37,7 @@ _DIGITS = "%.12g"
 
 
 @dataclass
-class _Written:
+class _WrittenBone:
     """A bone as the file will have it; `columns` (T, k) hold its AMC values in file units."""
 
     name: str
@@ -70,7 +70,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 # ------------------------------------------------------------------------------------------------------ the bones
 
 
-def _bones(motion: Motion, unit: float) -> tuple[_Written, list[_Written]]:
+def _bones(motion: Motion, unit: float) -> tuple[_WrittenBone, list[_WrittenBone]]:
     skeleton = motion.skeleton
     world, chains = zero_rotations(skeleton), slider_chains(skeleton)
     names = _bone_names(chains)
@@ -79,7 +79,7 @@ def _bones(motion: Motion, unit: float) -> tuple[_Written, list[_Written]]:
     root = _bone(skeleton, [top], world, motion.poses, unit) if free_root else _still_root(len(motion))
     root.name, root.vector = "root", constant_place(top)[0] / unit if free_root else np.zeros(3)
     names[top.name] = "root" if free_root else names.get(top.name, "")
-    bones: list[_Written] = []
+    bones: list[_WrittenBone] = []
     ends: dict[str, Floats] = {}
     for name, chain in chains.items():
         above = chain[0].parent
@@ -92,7 +92,7 @@ def _bones(motion: Motion, unit: float) -> tuple[_Written, list[_Written]]:
         parent = names[above] if above is not None else "root"
         if np.abs(start - reached).max() > 1e-12:
             link = _fresh(f"{parent}_to_{names[name]}", names)
-            bones.append(_Written(link, parent, start - reached, np.eye(3)))
+            bones.append(_WrittenBone(link, parent, start - reached, np.eye(3)))
             parent = link
         bone = _bone(skeleton, chain, world, motion.poses, unit)
         bone.name, bone.parent, bone.vector = names[name], parent, ends[name]
@@ -100,8 +100,10 @@ def _bones(motion: Motion, unit: float) -> tuple[_Written, list[_Written]]:
     return root, bones
 
 
-def _still_root(frames: int) -> _Written:
-    return _Written("root", "", np.zeros(3), np.eye(3), ["tx", "ty", "tz", "rx", "ry", "rz"], [], np.zeros((frames, 6)))
+def _still_root(frames: int) -> _WrittenBone:
+    return _WrittenBone(
+        "root", "", np.zeros(3), np.eye(3), ["tx", "ty", "tz", "rx", "ry", "rz"], [], np.zeros((frames, 6))
+    )
 
 
 def _bone_names(chains: dict[str, list[Joint]]) -> dict[str, str]:
@@ -130,11 +132,11 @@ def _shared_end(skeleton: Skeleton, chains: dict[str, list[Joint]], name: str, w
     return world[name] @ starts[0] / unit if same else np.zeros(3)
 
 
-def _bone(skeleton: Skeleton, chain: list[Joint], world: dict, poses: Floats, unit: float) -> _Written:
+def _bone(skeleton: Skeleton, chain: list[Joint], world: dict, poses: Floats, unit: float) -> _WrittenBone:
     """Return a joint's bone: its own angles where it turns about its frame's axes, else baked to rx ry rz."""
     joint = chain[-1]
     basis = joint.motion.basis
-    out = _Written("", "", np.zeros(3), world[joint.name] @ basis)
+    out = _WrittenBone("", "", np.zeros(3), world[joint.name] @ basis)
     columns: list[Floats] = []
     if joint.parent is None and any(dof.kind == SLIDE for dof in joint.motion.dofs):  # in the world's axes
         moved = joint_transform(joint.motion, poses[:, skeleton.index(joint.name)])[0]
@@ -163,7 +165,7 @@ def _bone(skeleton: Skeleton, chain: list[Joint], world: dict, poses: Floats, un
     return out
 
 
-def _add_slides(out: _Written, columns: list[Floats], joint: Joint, values: Floats, unit: float) -> None:
+def _add_slides(out: _WrittenBone, columns: list[Floats], joint: Joint, values: Floats, unit: float) -> None:
     box = limits_of(joint)
     for i, dof in enumerate(joint.motion.dofs):
         if dof.kind == SLIDE:
@@ -186,7 +188,7 @@ def _unwrapped(rotation: Rotation, frames: int) -> Floats:
 # ------------------------------------------------------------------------------------------------------- the text
 
 
-def _asf_text(skeleton: Skeleton, root: _Written, bones: list[_Written], unit: float) -> str:
+def _asf_text(skeleton: Skeleton, root: _WrittenBone, bones: list[_WrittenBone], unit: float) -> str:
     lines = [
         "# Acclaim skeleton, y up, written by Posable", ":version 1.10", f":name {skeleton.name or 'figure'}", ":units",
         "  mass 1.0", f"  length {_DIGITS % (INCH / unit)}", "  angle deg", ":documentation",
@@ -220,7 +222,7 @@ def _axis_angles(frame: Floats) -> Floats:
         return Rotation.from_matrix(frame).as_euler("xyz", degrees=True)
 
 
-def _amc_text(root: _Written, bones: list[_Written], fps: float) -> str:
+def _amc_text(root: _WrittenBone, bones: list[_WrittenBone], fps: float) -> str:
     moving = [bone for bone in (root, *bones) if bone.dofs]
     rows = [" ".join([bone.name.replace("%", "%%"), *[_DIGITS] * len(bone.dofs)]) for bone in moving]
     template = "\n".join(["%d", *rows])

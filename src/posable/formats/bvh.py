@@ -38,7 +38,7 @@ _PART = 1 << 14  # frames formatted at a time
 
 
 @dataclass
-class _Written:
+class _WrittenJoint:
     """A joint to write: its channels, and their columns (T, k) in file units over some frames."""
 
     offset: NDArray[np.float64]
@@ -80,11 +80,11 @@ def _frames(skeleton: Skeleton, chains: dict[str, list[Joint]], world: dict, pos
 
 def _bake(
     skeleton: Skeleton, chain: list[Joint], world: dict, poses: NDArray, unit: float, last: NDArray | None = None
-) -> _Written:
+) -> _WrittenJoint:
     """Return a joint with its sliders as it is written; last (1, k) [rad] are its angles one frame before."""
     joint, came_so = chain[-1], skeleton.info.get("format") == "bvh"
     base = world[chain[0].parent] @ constant_place(chain[0])[0]
-    out = _Written(base / unit)
+    out = _WrittenJoint(base / unit)
     slides = [dof.axis for member in chain for dof in member.motion.dofs if dof.kind == SLIDE]
     if slides:
         moved, moved_at_rest = np.repeat(base[None], len(poses), axis=0), base.copy()
@@ -157,7 +157,7 @@ def _depth_first(chains: dict[str, list[Joint]]) -> list[str]:
 
 
 def _hierarchy(
-    skeleton: Skeleton, chains: dict[str, list[Joint]], written: dict[str, _Written], world: dict, unit: float
+    skeleton: Skeleton, chains: dict[str, list[Joint]], written: dict[str, _WrittenJoint], world: dict, unit: float
 ) -> list[str]:
     children = _children(chains)
     lines: list[str] = []

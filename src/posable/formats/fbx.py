@@ -17,7 +17,7 @@ from posable.errors import FormatError
 from posable.formats.base import Format, Options, bound_count
 from posable.formats.node_tree import (
     Node,
-    Take,
+    NodeAnimation,
     build_figure,
     choose_roles,
     free_nodes,
@@ -35,7 +35,7 @@ DEFAULT_FPS = 30.0
 MOST_FRAMES = 1_000_000  # of all joints together, for each byte's worth of a file that states an absurd length
 
 
-class _Held:
+class _KeepAlive:
     """Keeps every object that ufbx hands out: version 0.0.5 frees some of them while others still point to them."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ def read(source: Source, options: Options) -> Scene:
 
 
 def _read(source: Source, options: Options) -> Scene:
-    held = _Held()
+    held = _KeepAlive()
     scene = held(_open(source))
     found = [node for node in held.each(scene.nodes) if not node.is_root]
     if not found:
@@ -120,7 +120,7 @@ def _transform(transform: Any) -> tuple[Floats, Floats, Floats]:
     return np.array([t.x, t.y, t.z]), np.array([r.x, r.y, r.z, r.w]), np.array([s.x, s.y, s.z])
 
 
-def _nodes(source: Source, found: list[Any], held: _Held) -> tuple[list[Node], dict[int, int]]:
+def _nodes(source: Source, found: list[Any], held: _KeepAlive) -> tuple[list[Node], dict[int, int]]:
     """Return the nodes, placed in the world at rest, and {element: its index}."""
     index = {node.element_id: i for i, node in enumerate(found)}
     names = source.unique([node.name or f"node{i}" for i, node in enumerate(found)], "joint")
@@ -134,12 +134,12 @@ def _nodes(source: Source, found: list[Any], held: _Held) -> tuple[list[Node], d
     return nodes, index
 
 
-def _sample(stack: Any, found: list[Any], nodes: list[Node], rate: float, held: _Held) -> Take:
+def _sample(stack: Any, found: list[Any], nodes: list[Node], rate: float, held: _KeepAlive) -> NodeAnimation:
     """Return one animation sampled at a rate: what it moves of which node."""
     length = max(stack.time_end - stack.time_begin, 0.0)
     frames = min(int(np.floor(length * rate + 1e-3)) + 1, max(2, MOST_FRAMES // max(len(nodes), 1)))
     times = stack.time_begin + np.arange(frames) / rate
-    take = Take(stack.name, float(rate), frames)
+    take = NodeAnimation(stack.name, float(rate), frames)
     anim = held(stack.anim)
     animated = set()
     for layer in held.each(stack.layers):
@@ -163,7 +163,7 @@ class _Skin:
     vertices: dict[int, list[tuple[float, int]]]
 
 
-def _read_skin(node: Any, index: dict[int, int], held: _Held) -> _Skin | None:
+def _read_skin(node: Any, index: dict[int, int], held: _KeepAlive) -> _Skin | None:
     """Return the skin of a node's mesh, or None; `geometry_to_bone` is the inverse bind matrix."""
     mesh = held(node.mesh)
     deformers = held.each(mesh.skin_deformers) if mesh is not None else []
@@ -190,7 +190,7 @@ def _matrix(matrix: Any) -> Floats:
 
 
 def _meshes(
-    found: list[Any], nodes: list[Node], roles: dict[int, str], skins: dict[int, _Skin], held: _Held
+    found: list[Any], nodes: list[Node], roles: dict[int, str], skins: dict[int, _Skin], held: _KeepAlive
 ) -> list[Mesh]:
     """Return the triangles of every node that has some, skinned or on the joint that carries it."""
     meshes = []
@@ -208,7 +208,7 @@ def _meshes(
     return meshes
 
 
-def _triangles(mesh: Any, held: _Held) -> NDArray[np.int32]:
+def _triangles(mesh: Any, held: _KeepAlive) -> NDArray[np.int32]:
     """Return the faces of a mesh as fans of triangles (F, 3)."""
     corners = np.array(list(held(mesh.vertex_indices)), dtype=np.int32)
     out = []

@@ -21,7 +21,7 @@ from posable.formats.gltf_container import GLB_MAGIC, MOST_SECONDS, Container, n
 from posable.formats.gltf_writer import write
 from posable.formats.node_tree import (
     Node,
-    Take,
+    NodeAnimation,
     build_figure,
     choose_roles,
     free_nodes,
@@ -399,7 +399,7 @@ def _skin_joints(container: Container) -> set[int]:
 
 def _sample(
     source: Source, nodes: list[Node], roles: dict[int, str], animation: Animation, fps: float | None, room: int
-) -> Take:
+) -> NodeAnimation:
     """Sample one animation at a steady rate: positions in the parent's rigid frame, rotations, where there are any.
 
     `room` is how many numbers of poses it may make.
@@ -418,7 +418,7 @@ def _sample(
         by_node.setdefault(track.node, {})[track.path] = track
     growth: dict[int, Floats] = {}  # how many times its size at rest a node has, over time
     scaled = []
-    take = Take(animation.name, rate, len(times))
+    take = NodeAnimation(animation.name, rate, len(times))
     for i in joints:
         node, moves = nodes[i], by_node.get(i, {})
         above = nodes[node.parent] if node.parent >= 0 else Node("")

@@ -37,7 +37,7 @@ def sniff(head: bytes) -> bool:
 def read(source: Source, options: Options) -> Scene:
     """Return the robot of an MJCF file, in metres and radians."""
     model = compile_model(source)
-    tree = _Tree(source, model)
+    tree = _JointTree(source, model)
     couplings, fixed_values = _couplings(source, model, tree)
     sites, loops = _sites(source, model, tree)
     joints = [_with_limits(joint, fixed_values) for joint in tree.joints]
@@ -128,7 +128,7 @@ def matrix(wxyz: Any) -> np.ndarray:
 
 
 @dataclass
-class _Place:
+class _BodyPlacement:
     """Where MuJoCo's body is: in the frame of `joint`, at offset (3,) [m] and rotation (3, 3)."""
 
     joint: str
@@ -140,7 +140,7 @@ class _Place:
         return self.offset + self.rotation @ np.asarray(position, float), self.rotation @ matrix(wxyz)
 
 
-class _Tree:
+class _JointTree:
     """The joints of a model in the order of `qpos`, and where its bodies are on them."""
 
     def __init__(self, source: Source, model: Any):
@@ -153,7 +153,7 @@ class _Tree:
         self.still_names = dict(zip(still, unique[model.njnt :], strict=True))
         self.effort, self.actuated = _actuators(model)
         self.joints: list[Joint] = []
-        self.places: dict[int, _Place] = {0: _Place(WORLD)}
+        self.places: dict[int, _BodyPlacement] = {0: _BodyPlacement(WORLD)}
         tops = [b for b in range(1, model.nbody) if model.body_parentid[b] == 0]
         self.has_world = len(tops) != 1 or any(model.site_bodyid[s] == 0 for s in range(model.nsite))
         if self.has_world:
@@ -161,7 +161,7 @@ class _Tree:
         for body in range(1, model.nbody):
             self.places[body] = self._add_body(body)
 
-    def _add_body(self, body: int) -> _Place:
+    def _add_body(self, body: int) -> _BodyPlacement:
         model = self.model
         above = self.places[int(model.body_parentid[body])]
         parent = None if above.joint == WORLD and not self.has_world else above.joint
@@ -169,7 +169,7 @@ class _Tree:
         first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
         if not count:
             joint = Joint(self.still_names[body], Fixed(), parent, offset=offset, rotation=rotation)
-            place = _Place(joint.name)
+            place = _BodyPlacement(joint.name)
             self.joints.append(replace(joint, **self._inertia(body, place)))
             return place
         anchor = np.zeros(3)
@@ -181,7 +181,7 @@ class _Tree:
                 joint = self._joint(k, parent, offset + rotation @ anchor, rotation)
             self.joints.append(joint)
             parent, offset, rotation = joint.name, -anchor, np.eye(3)
-        place = _Place(self.joints[-1].name, -anchor)
+        place = _BodyPlacement(self.joints[-1].name, -anchor)
         self.joints[-1] = replace(self.joints[-1], **self._inertia(body, place))
         return place
 
@@ -214,7 +214,7 @@ class _Tree:
             effort=self.effort.get(k, np.inf),
         )  # fmt: skip
 
-    def _inertia(self, body: int, place: _Place) -> dict[str, Any]:
+    def _inertia(self, body: int, place: _BodyPlacement) -> dict[str, Any]:
         mass = float(self.model.body_mass[body])
         center, axes = place.inside(self.model.body_ipos[body], self.model.body_iquat[body])
         inertia = axes @ np.diag(self.model.body_inertia[body]) @ axes.T
@@ -253,7 +253,9 @@ def _with_limits(joint: Joint, values: dict[str, float]) -> Joint:
 # --- Constraints, sites, poses ---
 
 
-def _couplings(source: Source, model: Any, tree: _Tree) -> tuple[list[tuple[str, str, float, float]], dict[str, float]]:
+def _couplings(
+    source: Source, model: Any, tree: _JointTree
+) -> tuple[list[tuple[str, str, float, float]], dict[str, float]]:
     """Return the joints that follow others, and the values of those that a constraint holds still."""
     out, still = [], {}
     for e in range(model.neq):
@@ -272,7 +274,7 @@ def _couplings(source: Source, model: Any, tree: _Tree) -> tuple[list[tuple[str,
     return out, still
 
 
-def _sites(source: Source, model: Any, tree: _Tree) -> tuple[list[Site], list[tuple[str, str, bool]]]:
+def _sites(source: Source, model: Any, tree: _JointTree) -> tuple[list[Site], list[tuple[str, str, bool]]]:
     """Return a site for every body and site of the model and for the ends of its closed loops, and those loops."""
     sites: dict[str, Site] = {}
     shared = []
@@ -335,7 +337,7 @@ def _keyframes(model: Any, skeleton: Skeleton) -> dict[str, np.ndarray]:
 # --- Geoms ---
 
 
-def _geoms(source: Source, model: Any, tree: _Tree) -> tuple[list[Shape], list[Mesh]]:
+def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], list[Mesh]]:
     """Return the collision geoms as shapes, and the meshes that are to be seen."""
     count = model.ngeom
     bits = (np.asarray(model.geom_contype) | np.asarray(model.geom_conaffinity)) != 0
@@ -408,13 +410,13 @@ def _hull_corners(model: Any, mesh: int) -> np.ndarray:
     return vertices[np.sort(np.asarray(ids))]
 
 
-def _excluded(model: Any, tree: _Tree) -> list[tuple[str, str]]:
+def _excluded(model: Any, tree: _JointTree) -> list[tuple[str, str]]:
     """Return the pairs of joints that the file excludes from collision."""
     pairs = [(int(code) >> 16, int(code) & 0xFFFF) for code in model.exclude_signature]
     return [(tree.places[a].joint, tree.places[b].joint) for a, b in pairs]
 
 
-def _explicit_pairs(model: Any, tree: _Tree) -> list[tuple[str, str]] | None:
+def _explicit_pairs(model: Any, tree: _JointTree) -> list[tuple[str, str]] | None:
     """Return the pairs of joints that the file lists, where it lists all that may collide; None: choose them."""
     if not model.npair or ((model.geom_contype | model.geom_conaffinity) != 0).any():
         return None

@@ -95,7 +95,7 @@ def place_node(source: Source, nodes: list[Node], i: int) -> bool:
 
 
 @dataclass
-class Take:
+class NodeAnimation:
     """An animation sampled at a constant rate: positions and rotations by node."""
 
     name: str
@@ -120,7 +120,7 @@ def choose_roles(nodes: list[Node], skinned: set[int], animated: set[int]) -> di
     return roles
 
 
-def free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], takes: list[Take]) -> set[int]:
+def free_nodes(nodes: list[Node], roles: dict[int, str], skinned: set[int], takes: list[NodeAnimation]) -> set[int]:
     """Return the nodes that also translate: topmost skin joints, and nodes that an animation displaces."""
     free = set()
     below_moving = set()
@@ -178,7 +178,9 @@ def build_figure(
     return skeleton, joint_nodes
 
 
-def motion_of(source: Source, skeleton: Skeleton, nodes: list[Node], joint_nodes: list[int], take: Take) -> Motion:
+def motion_of(
+    source: Source, skeleton: Skeleton, nodes: list[Node], joint_nodes: list[int], take: NodeAnimation
+) -> Motion:
     """Return one sampled animation as poses."""
     poses = np.repeat(skeleton.rest[None], take.frames, axis=0)
     for i, where in zip(joint_nodes, skeleton.slices, strict=True):

@@ -24,7 +24,7 @@ from posable.formats.gltf_character import relative_transforms
 from posable.formats.gltf_writer import bone_mesh
 from posable.formats.node_tree import (
     Node,
-    Take,
+    NodeAnimation,
     build_figure,
     choose_roles,
     free_nodes,
@@ -183,7 +183,7 @@ def _rest(found: Any, parents: list[int]) -> list[Floats]:
     return [np.linalg.inv(bind[p]) @ m if p >= 0 else m for m, p in zip(bind, parents, strict=True)]
 
 
-def _takes(stage: Any, query: Any, nodes: list[Node], fps: float | None) -> list[Take]:
+def _takes(stage: Any, query: Any, nodes: list[Node], fps: float | None) -> list[NodeAnimation]:
     """Return the skeleton's animation, sampled at the stage's own rate."""
     animation = query.GetAnimQuery()
     samples = animation.GetJointTransformTimeSamples() if animation else []
@@ -199,7 +199,7 @@ def _takes(stage: Any, query: Any, nodes: list[Node], fps: float | None) -> list
     for t in range(frames):
         local = [_matrix(matrix) for matrix in query.ComputeJointLocalTransforms(samples[0] + t * codes / rate)]
         positions[t], rotations[t] = [m[:3, 3] for m in local], [m[:3, :3] for m in local]
-    take = Take(animation.GetPrim().GetName(), float(rate), frames)
+    take = NodeAnimation(animation.GetPrim().GetName(), float(rate), frames)
     for i in range(count):
         above = nodes[nodes[i + 1].parent]
         take.positions[i + 1] = positions[:, i] @ above.stretch.T

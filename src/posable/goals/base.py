@@ -69,7 +69,7 @@ class Goal:
         robust: [m, rad] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
-    remote: Any = None  # a target on a GPU (device_array.py); `target` is then a stand-in
+    device_array: Any = None  # a target on a GPU (device_array.py); `target` is then a stand-in
     plain: ClassVar[bool] = True  # springs on bodies and nothing else: a solver answers it in one run
     is_choice: ClassVar[bool] = False  # AnyOf
     is_posture: ClassVar[bool] = False  # Posture
@@ -418,15 +418,15 @@ def set_weight(data: np.ndarray, weight: np.ndarray, robust: float | None, measu
         data[..., ROBUST] = np.abs(weight[..., :3]).max() * robust * robust
 
 
-def remote_target(value: Any, shape: tuple[int, ...], what: str) -> tuple[Any, Any]:
+def device_target(value: Any, shape: tuple[int, ...], what: str) -> tuple[Any, Any]:
     """Return (array on the GPU, stand-in on the host) for a target that is on a GPU, else (None, value)."""
     if isinstance(value, np.ndarray) or not (
         hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack_device__")
     ):
         return None, value
-    from posable.goals.device_array import checked_remote
+    from posable.goals.device_array import checked_device_array
 
-    found = checked_remote(value, shape, what)
+    found = checked_device_array(value, shape, what)
     if found is None:
         return None, value
     return found, np.eye(shape[0]) if len(shape) == 2 else np.zeros(shape)

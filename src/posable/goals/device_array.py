@@ -14,7 +14,7 @@ LEGACY_STREAM = 1  # the default stream, in DLPack's numbering
 
 
 @dataclass(frozen=True)
-class Remote:
+class DeviceArray:
     """An array in the memory of a GPU.
 
     Attributes:
@@ -32,7 +32,7 @@ class Remote:
     owner: Any
 
 
-def remote(value: Any) -> Remote | None:
+def device_array(value: Any) -> DeviceArray | None:
     """Return an array on a GPU by its `__cuda_array_interface__` or DLPack; None for anything else."""
     if isinstance(value, (np.ndarray, str, int, float, list, tuple)):
         return None
@@ -41,7 +41,7 @@ def remote(value: Any) -> Remote | None:
         dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
         steps = told.get("strides")
         strides = contiguous(shape) if steps is None else tuple(s // dtype.itemsize for s in steps)
-        return Remote(int(told["data"][0]), shape, strides, dtype, value)
+        return DeviceArray(int(told["data"][0]), shape, strides, dtype, value)
     ask = getattr(value, "__dlpack_device__", None)
     return from_dlpack(value) if ask is not None and int(ask()[0]) == CUDA else None
 
@@ -54,7 +54,7 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out[: len(shape)])
 
 
-def from_dlpack(value: Any, stream: int = LEGACY_STREAM) -> Remote:
+def from_dlpack(value: Any, stream: int = LEGACY_STREAM) -> DeviceArray:
     """Return the memory of an array that speaks DLPack alone, through cuda.core.
 
     Args:
@@ -72,16 +72,16 @@ def from_dlpack(value: Any, stream: int = LEGACY_STREAM) -> Remote:
         ) from None
     view = StridedMemoryView.from_dlpack(value, stream_ptr=stream)
     shape = tuple(view.shape)
-    return Remote(view.ptr, shape, tuple(view.strides or contiguous(shape)), np.dtype(view.dtype), view)
+    return DeviceArray(view.ptr, shape, tuple(view.strides or contiguous(shape)), np.dtype(view.dtype), view)
 
 
-def checked_remote(value: Any, shape: tuple[int, ...], what: str) -> Remote | None:
+def checked_device_array(value: Any, shape: tuple[int, ...], what: str) -> DeviceArray | None:
     """Return an array on a GPU of shape (..., *shape) whose leading axes are contiguous; None for anything else.
 
     Raises:
         GoalError: Its shape, type or layout does not fit.
     """
-    found = remote(value)
+    found = device_array(value)
     if found is None:
         return None
     lead = len(found.shape) - len(shape)

@@ -60,7 +60,7 @@ LEG = (
 LIMBS = {"trunk": TRUNK, "arm": ARM, "leg": LEG}
 
 
-class Limb(NamedTuple):
+class LimbFeatures(NamedTuple):
     """A limb of a figure: its model, its side ("" for the trunk), and which of the model's features the figure has."""
 
     model: str
@@ -70,7 +70,7 @@ class Limb(NamedTuple):
     axes: np.ndarray  # (k, 12): axes of the base by rows, vector in the body
 
 
-def limbs_of(plan: BodyPlan) -> list[Limb]:
+def limbs_of(plan: BodyPlan) -> list[LimbFeatures]:
     """Return the limbs of a figure, with their features bound to its bodies."""
     out = []
     for model, features in LIMBS.items():
@@ -80,7 +80,7 @@ def limbs_of(plan: BodyPlan) -> list[Limb]:
             rows = [row for row in bound if row is not None]
             if rows:
                 bodies = np.array([row[0] for row in rows], dtype=np.int64)
-                out.append(Limb(model, side, has, bodies, np.array([row[1] for row in rows])))
+                out.append(LimbFeatures(model, side, has, bodies, np.array([row[1] for row in rows])))
     return out
 
 
@@ -128,7 +128,7 @@ def _above(skeleton: Skeleton, body: int) -> list[int]:
     return out
 
 
-def features_of(skeleton: Skeleton, limb: Limb, poses: np.ndarray) -> np.ndarray:
+def features_of(skeleton: Skeleton, limb: LimbFeatures, poses: np.ndarray) -> np.ndarray:
     """Return the features (t, 3 k) of a limb at poses (t, n)."""
     _, turned, _ = place_bodies(skeleton, poses)
     out = []
@@ -188,7 +188,7 @@ def prior_of(skeleton: Skeleton, weight: float, temperature: float) -> Prior:
     )  # fmt: skip
 
 
-def _components(limb: Limb, size: int, rank: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _components(limb: LimbFeatures, size: int, rank: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return level (c,), mean (c, size), inverse (c,) and factor (c, size, rank) of a limb's Gaussians.
 
     Features that the figure does not have are left out of the Gaussians (marginal distribution).

@@ -15,11 +15,11 @@ from posable.goals.base import (
     Goal,
     Spring,
     checked_targets,
+    device_target,
     nonneg,
     numbers,
     point_constants,
     range_projector,
-    remote_target,
     set_weight,
     target_row,
     weight_matrix,
@@ -87,7 +87,7 @@ class Orientation(Goal):
     def set_target(self, target: Any) -> None:
         """Set the rotation: SciPy's, or (..., 3, 3)."""
         what = f"Orientation({self.body!r}): rotation"
-        self.remote, target = remote_target(target, (3, 3), what)
+        self.device_array, target = device_target(target, (3, 3), what)
         self.target = rotations(target, what)
 
 
@@ -227,7 +227,7 @@ class Pose(Goal):
     def set_target(self, target: Any) -> None:
         """Set the transform (..., 4, 4); three numbers change only the position of the present one."""
         what = f"Pose({self.body!r}): target"
-        present = self.target if self.remote is None else None
+        present = self.target if self.device_array is None else None
         if present is not None and isinstance(target, (tuple, list, np.ndarray)) and np.shape(target)[-1:] == (3,):
             position = checked_targets(target, (3,), what)
             try:
@@ -238,7 +238,7 @@ class Pose(Goal):
             self.target = np.broadcast_to(present, (*batch, 4, 4)).copy()
             self.target[..., :3, 3] = position
         else:
-            self.remote, target = remote_target(target, (4, 4), what)
+            self.device_array, target = device_target(target, (4, 4), what)
             self.target = as_transforms(target, what)
 
 

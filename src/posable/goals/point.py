@@ -14,6 +14,7 @@ from posable.goals.base import (
     Spring,
     batch_of,
     checked_targets,
+    device_target,
     is_isotropic,
     nonneg,
     numbers,
@@ -21,7 +22,6 @@ from posable.goals.base import (
     pack_sym,
     point_constants,
     range_projector,
-    remote_target,
     set_weight,
     target_row,
     unit_vectors,
@@ -82,7 +82,7 @@ class Position(Goal):
     def set_target(self, target: Any) -> None:
         """Set the place (..., 3) [m]."""
         what = f"Position({self.body!r}): target"
-        self.remote, target = remote_target(target, (3,), what)
+        self.device_array, target = device_target(target, (3,), what)
         self.target = checked_targets(target, (3,), what)
 
 
@@ -91,7 +91,7 @@ class Position(Goal):
 IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 
 
-class _Place(Goal):
+class _PointAndDirection(Goal):
     """The common part of Plane, Line and HalfSpace: a point of a body, and a place and a direction in the world.
 
     Args:
@@ -146,7 +146,7 @@ class _Place(Goal):
         return body, data
 
 
-class Plane(_Place):
+class Plane(_PointAndDirection):
     """Bring a point of a body onto a plane: energy w/2 (n.(e - point))^2 (Tolani et al. 2000, 2.4, goal 5).
 
     The error is the distance to the plane [m].
@@ -169,7 +169,7 @@ class Plane(_Place):
         return [Spring(POINT_SPRING, body, data, target_row(self.target), self.tolerance)]
 
 
-class Line(_Place):
+class Line(_PointAndDirection):
     """Bring a point of a body onto a line: energy w/2 |r - (u.r) u|^2, r from the line's point to the body's.
 
     The error is the distance to the line [m].
@@ -199,7 +199,7 @@ class Line(_Place):
         return [Spring(POINT_SPRING, body, data, target_row(self.target), self.tolerance)]
 
 
-class HalfSpace(_Place):
+class HalfSpace(_PointAndDirection):
     """Keep a point of a body on the side of a plane that its normal points to: energy w/2 max(0, depth)^2.
 
     The error is the depth behind the plane [m].

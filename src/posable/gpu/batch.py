@@ -18,13 +18,13 @@ from posable.engine.assemble import pick_columns
 from posable.engine.bounds import EXHAUSTED
 from posable.engine.layout import ALONG, AT, TARGETS
 from posable.errors import PosableWarning, SolverError
-from posable.goals.device_array import Remote
+from posable.goals.device_array import DeviceArray
 from posable.goals.orientation import Orientation, Pose
 from posable.goals.point import Position
-from posable.gpu.codegen import BLOCK, Plan, elements, moving_elements, source_of
+from posable.gpu.codegen import BLOCK, KernelPlan, elements, moving_elements, source_of
 from posable.gpu.device import Buffer, CudaError, Gpu, Module, Pinned, Stream, gpu, missing
 from posable.gpu.newton import lane_turn
-from posable.gpu.symbolic import Refused
+from posable.gpu.symbolic import Unsupported
 from posable.problem import Problem
 from posable.solvers.base import RawResult, SolveOptions, Solver, strength_of
 from posable.solvers.newton import Newton
@@ -39,7 +39,7 @@ FINISHING_TURNS = 60
 SOURCE = np.dtype([("base", np.uint64), ("step", np.int64), ("at", np.int64), ("wide", np.int32), ("pad", np.int32)])
 
 
-class Given(NamedTuple):
+class StridedInput(NamedTuple):
     """Numbers of every problem on the GPU: element j of problem t lies at at[j] + t * step."""
 
     pointer: int
@@ -48,12 +48,12 @@ class Given(NamedTuple):
     wide: bool  # double precision
     owner: Any  # keeps the memory alive
 
-    def later(self, problems: int) -> Given:
+    def later(self, problems: int) -> StridedInput:
         """Return the same numbers from another problem on."""
         return self._replace(at=self.at + problems * self.step)
 
 
-def sources(givens: list[Given], order: list[int], stream: Stream) -> Buffer:
+def sources(givens: list[StridedInput], order: list[int], stream: Stream) -> Buffer:
     """Return the table from which a kernel reads a problem's numbers: entry k is element order[k] of all given."""
     rows = np.zeros(sum(len(g.at) for g in givens), dtype=SOURCE)
     k = 0
@@ -67,7 +67,7 @@ def sources(givens: list[Given], order: list[int], stream: Stream) -> Buffer:
     return out
 
 
-class Answers(NamedTuple):
+class DeviceSolutions(NamedTuple):
     """What came of a batch, on the GPU."""
 
     pose: Buffer  # (t, n) float64
@@ -76,16 +76,16 @@ class Answers(NamedTuple):
     iterations: Buffer  # (t,) int32
 
     @classmethod
-    def empty(cls, stream: Stream, total: int, n: int, g: int) -> Answers:
+    def empty(cls, stream: Stream, total: int, n: int, g: int) -> DeviceSolutions:
         """Return memory for the answers to `total` problems."""
         return cls(
             Buffer(stream, (total, n), np.float64), Buffer(stream, (total, g), np.float64),
             Buffer(stream, (total,), np.int32), Buffer(stream, (total,), np.int32),
         )  # fmt: skip
 
-    def part(self, first: int, last: int) -> Answers:
+    def part(self, first: int, last: int) -> DeviceSolutions:
         """Return those of some of the problems, in the same memory."""
-        return Answers(*(buffer.part(first, last) for buffer in self))
+        return DeviceSolutions(*(buffer.part(first, last) for buffer in self))
 
 
 @lru_cache(maxsize=1)
@@ -94,7 +94,7 @@ def _own_source() -> bytes:
     return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
 
 
-def identity(problem: Problem, plan: Plan, box: tuple[np.ndarray, np.ndarray]) -> str:
+def identity(problem: Problem, plan: KernelPlan, box: tuple[np.ndarray, np.ndarray]) -> str:
     """Return a name for the compiled form of a problem: two with one name differ only in what is read as it runs."""
     still = np.concatenate([problem.targets[0].ravel(), problem.constants[0].ravel()])
     still[list(plan.moving)] = 0.0
@@ -107,15 +107,15 @@ def identity(problem: Problem, plan: Plan, box: tuple[np.ndarray, np.ndarray]) -
     return digest.hexdigest()[:32]
 
 
-class Lanes:
+class CompiledProblem:
     """A problem compiled for the GPU, and the loop of attempts."""
 
-    def __init__(self, on: Gpu, problem: Problem, box: tuple[np.ndarray, np.ndarray], plan: Plan):
+    def __init__(self, on: Gpu, problem: Problem, box: tuple[np.ndarray, np.ndarray], plan: KernelPlan):
         self.gpu, self.problem, self.box, self.plan = on, problem, box, plan
         self.main = self._module(plan)
         self._finish: Module | None = None
 
-    def _module(self, plan: Plan) -> Module:
+    def _module(self, plan: KernelPlan) -> Module:
         name = identity(self.problem, plan, self.box)
         folder = compiler.cache_folder(compiler.plain(lane_turn))
         return self.gpu.module(name, lambda: source_of(self.problem, plan, *self.box), folder)
@@ -127,14 +127,16 @@ class Lanes:
             self._finish = self._module(self.plan._replace(single=False, finish=True, alone=True))
         return self._finish
 
-    def solve(self, out: Answers, data: Buffer, starts: Buffer, *, restarts: int, seed: int, most: int | None) -> None:
+    def solve(
+        self, out: DeviceSolutions, data: Buffer, starts: Buffer, *, restarts: int, seed: int, most: int | None
+    ) -> None:
         """Solve the problems whose numbers the tables `data` and `starts` name, into `out`.
 
         most: turns of each problem, all of its attempts together; those side by side count once. Without it each
         attempt has TURNS.
         """
         usual = TURNS if restarts > 0 else LAST_TURNS
-        work = Work(self, out, data, starts, seed, usual if most is None else most, most is not None)
+        work = BatchBuffers(self, out, data, starts, seed, usual if most is None else most, most is not None)
         many, made = 1, 0
         while True:
             work.attempt(self.main, many, made, self.plan.single)
@@ -147,10 +149,19 @@ class Lanes:
             work.attempt(self.finish, 1, made, False)
 
 
-class Work:
+class BatchBuffers:
     """The arrays of one piece of a batch while it is being solved."""
 
-    def __init__(self, lanes: Lanes, out: Answers, data: Buffer, starts: Buffer, seed: int, most: int, shared: bool):
+    def __init__(
+        self,
+        lanes: CompiledProblem,
+        out: DeviceSolutions,
+        data: Buffer,
+        starts: Buffer,
+        seed: int,
+        most: int,
+        shared: bool,
+    ):
         self.lanes, self.out, self.stream = lanes, out, out.pose.stream
         self.total, self.n = total, _ = out.pose.shape
         self.data, self.starts, self.seed = data, starts, float((seed * 2654435761 + 12345) % 4294967296)
@@ -225,18 +236,18 @@ ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
 }
 
 
-class SentResult(RawResult):
+class DeviceCheckedResult(RawResult):
     """The outcome of a batch that was sent to the GPU: its errors were evaluated there, in double precision."""
 
     __slots__ = ()
 
 
-class GpuOutcome(RawResult):
+class DeviceResult(RawResult):
     """Numbers that stay on the GPU until they are read: properties where a RawResult has arrays."""
 
     __slots__ = ("__dict__", "answers")
 
-    def __init__(self, answers: Answers):
+    def __init__(self, answers: DeviceSolutions):
         self.answers = answers
         self.traces = []
 
@@ -266,7 +277,7 @@ class GpuOutcome(RawResult):
         return self.iterations
 
 
-class RemoteProblem(Problem):
+class DeviceProblem(Problem):
     """A problem whose targets are on the GPU: they are brought here when they are read, for a status or what blocks."""
 
     def __init__(self, problem: Problem, shape: tuple[int, ...]):
@@ -280,9 +291,9 @@ class RemoteProblem(Problem):
         total = int(np.prod(self.batch_shape))
         out = np.repeat(self._still, total // len(self._still), axis=0)
         for k, goal in enumerate(self.goals):
-            if goal.remote is not None:
+            if goal.device_array is not None:
                 axes, springs = ELEMENTS[type(goal)]
-                values = fetched(goal.remote).reshape(-1, int(np.prod(goal.remote.shape[-axes:])))
+                values = fetched(goal.device_array).reshape(-1, int(np.prod(goal.device_array.shape[-axes:])))
                 rows = [row for row, owner in enumerate(self.owners) if owner == k]
                 for row, pairs in zip(rows, springs, strict=True):
                     for column, element in pairs:
@@ -324,30 +335,30 @@ def goal_columns(problem: Problem) -> list[tuple[list[int], list[int]]]:
     return out
 
 
-def lanes_for(on: Gpu, problem: Problem, request: SolveOptions, precision: str) -> Lanes:
+def lanes_for(on: Gpu, problem: Problem, request: SolveOptions, precision: str) -> CompiledProblem:
     """Return a problem compiled for the GPU, or raise SolverError where it cannot be."""
-    plan = Plan(moving_of(problem), precision == "single", False, request.restarts == 0)
+    plan = KernelPlan(moving_of(problem), precision == "single", False, request.restarts == 0)
     one = problem.first_alone() if problem.streams_targets else problem
     try:
-        return Lanes(on, one, (request.lower, request.upper), plan)
-    except Refused as error:
+        return CompiledProblem(on, one, (request.lower, request.upper), plan)
+    except Unsupported as error:
         raise SolverError("device 'cuda'", expected="goals that a GPU serves", got=str(error)) from None
 
 
 def solve_on(
     problem: Problem, solver: Solver, request: SolveOptions, shape: tuple[int, ...], device: str, precision: str,
-    start: Remote | None,
+    start: DeviceArray | None,
 ) -> tuple[Problem, RawResult, tuple[int, ...]] | None:  # fmt: skip
     """Solve on the GPU what device "cuda" or "auto" puts there: (problem, outcome, shape); None: it is the CPU's."""
-    remotes = [goal.remote for goal in problem.goals if goal.remote is not None]
-    leads = [r.shape[: len(r.shape) - ELEMENTS[type(g)][0]] for g in problem.goals if (r := g.remote) is not None]
+    arrays = [goal.device_array for goal in problem.goals if goal.device_array is not None]
+    leads = [r.shape[: len(r.shape) - ELEMENTS[type(g)][0]] for g in problem.goals if (r := g.device_array) is not None]
     leads += [start.shape[:-1]] if start is not None else []
     try:
         shape = np.broadcast_shapes(shape, *leads)
     except ValueError:
         raise SolverError("targets on the GPU", expected="leading axes that agree", got=f"{leads}") from None
     total = int(np.prod(shape))
-    away = bool(remotes) or start is not None
+    away = bool(arrays) or start is not None
     reason = serves(problem, solver, request)
     if device == "auto" and not away:
         if total < CROSSING:
@@ -359,31 +370,31 @@ def solve_on(
     if reason is not None:
         raise SolverError("device 'cuda'", expected="what a GPU serves", got=reason)
     outcome = solve_on_gpu(problem, request, precision, total, start)
-    return RemoteProblem(problem, shape) if remotes else problem, outcome, shape
+    return DeviceProblem(problem, shape) if arrays else problem, outcome, shape
 
 
 def solve_on_gpu(
-    problem: Problem, request: SolveOptions, precision: str, total: int, start: Remote | None
+    problem: Problem, request: SolveOptions, precision: str, total: int, start: DeviceArray | None
 ) -> RawResult:
     """Solve a batch of `total` problems on the GPU."""
     try:
         on = gpu()
         on.enter()
         lanes = lanes_for(on, problem, request, precision)
-        if start is not None or any(goal.remote is not None for goal in problem.goals):
+        if start is not None or any(goal.device_array is not None for goal in problem.goals):
             return solve_in_place(on, lanes, problem, request, total, start)
         return solve_in_pieces(on, lanes, problem, request, total)
     except CudaError as error:
         raise SolverError("device 'cuda'", expected="an NVIDIA GPU that answers", got=str(error)) from None
 
 
-def footprint(problem: Problem, lanes: Lanes) -> int:
+def footprint(problem: Problem, lanes: CompiledProblem) -> int:
     """Return how many bytes of the GPU one problem takes."""
     n, g = problem.skeleton.size, len(problem.springs)
     return 8 * n + 8 * g + 4 * n * 3 + 48 + 8 * (len(lanes.plan.moving) + n)
 
 
-def piece_size(on: Gpu, problem: Problem, lanes: Lanes, at_a_time: int, most: int) -> int:
+def piece_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int, most: int) -> int:
     """Return how many problems fit on the GPU beside one another."""
     room = int(SHARE * on.free_memory()) // (footprint(problem, lanes) * at_a_time)
     if room < 1:
@@ -394,21 +405,21 @@ def piece_size(on: Gpu, problem: Problem, lanes: Lanes, at_a_time: int, most: in
 # ------------------------------------------------------------------------------------------ numbers that come from here
 
 
-def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: SolveOptions, total: int) -> RawResult:
+def solve_in_pieces(on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int) -> RawResult:
     """Send a batch piece by piece, on several streams, so that packing, copies and work overlap."""
     n, g = problem.skeleton.size, len(problem.springs)
-    out = SentResult(
+    out = DeviceCheckedResult(
         np.empty((total, n)), np.empty(total, dtype=np.int64), np.empty((total, g)), np.empty(total), np.empty(total)
     )
     size = piece_size(on, problem, lanes, STREAMS, PIECE)
     pieces = [(first, min(first + size, total)) for first in range(0, total, size)]
     own = threading.local()
-    senders: list[Sender] = []
+    senders: list[BatchStream] = []
 
     def one(piece: tuple[int, int]) -> None:
         on.enter()
         if not hasattr(own, "sender"):
-            own.sender = Sender(on, lanes, problem, request)
+            own.sender = BatchStream(on, lanes, problem, request)
             senders.append(own.sender)
         own.sender.solve(out, *piece)
 
@@ -422,10 +433,10 @@ def solve_in_pieces(on: Gpu, lanes: Lanes, problem: Problem, request: SolveOptio
     return out
 
 
-class Sender:
+class BatchStream:
     """One stream, with pinned memory of its own, that sends pieces of a batch and brings back the answers."""
 
-    def __init__(self, on: Gpu, lanes: Lanes, problem: Problem, request: SolveOptions):
+    def __init__(self, on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions):
         self.stream, self.lanes, self.problem, self.request = Stream(on), lanes, problem, request
         self.idle: list[list[Pinned]] = vars(on).setdefault("idle_pinned", [])  # pinning memory is slow: it is kept
         self.pinned = self.idle.pop() if self.idle else [Pinned(on) for _ in range(6)]
@@ -443,7 +454,7 @@ class Sender:
         self.idle.append(self.pinned)
         self.pinned = []
 
-    def _send_targets(self, first: int, last: int) -> Given:
+    def _send_targets(self, first: int, last: int) -> StridedInput:
         """Send the targets of some problems: the goals' own numbers where they are not packed."""
         if not self.columns:
             return self._send(0, elements(self.problem, self.lanes.plan.moving, first, last))
@@ -452,15 +463,15 @@ class Sender:
         for values, (columns, places) in zip(self.values, self.columns, strict=True):
             pick_columns(values[first:last], columns, here, places)
         there = Buffer(self.stream, here.shape, np.float64).take(here)
-        return Given(there.pointer, 0 if len(here) == 1 else width, np.arange(width), True, there)
+        return StridedInput(there.pointer, 0 if len(here) == 1 else width, np.arange(width), True, there)
 
-    def _send(self, place: int, values: np.ndarray) -> Given:
+    def _send(self, place: int, values: np.ndarray) -> StridedInput:
         """Copy rows (t, m) to the GPU, in double precision: answers are judged by them."""
         width = values.shape[1]
         here = self.pinned[place].array(values.shape, np.float64)
         here[...] = values
         there = Buffer(self.stream, here.shape, np.float64).take(here)
-        return Given(there.pointer, 0 if len(values) == 1 else width, np.arange(width), True, there)
+        return StridedInput(there.pointer, 0 if len(values) == 1 else width, np.arange(width), True, there)
 
     def solve(self, out: RawResult, first: int, last: int) -> None:
         """Solve one piece and write its answers into `out`."""
@@ -471,7 +482,7 @@ class Sender:
         if len(starts) > 1 and (starts == starts[0]).all():
             starts = starts[:1]
         begin = self._send(1, starts)
-        answers = Answers.empty(stream, last - first, n, len(problem.springs))
+        answers = DeviceSolutions.empty(stream, last - first, n, len(problem.springs))
         self.lanes.solve(
             answers, sources([targets], list(range(len(moving))), stream), sources([begin], list(range(n)), stream),
             restarts=request.restarts, seed=request.seed, most=request.max_iterations,
@@ -491,15 +502,15 @@ class Sender:
 
 
 def solve_in_place(
-    on: Gpu, lanes: Lanes, problem: Problem, request: SolveOptions, total: int, start: Remote | None
+    on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int, start: DeviceArray | None
 ) -> RawResult:
     """Solve a batch whose targets or starts are on the GPU already; the answers stay there too."""
     stream = Stream(on)
     on.settle()  # work that wrote the arrays has finished
-    given, order = remote_targets(problem, lanes.plan.moving, stream, total)
+    given, order = device_targets(problem, lanes.plan.moving, stream, total)
     n = problem.skeleton.size
-    begin = from_remote(start, 1, total) if start is not None else sent(request.starts, stream)
-    answers = Answers.empty(stream, total, n, len(problem.springs))
+    begin = strided_input(start, 1, total) if start is not None else sent(request.starts, stream)
+    answers = DeviceSolutions.empty(stream, total, n, len(problem.springs))
     size = piece_size(on, problem, lanes, 1, LARGEST)
     for first in range(0, total, size):
         last = min(first + size, total)
@@ -509,10 +520,10 @@ def solve_in_place(
             sources([begin.later(first)], list(range(n)), stream),
             restarts=request.restarts, seed=request.seed, most=request.max_iterations,
         )  # fmt: skip
-    return GpuOutcome(answers)
+    return DeviceResult(answers)
 
 
-def from_remote(found: Remote, axes: int, total: int) -> Given:
+def strided_input(found: DeviceArray, axes: int, total: int) -> StridedInput:
     """Return an array on the GPU, whose last axes are one problem's, as numbers of every problem; one may serve all."""
     shape, strides = found.shape, found.strides
     lead = len(shape) - axes
@@ -522,37 +533,39 @@ def from_remote(found: Remote, axes: int, total: int) -> Given:
     count = int(np.prod(shape[:lead]))
     if count not in (1, total):
         raise SolverError("targets on the GPU", expected=f"leading axes of {total} problems", got=f"shape {shape}")
-    return Given(found.pointer, strides[lead - 1] if count > 1 else 0, at, found.dtype == np.float64, found.owner)
+    return StridedInput(
+        found.pointer, strides[lead - 1] if count > 1 else 0, at, found.dtype == np.float64, found.owner
+    )
 
 
-def fetched(found: Remote) -> np.ndarray:
+def fetched(found: DeviceArray) -> np.ndarray:
     """Return an array on the GPU as one on the host."""
     extent = 1 + sum((size - 1) * step for size, step in zip(found.shape, found.strides, strict=True))
     flat = gpu().fetch(found.pointer, np.empty(extent, found.dtype))
     return np.lib.stride_tricks.as_strided(flat, found.shape, [s * found.dtype.itemsize for s in found.strides])
 
 
-def sent(rows: np.ndarray, stream: Stream) -> Given:
+def sent(rows: np.ndarray, stream: Stream) -> StridedInput:
     """Send rows (t, m) from the host as they are; equal ones once."""
     if len(rows) > 1 and (rows == rows[0]).all():
         rows = rows[:1]
     there = Buffer(stream, rows.shape, np.float64).take(np.ascontiguousarray(rows))
     stream.wait()
-    return Given(there.pointer, rows.shape[1] if len(rows) > 1 else 0, np.arange(rows.shape[1]), True, there)
+    return StridedInput(there.pointer, rows.shape[1] if len(rows) > 1 else 0, np.arange(rows.shape[1]), True, there)
 
 
-def remote_targets(
+def device_targets(
     problem: Problem, moving: tuple[int, ...], stream: Stream, total: int
-) -> tuple[list[Given], list[int]]:
+) -> tuple[list[StridedInput], list[int]]:
     """Return where every number that differs between problems lies: in users' arrays, or sent from here."""
     here = sent(elements(problem, moving), stream)
     given, order = [here], list(range(len(moving)))
     base = len(moving)
     for k, goal in enumerate(problem.goals):
-        if goal.remote is None:
+        if goal.device_array is None:
             continue
         axes, springs = ELEMENTS[type(goal)]
-        given.append(from_remote(goal.remote, axes, total))
+        given.append(strided_input(goal.device_array, axes, total))
         rows = [row for row, owner in enumerate(problem.owners) if owner == k]
         for row, pairs in zip(rows, springs, strict=True):
             for column, element in pairs:

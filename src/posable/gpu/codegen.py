@@ -41,7 +41,7 @@ LARGEST_STEP = 2.0  # [rad]
 SINGLE = {"MARGIN": 1e-6}
 
 
-class Plan(NamedTuple):
+class KernelPlan(NamedTuple):
     """What of a problem goes into the source, and what is read when it runs."""
 
     moving: tuple[int, ...]  # elements that differ between problems: of targets (g, TARGETS), then of constants
@@ -100,10 +100,10 @@ def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
     return {name: (n,) if name in one else many[name] for name in Workspace._fields}
 
 
-class Parts:
+class ProblemTables:
     """A problem as the specialiser sees it: tables that are known, arrays of the thread."""
 
-    def __init__(self, problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray, **options: Any):
+    def __init__(self, problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray, **options: Any):
         self.part = part = problem.moving
         self.n, b, self.g = len(part.dofs), part.figure.body.shape[0], len(problem.springs)
         self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, lacks=problem.lacks, **options)
@@ -152,7 +152,7 @@ class Parts:
         return self.to.source(), value
 
 
-def source_of(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray) -> str:
+def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray) -> str:
     """Return the CUDA C++ of both kernels for a problem in a box."""
     return "\n".join(
         (
@@ -164,13 +164,13 @@ def source_of(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray
     )
 
 
-def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray) -> str:
+def attempts_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray) -> str:
     """Return the kernel that makes attempts."""
     constants: dict[str, Any] = {"LARGEST_STEP": LARGEST_STEP, **(SINGLE if plan.single else {})}
     if not plan.alone:
         constants["KICKS"] = 0.0
     constants |= {"SLOW_STEPS": 1e9} if plan.finish else {"PASSES": 1}
-    parts = Parts(problem, plan, lower, upper, constants=constants)
+    parts = ProblemTables(problem, plan, lower, upper, constants=constants)
     to = parts.to
     fixed, scale = to.array("fixed", parts.n), to.array("scale", parts.n)
     state = to.array("state", STATE_WIDTH, types={RANDOM: "d"})
@@ -213,9 +213,9 @@ def attempts_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.n
     }
 
 
-def judge_source(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray) -> str:
+def judge_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray) -> str:
     """Return the kernel that judges, in double precision."""
-    parts = Parts(problem, plan, lower, upper)
+    parts = ProblemTables(problem, plan, lower, upper)
     to = parts.to
     place, _ = parts.piece(lambda: to.call(energy_at, parts.figure, parts.springs, parts.theta, parts.ws))
     whole = problem.skeleton.size
@@ -248,7 +248,7 @@ def bounded(name: str, low: float, up: float) -> str:
     return text + (f"{name} = fmin({name}, {up!r});\n" if np.isfinite(up) else "")
 
 
-def loads(plan: Plan, g: int) -> str:
+def loads(plan: KernelPlan, g: int) -> str:
     """Return the C++ that reads a problem's own numbers; where each lies is told when the kernel starts."""
     split = g * TARGETS
     names = (f"targets[{k}]" if k < split else f"constants[{k - split}]" for k in plan.moving)

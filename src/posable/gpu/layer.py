@@ -17,16 +17,16 @@ from posable.engine.layout import TARGETS
 from posable.engine.sensitivity import DEGENERATE, DIFFERENCE, along, refine, solve_adjoint
 from posable.errors import SolverError
 from posable.goals.base import Goal
-from posable.goals.device_array import checked_remote, contiguous
+from posable.goals.device_array import checked_device_array, contiguous
 from posable.gpu import batch
-from posable.gpu.codegen import BLOCK, PROLOGUE, Parts, Plan, loads, moving_elements
+from posable.gpu.codegen import BLOCK, PROLOGUE, KernelPlan, ProblemTables, loads, moving_elements
 from posable.gpu.symbolic import Code
 from posable.problem import Problem
 
 MOST = 40  # Newton steps with which a pose is brought to its minimum
 
 
-class SolvedThere(NamedTuple):
+class DeviceForwardState(NamedTuple):
     """What a forward pass leaves on the GPU for the backward pass.
 
     Attributes:
@@ -40,7 +40,7 @@ class SolvedThere(NamedTuple):
     """
 
     problem: Problem
-    plan: Plan
+    plan: KernelPlan
     poses: Any
     shape: tuple[int, ...]
     module: Any
@@ -48,7 +48,7 @@ class SolvedThere(NamedTuple):
     owners: Any
 
 
-def polished(result: Any, goals: list[Goal]) -> SolvedThere:
+def polished(result: Any, goals: list[Goal]) -> DeviceForwardState:
     """Bring the poses of a result on the GPU to their minima, in place."""
     answers, request = result.on_gpu, result.request
     if answers is None:
@@ -56,19 +56,19 @@ def polished(result: Any, goals: list[Goal]) -> SolvedThere:
     on = batch.gpu()
     on.enter()
     problem = Problem(result.problem.skeleton, goals, on_gpu=True)
-    plan = Plan(moving_elements(problem), False, False)
+    plan = KernelPlan(moving_elements(problem), False, False)
     name = hashlib.sha256(f"layer {batch.identity(problem, plan, (request.lower, request.upper))}".encode())
     folder = compiler.cache_folder(compiler.plain(refine))
     module = on.module(name.hexdigest()[:32], lambda: source_of(problem, plan, request.lower, request.upper), folder)
     stream, total = answers.pose.stream, answers.pose.shape[0]
-    given, order = batch.remote_targets(problem, plan.moving, stream, total)
+    given, order = batch.device_targets(problem, plan.moving, stream, total)
     data, count = batch.sources(given, order, stream), ctypes.c_int(total)
     module.launch("polish", -(-total // BLOCK), BLOCK, stream, data, answers.pose, count, ctypes.c_int(MOST))
     stream.wait()
-    return SolvedThere(problem, plan, answers.pose, result.shape, module, data, given)
+    return DeviceForwardState(problem, plan, answers.pose, result.shape, module, data, given)
 
 
-def adjoint(solved: SolvedThere, slopes: Any) -> Any:
+def adjoint(solved: DeviceForwardState, slopes: Any) -> Any:
     """Return how a loss changes with the numbers (t, m) that differ between problems, on the GPU.
 
     Args:
@@ -78,7 +78,7 @@ def adjoint(solved: SolvedThere, slopes: Any) -> Any:
     Returns:
         (t, m) NaN for a pose that has no derivative.
     """
-    given = checked_remote(slopes, solved.poses.shape[1:], "gradients")
+    given = checked_device_array(slopes, solved.poses.shape[1:], "gradients")
     if given is None or given.dtype != np.float64 or given.strides != contiguous(solved.poses.shape):
         raise SolverError("gradients", expected="float64 (t, n) on the GPU, contiguous", got=type(slopes).__name__)
     total, stream = solved.poses.shape[0], solved.poses.stream
@@ -92,7 +92,7 @@ def adjoint(solved: SolvedThere, slopes: Any) -> Any:
     return out
 
 
-def columns(solved: SolvedThere, label: str) -> tuple[list[int], list[int]]:
+def columns(solved: DeviceForwardState, label: str) -> tuple[list[int], list[int]]:
     """Return, of a goal: elements of its target, and the columns of `adjoint`'s answer that belong to them."""
     k = solved.problem.label_index[label]
     row, (_, springs) = solved.problem.first_rows[k], batch.ELEMENTS[type(solved.problem.goals[k])]
@@ -104,9 +104,9 @@ def columns(solved: SolvedThere, label: str) -> tuple[list[int], list[int]]:
     return [element for element, _ in pairs], [column for _, column in pairs]
 
 
-def source_of(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray) -> str:
+def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray) -> str:
     """Return the CUDA C++ of both kernels for a problem in a box."""
-    polish = Parts(problem, plan, lower, upper)
+    polish = ProblemTables(problem, plan, lower, upper)
     to = polish.to
     fixed, scale = to.array("fixed", polish.n), to.array("scale", polish.n)
     steps, _ = polish.piece(
@@ -115,7 +115,7 @@ def source_of(problem: Problem, plan: Plan, lower: np.ndarray, upper: np.ndarray
             fixed, scale, bool(problem.coupled), Code("most", "i"),
         )
     )  # fmt: skip
-    back = Parts(problem, plan, lower, upper)
+    back = ProblemTables(problem, plan, lower, upper)
     again = back.to
     held, sizes = again.array("fixed", back.n), again.array("scale", back.n)
     vector = again.array("vector", back.n)

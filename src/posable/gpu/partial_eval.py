@@ -20,7 +20,18 @@ from functools import lru_cache
 from typing import Any
 
 from posable.engine import jit as compiler
-from posable.gpu.symbolic import RANK, Code, Join, Memory, Refused, View, is_number, same, type_of, widest
+from posable.gpu.symbolic import (
+    RANK,
+    Code,
+    MergePoint,
+    SymbolicMemory,
+    Unsupported,
+    View,
+    is_number,
+    same,
+    type_of,
+    widest,
+)
 
 # --- Expressions of a kernel as the specialiser evaluates them ---
 
@@ -72,7 +83,7 @@ class Expressions:
                 return self.choice(node)
             case ast.Call():
                 return self.called(node)
-        raise Refused(f"{self.function.__name__}: {ast.unparse(node)}")
+        raise Unsupported(f"{self.function.__name__}: {ast.unparse(node)}")
 
     def name(self, name: str) -> Any:
         """Return what a name stands for: a variable, a constant of the device, a global."""
@@ -85,7 +96,7 @@ class Expressions:
         builtins = self.function.__globals__["__builtins__"]
         found = builtins.get(name) if isinstance(builtins, dict) else getattr(builtins, name, None)
         if found is None:
-            raise Refused(f"{self.function.__name__}: {name} has no value on every way")
+            raise Unsupported(f"{self.function.__name__}: {name} has no value on every way")
         return found
 
     def _keys(self, node: ast.expr) -> tuple[Any, ...]:
@@ -95,7 +106,7 @@ class Expressions:
             if isinstance(part, ast.Slice):
                 ends = [None if end is None else self.value(end) for end in (part.lower, part.upper)]
                 if any(isinstance(end, Code) for end in ends):
-                    raise Refused(f"{self.function.__name__}: {ast.unparse(part)}")
+                    raise Unsupported(f"{self.function.__name__}: {ast.unparse(part)}")
                 keys.append(slice(*ends))
             else:
                 keys.append(self.value(part))
@@ -107,7 +118,7 @@ class Expressions:
         keys = self._keys(node.slice)
         if isinstance(whole, tuple):
             if isinstance(keys[0], Code):
-                raise Refused(f"{self.function.__name__}: {ast.unparse(node)}")
+                raise Unsupported(f"{self.function.__name__}: {ast.unparse(node)}")
             return whole[keys[0]]
         place = self.to.index(whole, keys)
         return place if isinstance(place, View) else self.to.load(*place)
@@ -179,7 +190,7 @@ class Expressions:
         function = self.value(node.func)
         arguments = [self.value(a) for a in node.args]
         if node.keywords:
-            raise Refused(f"{self.function.__name__}: {ast.unparse(node)}")
+            raise Unsupported(f"{self.function.__name__}: {ast.unparse(node)}")
         if function in (min, max):
             out = arguments[0]
             for other in arguments[1:]:
@@ -204,7 +215,7 @@ class Expressions:
             inside = ", ".join(to.text(a, kind) for a in arguments)
             return to.bind(f"{function.__name__}({inside})", kind)
         if not inspect.isfunction(compiler.plain(function)):
-            raise Refused(f"{self.function.__name__}: {ast.unparse(node)}")
+            raise Unsupported(f"{self.function.__name__}: {ast.unparse(node)}")
         return to.call(function, *arguments)
 
     def _branch(self, condition: Code, yes: Callable[[], bool], no: Callable[[], bool]) -> bool:
@@ -235,7 +246,7 @@ def source_of_kernel(function: Callable[..., Any]) -> ast.FunctionDef:
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     found = tree.body[0]
     if not isinstance(found, ast.FunctionDef):
-        raise Refused(f"{function.__name__} is no plain function")
+        raise Unsupported(f"{function.__name__} is no plain function")
     return found
 
 
@@ -243,19 +254,19 @@ def source_of_kernel(function: Callable[..., Any]) -> ast.FunctionDef:
 class Loop:
     """The loop that a `break` or a `continue` belongs to."""
 
-    out: Join
-    again: Join
+    out: MergePoint
+    again: MergePoint
     out_label: str
     again_label: str
     phis: dict[str, Code] | None = None  # variables that go round, for a loop that is left in the C++
 
 
-class Frame(Expressions):
+class CallFrame(Expressions):
     """One call of a kernel: its variables, and the statements as they are evaluated."""
 
     def __init__(self, to: Any, function: Callable[..., Any], variables: dict[str, Any]):
         super().__init__(to, function, variables)
-        self.returns = Join()
+        self.returns = MergePoint()
         self.loops: list[Loop] = []
         self.ends: list[
             dict[str, list[Any]]
@@ -294,14 +305,14 @@ class Frame(Expressions):
             case ast.Pass():
                 pass
             case _:
-                raise Refused(f"{self.function.__name__}: {ast.unparse(node)}")
+                raise Unsupported(f"{self.function.__name__}: {ast.unparse(node)}")
         return True
 
     def leave(self, value: Any) -> None:
         """Return from the kernel."""
         self.to.way(self.returns, {"return": value})
 
-    def _jump(self, join: Join, label: str) -> bool:
+    def _jump(self, join: MergePoint, label: str) -> bool:
         loop = self.loops[-1]
         if loop.phis is not None:
             self._round(loop.phis)
@@ -316,17 +327,17 @@ class Frame(Expressions):
                 self.variables[target.id] = value
             case ast.Tuple():
                 if not isinstance(value, tuple) or len(value) != len(target.elts):
-                    raise Refused(f"{self.function.__name__}: {ast.unparse(target)}")
+                    raise Unsupported(f"{self.function.__name__}: {ast.unparse(target)}")
                 for part, one in zip(target.elts, value, strict=True):
                     self.assign(part, one)
             case ast.Subscript():
                 where = self.value(target.value)
                 place = self.to.index(where, self._keys(target.slice))
                 if isinstance(place, View):
-                    raise Refused(f"{self.function.__name__}: {ast.unparse(target)}")
+                    raise Unsupported(f"{self.function.__name__}: {ast.unparse(target)}")
                 self.to.store(*place, value)
             case _:
-                raise Refused(f"{self.function.__name__}: {ast.unparse(target)}")
+                raise Unsupported(f"{self.function.__name__}: {ast.unparse(target)}")
 
     def if_statement(self, node: ast.If) -> bool:
         """Take one side where the condition is known, write both where it is not."""
@@ -341,9 +352,9 @@ class Frame(Expressions):
             case ast.Call(func=ast.Name(id="range")):
                 bounds = [self.value(a) for a in node.iter.args]
             case _:
-                raise Refused(f"{self.function.__name__}: {ast.unparse(node.iter)}")
+                raise Unsupported(f"{self.function.__name__}: {ast.unparse(node.iter)}")
         if not isinstance(node.target, ast.Name):
-            raise Refused(f"{self.function.__name__}: {ast.unparse(node.target)}")
+            raise Unsupported(f"{self.function.__name__}: {ast.unparse(node.target)}")
         name = node.target.id
         if not any(isinstance(b, Code) for b in bounds):
             values = range(*(int(b) for b in bounds))
@@ -366,12 +377,12 @@ class Frame(Expressions):
         return self._loop(node.body, lambda: head, begin, f"{counter} += {step};", {name})
 
     def _unroll(self, name: str, values: range, body: list[ast.stmt]) -> bool:
-        loop = Loop(Join(), Join(), self.to.label(), "")
+        loop = Loop(MergePoint(), MergePoint(), self.to.label(), "")
         self.loops.append(loop)
         alive = True
         for value in values:
             self.variables[name] = value
-            loop.again, loop.again_label = Join(), self.to.label()
+            loop.again, loop.again_label = MergePoint(), self.to.label()
             alive = self.block(body)
             alive = self._arrive(loop.again, loop.again_label, alive)
             if not alive:
@@ -379,7 +390,7 @@ class Frame(Expressions):
         self.loops.pop()
         return self._arrive(loop.out, loop.out_label, alive)
 
-    def _arrive(self, join: Join, label: str, alive: bool) -> bool:
+    def _arrive(self, join: MergePoint, label: str, alive: bool) -> bool:
         """Come to a label that jumps may lead to."""
         if not join.ways:
             return alive
@@ -402,16 +413,16 @@ class Frame(Expressions):
                 return self.to.text(self.to.truth(self.value(node.test)))
 
             return self._loop(node.body, head, lambda: None, "", set())
-        loop = Loop(Join(), Join(), self.to.label(), "")
+        loop = Loop(MergePoint(), MergePoint(), self.to.label(), "")
         self.loops.append(loop)
         alive = True
         while alive:
             condition = self.to.truth(self.value(node.test))
             if isinstance(condition, Code):
-                raise Refused(f"{self.function.__name__}: while {ast.unparse(node.test)}")
+                raise Unsupported(f"{self.function.__name__}: while {ast.unparse(node.test)}")
             if not condition:
                 break
-            loop.again, loop.again_label = Join(), self.to.label()
+            loop.again, loop.again_label = MergePoint(), self.to.label()
             alive = self._arrive(loop.again, loop.again_label, self.block(node.body))
         self.loops.pop()
         return self._arrive(loop.out, loop.out_label, alive)
@@ -429,7 +440,7 @@ class Frame(Expressions):
                     return False
                 if not condition:
                     break
-                loop = Loop(Join(), Join(), "", "")
+                loop = Loop(MergePoint(), MergePoint(), "", "")
                 self.loops.append(loop)
                 alive = self.block(node.body)
                 self.loops.pop()
@@ -497,7 +508,7 @@ class Frame(Expressions):
         self.variables.update(phis)
         whole = {storage for storage, at in written if at is None}
         to.known = {key: v for key, v in to.known.items() if key not in written and key[0] not in whole}
-        loop = Loop(Join(), Join(), to.label(), to.label(), phis)
+        loop = Loop(MergePoint(), MergePoint(), to.label(), to.label(), phis)
         self.loops.append(loop)
         self.ends = getattr(self, "ends", [])
         self.ends.append({name: [] for name in kinds})
@@ -530,7 +541,7 @@ class Frame(Expressions):
         for name, phi in phis.items():
             value = self.variables[name]
             if not is_number(value):
-                raise Refused(f"{self.function.__name__}: {name} goes round a loop and is no number")
+                raise Unsupported(f"{self.function.__name__}: {name} goes round a loop and is no number")
             ends[name].append(value)
             if not same(value, phi):
                 bound = self.to.bind(self.to.text(value, phi.type), phi.type)
@@ -546,7 +557,7 @@ def _as_load(node: ast.expr) -> ast.expr:
             return ast.Name(node.id, ast.Load())
         case ast.Subscript():
             return ast.Subscript(node.value, node.slice, ast.Load())
-    raise Refused(ast.unparse(node))
+    raise Unsupported(ast.unparse(node))
 
 
 def _assigned(body: list[ast.stmt]) -> list[str]:
@@ -564,7 +575,7 @@ def _assigned(body: list[ast.stmt]) -> list[str]:
 DEEPEST = 60  # calls within calls
 
 
-class Specialiser(Memory):
+class Specialiser(SymbolicMemory):
     """Evaluates kernels and collects the C++ of what is left; `unroll` lays out every loop whose length is known.
 
     constants: other values of globals of the kernels, by name. lacks: features whose kernels are left out
@@ -584,11 +595,11 @@ class Specialiser(Memory):
         node = source_of_kernel(function)
         names = [a.arg for a in node.args.args]
         if len(names) != len(arguments):
-            raise Refused(f"{function.__name__}: {len(arguments)} arguments for {len(names)}")
+            raise Unsupported(f"{function.__name__}: {len(arguments)} arguments for {len(names)}")
         self.depth += 1
         if self.depth > DEEPEST:
-            raise Refused(f"{function.__name__} calls itself")
-        frame = Frame(self, function, dict(zip(names, arguments, strict=True)))
+            raise Unsupported(f"{function.__name__} calls itself")
+        frame = CallFrame(self, function, dict(zip(names, arguments, strict=True)))
         ends = frame.block(node.body)
         if ends:
             frame.leave(None)
@@ -598,10 +609,10 @@ class Specialiser(Memory):
             self._close(frame.returns, end)
         self.depth -= 1
         if out is None:
-            raise Refused(f"{function.__name__} never returns")
+            raise Unsupported(f"{function.__name__} never returns")
         return out.get("return")
 
-    def _close(self, join: Join, end: str) -> None:
+    def _close(self, join: MergePoint, end: str) -> None:
         """Let every way but the last, which is there already, go to the end."""
         for _, _, slot in join.ways:
             slot.append(f"goto {end};")

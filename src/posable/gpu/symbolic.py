@@ -14,7 +14,7 @@ import numpy as np
 MOST_OPTIONS = 4096  # values of a number that are followed
 
 
-class Refused(Exception):
+class Unsupported(Exception):
     """A kernel that uses what this module does not know."""
 
 
@@ -65,7 +65,7 @@ def table(name: str, values: np.ndarray) -> View:
     return view(Storage(name, kind, values.ravel()), *values.shape)
 
 
-class Join:
+class MergePoint:
     """A place that several ways lead to, each with its variables and its known memory."""
 
     def __init__(self) -> None:
@@ -292,7 +292,7 @@ class Arithmetic:
 # --- The memory of the specialiser ---
 
 
-class Memory(Arithmetic):
+class SymbolicMemory(Arithmetic):
     """Adds arrays, branches and joins; `known` holds what is in memory, where that is known."""
 
     def __init__(self) -> None:
@@ -348,7 +348,7 @@ class Memory(Arithmetic):
                 if key < 0:
                     key += where.shape[axis]
                 if not 0 <= key < where.shape[axis]:
-                    raise Refused(f"{where.storage.name}: index {key} of {where.shape[axis]}")
+                    raise Unsupported(f"{where.storage.name}: index {key} of {where.shape[axis]}")
             elif key.options is None and where.shape[axis] <= MOST_OPTIONS:
                 key = Code(key.text, key.type, frozenset(range(where.shape[axis])))
             offset = self.binary("+", offset, self.binary("*", key, where.strides[axis]))
@@ -392,14 +392,14 @@ class Memory(Arithmetic):
     def _place(self, storage: Storage, at: Any) -> str:
         if storage.types:
             if isinstance(at, Code):
-                raise Refused(f"{storage.name}: an index that is not known")
+                raise Unsupported(f"{storage.name}: an index that is not known")
             return f"{storage.name}_{at}"
         return f"{storage.name}[{at.text if isinstance(at, Code) else at}]"
 
     def store(self, storage: Storage, at: Any, value: Any) -> None:
         """Write an element."""
         if storage.table is not None:
-            raise Refused(f"{storage.name} is a constant")
+            raise Unsupported(f"{storage.name} is a constant")
         kind = storage.types.get(at, storage.type) if storage.types else storage.type
         if isinstance(value, Code) and value.type != kind:
             value = self.bind(self.text(value, kind), kind)
@@ -421,13 +421,13 @@ class Memory(Arithmetic):
 
     # ------------------------------------------------------------------------------------------------- ways that join
 
-    def way(self, join: Join, variables: dict[str, Any]) -> None:
+    def way(self, join: MergePoint, variables: dict[str, Any]) -> None:
         """Add the present point to those that lead to a join."""
         slot: list[Any] = []
         self.emit(slot)
         join.ways.append((dict(variables), dict(self.known), slot))
 
-    def meet(self, join: Join) -> dict[str, Any] | None:
+    def meet(self, join: MergePoint) -> dict[str, Any] | None:
         """Go on from a join; return its variables, or None where nothing leads there."""
         if not join.ways:
             return None
@@ -464,7 +464,7 @@ class Memory(Arithmetic):
 
     def branch(self, condition: Code, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
         """Write both sides of a branch; each returns its variables, or None where its end is not reached."""
-        join, before = Join(), dict(self.known)
+        join, before = MergePoint(), dict(self.known)
         self.emit(f"if ({condition.text}) {{")
         for side in (yes, no):
             variables = side()

@@ -283,7 +283,7 @@ def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ObjectiveSample:
     """A sampled solution: its objective, its spin or bend, and the interval of that between its neighbours."""
 
     value: float
@@ -306,7 +306,7 @@ class ObjectiveSurface:
         found = self.solutions(outer, swivel)
         return [(self.objective.value(one.pose), one) for one in found if one.ok or not self.limits]
 
-    def sampled(self, spans: list[tuple[float, float]]) -> list[Sample]:
+    def sampled(self, spans: list[tuple[float, float]]) -> list[ObjectiveSample]:
         """Return samples over ranges of the outer angle, the best first."""
         out = []
         total = sum(high - low for low, high in spans)
@@ -317,7 +317,7 @@ class ObjectiveSurface:
                 within = (max(low, outer - step), min(high, outer + step))
                 for first, last in self.ranges(outer):
                     for phi in np.linspace(first, last, 2 + int((last - first) / ACROSS)).tolist():
-                        out += [Sample(value, outer, within, found) for value, found in self.at(outer, phi)]
+                        out += [ObjectiveSample(value, outer, within, found) for value, found in self.at(outer, phi)]
         return sorted(out, key=lambda sample: sample.value)
 
     def along_swivel(self, outer: float, near: LimbSolution, precision: float) -> tuple[float, LimbSolution | None]:
@@ -341,7 +341,7 @@ class ObjectiveSurface:
                     minimize_scalar(value, bounds=(a, b), method="bounded", options={"xatol": precision, "maxiter": 50})
         return best
 
-    def refined(self, sample: Sample, precision: float) -> Sample:
+    def refined(self, sample: ObjectiveSample, precision: float) -> ObjectiveSample:
         """Return the best answer near a sample."""
         best = sample
 
@@ -362,7 +362,7 @@ class ObjectiveSurface:
 
 def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: LimbSolution, what: str) -> LimbSolution:
     """Return the solution with the least objective over both angles; `plain` if none is better."""
-    chosen: list[Sample] = []
+    chosen: list[ObjectiveSample] = []
     for sample in surface.sampled(spans):
         near = (
             other.found.branch == sample.found.branch

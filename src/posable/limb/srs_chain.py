@@ -18,7 +18,7 @@ from posable.model.skeleton import Skeleton
 # Kinds of ball joints: three different axes, the first axis repeated, a rotation vector, swing and twist
 TAIT_BRYAN, PROPER, VECTOR, SWING_TWIST = 0, 1, 2, 3
 
-# Slices of the constant transforms, at the head of Anatomy.constants
+# Slices of the constant transforms, at the head of SrsChain.constants
 UPPER = 0  # 3 [m]: from the first joint to the middle one, in the first body (t_a)
 UPPER_TURN = 3  # 9: the middle joint's rest frame in the first body, by rows (R_a)
 LOWER = 12  # 3 [m]: from the middle joint to the last one, in the middle body (t_b)
@@ -27,7 +27,7 @@ TOOL = 24  # 3 [m]: from the last joint to the site, in the last body (t_e)
 TOOL_TURN = 27  # 9: the site's frame in the last body (R_e)
 BACK = 36  # 3 [m]: t_a in the middle joint's rest frame
 
-# The blocks of Anatomy.constants: PLACE is the slices above
+# The blocks of SrsChain.constants: PLACE is the slices above
 SENSE = 39  # (2, 6): the signs that go with F, YA, XA, YC, XC of each ball joint, and with the sine of its last angle
 BOX = 51  # (7, 2) [rad]: raw limits
 WIDE = 65  # (7, 2): no limits
@@ -36,7 +36,7 @@ REST = 135  # (7,) [rad]: raw rest values
 SIGN = 142  # (7,)
 CONSTANTS = 149
 
-# Columns of Anatomy.shape, for a ball joint
+# Columns of SrsChain.shape, for a ball joint
 BALL, F, YA, XA, YC, XC, I, J, K = 0, 1, 2, 3, 4, 5, 6, 7, 8
 # Columns of ARC: sines and cosines of both limits, of the middle, and of half the width; FULL: no limit at all
 SIN_LO, COS_LO, SIN_HI, COS_HI, COS_MID, SIN_MID, COS_HALF, FULL = 0, 1, 2, 3, 4, 5, 6, 7

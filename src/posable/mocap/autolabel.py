@@ -51,7 +51,7 @@ def rigidity(places: np.ndarray) -> Rigidity:
     return Rigidity(spread, middle)
 
 
-class Tree:
+class MarkerTree:
     """The spanning tree of least spread: neighbours on a body are neighbours in it.
 
     nodes: the markers that hang together, as indices. lengths (M, M) along it [m]; ways
@@ -135,7 +135,7 @@ ENDS = ("foot", "foot", "hand", "hand", "head")
 
 
 def name_tips(
-    tree: Tree, tips: dict[int, float], expected: dict[tuple[str, str], float], low: set[int]
+    tree: MarkerTree, tips: dict[int, float], expected: dict[tuple[str, str], float], low: set[int]
 ) -> tuple[dict[str, list[int]], float]:
     """Return {"foot": [a, b], "hand": [c, d] or [], "head": [e] or []} and the scale of what was measured to expected.
 
@@ -161,7 +161,7 @@ def name_tips(
     return best[1], best[2]
 
 
-class Segment(NamedTuple):
+class BoneInterval(NamedTuple):
     """A bone of a limb: its name and how far from the limb's tip it begins and ends [m], at rest."""
 
     name: str
@@ -170,7 +170,13 @@ class Segment(NamedTuple):
 
 
 def cut_limb(
-    found: Rigidity, tree: Tree, order: list[int], core: list[int], segments: list[Segment], size: float, shifts: int
+    found: Rigidity,
+    tree: MarkerTree,
+    order: list[int],
+    core: list[int],
+    segments: list[BoneInterval],
+    size: float,
+    shifts: int,
 ) -> dict[int, str | None]:
     """Return {marker: segment, or None where it belongs to the core}: what is rigid together, in the order of a limb.
 
@@ -213,7 +219,7 @@ def _looseness(found: Rigidity, node: int, core: list[int], size: float) -> floa
     return float(np.minimum(np.sort(found.spread[node, mates])[:MATES], LOOSE).mean()) if mates else LOOSE
 
 
-def places_cost(reach: np.ndarray, segment: Segment, size: float) -> np.ndarray:
+def places_cost(reach: np.ndarray, segment: BoneInterval, size: float) -> np.ndarray:
     """Return what it costs that markers so far from the tip (M,) [m] are on a segment: nothing inside it."""
     outside = np.maximum(np.maximum(segment.near - reach, reach - segment.far), 0.0)
     return np.square(outside / size)
@@ -239,7 +245,7 @@ def infer_attachments(plan: BodyPlan, places: np.ndarray) -> dict[int, tuple[str
     Markers that hang on nothing are left out. Raises PosableError where no body with two legs is found in them.
     """
     found = rigidity(places)
-    tree = Tree(found)
+    tree = MarkerTree(found)
     if len(tree.nodes) < FEWEST:
         raise PosableError(f"expected at least {FEWEST} markers that keep their distances, got {len(tree.nodes)}")
     if np.median(found.spread[np.ix_(tree.nodes, tree.nodes)]) < MOVING:
@@ -248,7 +254,7 @@ def infer_attachments(plan: BodyPlan, places: np.ndarray) -> dict[int, tuple[str
 
 
 class _Inference:
-    def __init__(self, plan: BodyPlan, places: np.ndarray, found: Rigidity, tree: Tree):
+    def __init__(self, plan: BodyPlan, places: np.ndarray, found: Rigidity, tree: MarkerTree):
         self.plan, self.places, self.found, self.tree = plan, places, found, tree
         self.ends = {end: _end(plan, end) for end in ("foot", "hand", "head")}
         heights = np.nanmean(places[:, tree.nodes] @ plan.up, axis=0)
@@ -288,16 +294,18 @@ class _Inference:
     def _place(self, role: str, side: str) -> np.ndarray:
         return self.plan.place(f"{role}.{side}") if f"{role}.{side}" in self.plan else self.plan.place(f"hip.{side}")
 
-    def _segments(self, end: str) -> list[Segment]:
+    def _segments(self, end: str) -> list[BoneInterval]:
         """Return the bones of a limb by their distance from its tip."""
         if end == "head":
-            return [Segment("head", 0.0, 1.2 * self.scale * float(np.linalg.norm(self.ends["head"] - self._neck())))]
+            return [
+                BoneInterval("head", 0.0, 1.2 * self.scale * float(np.linalg.norm(self.ends["head"] - self._neck())))
+            ]
         points = [self.ends[end], *(self._place(role, "L") for role in LIMBS[end])]
         gaps = self.scale * np.cumsum([float(np.linalg.norm(b - a)) for a, b in pairwise(points)])
         near_joint = NEAR_JOINT * self.plan.leg * self.scale  # what sits at a joint is the upper bone's by custom
         starts = [0.0, *(gap - near_joint for gap in gaps[:-1])]
         ends = [*starts[1:], gaps[-1]]
-        return [Segment(role, a, b) for role, a, b in zip(LIMBS[end], starts, ends, strict=True)]
+        return [BoneInterval(role, a, b) for role, a, b in zip(LIMBS[end], starts, ends, strict=True)]
 
     def _neck(self) -> np.ndarray:
         role = self.plan.first("head", "neck", "chest")

@@ -1,7 +1,8 @@
 """Marker sets as data: where the markers of the usual sets sit, by their labels, and what plain words mean.
 
-`SPOTS` has one entry for each place on the body. `SETS` translates the labels of a marker set into places; a label that
-no set knows is read as words ("left_knee_lat", "R.Ankle", "WaistLFront"). To add a set: its line in `SETS`.
+`MIDDLE` and `SIDED` have one entry per place on the body. `SETS` translates the labels of a marker set into places;
+a label that no set contains is read as words ("left_knee_lat", "R.Ankle", "WaistLFront"). To add a set, add its line to
+`SETS`.
 """
 
 from __future__ import annotations

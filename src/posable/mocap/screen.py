@@ -183,7 +183,7 @@ def _follow(positions: np.ndarray, fps: float):
     breaks, lengths = _breaks(positions, fps, jump)
     if not breaks.any():
         return None
-    follower = _Follower(positions, fps, jump, breaks, lengths)
+    follower = _LabelTracker(positions, fps, jump, breaks, lengths)
     columns = follower.run()
     wanted = np.zeros((count, count))
     for m in range(count):
@@ -245,7 +245,7 @@ def _breaks(positions: np.ndarray, fps: float, jump: float) -> tuple[np.ndarray,
     return breaks, usual
 
 
-class _Follower:
+class _LabelTracker:
     """Markers followed over the frames in which labels jump; between them every label carries what it carried."""
 
     def __init__(self, positions: np.ndarray, fps: float, jump: float, breaks: np.ndarray, steps: np.ndarray):
@@ -342,7 +342,7 @@ def exchanged_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int
     pairs = _pairs(names)
     if not pairs:
         return []
-    middle = _Body(column, places)
+    middle = _BodyAxes(column, places)
     trunk = middle.handedness()
     exchanged = [pair for pair, part in pairs.items() if part == "trunk"] if trunk < 0.0 else []
     for part, near in (("leg", ("FWT", "ASI", "BWT", "PSI")), ("arm", ("SHO",))):
@@ -367,7 +367,7 @@ def _pairs(names: list[str]) -> dict[tuple[int, int], str]:
     return out
 
 
-class _Body:
+class _BodyAxes:
     """Directions of a body from the markers of the usual sets, by canonical name."""
 
     def __init__(self, column: dict[str, int], places: np.ndarray):

@@ -88,7 +88,7 @@ def smooth(
     calm = np.clip(low_pass(continuous(skeleton, motion.poses), motion.fps, seconds), *box_of(skeleton, limits))
     standing = _contacts(motion, contacts)  # of the motion itself: filtered, feet are slow while they move
     names, figure = _framed(skeleton)
-    targets = _Places(figure, names, calm)
+    targets = _PointReader(figure, names, calm)
     settling = SETTLING * seconds
     poses = _smooth_clip(
         figure, names, targets.read, calm, motion.fps, settling, standing, None, limits, threads, progress, stop
@@ -177,7 +177,7 @@ def _framed(skeleton: Skeleton) -> tuple[list[str], Skeleton]:
     return names, skeleton.replace(sites=[*skeleton.sites, *sites])
 
 
-class _Places:
+class _PointReader:
     """Where the points of a figure are in a motion, computed piece by piece."""
 
     def __init__(self, skeleton: Skeleton, names: Sequence[str], poses: np.ndarray):

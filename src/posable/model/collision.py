@@ -42,8 +42,8 @@ ALWAYS = 0.95  # fraction of poses in contact above which a pair counts as alway
 NEVER = 0.05  # [m] smallest distance over all poses above which a pair counts as never touching
 
 
-class Skeleton(Protocol):
-    """The part of `posable.Skeleton` used here. Skeleton imports this module, which therefore cannot import it."""
+class SkeletonLike(Protocol):
+    """The part of `posable.SkeletonLike` used here. Skeleton imports this module, which therefore cannot import it."""
 
     joints: tuple[Joint, ...]
     names: tuple[str, ...]
@@ -147,7 +147,7 @@ def bounding_capsule(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
 class SolidTables:
     """The solids and pairs of a figure as the kernels read them, gathered from one or more goals."""
 
-    def __init__(self, skeleton: Skeleton):
+    def __init__(self, skeleton: SkeletonLike):
         self.skeleton = skeleton
         self.solids: list[np.ndarray] = []
         self.corners: list[np.ndarray] = []
@@ -292,12 +292,12 @@ def _balls(bodies: int, solid: np.ndarray) -> np.ndarray:
     return out
 
 
-def body_of(skeleton: Skeleton, joint: str) -> int:
+def body_of(skeleton: SkeletonLike, joint: str) -> int:
     """Return the body that a joint belongs to; -1 for the world."""
     return -1 if joint == WORLD else int(skeleton.frame_bodies[skeleton.names.index(joint)])
 
 
-def moving_dofs(skeleton: Skeleton, body: int) -> set[int]:
+def moving_dofs(skeleton: SkeletonLike, body: int) -> set[int]:
     """Return the degrees of freedom that move a body."""
     out: set[int] = set()
     while body >= 0:
@@ -310,7 +310,7 @@ def moving_dofs(skeleton: Skeleton, body: int) -> set[int]:
 # --- Which pairs are checked ---
 
 
-def candidate_pairs(skeleton: Skeleton) -> list[tuple[str, str]]:
+def candidate_pairs(skeleton: SkeletonLike) -> list[tuple[str, str]]:
     """Return the pairs of joints with shapes that move relative to each other, except neighbours and disabled pairs."""
     joints = list(dict.fromkeys(shape.joint for shape in skeleton.shapes))
     bodies = {joint: body_of(skeleton, joint) for joint in joints}
@@ -334,7 +334,7 @@ def candidate_pairs(skeleton: Skeleton) -> list[tuple[str, str]]:
     return out
 
 
-def shape_pairs(skeleton: Skeleton, pairs: Iterable[tuple[str, str]]) -> list[tuple[Shape, Shape]]:
+def shape_pairs(skeleton: SkeletonLike, pairs: Iterable[tuple[str, str]]) -> list[tuple[Shape, Shape]]:
     """Return the pairs of shapes on pairs of joints whose collision bits allow a contact."""
     on: dict[str, list[Shape]] = {}
     for shape in skeleton.shapes:
@@ -342,7 +342,7 @@ def shape_pairs(skeleton: Skeleton, pairs: Iterable[tuple[str, str]]) -> list[tu
     return [(s, t) for a, b in pairs for s in on.get(a, ()) for t in on.get(b, ()) if s.may_touch(t)]
 
 
-def choose_pairs(skeleton: Skeleton) -> tuple[tuple[str, str], ...]:
+def choose_pairs(skeleton: SkeletonLike) -> tuple[tuple[str, str], ...]:
     """Return the pairs of joints whose shapes are to be checked against each other.
 
     Excluded are neighbours, disabled pairs, pairs in contact at rest or at nearly every pose (by design, or because of
@@ -372,7 +372,7 @@ def choose_pairs(skeleton: Skeleton) -> tuple[tuple[str, str], ...]:
     return tuple(chosen)
 
 
-def _touching(skeleton: Skeleton, pairs: Sequence[tuple[str, str]], poses: np.ndarray, size: float) -> np.ndarray:
+def _touching(skeleton: SkeletonLike, pairs: Sequence[tuple[str, str]], poses: np.ndarray, size: float) -> np.ndarray:
     """Return the distances (t, p) [m] of pairs of joints at poses (t, n); a large number beyond `size`."""
     out = np.full((len(poses), len(pairs)), FAR)
     groups = [shape_pairs(skeleton, [pair]) for pair in pairs]
@@ -400,7 +400,9 @@ def measure(tables: SolidTables, poses: np.ndarray, size: float) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def pair_tables(skeleton: Skeleton, pairs: tuple[tuple[str, str], ...], obstacles: tuple[Shape, ...]) -> SolidTables:
+def pair_tables(
+    skeleton: SkeletonLike, pairs: tuple[tuple[str, str], ...], obstacles: tuple[Shape, ...]
+) -> SolidTables:
     """Return the tables of pairs of joints, and of every moving shape against the obstacles."""
     tables = SolidTables(skeleton)
     solid = [s for s in skeleton.shapes if s.kind != "plane" and s.collides]
@@ -410,7 +412,9 @@ def pair_tables(skeleton: Skeleton, pairs: tuple[tuple[str, str], ...], obstacle
 
 
 @lru_cache(maxsize=64)
-def joined_tables(skeleton: Skeleton, tables: tuple[SolidTables, ...]) -> tuple[Figure, tuple[tuple[int, int], ...]]:
+def joined_tables(
+    skeleton: SkeletonLike, tables: tuple[SolidTables, ...]
+) -> tuple[Figure, tuple[tuple[int, int], ...]]:
     """Return a figure with the solids of several goals, and the rows of `touch` of each."""
     if len(tables) == 1:
         return tables[0].figure(), ((0, len(tables[0].touch)),)
@@ -420,7 +424,7 @@ def joined_tables(skeleton: Skeleton, tables: tuple[SolidTables, ...]) -> tuple[
     return whole.figure(), tuple(spans)
 
 
-def distances(skeleton: Skeleton, pose: Any, *, within: float = 0.1) -> list[tuple[str, str, float]]:
+def distances(skeleton: SkeletonLike, pose: Any, *, within: float = 0.1) -> list[tuple[str, str, float]]:
     """Return (shape, other shape, distance [m]) of the near pairs at a pose, nearest first.
 
     Args:

@@ -431,7 +431,7 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
         joints: Valid joints, parents first.
         sites: Valid sites.
     """
-    rows = _Rows()
+    rows = _FigureRows()
     for joint in joints:
         rows.add(joint)
     frames = [rows.place[joint.name] for joint in joints]
@@ -446,7 +446,7 @@ def flatten(joints: Sequence[Joint], sites: Sequence[Site]) -> dict[str, Any]:
     }
 
 
-class _Rows:
+class _FigureRows:
     """The rows of a figure's arrays while its joints are added."""
 
     def __init__(self):

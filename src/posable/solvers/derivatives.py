@@ -16,7 +16,7 @@ import numpy as np
 from posable.errors import GoalError, unknown
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.limit_sensitivity import Minimum
+from posable.solvers.limit_sensitivity import ConstrainedMinimum
 
 STEP = 1e-3  # [m, rad, 1] of the differences
 FLAT = 1e-9  # part of the largest eigenvalue below which a direction is one that the goals leave free
@@ -47,7 +47,7 @@ def pose_derivative(
     columns = parameter(problem, name, wrt)
     if problem.customs or problem.choices or len({goal.priority for goal in problem.goals}) > 1:
         return Sensitivity(None, "goals with priorities, choices or energies in Python have no one energy to derive")
-    theta = Minimum(problem, pose, lower, upper).pose
+    theta = ConstrainedMinimum(problem, pose, lower, upper).pose
     if np.abs(theta - pose).max(initial=0.0) > MOVED:
         return Sensitivity(None, "the pose is not a minimum: the solve ended before it got there")
     energy, gradient, hessian, errors = problem.evaluate(theta)

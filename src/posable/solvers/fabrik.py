@@ -162,7 +162,7 @@ def turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i):
     forward(figure, theta, ws)
 
 
-class Memory(NamedTuple):
+class FabrikScratch(NamedTuple):
     """What a step needs beside the figure."""
 
     wanted: np.ndarray  # (b, 3) [m]: where the chains want the joints
@@ -177,7 +177,7 @@ def carve_fabrik(work, lower, upper, params, n, b, g):
     i = work.shape[0] - 4 * b - n
     count = int(params[GUIDES])
     guides = params[ROWS : ROWS + 4 * count].reshape(count, 4)
-    memory = Memory(work[i : i + 3 * b].reshape(b, 3), work[i + 3 * b : i + 4 * b], work[i + 4 * b :], guides)
+    memory = FabrikScratch(work[i : i + 3 * b].reshape(b, 3), work[i + 3 * b : i + 4 * b], work[i + 4 * b :], guides)
     return memory, lower, upper
 
 

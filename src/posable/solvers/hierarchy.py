@@ -143,7 +143,7 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
         return run_models(problem, method, request)
     stays = any(isinstance(goal, Posture) and goal.priority < priorities[-1] for goal in problem.goals)
     if stays and request.starts.shape[0] > 1:  # a held posture is another one for each, and springs have one home
-        return each_alone(problem, method, request)
+        return run_levels_separately(problem, method, request)
     begin = time.perf_counter()
     level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
     held = problem.copy()
@@ -157,10 +157,10 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
         pulls_of(now, priority)
         if outcome is None:
             outcome = run_models(now, method, request)
-            settle(now, outcome, request)
+            mark_stationary(now, outcome, request)
         else:
-            earlier = Earlier(problem, priority, level_of, outcome.poses)
-            serve(now, earlier, method, request._replace(time_limit=left(request, begin)), outcome)
+            higher = HigherPriority(problem, priority, level_of, outcome.poses)
+            solve_level(now, higher, method, request._replace(time_limit=time_left(request, begin)), outcome)
         reached = now.copy()
         reached.constants, reached.targets = held.constants.copy(), held.targets.copy()
         errors = np.array([now.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
@@ -174,7 +174,7 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
     return outcome
 
 
-def each_alone(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
+def run_levels_separately(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
     """Solve the levels of each problem of a batch by itself."""
     return joined(
         [
@@ -188,7 +188,7 @@ def each_alone(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
     )
 
 
-def left(request: SolveOptions, begin: float) -> float | None:
+def time_left(request: SolveOptions, begin: float) -> float | None:
     """Return the time [s] that is left, or None where there is no limit."""
     return None if request.time_limit is None else max(0.0, request.time_limit - (time.perf_counter() - begin))
 
@@ -204,7 +204,7 @@ def pulls_of(problem: Problem, priority: int) -> None:
             problem._take_pulls(goal)
 
 
-class Earlier:
+class HigherPriority:
     """What is held while a level is served: the springs, energies and postures of the levels before it."""
 
     def __init__(self, problem: Problem, priority: int, level_of: np.ndarray, poses: np.ndarray):
@@ -218,7 +218,7 @@ class Earlier:
                 self.pull = np.maximum(self.pull, goal.pulls(problem.skeleton)[0])
         self.pull /= max(self.pull.max(initial=0.0), 1e-300)
 
-    def stiff(self, now: Problem, stiffness: float) -> Problem:
+    def stiffened(self, now: Problem, stiffness: float) -> Problem:
         """Return a level's problem with all that is held by this stiffness."""
         out = now.copy()
         scale_springs(out, self.springs, stiffness)
@@ -240,33 +240,35 @@ class Earlier:
         return np.array(out)
 
 
-def serve(problem: Problem, earlier: Earlier, method: Solver, request: SolveOptions, outcome: RawResult) -> None:
+def solve_level(
+    problem: Problem, higher: HigherPriority, method: Solver, request: SolveOptions, outcome: RawResult
+) -> None:
     """Solve a level from where the earlier ones have come, and put its answers into outcome.
 
     The held springs grow stiffer in steps. An answer at which a held goal's error has grown by more than GROWTH is not
     taken: that problem keeps the pose that it had.
     """
     before = outcome.poses.copy()
-    base = earlier.losses(problem, before)
+    base = higher.losses(problem, before)
     reached = np.zeros(len(before), dtype=bool)
     for attempt in (0, 1) if request.restarts else (0,):
         starts, restarts = before, request.restarts if attempt else 0
         found, stiff = outcome, problem
         for stiffness in STIFFNESS:
-            stiff = earlier.stiff(problem, stiffness)
+            stiff = higher.stiffened(problem, stiffness)
             found = run_models(stiff, method, request._replace(starts=starts, restarts=restarts))
             starts, restarts = found.poses, 0
-        settle(stiff, found, request)
-        kept = (earlier.losses(problem, found.poses) - base <= GROWTH).all(axis=1)
+        mark_stationary(stiff, found, request)
+        kept = (higher.losses(problem, found.poses) - base <= GROWTH).all(axis=1)
         done = kept & judge(problem, found, request)
         for k in np.flatnonzero(kept if attempt == 0 else done & ~reached):
-            put(outcome, found, int(k))
+            replace_answer(outcome, found, int(k))
         reached |= done
         if reached.all():
             return
 
 
-def settle(problem: Problem, outcome: RawResult, request: SolveOptions) -> None:
+def mark_stationary(problem: Problem, outcome: RawResult, request: SolveOptions) -> None:
     """Call answers stationary that ran out of iterations where no more is to be had.
 
     Stiff springs make the last digits slow. What counts is what a Newton step, inside the limits, would still gain.
@@ -284,7 +286,7 @@ def settle(problem: Problem, outcome: RawResult, request: SolveOptions) -> None:
             outcome.codes[k] = STATIONARY
 
 
-def put(outcome: RawResult, found: RawResult, k: int) -> None:
+def replace_answer(outcome: RawResult, found: RawResult, k: int) -> None:
     """Put a later level's answer in the place of an earlier one's; the work adds up."""
     outcome.poses[k], outcome.codes[k], outcome.errors[k] = found.poses[k], found.codes[k], found.errors[k]
     outcome.iterations[k] += found.iterations[k]

@@ -68,7 +68,7 @@ class Block:
         return f"{np.degrees(change):.2g}°" if goal in self.angles else f"{1e3 * change:.2g} mm"
 
 
-class Minimum:
+class ConstrainedMinimum:
     """A minimum of the energy inside the limits, and what becomes of it while a limit moves.
 
     Attributes:
@@ -85,12 +85,12 @@ class Minimum:
             problem.depth, int(problem.coupled), 40, self.errors,
         )  # fmt: skip
 
-    def relaxed(self, dof: int, outward: float, steps: int) -> tuple[Minimum, bool]:
+    def relaxed(self, dof: int, outward: float, steps: int) -> tuple[ConstrainedMinimum, bool]:
         """Return what the minimum becomes when a bound of one dof moves outward [rad, m], and whether the path ended.
 
         The path of solutions is followed in steps, so that limits which take hold or let go on the way are met.
         """
-        out = object.__new__(Minimum)
+        out = object.__new__(ConstrainedMinimum)
         out.problem, out.springs = self.problem, self.springs
         out.lower, out.upper, out.pose = self.lower.copy(), self.upper.copy(), self.pose.copy()
         out.errors = np.empty_like(self.errors)
@@ -133,7 +133,7 @@ def blocking_limits(
     active = active[np.abs(gradient[active]) > max(1e-6 * scale, significant)]
     if active.size == 0:
         return []
-    minimum = Minimum(problem, pose, lower, upper, member)
+    minimum = ConstrainedMinimum(problem, pose, lower, upper, member)
     # of energies in Python and of choices, the springs alone say too little
     settled = not (problem.customs or problem.choices) and float(np.abs(minimum.pose - pose).max()) < SAME
     counted = np.flatnonzero(np.isfinite(problem.tolerances))

@@ -17,7 +17,7 @@ from posable.engine.springs import POINT_SPRING
 from posable.model.kinematics import forward
 from posable.problem import Problem
 from posable.solvers.base import amount
-from posable.solvers.limit_sensitivity import AT_BOUND, Block, Minimum
+from posable.solvers.limit_sensitivity import AT_BOUND, Block, ConstrainedMinimum
 from posable.solvers.reach_bound import WHOLE
 
 SHARE = 0.05  # of a goal's pull, or of its error: what another goal must take or cost to be named
@@ -64,12 +64,12 @@ def reasons_for(
     worst = sorted(missed.tolist(), key=lambda k: -errors[k] / max(problem.tolerances[k], 1e-12))
     first = {problem.error_names[k]: k for k in reversed(worst)}
     ordered = [k for k in worst if first[problem.error_names[k]] == k]
-    asked = Asked(problem, pose, lower, upper, member)
+    diagnosis = Diagnosis(problem, pose, lower, upper, member)
     out: list[Reason] = []
     for k in ordered:
         name = problem.error_names[k]
-        against = asked.opponents(k, errors)
-        reach = asked.too_short(k, errors[k], against, blocks)
+        against = diagnosis.opponents(k, errors)
+        reach = diagnosis.too_short(k, errors[k], against, blocks)
         told = {(reason.goal, *reason.others) for reason in out if reason.kind == "goals"}
         out += [reach] if reach else []
         out += [one for one in against if (*one.others, name) not in told or not reach]
@@ -89,7 +89,7 @@ def reasons_for(
     return out
 
 
-class Asked:
+class Diagnosis:
     """A stuck pose, and what becomes of it when goals are left out."""
 
     def __init__(self, problem: Problem, pose: np.ndarray, lower: np.ndarray, upper: np.ndarray, member: int):
@@ -101,7 +101,7 @@ class Asked:
             for k, owner in enumerate(problem.owners):
                 factor = STRICTER ** (len(levels) - 1 - levels.index(problem.goals[owner].priority))
                 self.problem.constants[:, k, WEIGHT : WEIGHT + 6] *= factor
-            self.pose = Minimum(self.problem, pose, lower, upper).pose  # where their forces balance
+            self.pose = ConstrainedMinimum(self.problem, pose, lower, upper).pose  # where their forces balance
         self.frames = forward(problem.skeleton, pose)
         self._gradients: dict[int, np.ndarray] = {}
 
@@ -134,7 +134,7 @@ class Asked:
         candidates = sorted((o for o in others if shares[o] > SHARE), key=lambda o: -shares[o])[:MOST]
         out = []
         for o in candidates:
-            left = Minimum(self.without({o}), self.pose, self.lower, self.upper).errors[k]
+            left = ConstrainedMinimum(self.without({o}), self.pose, self.lower, self.upper).errors[k]
             if errors[k] - left > max(SHARE * errors[k], self.problem.tolerances[k]):
                 out.append(self.conflict(k, o, errors, float(left)))
         return out

@@ -24,7 +24,7 @@ SAME = 1e-4  # part of an energy within which two minima count as one
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchReport:
     """What became of the random starts of one problem.
 
     Attributes:
@@ -55,7 +55,7 @@ def keep_searching(
     member: int,
     run: Callable[[np.ndarray], tuple[Problem, RawResult]],
     judge: Callable[[Problem, RawResult], np.ndarray],
-) -> Search:
+) -> SearchReport:
     """Try random starts of one problem of a batch, and put the best answer in the place of its first one, in place.
 
     Args:
@@ -99,7 +99,7 @@ def keep_searching(
         unseen = minima * (minima + 1) / (n * (n - 1)) if n > 1 else 1.0
         late = options.deadline is not None and time.perf_counter() >= options.deadline
         if good.any() or unseen <= 1.0 - CONFIDENCE or tried + 2 * size > MOST or late:
-            return Search(tried, minima, float(unseen), bool(good.any()))
+            return SearchReport(tried, minima, float(unseen), bool(good.any()))
         size *= 2
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from posable.solvers.limit_sensitivity import Block
     from posable.solvers.reasons import Reason
     from posable.solvers.remedy import Remedy
-    from posable.solvers.restarts import Search
+    from posable.solvers.restarts import SearchReport
 
 
 class Status(StrEnum):
@@ -66,7 +66,7 @@ class Result:
         self.problem, self.outcome, self.request = problem, outcome, request
         self.solver, self.seconds, self.shape = solver, seconds, shape
         self.chosen: dict[str, Any] = chosen or {}  # the member taken, by the label of each AnyOf
-        self.searches: dict[int, Search] = {}  # with restarts="auto": what became of them, by the problem's number
+        self.searches: dict[int, SearchReport] = {}  # with restarts="auto", by the number of the problem
 
     @cached_property
     def pose(self) -> np.ndarray:

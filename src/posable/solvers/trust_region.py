@@ -28,7 +28,7 @@ INTERIOR = 1e-10  # of the range: how far inside the box a pose is put
 STEP_BACK = 0.995  # of the way to a bound: iterates stay strictly inside
 
 
-class Model(NamedTuple):
+class QuadraticModel(NamedTuple):
     """The quadratic model in the scaled variables, in scratch memory."""
 
     matrix: np.ndarray  # (n, n): D H D + diag(g) Jv
@@ -49,10 +49,10 @@ VECTORS = 9
 
 @kernel
 def carve(work, lower, upper, params, n, b, g):
-    """Carve a `Model` from the end of the scratch memory; return it and the box."""
+    """Carve a `QuadraticModel` from the end of the scratch memory; return it and the box."""
     i = work.shape[0] - (2 * n + VECTORS) * n
     m = work[i:].reshape(2 * n + VECTORS, n)
-    model = Model(
+    model = QuadraticModel(
         m[:n], m[n : 2 * n], m[2 * n], m[2 * n + 1], m[2 * n + 2], m[2 * n + 3], m[2 * n + 4], m[2 * n + 5],
         m[2 * n + 6], m[2 * n + 7], m[2 * n + 8],
     )  # fmt: skip
