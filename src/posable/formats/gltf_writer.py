@@ -96,7 +96,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     nodes = _add_nodes(document, skeleton)
     top = [nodes[skeleton.joints[0].name]]
     for mesh in scene.meshes or (bone_mesh(skeleton),):
-        _add_mesh(document, skeleton, nodes, mesh, top)
+        _add_mesh(document, nodes, mesh, top)
     for name, motion in motions.items():
         if len(motion):
             _add_animation(document, nodes, name or "motion", motion)
@@ -140,7 +140,7 @@ def _node(name: str, position: NDArray, quaternion: NDArray) -> dict[str, Any]:
     return node
 
 
-def _add_mesh(document: _Document, skeleton: Skeleton, nodes: dict[str, int], mesh: Mesh, top: list[int]) -> None:
+def _add_mesh(document: _Document, nodes: dict[str, int], mesh: Mesh, top: list[int]) -> None:
     if not len(mesh.vertices) or not len(mesh.faces):
         return
     attributes = {"POSITION": document.accessor(mesh.vertices, "f4", bounds=True, target=_VERTICES)}

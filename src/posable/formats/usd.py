@@ -131,7 +131,7 @@ def _read(source: Source, options: Options, pxr: Any) -> Scene:
     query = pxr.UsdSkel.Cache().GetSkelQuery(found)
     metres = options.unit or pxr.UsdGeom.GetStageMetersPerUnit(stage)
     up = "z" if pxr.UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
-    nodes = _nodes(source, pxr, stage, found, metres)
+    nodes = _nodes(source, pxr, found, metres)
     count = len(nodes) - 1
     moving = set(range(1, count + 1))
     roles = choose_roles(nodes, moving, set())
@@ -142,7 +142,7 @@ def _read(source: Source, options: Options, pxr: Any) -> Scene:
     kept = Stage(stage.Flatten().ExportToString(), str(found.GetPath()), index)
     skeleton = skeleton.replace(info={**skeleton.info, "character": kept})
     motions = [Motion(skeleton, motion.poses, motion.fps, motion.name) for motion in motions]
-    meshes = _meshes(source, pxr, stage, found, nodes)
+    meshes = _meshes(pxr, stage, found, nodes)
     motion = motions[0] if motions else None
     return Scene(
         skeleton=skeleton, motion=motion, motions={m.name: m for m in motions}, meshes=tuple(meshes)
@@ -154,7 +154,7 @@ def _matrix(matrix: Any) -> Floats:
     return np.array(matrix, dtype=float).reshape(4, 4).T
 
 
-def _nodes(source: Source, pxr: Any, stage: Any, found: Any, metres: float) -> list[Node]:
+def _nodes(source: Source, pxr: Any, found: Any, metres: float) -> list[Node]:
     """Return the skeleton's own frame, in metres, as the first node, and a node for each joint."""
     paths = [str(path) for path in found.GetJointsAttr().Get() or ()]
     if not paths:
@@ -207,7 +207,7 @@ def _takes(stage: Any, query: Any, nodes: list[Node], fps: float | None) -> list
     return [take]
 
 
-def _meshes(source: Source, pxr: Any, stage: Any, found: Any, nodes: list[Node]) -> list[Mesh]:
+def _meshes(pxr: Any, stage: Any, found: Any, nodes: list[Node]) -> list[Mesh]:
     """Return the meshes that are skinned to the skeleton."""
     order = [str(path) for path in found.GetJointsAttr().Get()]
     bind = found.GetBindTransformsAttr().Get() or ()

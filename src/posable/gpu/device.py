@@ -171,7 +171,7 @@ class Module:
 
 
 class Stream:
-    """A line of work on the GPU: what is put on it runs in order, beside that of other streams."""
+    """A CUDA stream."""
 
     def __init__(self, on: Gpu):
         self.gpu = on
@@ -180,17 +180,6 @@ class Stream:
     def wait(self) -> None:
         """Wait until all of its work is done."""
         checked(self.gpu.driver.cuStreamSynchronize(self.handle))
-
-    def event(self) -> Any:
-        """Return a mark of this moment in the line."""
-        out = checked(self.gpu.driver.cuEventCreate(0))
-        checked(self.gpu.driver.cuEventRecord(out, self.handle))
-        return out
-
-    def seconds_between(self, first: Any, last: Any) -> float:
-        """Return the GPU's own time between two marks [s]."""
-        checked(self.gpu.driver.cuEventSynchronize(last))
-        return float(checked(self.gpu.driver.cuEventElapsedTime(first, last))) * 1e-3
 
     def __del__(self) -> None:
         if not sys.is_finalizing():

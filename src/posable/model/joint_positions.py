@@ -74,7 +74,7 @@ def motion_from_positions(
     lengths = {
         k: float(np.median(np.linalg.norm(places[rows, k] - places[rows, p], axis=1))) for k, p in tree if p >= 0
     }
-    rest = places[_reference_frame(names, places, rows, up)]
+    rest = places[_reference_frame(places, rows, up)]
     offsets = {k: _scaled(rest[k] - rest[p], lengths[k]) for k, p in tree if p >= 0}
     loose = _average_shapes(places[rows], tree, offsets, lengths)
     skeleton, carriers = _skeleton(names, tree, offsets, loose, up, name)
@@ -138,7 +138,7 @@ def _table_tree(names: Sequence[str], parents: Mapping[str, str | None]) -> list
     return out
 
 
-def _reference_frame(names: Sequence[str], places: Floats, rows: np.ndarray, up: str) -> int:
+def _reference_frame(places: Floats, rows: np.ndarray, up: str) -> int:
     """Return the frame in which the body is tallest above its lowest point, which gives the rest pose."""
     heights = places[rows][:, :, 2 if up == "z" else 1]
     return int(rows[int(np.argmax(np.ptp(heights, axis=1)))])
