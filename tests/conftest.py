@@ -1,5 +1,6 @@
-"""What every test may use: the data folder and the Hypothesis profiles."""
+"""What every test may use: the data folder, the benchmarks as modules, and the Hypothesis profiles."""
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -21,6 +22,22 @@ def data_dir() -> Path:
     if not RECORDINGS.is_dir():
         pytest.skip(f"no recordings: {RECORDINGS} is not a folder; set POSABLE_DATA")
     return RECORDINGS
+
+
+@pytest.fixture(scope="session")
+def benchmark_module():
+    """Return a function that imports a file of benchmarks/ by its name; it skips where the folder is missing."""
+
+    def load(name):
+        path = Path(__file__).resolve().parents[1] / "benchmarks" / f"{name}.py"
+        if not path.is_file():
+            pytest.skip(f"no {path}")
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture(scope="session")

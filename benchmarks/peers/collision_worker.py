@@ -28,6 +28,9 @@ class Peer(ABC):
 
     packages: tuple[str, ...] = ()
 
+    configuration: Any
+    tasks: list[Any]
+
     def __init__(self, task: dict[str, Any]):
         self.task = task
 
@@ -40,12 +43,21 @@ class Peer(ABC):
         """Set the targets (F, 4, 4)."""
 
     @abstractmethod
+    def velocity(self) -> np.ndarray:
+        """Return the step of one second [rad, m]."""
+
     def errors(self) -> list[np.ndarray]:
         """Return the error (6,) of each frame."""
+        return [task.compute_error(self.configuration) for task in self.tasks]
 
-    @abstractmethod
     def step(self) -> float:
         """Take a step; return the largest change [rad, m]."""
+        try:
+            velocity = self.velocity()
+        except Exception:  # the quadratic program is infeasible, or its solver failed
+            return 0.0
+        self.configuration.integrate_inplace(velocity, 1.0)
+        return float(np.abs(velocity).max())
 
     @abstractmethod
     def qpos(self) -> np.ndarray:
@@ -111,18 +123,8 @@ class Mink(Peer):
         for task, target in zip(self.tasks, targets, strict=True):
             task.set_target(self.mink.SE3.from_matrix(target))
 
-    def errors(self) -> list[np.ndarray]:
-        return [task.compute_error(self.configuration) for task in self.tasks]
-
-    def step(self) -> float:
-        try:
-            velocity = self.mink.solve_ik(
-                self.configuration, self.tasks, 1.0, solver="daqp", damping=1e-8, limits=self.limits
-            )
-        except Exception:  # the program has no answer, or the solver found none
-            return 0.0
-        self.configuration.integrate_inplace(velocity, 1.0)
-        return float(np.abs(velocity).max())
+    def velocity(self) -> np.ndarray:
+        return self.mink.solve_ik(self.configuration, self.tasks, 1.0, solver="daqp", damping=1e-8, limits=self.limits)
 
     def qpos(self) -> np.ndarray:
         return self.configuration.q.copy()
@@ -159,7 +161,7 @@ class Pink(Peer):
             self.pink.FrameTask(name, position_cost=1.0, orientation_cost=float(whole), lm_damping=0.01)
             for name, whole in zip(task["frames"], task["whole"], strict=True)
         ]
-        self.configuration: Any = None
+        self.configuration = None
 
     def begin(self, qpos: np.ndarray) -> None:
         self.configuration = self.pink.Configuration(
@@ -178,18 +180,10 @@ class Pink(Peer):
         for task, target in zip(self.tasks, targets, strict=True):
             task.set_target(self.pin.SE3(target))
 
-    def errors(self) -> list[np.ndarray]:
-        return [task.compute_error(self.configuration) for task in self.tasks]
-
-    def step(self) -> float:
-        try:
-            velocity = self.pink.solve_ik(
-                self.configuration, self.tasks, 1.0, solver="daqp", damping=1e-8, barriers=self.barriers
-            )
-        except Exception:  # the program has no answer, or the solver found none
-            return 0.0
-        self.configuration.integrate_inplace(velocity, 1.0)
-        return float(np.abs(velocity).max())
+    def velocity(self) -> np.ndarray:
+        return self.pink.solve_ik(
+            self.configuration, self.tasks, 1.0, solver="daqp", damping=1e-8, barriers=self.barriers
+        )
 
     def qpos(self) -> np.ndarray:
         out = np.array(self.configuration.q)

@@ -1,9 +1,7 @@
 """A small, bounded fuzz of every reader: FormatError or a scene, nothing else (see benchmarks/fuzz_formats.py)."""
 
-import importlib.util
 import random
 import warnings
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,17 +11,11 @@ from posable.formats import names, table
 
 RUNS = 400
 READABLE = [name for name, known in zip(names(), table(), strict=True) if known.read is not None]
-_PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "fuzz_formats.py"
 
 
 @pytest.fixture(scope="module")
-def fuzz():
-    if not _PATH.is_file():
-        pytest.skip("benchmarks/ is not here")
-    spec = importlib.util.spec_from_file_location("fuzz_formats", _PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def fuzz(benchmark_module):
+    return benchmark_module("fuzz_formats")
 
 
 @pytest.mark.parametrize("name", READABLE)

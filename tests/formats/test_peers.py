@@ -3,13 +3,10 @@
 None of them is a dependency. Stored numbers of theirs are in the tests of each format; here whole files are compared.
 """
 
-import importlib.util
 import warnings
-from pathlib import Path
 
 import pytest
 
-_PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "formats.py"
 BVH = [
     "bvh/bvhio_example.bvh",
     "bvh/pybvh_rotation_first_root.bvh",
@@ -26,13 +23,8 @@ C3D = ["c3d/Gait.c3d", "c3d/codamotion.c3d", "c3d/sample01_Eb015vi.c3d", "hdm05/
 
 
 @pytest.fixture(scope="module")
-def bench():
-    if not _PATH.is_file():
-        pytest.skip("benchmarks/ is not here")
-    spec = importlib.util.spec_from_file_location("bench_formats", _PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def bench(benchmark_module):
+    return benchmark_module("formats")
 
 
 @pytest.fixture(autouse=True)

@@ -1,26 +1,17 @@
 """Ranges, solutions, the circle, objectives and `solve` speak of one and the same thing; calls that make no sense."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 import posable as ps
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "limb_checks.py"
 NAN = float("nan")
 
 
 @pytest.fixture(scope="module")
-def checks():
-    if not SCRIPT.is_file():
-        pytest.skip(f"no {SCRIPT}")
-    spec = importlib.util.spec_from_file_location("limb_checks", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def checks(benchmark_module):
+    return benchmark_module("limb_checks")
 
 
 @pytest.fixture

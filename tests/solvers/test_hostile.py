@@ -1,8 +1,5 @@
 """Hostile problems: the bounded part of benchmarks/hostile.py, and the defined answer to each kind of trouble."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,17 +9,11 @@ from posable.goals import Position
 from posable.solvers import names
 
 SOLVERS = [name for name in names() if name != "limb"]
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "hostile.py"
 
 
 @pytest.fixture(scope="module")
-def hostile():
-    if not SCRIPT.is_file():
-        pytest.skip(f"no {SCRIPT}")
-    spec = importlib.util.spec_from_file_location("hostile", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def hostile(benchmark_module):
+    return benchmark_module("hostile")
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.follow import path_goal
+from posable.cli.follow import add_paths, path_goal
 from posable.cli.info import figure_of
-from posable.cli.solve import add_goals, goals_of, start_of
+from posable.cli.solve import goals_of, start_of
 
 EXAMPLE = "posable control panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4 --velocity 1.5 --plot speeds.png"
 BARS = 24  # letters of a bar
@@ -24,15 +24,10 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         help="follow targets in a control loop, inside velocity and acceleration limits",
         description="Lead bodies along paths in a control loop: every command is inside the limits of position, "
         "velocity and acceleration, also where a path jumps or leaves the figure's reach. A path is a file with a "
-        "point X,Y,Z on each line, one for each tick, or waypoints on the command line. Goals that stand still may be "
-        "given as for `posable solve`. Lengths are metres, angles radians.",
+        "point X,Y,Z on each line, one for each tick, or waypoints on the command line. Fixed goals may be given as "
+        "for `posable solve`. Lengths are metres, angles radians.",
     )
-    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
-    parser.add_argument(
-        "--path", metavar="BODY=FILE|X,Y,Z:X,Y,Z:...", action="append", default=[], required=True,
-        help="a body and the points that it is led through",
-    )  # fmt: skip
-    add_goals(parser)
+    add_paths(parser)
     work = parser.add_argument_group("the loop")
     work.add_argument("--rate", dest="fps", type=float, default=100.0, metavar="HZ", help="ticks per second (100)")
     work.add_argument("--seconds", type=float, default=2.0, help="how long waypoints take (2)")

@@ -20,15 +20,10 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "follow",
         help="follow targets that move, frame by frame",
         description="Follow targets that move: each frame starts where the last one ended. A path is a file with a "
-        "point X,Y,Z on each line, one for each frame, or waypoints on the command line. Goals that stand still may "
-        "be given as for `posable solve`. Lengths are metres.",
+        "point X,Y,Z on each line, one for each frame, or waypoints on the command line. Fixed goals may be given as "
+        "for `posable solve`. Lengths are metres.",
     )
-    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
-    parser.add_argument(
-        "--path", metavar="BODY=FILE|X,Y,Z:X,Y,Z:...", action="append", default=[], required=True,
-        help="a body and the points that it goes through",
-    )  # fmt: skip
-    add_goals(parser)
+    add_paths(parser)
     work = parser.add_argument_group("the motion")
     work.add_argument("--fps", type=float, default=30.0, help="frames per second (30)")
     work.add_argument("--seconds", type=float, default=1.0, help="how long waypoints take (1)")
@@ -38,6 +33,16 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     work.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     return parser
+
+
+def add_paths(parser: argparse.ArgumentParser) -> None:
+    """Add the figure, its paths and its fixed goals."""
+    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    parser.add_argument(
+        "--path", metavar="BODY=FILE|X,Y,Z:X,Y,Z:...", action="append", default=[], required=True,
+        help="a body and the points that it goes through",
+    )  # fmt: skip
+    add_goals(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -104,6 +104,19 @@ def carve_bfgs(work, lower, upper, params, n, b, g):
 
 
 @kernel
+def gradient_step(figure, springs, lower, upper, theta, direction, largest, ws, state, params):
+    """Search along the scaled steepest descent and reset state[TAU]; return as `line_search` does."""
+    n = theta.shape[0]
+    for i in range(n):
+        direction[i] = -ws.gradient[i] / max(largest, 1e-300)
+    if differ(params, n):
+        stretch(direction, params)
+    found = line_search(figure, springs, lower, upper, theta, direction, 1.0, ws, state, params)
+    state[TAU] = 0.0
+    return found
+
+
+@kernel
 def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
     """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: steps learnt from."""
     n = theta.shape[0]
@@ -133,16 +146,11 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, pa
             tau, slope, length, after = line_search(
                 figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
             )
-        if tau == 0.0:  # the model does not help here: descend along the gradient and start learning again
+        if tau == 0.0:  # the model does not help here: start learning again
             forget(model, max(largest, 1e-300), params)
-            for i in range(n):
-                direction[i] = -ws.gradient[i] / max(largest, 1e-300)
-            if differ(params, n):
-                stretch(direction, params)
-            tau, slope, length, after = line_search(
-                figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
+            tau, slope, length, after = gradient_step(
+                figure, springs, lower, upper, theta, direction, largest, ws, state, params
             )
-            state[TAU] = 0.0
     if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
         state[TAU] = -1.0
     write_trace(trace, state, largest, length, tau, fixed, slope, before)
@@ -257,17 +265,10 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, p
         tau, slope, length, after = line_search(
             figure, springs, lower, upper, theta, direction, first, ws, state, params
         )
-        if (
-            tau == 0.0 and learnt > 0.0
-        ):  # the memory does not help here: descend along the gradient and start learning again
-            for i in range(n):
-                direction[i] = -ws.gradient[i] / max(largest, 1e-300)
-            if differ(params, n):
-                stretch(direction, params)
-            tau, slope, length, after = line_search(
-                figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
+        if tau == 0.0 and learnt > 0.0:  # the stored pairs do not help here: start learning again
+            tau, slope, length, after = gradient_step(
+                figure, springs, lower, upper, theta, direction, largest, ws, state, params
             )
-            state[TAU] = 0.0
     if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
         state[TAU] = -1.0
     write_trace(trace, state, largest, length, tau, fixed, slope, before)
