@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.autolabel import Tree, rigidity
+from posable.mocap.autolabel import MarkerTree, rigidity
 from posable.mocap.marker_sets import base_name
 
 from .conftest import NAMES
@@ -104,7 +104,7 @@ def test_gaps_and_strays_do_not_matter(human, markers):
 
 
 def test_the_tree_has_the_shape_of_the_body(markers):
-    tree = Tree(rigidity(markers.positions))
+    tree = MarkerTree(rigidity(markers.positions))
     assert len(tree.edges) == 40
     ends = {NAMES[tip][1:] for tip in tree.tips()}
     assert ends <= {"TOE", "MT5", "HEE", "FIN", "WRA", "WRB", "FHD", "BHD"}
