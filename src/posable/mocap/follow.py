@@ -1,4 +1,4 @@
-"""Goals that move: `follow` solves them frame by frame on one branch and says of every frame how it went."""
+"""Goals that move: `follow` solves them frame by frame on one branch and reports on every frame."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from posable.solvers.hierarchy import answer
 from posable.solvers.newton import Newton
 from posable.solvers.result import Result
 
-NEAR = 1e-5  # weight of what a motion stays near
-RESTARTS = 8  # of a first frame that is not reached
-COARSE = 0.1  # [rad, m] a frame that moves a joint farther is followed again in smaller steps
+NEAR = 1e-5  # weight of the motion to stay near
+RESTARTS = 8  # for a first frame that is not reached
+COARSE = 0.1  # [rad, m] a frame that moves a joint farther is solved again in smaller steps
 PARTS = 8  # of such a frame
-JUMP = np.radians(20.0)  # [rad] of a robot's joint in one frame: more is a jump
-STARTS = 32  # random starts at each of the frames from which start="any" searches
-SAME = 1e-2  # [rad, m] poses that are nearer are one
+JUMP = np.radians(20.0)  # [rad] change of a robot's joint per frame that counts as a jump
+STARTS = 32  # random starts at each frame from which start="any" searches
+SAME = 1e-2  # [rad, m] closer poses are the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,12 @@ class Followed(Motion):
     """A motion that follows goals.
 
     Attributes:
-        ok: (T,) whether the frame reaches its goals inside every limit, without a jump from the frame before.
+        ok: (T,) whether the frame reaches its goals within every limit, without a jump from the previous frame.
         errors: goal -> (T,) [m, rad].
         iterations: (T,) Newton steps of each frame.
-        largest_step: [rad, m] of any degree of freedom between two frames. Where an angle can come round (the root of
-            a character, a ball joint), whole turns do not count.
-        target_frames: (T,) which frame of the targets each frame follows, fractional where the motion was timed anew.
+        largest_step: [rad, m] of any degree of freedom between two frames; for angles that can make a whole turn (the
+            root of a character, a ball joint), up to whole turns.
+        target_frames: (T,) which frame of the targets each frame follows, fractional if the motion was retimed.
     """
 
     ok: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -99,11 +99,11 @@ def follow(
         skeleton: the figure.
         goals: one goal or several; at least one with targets for T frames.
         fps: frames per second.
-        start: (n,) where the first frame starts from. None: the skeleton's rest, with `restarts` where that does not
-            reach. "any": searches over the branches of the figure and both directions of the path, and takes the path
-            that can be followed whole, the shortest of them.
-        smooth: [s] removes what is faster, over all frames, at the end.
-        near: A motion, or poses (T, n) or (n,) [rad, m], to stay near where the goals leave a choice: a `Posture`.
+        start: (n,) The start of the first frame. None: the rest pose, with `restarts` if that does not reach. "any":
+            searches over the branches of the figure and both directions of the path, and takes the shortest path that
+            can be followed completely.
+        smooth: [s] Removes faster motion, over all frames, at the end.
+        near: A motion, or poses (T, n) or (n,) [rad, m], to stay close to where the goals leave freedom: a `Posture`.
         velocity: [rad/s, m/s] limits, a number or (n,): a frame that breaks one is not ok.
         acceleration: [rad/s^2, m/s^2] limits, as velocity.
         duration: [s] of the motion, along the same path from rest to rest; "fastest": as fast as the limits allow.
@@ -112,7 +112,7 @@ def follow(
             between them. "fastest": waypoints without times, passed as fast as the limits allow.
         straight: between waypoints, targets move on straight lines and turn evenly; False: joints take the shortest
             way.
-        max_step: [rad, m] of a degree of freedom in one frame, a number or (n,); a frame that moves farther is not ok.
+        max_step: [rad, m] per frame, a number or (n,); a frame in which a degree of freedom moves farther is not ok.
             By default 20 degrees for figures whose joints have one degree of freedom each, no limit for characters.
         max_iterations: Newton steps of each frame.
         solver: for goals beyond springs (choices, priorities, energies in Python).
@@ -196,7 +196,7 @@ def _largest(skeleton: Skeleton, max_step: Any) -> np.ndarray:
 
 
 def frame_steps(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
-    """Return how far each dof moves between frames (T-1, n) [rad, m], without whole turns where it can come round."""
+    """Return the change (T-1, n) [rad, m] of each dof between frames, up to whole turns for angles that wrap."""
     steps = np.diff(poses, axis=0)
     round_ = comes_round(skeleton)
     steps[:, round_] -= WHOLE_TURN * np.round(steps[:, round_] / WHOLE_TURN)
@@ -204,10 +204,10 @@ def frame_steps(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
 
 
 def comes_round(skeleton: Skeleton) -> np.ndarray:
-    """Return (n,) bool: angles of joints with several dofs whose limits leave a whole turn, such as a character's root.
+    """Return (n,) bool: angles of joints with several dofs whose limits allow a whole turn, such as a character's root.
 
-    The numbers of such a joint may jump by a whole turn where its rotation does not. A hinge is different: without
-    limits it turns without end and its number goes on, and a range wider than a turn is a limit like any other.
+    The values of such a joint may jump by a whole turn where its rotation does not. A hinge is different: without
+    limits its angle is continuous, and a range wider than a turn is a limit like any other.
     """
     several = np.zeros(skeleton.size, dtype=bool)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
@@ -259,7 +259,7 @@ def _turn_evenly(problem: Problem, before: np.ndarray, after: np.ndarray, part: 
 
 
 class _PathFollower:
-    """How frames are followed: one branch, hard limits, and smaller steps where a frame moves far."""
+    """Follows frames on one branch within hard limits, in smaller steps where a frame moves far."""
 
     def __init__(self, skeleton, solver, limits, restarts, seed, max_iterations):
         self.skeleton, self.solver, self.limits = skeleton, solver, limits
@@ -269,7 +269,7 @@ class _PathFollower:
         self.lower, self.upper = np.where(open_, -np.inf, self.lower), np.where(open_, np.inf, self.upper)
 
     def from_start(self, problem: Problem, start: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Follow from a pose (n,), or from the best that restarts find for the first frame."""
+        """Follow from a pose (n,), or from the best pose that restarts find for the first frame."""
         total = problem.batch_shape[0]
         if not total:
             return np.empty((0, self.skeleton.size)), np.zeros(0, dtype=int)
@@ -309,7 +309,7 @@ class _PathFollower:
         return Result(one, outcome, request, method.name, 0.0)
 
     def frame_by_frame(self, problem: Problem, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Follow frames from a pose near the first one; a frame that moves far is followed again in PARTS."""
+        """Follow frames from a pose near the first one; a frame that moves far is solved again in PARTS."""
         total = problem.batch_shape[0]
         poses, iterations = np.empty((total, self.skeleton.size)), np.zeros(total, dtype=int)
         t, last = 0, first
@@ -345,8 +345,8 @@ class _PathFollower:
     def from_anywhere(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         """Follow from poses of every branch at the first, the middle and the last frame; return the best path.
 
-        Joints whose range is wider than a turn are followed without limits, and the whole path is then shifted by whole
-        turns into the limits, where it fits.
+        Joints whose range is wider than a turn are followed without limits; if possible, the path is then shifted by
+        whole turns into the limits.
         """
         if not problem.plain or self.solver != "newton":
             raise PosableError("follow: start='any' expects goals that are springs, and the solver 'newton'")
@@ -377,7 +377,7 @@ class _PathFollower:
         return best[1], best[2]
 
     def _branches(self, problem: Problem, frame: int, wide: np.ndarray) -> list[np.ndarray]:
-        """Return poses that reach a frame, each at least SAME apart, whole turns aside."""
+        """Return poses that reach a frame and differ by at least SAME, up to whole turns."""
         rng = np.random.default_rng([self.seed % 2**64, frame])
         low, high = np.maximum(self.lower, -np.pi), np.minimum(self.upper, np.pi)
         starts = rng.uniform(low, np.maximum(high, low), (STARTS, self.skeleton.size))
@@ -397,7 +397,7 @@ class _PathFollower:
         return found
 
     def _score(self, problem: Problem, poses: np.ndarray, limits, allowed: np.ndarray) -> tuple[int, float]:
-        """Return how many frames are followed, and how short the path is: higher is better."""
+        """Return the number of frames that are followed, and minus the length of the path: higher is better."""
         steps = np.abs(np.diff(poses, axis=0))
         values = np.array([problem.evaluate(pose, member=t)[3] for t, pose in enumerate(poses)])
         good = np.asarray((values <= problem.tolerances).all(axis=1))
@@ -408,7 +408,7 @@ class _PathFollower:
 
 
 def _into_limits(poses: np.ndarray, lower: np.ndarray, upper: np.ndarray, wide: np.ndarray) -> np.ndarray:
-    """Shift each angle of a path (T, n) that may turn by whole turns, to where it is most inside its limits."""
+    """Shift each angle of a path (T, n) that allows it by whole turns, to where it is farthest inside its limits."""
     out = poses.copy()
     for i in np.flatnonzero(wide & np.isfinite(lower) & np.isfinite(upper)):
         middle = 0.5 * (poses[:, i].min() + poses[:, i].max())
@@ -420,7 +420,7 @@ def _into_limits(poses: np.ndarray, lower: np.ndarray, upper: np.ndarray, wide: 
 
 
 def _between_waypoints(times: Any, total: int, fps: float, duration: Any) -> tuple[np.ndarray, Any]:
-    """Return which waypoint (T,) each frame of a motion is at, as a number, and the duration that is left to choose."""
+    """Return the (fractional) waypoint (T,) of each frame of a motion, and the duration that remains to be chosen."""
     if isinstance(times, str):
         if times != "fastest":
             raise PosableError(f"follow: times: expected (T,) seconds or 'fastest', got {times!r}")
@@ -437,7 +437,7 @@ def _between_waypoints(times: Any, total: int, fps: float, duration: Any) -> tup
 def _through_joints(
     follower: _PathFollower, problem: Problem, start: Any, at: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return poses at waypoints, each from the last one, and between them the shortest way of every joint."""
+    """Return poses at waypoints, each solved from the last one, and between them joint values by the shortest way."""
     if isinstance(start, str):
         keys, counts = follower.from_anywhere(problem)
     else:
@@ -449,7 +449,7 @@ def _through_joints(
 
 
 def _timed(poses, at, iterations, fps, duration, speed, accel):
-    """Travel a path in another time: poses, at and iterations at the frames of the new motion."""
+    """Retime a path: poses, `at` and iterations at the frames of the new motion."""
     if isinstance(duration, str):
         if duration != "fastest":
             raise PosableError(f"follow: duration: expected seconds or 'fastest', got {duration!r}")

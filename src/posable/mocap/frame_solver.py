@@ -1,4 +1,4 @@
-"""A figure with markers, packed for the compiled walk, and the walk called with names instead of columns."""
+"""Newton's method frame by frame over a clip, in one compiled call: each frame starts from a prediction."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from posable.mocap.unwrap import open_box
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
-# --- One compiled walk over the frames of a clip ---
+# --- Kernels ---
 
-# What the walk is told beside the params of its steps (engine/newton.py): entries of its options
+# Entries of the options of `solve_frames`, beside the params of its Newton steps (engine/newton.py)
 (
-    ENERGY_TOLERANCE,  # energy at which a frame is done
-    MIN_GAIN,  # part of the energy that a step must gain, or it is the last
-    EXTRAPOLATION,  # part of the last change that the prediction of a frame repeats: 0 starts from the last pose
-    HALF_TURN_RATIO,  # a frame that starts with so many times the usual energy tries half turns first; 0: never
+    ENERGY_TOLERANCE,  # energy below which a frame is done
+    MIN_GAIN,  # fraction of the energy that a step must gain; otherwise it is the last
+    EXTRAPOLATION,  # fraction of the last change that the prediction repeats; 0 starts from the last pose
+    HALF_TURN_RATIO,  # ratio to the usual starting energy above which half turns are tried first; 0: never
     INDEPENDENT,  # 1: frames start from their own rows of poses, pulled to `home`; 0: from the prediction, pulled to it
-    MAX_DEVIATION,  # [rad, m] that a dof may be off its prediction; 0: no such limit
+    MAX_DEVIATION,  # [rad, m] largest deviation of a dof from its prediction; 0: unlimited
 ) = range(6)
 
-# What it tells of each frame: columns of its notes
+# Columns of the notes on each frame
 ENERGY, ITERATIONS, EVALUATIONS, SEEN, TURNED = range(5)
 NOTES = 5
 
-HALF_TURNS = 3  # at most, in one frame
-MAX_CARRIED = 4  # bodies below a turned one that may be turned with it, and one
-HALF_TURN_GAIN = 0.5  # part of the energy that a half turn must leave, or less
-USUAL_RATE = 0.1  # how fast the usual energy of a start follows
+HALF_TURNS = 3  # per frame, at most
+MAX_CARRIED = 4  # numbers of bodies below a turned one to turn with it: 0 to 3
+HALF_TURN_GAIN = 0.5  # fraction of the energy that may remain after a half turn
+USUAL_RATE = 0.1  # rate at which the usual starting energy is updated
 
 
 @kernel
 def set_targets(row, target, markers, points, robust, t):
-    """Put frame t's markers (g, 3) and points (g, 3), if any, into the springs; return how many pull."""
+    """Write the markers (g, 3) and points (g, 3), if any, of frame t into the springs; return how many are active."""
     seen = 0
     for k in range(markers.shape[1]):
         x, y, z = markers[t, k, 0], markers[t, k, 1], markers[t, k, 2]
@@ -62,7 +62,7 @@ def set_targets(row, target, markers, points, robust, t):
 
 @kernel
 def minimize_frame(figure, order, springs, lower, upper, theta, ws, fixed, scale, params, options, state, note):
-    """Minimise one frame's energy from theta (n,), in place, by the solver's own steps."""
+    """Minimise the energy of one frame from theta (n,), in place, with Newton steps."""
     state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
     state[layout.EVALUATIONS], state[layout.ITERATIONS] = 1.0, 0.0
     trace = ws.hessian[:0]
@@ -82,8 +82,8 @@ def minimize_frame(figure, order, springs, lower, upper, theta, ws, fixed, scale
 def half_turn(figure, theta, j, carried, lower, upper, out):
     """Write into out (n,) the pose with the body of dof j turned by pi about that dof's axis, within the limits.
 
-    Turned after the dof, not by it: R_j(a) R_k(b) R_j(pi) = R_j(a + pi) R_k(-b). So many bodies below are carried along
-    in the same way, as where all of a limb turns about its length; the others keep their values.
+    The turn comes after the dof: R_j(a) R_k(b) R_j(pi) = R_j(a + pi) R_k(-b). `carried` bodies below it turn in the
+    same way, as when a whole limb turns about its length; the others keep their values.
     """
     for i in range(theta.shape[0]):
         out[i] = theta[i]
@@ -100,7 +100,7 @@ def half_turn(figure, theta, j, carried, lower, upper, out):
 
 @kernel
 def try_half_turns(figure, springs, lower, upper, theta, ws, note):
-    """Turn limbs by pi about their axes, in place, where that alone lowers the energy by much."""
+    """Turn limbs by pi about their axes, in place, where that alone greatly lowers the energy."""
     n = theta.shape[0]
     best = energy_at(figure, springs, theta, ws)
     for _ in range(HALF_TURNS):
@@ -126,7 +126,7 @@ def try_half_turns(figure, springs, lower, upper, theta, ws, note):
 
 @kernel
 def deviation_box(theta, lower, upper, low, high, swerve):
-    """Write the box (n,), (n,) of one frame: the limits, and no farther from theta than `swerve`."""
+    """Write the box (n,), (n,) of one frame: the limits, and at most `swerve` from theta."""
     for i in range(theta.shape[0]):
         low[i] = max(lower[i], theta[i] - swerve)
         high[i] = min(upper[i], theta[i] + swerve)
@@ -134,10 +134,10 @@ def deviation_box(theta, lower, upper, low, high, swerve):
 
 @kernel
 def unwrap_last(figure, theta, last):
-    """Write rotation vectors of last (n,) the other way round where that is nearer to theta (n,).
+    """Shift rotation vectors of last (n,) by a whole turn where that is nearer to theta (n,).
 
-    A vector that passed pi was brought back by a whole turn: the change since the last frame, which the prediction of
-    the next one repeats, is then that of the motion, not of the numbers.
+    A vector that passed pi was shifted by a whole turn. Without this correction the prediction of the next frame would
+    repeat that shift.
     """
     for i in range(theta.shape[0]):
         kind = figure.dof[i, KIND]
@@ -159,14 +159,13 @@ def solve_frames(
     figure, order, kind, constants, targets, robust, pull, home, lower, upper, low, high,
     markers, points, poses, last, before, work, d, params, options, state, errors, notes,
 ):  # fmt: skip
-    """Follow the targets of a clip frame by frame.
+    """Solve the frames of a clip one after the other.
 
-    constants and targets (T or 1, g, ...) are overwritten: markers (T or 0, g, 3) [m], NaN where unseen, and points
-    (T or 0, g, 3) [m] in the bodies replace what they hold. robust (g,): what the springs have in ROBUST. pull (n,):
-    stiffness towards the prediction, which is written into home (n,). last, before (n,): the poses of the two frames
-    before the first, overwritten with those of the last two. low, high (n,) and state (STATE_WIDTH,):
-    scratch. Writes poses (T, n), errors
-    (T, g) [m, rad] and notes (T, NOTES).
+    constants and targets (T or 1, g, ...) are overwritten by markers (T or 0, g, 3) [m], NaN where unseen, and points
+    (T or 0, g, 3) [m] in the bodies. robust (g,): the springs' values of ROBUST. pull (n,): stiffness towards the
+    prediction, which is written to home (n,). last, before (n,): the poses of the two frames before the first,
+    overwritten by those of the last two. low, high (n,) and state (STATE_WIDTH,) are scratch. Writes poses (T, n),
+    errors (T, g) [m, rad] and notes (T, NOTES).
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
@@ -191,7 +190,7 @@ def solve_frames(
             energy = energy_at(figure, springs, theta, ws)
             if usual >= 0.0 and energy > options[HALF_TURN_RATIO] * usual:
                 try_half_turns(figure, springs, lower, upper, theta, ws, notes[t])
-            if t > 1 or usual >= 0.0:  # the first start is any pose: it says nothing of the take
+            if t > 1 or usual >= 0.0:  # the first start is arbitrary and does not count
                 usual = energy if usual < 0.0 else usual + USUAL_RATE * (min(energy, 2.0 * usual) - usual)
             elif t == 0:
                 usual = -1.0
@@ -208,14 +207,14 @@ def solve_frames(
             last[i] = theta[i]
 
 
-# --- A figure with markers ---
+# --- Interface ---
 
 _NONE = np.zeros((0, 0, 3))
 
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """How a walk goes: the params of its steps, its options, and the pull to the prediction [m^2/rad^2]."""
+    """Options of a frame solver: those of its Newton steps, and the pull to the prediction [m^2/rad^2]."""
 
     max_iterations: int = 10
     energy_tolerance: float = 0.0
@@ -229,7 +228,7 @@ class FrameOptions:
     max_deviation: float = 0.0
 
     def params(self, coupled: bool) -> np.ndarray:
-        """Return what the steps of a frame read (engine/newton.py)."""
+        """Return the params of the Newton steps (engine/newton.py)."""
         return np.array(
             newton_params(
                 self.max_iterations, coupled=coupled, damping=self.damping,
@@ -239,7 +238,7 @@ class FrameOptions:
         )  # fmt: skip
 
     def packed(self) -> np.ndarray:
-        """Return what `solve_frames` reads beside the params, in the order of its entries."""
+        """Return the options of `solve_frames`, in the order of its entries."""
         return np.array(
             (
                 self.energy_tolerance,
@@ -256,8 +255,8 @@ class FrameOptions:
 class FrameSolver:
     """A problem whose targets change from frame to frame.
 
-    Its springs are packed once. `lower`, `upper` (n,): the box, open where an angle can come round. `pull` (n,):
-    shares of a pace's pull, one by default.
+    Its springs are packed once. `lower`, `upper` (n,): the box, unbounded for angles that can make a whole turn.
+    `pull` (n,): factors of the options' pull, 1 by default.
     """
 
     def __init__(self, problem: Problem, *, limits: bool = True):
@@ -278,16 +277,16 @@ class FrameSolver:
         before: np.ndarray | None = None,
         home: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Walk over poses (T, n), in place; return errors (T, g) [m, rad] and notes (T, NOTES).
+        """Solve poses (T, n), in place; return errors (T, g) [m, rad] and notes (T, NOTES).
 
-        home (n,): what frames that start from their own rows are pulled to; at rest by default.
+        home (n,): the pose to which independent frames are pulled; by default the rest pose.
         """
         problem = self.problem
         t, n, g = len(poses), problem.skeleton.size, len(problem.springs)
         errors, notes = np.empty((t, g)), np.empty((t, NOTES))
         last = problem.skeleton.rest.copy() if last is None else last.copy()
         before = last.copy() if before is None else before.copy()
-        home = (problem.skeleton.rest if home is None else home).copy()  # the walk writes into it
+        home = (problem.skeleton.rest if home is None else home).copy()  # overwritten by the solver
         problem.fitted(solve_frames)(
             problem.figure, problem.order, problem.kind, problem.constants.copy(), problem.targets.copy(),
             self.robust, self.pull * options.pull, home, self.lower, self.upper,
@@ -302,7 +301,7 @@ class FrameSolver:
 def marker_frame_solver(
     skeleton: Skeleton, sites: Sequence[str], *, limits: bool = True, robust: float | None = None
 ) -> FrameSolver:
-    """Return the walker of sites that are to be at markers; robust [m]: beyond, one pulls no harder."""
+    """Return the frame solver of sites at markers; robust [m]: error beyond which a marker pulls no harder."""
     return FrameSolver(
         Problem(skeleton, [Position(site, (0.0, 0.0, 0.0), robust=robust) for site in sites]), limits=limits
     )

@@ -1,4 +1,4 @@
-"""Markers that are missing or wrong: which of them to leave out, and how the figure gets across their gaps."""
+"""Missing and misplaced markers: which to reject, and how to bridge their gaps."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from posable.model.joints import JointMotion
 from posable.model.motion import interpolate
 from posable.model.skeleton import Skeleton
 
-OUTLIER = 8.0  # robust standard deviations beyond which a marker is out of place
-OUTLIER_LEAST = 0.05  # [m]: and at least so far
-LONG = 8  # frames: shorter gaps need no bridge
-CATCH_UP = 12  # frames after a gap in which a walk finds back to the marker
+OUTLIER = 8.0  # robust standard deviations beyond which a marker is an outlier
+OUTLIER_LEAST = 0.05  # [m]: and at least this far
+LONG = 8  # frames: shorter gaps are not bridged
+CATCH_UP = 12  # frames after a gap in which the solver converges to the marker again
 CHUNK = 1 << 15  # frames
-CARRY = 0.25  # [s]: for how long a motion goes on as it was when nothing holds it any more
-MOSTLY = 0.5  # part of a marker's gap in which a joint above it must be loose for the gap to be filled
-SLOPE = 3  # frames from which its speed is taken
-SHORT = 0.1  # [s]: over a shorter gap a marker's own path is continued
-TURNED = 1.5  # [rad]: a body that turned further in a gap has not gone in straight lines
+CARRY = 0.25  # [s]: for how long an unobserved motion continues as before
+MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be unobserved for the gap to be filled
+SLOPE = 3  # frames over which speed is measured
+SHORT = 0.1  # [s]: shorter gaps are filled by the marker's own path
+TURNED = 1.5  # [rad]: beyond this turn of the body in a gap, straight lines of markers are wrong
 MAD = 1.4826  # standard deviations per median absolute deviation
 
 
@@ -46,11 +46,11 @@ def blend_weight(count: int) -> np.ndarray:
 
 
 def bridge(poses: np.ndarray, back: np.ndarray, gaps: list[tuple[int, int, int, np.ndarray]]) -> None:
-    """Cross gaps in poses (T, n), in place: (start, end, caught up, degrees of freedom that hang on the marker) each.
+    """Bridge gaps in poses (T, n), in place; each gap is (start, end, converged, degrees of freedom of the marker).
 
-    poses were walked forwards and hold on to what was before the gap, back (T, n) backwards, to what comes after it:
-    blended, they leave the one and arrive at the other without a jump. Until they have caught up with the marker that
-    is back, the forward ones lag behind; the backward ones are at home there, and hand over to them.
+    poses were solved forwards and follow what was before the gap, back (T, n) was solved backwards and follows what
+    comes after it: a blend of both leaves one and arrives at the other without a jump. After the gap the forward poses
+    lag until they have converged to the marker again; there they are blended in from the backward ones.
     """
     for start, end, caught_up, dofs in gaps:
         weight = blend_weight(end - start)[:, None]
@@ -62,7 +62,7 @@ def bridge(poses: np.ndarray, back: np.ndarray, gaps: list[tuple[int, int, int, 
 def frame_errors(errors: np.ndarray) -> np.ndarray:
     """Return the mean error (T,) [m] of each frame from errors (T, M); NaN where nothing was seen."""
     out = np.full(len(errors), np.nan)
-    for start in range(0, len(errors), CHUNK):  # of an hour there should be no second copy
+    for start in range(0, len(errors), CHUNK):  # no second copy of a long take
         part = errors[start : start + CHUNK]
         seen = np.isfinite(part)
         count = seen.sum(axis=1)
@@ -71,7 +71,7 @@ def frame_errors(errors: np.ndarray) -> np.ndarray:
     return out
 
 
-# --- Gaps that are short ---
+# --- Short gaps ---
 
 
 def short_gap(fps: float) -> int:
@@ -83,7 +83,7 @@ def fill_short(places: np.ndarray, most: int) -> np.ndarray:
     """Fill gaps of up to `most` frames in places (T, M, 3), in place, by cubics; return where (T, M) bool.
 
     A cubic leaves with the speed of the frames before the gap and arrives with that of the frames after it. Gaps at
-    either end stay, and so do those that begin or end beside another gap too soon for a speed to be seen.
+    either end of the take stay, and so do gaps too close to another one for the speed to be measured.
     """
     seen = np.isfinite(places[..., 0])
     filled = np.zeros(seen.shape, dtype=bool)
@@ -106,16 +106,16 @@ def fill_short(places: np.ndarray, most: int) -> np.ndarray:
     return filled
 
 
-# --- Joints that no marker holds ---
+# --- Unobserved joints ---
 
 
 class UnobservedJoints:
-    """Which joints of a figure too few markers hold, frame by frame, and how markers and poses cross these times.
+    """The joints that too few markers determine, frame by frame, and how markers and poses bridge these times.
 
-    A joint is held by the markers on its own bone and beyond it: by one for each two of its degrees of freedom.
+    A joint is determined by the markers on its own bone and below: one for every two of its degrees of freedom.
 
     Attributes:
-        joints: {joint: [(first frame, end), ...]} of joints that are not held.
+        joints: {joint: [(first frame, end), ...]} of joints that are not determined.
     """
 
     def __init__(self, skeleton: Skeleton, sites: list[str], seen: np.ndarray):
@@ -147,8 +147,8 @@ class UnobservedJoints:
     def fill(self, places: np.ndarray, start: int, source) -> np.ndarray:
         """Fill holes in places (t, M, 3), whose first frame is `start`, by straight lines; return where (t, M) bool.
 
-        The lines lead the figure to where the markers come back; poses are put in their place afterwards. source(t, k)
-        is the place (3,) of a marker in another frame.
+        The lines lead the figure to where the markers reappear; `cross` then replaces the poses. source(t, k) is the
+        position (3,) of a marker in another frame.
         """
         filled = np.zeros(places.shape[:2], dtype=bool)
         for k, a, b in self.holes:
@@ -161,11 +161,11 @@ class UnobservedJoints:
         return filled
 
     def cross(self, poses: np.ndarray, fps: float) -> np.ndarray:
-        """Carry joints across the times in which nothing holds them, in place; return the frames (T,) that changed.
+        """Interpolate joints while they are not determined, in place; return the frames (T,) that changed.
 
-        A joint leaves as fast as it was, arrives as fast as it will be, and goes the shortest way between; the longer
-        the time, the nearer to the poses that follow the lines of `fill`. Before the first and after the last marker it
-        stays.
+        A joint leaves with its speed before the gap, arrives with its speed after it, and takes the shortest way
+        between; the longer the gap, the closer to the poses that follow the lines of `fill`. Before its first and after
+        its last marker it rests.
         """
         changed = np.zeros(len(poses), dtype=bool)
         self._turned_back(poses)
@@ -186,7 +186,7 @@ class UnobservedJoints:
         return changed
 
     def _turned_back(self, poses: np.ndarray) -> None:
-        """Where the whole body is lost and turned, let its poses go straight: lines of markers pass through it."""
+        """Interpolate poses where the whole body is lost and turns far: lines of markers would pass through it."""
         root = next((joint for joint in self.skeleton.joints if joint.motion.dofs), None)
         if root is None or root.name not in self.joints or not turns_freely(root.motion):
             return
@@ -201,7 +201,7 @@ class UnobservedJoints:
 
 
 def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, carry: float) -> np.ndarray:
-    """Return values (b - a, k) of a ball or free joint across a gap: its rotation as seen from where it was before."""
+    """Return values (b - a, k) of a ball or free joint across a gap, its rotation relative to that before the gap."""
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
     part = values[before : after + 1].copy()
     first = a - 1 - before
@@ -217,7 +217,7 @@ def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, carry: 
 
 
 def _nearby(vectors: np.ndarray) -> np.ndarray:
-    """Return rotation vectors (T, 3) [rad], each as the one of its rotation that is nearest to the one before."""
+    """Return rotation vectors (T, 3) [rad], each shifted by whole turns to be nearest to the previous one."""
     out = vectors.copy()
     for t in range(1, len(out)):
         angle = float(np.linalg.norm(out[t]))
@@ -228,9 +228,9 @@ def _nearby(vectors: np.ndarray) -> np.ndarray:
 
 
 def _cross(values: np.ndarray, a: int, b: int, carry: float) -> np.ndarray:
-    """Return (b - a, k): rows a to b of values (T, k), the more like a cubic between the rows beside, the shorter.
+    """Return rows a to b of values (T, k), blended with a cubic between the adjacent rows.
 
-    The cubic's end slopes are those of the rows beside; the rows themselves are the rest.
+    The cubic has the slopes of the adjacent rows; the shorter the gap, the larger its weight.
     """
     length = float(b - a + 1)
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)

@@ -1,4 +1,4 @@
-"""Long work in pieces: the same for any number of threads, so that the result is too; stopped between them."""
+"""Long computations in pieces on threads: the same pieces, and results, for any number of threads."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 Progress = bool | Callable[[int, int], Any] | None
 Stop = Callable[[], bool] | None
 
-BAR_AFTER = 1.0  # [s]: work that is shorter shows no bar
+BAR_AFTER = 1.0  # [s] before a bar is shown
 STOPPED = "stopped: what was done is kept, and is put together now"
 
 
 def pieces(total: int, size: int, lead: int = 0) -> list[tuple[int, int, int]]:
-    """Return (first frame to work on, first frame that counts, end) of a clip's pieces; each begins `lead` early."""
+    """Return (first frame to solve, first frame to keep, end) of the pieces of a clip; each starts `lead` early."""
     return [(max(0, start - lead), start, min(start + size, total)) for start in range(0, total, size)]
 
 
 class ProgressBar:
-    """A progress bar on standard error for work over a second; or whatever function the caller gave."""
+    """A progress bar on standard error after the first second, or the function that the caller passed."""
 
     def __init__(self, progress: Progress, total: int, what: str):
         self.progress, self.total, self.what = progress, total, what
@@ -31,7 +31,7 @@ class ProgressBar:
         self.shown = False
 
     def __call__(self, done: int) -> None:
-        """Say how many of the total are done."""
+        """Report how many of the total are done."""
         if callable(self.progress):
             self.progress(done, self.total)
             return
@@ -54,7 +54,7 @@ class ProgressBar:
             print(file=sys.stderr)
 
     def say(self, words: str) -> None:
-        """Say something below a bar that is shown."""
+        """Print a message below a bar that is shown."""
         if self.shown:
             print(f"\n{words}", end="", file=sys.stderr, flush=True)
 
@@ -62,9 +62,9 @@ class ProgressBar:
 def run_pieces(
     work: Callable[[int], Any], sizes: Sequence[int], *, threads: int | None, progress: Progress, stop: Stop, what: str
 ) -> list[Any]:
-    """Return work(i) for every piece i, or for as many leading ones as were done when it was stopped.
+    """Return work(i) for every piece i, or for the leading pieces that were done when it was stopped.
 
-    Control-C and `stop()` end it between pieces: what is under way is finished, what is done is kept.
+    Control-C and `stop()` take effect between pieces: running pieces are finished and kept.
     """
     bar = ProgressBar(progress, sum(sizes), what)
     halted = threading.Event()

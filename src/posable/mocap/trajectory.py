@@ -1,9 +1,10 @@
-"""One optimisation over many frames: the goals of every frame against the accelerations between them, limits hard.
+"""One optimisation over many frames: the goals of every frame plus the accelerations between them, with hard limits.
 
 E = sum_t E_t(theta_t) + 1/2 sum_t a_t' diag(stiffness) a_t,  a_t = theta_(t-1) - 2 theta_t + theta_(t+1)
 
-Gauss-Newton's matrix is block-banded: a frame meets the two before it and the two after it, so one step costs as much
-as its frames are many. Bounds at which the gradient pushes outward are held, and a step is projected on the box.
+The Gauss-Newton matrix is block-banded: each frame is coupled to two frames on either side, so the cost of a step is
+linear in the number of frames. Bounds at which the gradient pushes outward are active, and steps are projected onto the
+box.
 
 Contacts make the energy of single frames far from quadratic. A step is therefore judged section by section: frames
 about which it raises the energy stay where they are and are damped more, all others take it.
@@ -23,19 +24,19 @@ from posable.engine.linalg import solve_banded
 from posable.mocap.frame_solver import set_targets
 from posable.problem import Problem
 
-DAMPING, LEAST = 3e-2, 1e-3  # of the usual stiffness of a dof, to begin with and at least
-HARDER, EASIER = 10.0, 0.3  # times the damping of frames that a step makes worse, of those that it makes better
-FAILURES = 3  # steps in a row that may fail on the whole
-SECTION = 4  # frames on either side of one over which a step is judged
-BLEND = 6  # frames from one that stays to one that takes all of a step
-WORSE = 0.1  # part of its energy and of the mean by which a section may become worse: a contact that opens or closes
-USUALLY = 0.25  # quantile over the frames of a dof's stiffness: most of the time no contact holds it
+DAMPING, LEAST = 3e-2, 1e-3  # relative to the usual stiffness of a dof: initially, and at least
+HARDER, EASIER = 10.0, 0.3  # factors of the damping: of frames that a step makes worse, of the others
+FAILURES = 3  # consecutive steps that may fail
+SECTION = 4  # frames on either side over which a step is judged
+BLEND = 6  # frames between one that stays and one that takes the full step
+WORSE = 0.1  # fraction of its energy and of the mean by which a section may worsen, as where a contact opens or closes
+USUALLY = 0.25  # quantile over the frames of a dof's stiffness: mostly there is no contact
 
 
 class Effort(NamedTuple):
-    """How long to go on: `steps` at most, the last where one gains less than `gain` of the energy.
+    """When to stop: after `steps`, or after a step that gains less than the fraction `gain` of the energy.
 
-    passes: how often a step that the limits cut off is solved again with what they hold; expensive, rarely needed.
+    passes: how often a step is solved when new bounds become active; expensive, rarely needed.
     """
 
     steps: int = 12
@@ -80,7 +81,7 @@ def frame_terms(
 def damped_system(blocks, stiffness, damping, free, moved, gradient, matrix, right):
     """Write the banded matrix (T n, 2 n + 1) and the right side (T n,) of a step, as `solve_banded` reads them.
 
-    damping (T, n) is added to the diagonal. Where not free (T, n), a dof goes by moved (T, n).
+    damping (T, n) is added to the diagonal. A dof that is not free (T, n) moves by moved (T, n).
     """
     frames, n = gradient.shape
     for t in range(frames):
@@ -103,7 +104,7 @@ def damped_system(blocks, stiffness, damping, free, moved, gradient, matrix, rig
                         matrix[row, k] = blocks[t, i, k]
             else:
                 matrix[row, 0] = 1.0
-    for t in range(frames):  # what is held goes to the right side
+    for t in range(frames):  # fixed dofs go to the right side
         left, middle = t + 2 < frames, t > 0 and t + 1 < frames
         one = -2.0 * ((1.0 if middle else 0.0) + (1.0 if left else 0.0))
         for i in range(n):
@@ -123,7 +124,7 @@ def damped_system(blocks, stiffness, damping, free, moved, gradient, matrix, rig
 
 
 class _Terms(NamedTuple):
-    """What a window of frames holds at some poses: energies (T,), slopes (T, n), blocks (T, n, n)."""
+    """Energies (T,), slopes (T, n) and blocks (T, n, n) of a window of frames at some poses."""
 
     energies: np.ndarray
     slopes: np.ndarray
@@ -135,16 +136,16 @@ class _Terms(NamedTuple):
 
 
 def _about(values: np.ndarray) -> np.ndarray:
-    """Return the mean (T,) of values (T,) over the section about each frame."""
+    """Return the mean (T,) of values (T,) over the section around each frame."""
     return uniform_filter1d(values, 2 * SECTION + 1, mode="constant")
 
 
 class TrajectoryProblem:
     """The frames of a window as one problem.
 
-    problem: with the targets of T frames, or of one; markers and points (T or 0, g, 3) as `solve_frames` reads them;
-    pull (n,) and home (T, n): springs on the degrees of freedom; stiffness (n,): of the
-    accelerations; lower, upper (n,) or (T, n): the box.
+    problem: with the targets of T frames, or of one; markers and points (T or 0, g, 3) as in `solve_frames`; pull (n,)
+    and home (T, n): springs on the degrees of freedom; stiffness (n,): of the accelerations; lower, upper (n,) or
+    (T, n): the box.
     """
 
     def __init__(self, problem: Problem, robust, markers, points, pull, home, stiffness, lower, upper):
@@ -155,7 +156,7 @@ class TrajectoryProblem:
         self.work = np.empty(problem.work_size)
 
     def terms(self, poses: np.ndarray, rows: np.ndarray, out: _Terms) -> None:
-        """Fill the terms of some frames, rows (k,), at poses (T, n)."""
+        """Compute the terms of some frames, rows (k,), at poses (T, n)."""
         problem = self.problem
         frame_terms(
             problem.figure, problem.order, problem.kind, problem.constants, problem.targets, self.robust,
@@ -164,7 +165,7 @@ class TrajectoryProblem:
         )  # fmt: skip
 
     def solve(self, poses: np.ndarray, effort: Effort, free: np.ndarray | None = None) -> np.ndarray:
-        """Return the poses (T, n) of the least energy from `poses`; free (T,) bool: frames that may change."""
+        """Return poses (T, n) of least energy, starting from `poses`; free (T,) bool: frames that may change."""
         t, n = poses.shape
         poses = np.clip(poses, self.lower, self.upper)
         rows, damping = np.arange(t), np.full(t, DAMPING)
@@ -215,8 +216,8 @@ class TrajectoryProblem:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return poses (T, n) after a damped step into the box, and which frames (T,) it makes worse.
 
-        Cut off at the box, a step leaves the rest where it counted on what is cut: where that makes a frame worse, what
-        would go past a bound goes to it, and the rest is solved again.
+        A step that is clipped to the box is no longer consistent. Where that makes a frame worse, dofs that would pass
+        a bound are fixed at it and the others are solved again.
         """
         gradient = here.slopes + self._bend_slopes(poses)
         free = ~(

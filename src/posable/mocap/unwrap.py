@@ -1,4 +1,4 @@
-"""Angles that mean the same: whole turns, and the other triple of Euler angles."""
+"""Equivalent angles: whole turns, and the second triple of Euler angles."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from posable.model.joint_values import joint_transform, rotation_values, turns_f
 from posable.model.skeleton import Skeleton
 
 WHOLE_TURN = 2.0 * np.pi
-JUMP = 2.0  # [rad]: a change between frames that another way to write the angles may explain
+JUMP = 2.0  # [rad]: change between frames that equivalent angles may explain
 
 
 def turns_around(skeleton: Skeleton) -> np.ndarray:
-    """Return (n,) bool: angles whose limits leave a whole turn, so that they hold nothing back: one can come round."""
+    """Return (n,) bool: angles whose limits allow a whole turn and therefore every rotation."""
     out = np.zeros(skeleton.size, dtype=bool)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
         out[where] = [dof.kind == TURN for dof in joint.motion.dofs]
@@ -23,14 +23,15 @@ def turns_around(skeleton: Skeleton) -> np.ndarray:
 
 
 def open_box(skeleton: Skeleton, limits: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return the box (n,), (n,) to solve in: the limits but where an angle can come round (see `within_turns`)."""
+    """Return the box (n,), (n,) to solve in: the limits, except for angles that can make a whole turn."""
     held = ~turns_around(skeleton) if limits else np.zeros(skeleton.size, dtype=bool)
     return np.where(held, skeleton.lower, -np.inf), np.where(held, skeleton.upper, np.inf)
 
 
 def within_turns(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
-    """Return poses (T, n) with angles that can come round within their limits: the whole clip shifted by whole turns,
-    or, where it turns farther than the limits are wide, each frame that has to be.
+    """Return poses (T, n) with the angles of `turns_around` within their limits.
+
+    The whole clip is shifted by whole turns; if it turns farther than the limits are wide, from frame to frame.
     """
     lower, upper = skeleton.lower, skeleton.upper
     out = poses
@@ -42,7 +43,7 @@ def within_turns(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
         middle = 0.5 * (lower[i] + upper[i])
         values = values - WHOLE_TURN * np.round((0.5 * (values.min() + values.max()) - middle) / WHOLE_TURN)
         beyond = (values < lower[i]) | (values > upper[i])
-        while beyond.any():  # from there on the other way round
+        while beyond.any():  # shift the rest of the clip
             start = int(np.argmax(beyond))
             values[start:] -= WHOLE_TURN * np.round((values[start] - middle) / WHOLE_TURN)
             if not lower[i] <= values[start] <= upper[i]:
@@ -53,8 +54,9 @@ def within_turns(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
 
 
 def same_branch(skeleton: Skeleton, reference: np.ndarray, poses: np.ndarray, row: int) -> None:
-    """Shift the angles of poses (t, n), in place, to the numbers nearest to reference (n,) at one row: whole turns, and
-    for Euler angles a, b, c that can come round also a + pi, pi - b, c + pi, which mean the same.
+    """Shift the angles of poses (t, n), in place, to the values nearest to reference (n,) at one row.
+
+    Shifts are whole turns and, for Euler angles a, b, c of `turns_around`, the equivalent a + pi, pi - b, c + pi.
     """
     round_ = turns_around(skeleton)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
@@ -79,10 +81,10 @@ def _turns_apart(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def continuous(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
-    """Return poses (T, n) whose numbers do not jump between frames where the figure does not.
+    """Return poses (T, n) whose values do not jump between frames where the figure does not.
 
-    Angles that can come round go on beyond a whole turn, Euler angles stay on one of their two triples, and rotation
-    vectors grow longer than pi.
+    Angles of `turns_around` continue beyond a whole turn, Euler angles stay on one of their two triples, and rotation
+    vectors may exceed pi.
     """
     out = np.array(poses)
     angles = turns_around(skeleton)
