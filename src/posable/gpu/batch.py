@@ -1,4 +1,4 @@
-"""The way of a batch to the GPU and back: what is sent, in which pieces, and what comes of it as an RawResult."""
+"""Batches on the GPU: copies in pieces and on several streams, attempts, and the solutions as a RawResult."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from posable.problem import Problem
 from posable.solvers.base import RawResult, SolveOptions, Solver, strength_of
 from posable.solvers.newton import Newton
 
-# --- Batches on a GPU ---
+# --- Attempts ---
 
-ROOM = 1 << 18  # attempts that are made side by side where fewer problems are left
-MOST_AT_ONCE = 64  # attempts at one problem side by side
-TURNS = 50  # of an attempt, where others may follow
-LAST_TURNS = 200  # of the only attempt
+ROOM = 1 << 18  # attempts in parallel when fewer problems are left
+MOST_AT_ONCE = 64  # parallel attempts per problem
+TURNS = 50  # Newton steps of an attempt that others may follow
+LAST_TURNS = 200  # Newton steps of a single attempt
 FINISHING_TURNS = 60
 SOURCE = np.dtype([("base", np.uint64), ("step", np.int64), ("at", np.int64), ("wide", np.int32), ("pad", np.int32)])
 
 
 class StridedInput(NamedTuple):
-    """Numbers of every problem on the GPU: element j of problem t lies at at[j] + t * step."""
+    """Input of every problem on the GPU: element j of problem t is at at[j] + t * step."""
 
     pointer: int
     step: int
@@ -49,12 +49,12 @@ class StridedInput(NamedTuple):
     owner: Any  # keeps the memory alive
 
     def later(self, problems: int) -> StridedInput:
-        """Return the same numbers from another problem on."""
+        """Return the same input from another problem on."""
         return self._replace(at=self.at + problems * self.step)
 
 
 def sources(givens: list[StridedInput], order: list[int], stream: Stream) -> Buffer:
-    """Return the table from which a kernel reads a problem's numbers: entry k is element order[k] of all given."""
+    """Return the table from which a kernel reads the input of a problem: entry k is element order[k] of `given`."""
     rows = np.zeros(sum(len(g.at) for g in givens), dtype=SOURCE)
     k = 0
     for g in givens:
@@ -68,7 +68,7 @@ def sources(givens: list[StridedInput], order: list[int], stream: Stream) -> Buf
 
 
 class DeviceSolutions(NamedTuple):
-    """What came of a batch, on the GPU."""
+    """The solutions of a batch, on the GPU."""
 
     pose: Buffer  # (t, n) float64
     errors: Buffer  # (t, g) float64: of each spring [m, rad]
@@ -77,25 +77,25 @@ class DeviceSolutions(NamedTuple):
 
     @classmethod
     def empty(cls, stream: Stream, total: int, n: int, g: int) -> DeviceSolutions:
-        """Return memory for the answers to `total` problems."""
+        """Return memory for the solutions of `total` problems."""
         return cls(
             Buffer(stream, (total, n), np.float64), Buffer(stream, (total, g), np.float64),
             Buffer(stream, (total,), np.int32), Buffer(stream, (total,), np.int32),
         )  # fmt: skip
 
     def part(self, first: int, last: int) -> DeviceSolutions:
-        """Return those of some of the problems, in the same memory."""
+        """Return the solutions of some of the problems, in the same memory."""
         return DeviceSolutions(*(buffer.part(first, last) for buffer in self))
 
 
 @lru_cache(maxsize=1)
 def _own_source() -> bytes:
-    """Return the text of this package: what it makes of a problem depends on it."""
+    """Return the source of this package, on which compiled problems depend."""
     return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
 
 
 def identity(problem: Problem, plan: KernelPlan, box: tuple[np.ndarray, np.ndarray]) -> str:
-    """Return a name for the compiled form of a problem: two with one name differ only in what is read as it runs."""
+    """Return a key of the compiled form of a problem: equal keys differ only in what is read at run time."""
     still = np.concatenate([problem.targets[0].ravel(), problem.constants[0].ravel()])
     still[list(plan.moving)] = 0.0
     digest = hashlib.sha256(_own_source() + repr(plan).encode())
@@ -122,7 +122,7 @@ class CompiledProblem:
 
     @property
     def finish(self) -> Module:
-        """The kernels that finish what is left, compiled when something is."""
+        """The kernels for the problems that remain at the end, compiled on first use."""
         if self._finish is None:
             self._finish = self._module(self.plan._replace(single=False, finish=True, alone=True))
         return self._finish
@@ -167,10 +167,10 @@ class BatchBuffers:
         self.data, self.starts, self.seed = data, starts, float((seed * 2654435761 + 12345) % 4294967296)
         self.most, stream = float(most), self.stream
         out.pose.fill(0)
-        out.errors.fill(0x7FF00000)  # no number, until there is one
+        out.errors.fill(0x7FF00000)  # NaN until written
         out.code.fill(EXHAUSTED)
         out.iterations.fill(0)
-        self.before = out.iterations if shared else self._ints(total, 0)  # turns that count against `most`
+        self.before = out.iterations if shared else self._ints(total, 0)  # steps that count against `most`
         self.lowest = Buffer(stream, (total,), np.float32).fill(0x7F800000)
         self.winner = self._ints(total, 0x7FFFFFFF)
         self.lists = [self._ints(total, 0), self._ints(total, 0)]
@@ -184,7 +184,7 @@ class BatchBuffers:
         return Buffer(self.stream, (size,), np.int32).fill(value)
 
     def attempt(self, module: Module, many: int, first: int, single: bool) -> None:
-        """Make `many` attempts, numbered from `first`, at every problem that is left, and judge them."""
+        """Make `many` attempts, numbered from `first`, at every unsolved problem, and judge them."""
         stream, out = self.stream, self.out
         count, places = self.left, self.list
         units = count * many
@@ -214,13 +214,13 @@ class BatchBuffers:
         self.left = int(self._count[0])
 
 
-# --- The way of a batch to the GPU and back ---
+# --- Copies to the GPU and back ---
 
-PIECE = 1 << 17  # problems that are sent at a time: enough to fill a GPU, few enough that work and copies overlap
-LARGEST = 1 << 24  # problems in one go where nothing is sent
-STREAMS = 4  # pieces at a time: one is packed, one copied, one computed, one unpacked
-SHARE = 0.8  # of the free memory that a batch may take
-CROSSING = 1000  # problems from which on "auto" takes the GPU: it overtakes 16 cores at about 100 (docs/scaling.md)
+PIECE = 1 << 17  # problems per piece: enough to fill a GPU, few enough for computation and copies to overlap
+LARGEST = 1 << 24  # problems per piece if nothing is copied
+STREAMS = 4  # concurrent pieces: one is packed, one copied, one computed, one unpacked
+SHARE = 0.8  # fraction of the free memory that a batch may use
+CROSSING = 1000  # problems from which "auto" uses the GPU: it overtakes 16 cores at about 100 (docs/scaling.md)
 
 # Of each goal that takes a target on the GPU: its axes, and for each spring (column of its target, the goal's element)
 ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
@@ -237,13 +237,13 @@ ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
 
 
 class DeviceCheckedResult(RawResult):
-    """The outcome of a batch that was sent to the GPU: its errors were evaluated there, in double precision."""
+    """The result of a batch whose errors were evaluated on the GPU, in double precision."""
 
     __slots__ = ()
 
 
 class DeviceResult(RawResult):
-    """Numbers that stay on the GPU until they are read: properties where a RawResult has arrays."""
+    """A result that stays on the GPU until it is read: properties instead of the arrays of RawResult."""
 
     __slots__ = ("__dict__", "answers")
 
@@ -273,12 +273,12 @@ class DeviceResult(RawResult):
 
     @property
     def evaluations(self) -> np.ndarray:  # type: ignore[override]
-        """(t,): a turn evaluates the energy once."""
+        """(t,): one evaluation of the energy per step."""
         return self.iterations
 
 
 class DeviceProblem(Problem):
-    """A problem whose targets are on the GPU: they are brought here when they are read, for a status or what blocks."""
+    """A problem whose targets are on the GPU; they are copied to the host when read, for a status or `blocking`."""
 
     def __init__(self, problem: Problem, shape: tuple[int, ...]):
         self.__dict__.update(problem.__dict__)
@@ -302,7 +302,7 @@ class DeviceProblem(Problem):
 
 
 def serves(problem: Problem, solver: Solver, request: SolveOptions) -> str | None:
-    """Return why a GPU cannot serve a call, or None where it can."""
+    """Return why a call cannot run on a GPU, or None if it can."""
     if not isinstance(solver, Newton):
         return f"the solver {solver.name!r}: only 'newton' runs on a GPU"
     if not problem.plain:
@@ -319,14 +319,14 @@ def serves(problem: Problem, solver: Solver, request: SolveOptions) -> str | Non
 
 
 def moving_of(problem: Problem) -> tuple[int, ...]:
-    """Return the elements that differ between the problems; of targets that are not packed, all that goals write."""
+    """Return the elements that differ between problems; for targets that are not packed, all that goals write."""
     if not problem.streams_targets:
         return moving_elements(problem)
     return tuple(sorted(place for goal in goal_columns(problem) for place in goal[1]))
 
 
 def goal_columns(problem: Problem) -> list[tuple[list[int], list[int]]]:
-    """Return, of each goal: elements of its target, and the elements of the targets (g, TARGETS) that they go to."""
+    """Return for each goal the elements of its target, and where they go in the targets (g, TARGETS)."""
     out = []
     for goal, row in zip(problem.goals, problem.first_rows, strict=True):
         _, springs = ELEMENTS[type(goal)]
@@ -336,7 +336,7 @@ def goal_columns(problem: Problem) -> list[tuple[list[int], list[int]]]:
 
 
 def lanes_for(on: Gpu, problem: Problem, request: SolveOptions, precision: str) -> CompiledProblem:
-    """Return a problem compiled for the GPU, or raise SolverError where it cannot be."""
+    """Return a problem compiled for the GPU; raise SolverError if that is not possible."""
     plan = KernelPlan(moving_of(problem), precision == "single", False, request.restarts == 0)
     one = problem.first_alone() if problem.streams_targets else problem
     try:
@@ -349,7 +349,7 @@ def solve_on(
     problem: Problem, solver: Solver, request: SolveOptions, shape: tuple[int, ...], device: str, precision: str,
     start: DeviceArray | None,
 ) -> tuple[Problem, RawResult, tuple[int, ...]] | None:  # fmt: skip
-    """Solve on the GPU what device "cuda" or "auto" puts there: (problem, outcome, shape); None: it is the CPU's."""
+    """Solve on the GPU if device is "cuda" or "auto" selects it: (problem, result, shape); None: use the CPU."""
     arrays = [goal.device_array for goal in problem.goals if goal.device_array is not None]
     leads = [r.shape[: len(r.shape) - ELEMENTS[type(g)][0]] for g in problem.goals if (r := g.device_array) is not None]
     leads += [start.shape[:-1]] if start is not None else []
@@ -389,24 +389,24 @@ def solve_on_gpu(
 
 
 def footprint(problem: Problem, lanes: CompiledProblem) -> int:
-    """Return how many bytes of the GPU one problem takes."""
+    """Return the GPU memory [bytes] of one problem."""
     n, g = problem.skeleton.size, len(problem.springs)
     return 8 * n + 8 * g + 4 * n * 3 + 48 + 8 * (len(lanes.plan.moving) + n)
 
 
 def piece_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int, most: int) -> int:
-    """Return how many problems fit on the GPU beside one another."""
+    """Return how many problems fit on the GPU at once."""
     room = int(SHARE * on.free_memory()) // (footprint(problem, lanes) * at_a_time)
     if room < 1:
         raise CudaError(f"{on.free_memory() / 2**20:.0f} MiB of free memory are too little")
     return min(most, room)
 
 
-# ------------------------------------------------------------------------------------------ numbers that come from here
+# --- Input from the host ---
 
 
 def solve_in_pieces(on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int) -> RawResult:
-    """Send a batch piece by piece, on several streams, so that packing, copies and work overlap."""
+    """Solve a batch piece by piece on several streams, so that packing, copies and computation overlap."""
     n, g = problem.skeleton.size, len(problem.springs)
     out = DeviceCheckedResult(
         np.empty((total, n)), np.empty(total, dtype=np.int64), np.empty((total, g)), np.empty(total), np.empty(total)
@@ -434,11 +434,11 @@ def solve_in_pieces(on: Gpu, lanes: CompiledProblem, problem: Problem, request: 
 
 
 class BatchStream:
-    """One stream, with pinned memory of its own, that sends pieces of a batch and brings back the answers."""
+    """A stream with its own pinned memory that copies pieces of a batch to the GPU and their solutions back."""
 
     def __init__(self, on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions):
         self.stream, self.lanes, self.problem, self.request = Stream(on), lanes, problem, request
-        self.idle: list[list[Pinned]] = vars(on).setdefault("idle_pinned", [])  # pinning memory is slow: it is kept
+        self.idle: list[list[Pinned]] = vars(on).setdefault("idle_pinned", [])  # pinning is slow: keep it
         self.pinned = self.idle.pop() if self.idle else [Pinned(on) for _ in range(6)]
         self.columns = []
         if problem.streams_targets:
@@ -450,12 +450,12 @@ class BatchStream:
             self.values = problem.target_values()
 
     def close(self) -> None:
-        """Give the pinned memory back, for the next batch."""
+        """Release the pinned memory for the next batch."""
         self.idle.append(self.pinned)
         self.pinned = []
 
     def _send_targets(self, first: int, last: int) -> StridedInput:
-        """Send the targets of some problems: the goals' own numbers where they are not packed."""
+        """Copy the targets of some problems to the GPU: those of the goals if they are not packed."""
         if not self.columns:
             return self._send(0, elements(self.problem, self.lanes.plan.moving, first, last))
         width = len(self.lanes.plan.moving)
@@ -466,7 +466,7 @@ class BatchStream:
         return StridedInput(there.pointer, 0 if len(here) == 1 else width, np.arange(width), True, there)
 
     def _send(self, place: int, values: np.ndarray) -> StridedInput:
-        """Copy rows (t, m) to the GPU, in double precision: answers are judged by them."""
+        """Copy rows (t, m) to the GPU, in double precision, because solutions are judged by them."""
         width = values.shape[1]
         here = self.pinned[place].array(values.shape, np.float64)
         here[...] = values
@@ -474,7 +474,7 @@ class BatchStream:
         return StridedInput(there.pointer, 0 if len(values) == 1 else width, np.arange(width), True, there)
 
     def solve(self, out: RawResult, first: int, last: int) -> None:
-        """Solve one piece and write its answers into `out`."""
+        """Solve one piece and write its solutions into `out`."""
         problem, request, stream = self.problem, self.request, self.stream
         n, moving = problem.skeleton.size, self.lanes.plan.moving
         targets = self._send_targets(first, last)
@@ -498,13 +498,13 @@ class BatchStream:
         out.evaluations[piece] = here[3]
 
 
-# ---------------------------------------------------------------------------------- numbers that are on the GPU already
+# --- Input on the GPU ---
 
 
 def solve_in_place(
     on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int, start: DeviceArray | None
 ) -> RawResult:
-    """Solve a batch whose targets or starts are on the GPU already; the answers stay there too."""
+    """Solve a batch whose targets or starts are already on the GPU; the solutions stay there too."""
     stream = Stream(on)
     on.settle()  # work that wrote the arrays has finished
     given, order = device_targets(problem, lanes.plan.moving, stream, total)
@@ -524,7 +524,7 @@ def solve_in_place(
 
 
 def strided_input(found: DeviceArray, axes: int, total: int) -> StridedInput:
-    """Return an array on the GPU, whose last axes are one problem's, as numbers of every problem; one may serve all."""
+    """Return an array on the GPU whose last axes belong to one problem as the input of every problem, or of all."""
     shape, strides = found.shape, found.strides
     lead = len(shape) - axes
     at = np.zeros(1, dtype=np.int64)
@@ -539,14 +539,14 @@ def strided_input(found: DeviceArray, axes: int, total: int) -> StridedInput:
 
 
 def fetched(found: DeviceArray) -> np.ndarray:
-    """Return an array on the GPU as one on the host."""
+    """Copy an array from the GPU to the host."""
     extent = 1 + sum((size - 1) * step for size, step in zip(found.shape, found.strides, strict=True))
     flat = gpu().fetch(found.pointer, np.empty(extent, found.dtype))
     return np.lib.stride_tricks.as_strided(flat, found.shape, [s * found.dtype.itemsize for s in found.strides])
 
 
 def sent(rows: np.ndarray, stream: Stream) -> StridedInput:
-    """Send rows (t, m) from the host as they are; equal ones once."""
+    """Copy rows (t, m) from the host; a single row if all are equal."""
     if len(rows) > 1 and (rows == rows[0]).all():
         rows = rows[:1]
     there = Buffer(stream, rows.shape, np.float64).take(np.ascontiguousarray(rows))
@@ -557,7 +557,7 @@ def sent(rows: np.ndarray, stream: Stream) -> StridedInput:
 def device_targets(
     problem: Problem, moving: tuple[int, ...], stream: Stream, total: int
 ) -> tuple[list[StridedInput], list[int]]:
-    """Return where every number that differs between problems lies: in users' arrays, or sent from here."""
+    """Return the input that differs between problems: in the user's arrays, or copied from the host."""
     here = sent(elements(problem, moving), stream)
     given, order = [here], list(range(len(moving)))
     base = len(moving)

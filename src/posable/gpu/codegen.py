@@ -35,23 +35,23 @@ from posable.problem import Problem
 
 # --- The CUDA C++ of a problem ---
 
-SMALL_FIGURE = 12  # dofs up to which every loop over the figure is unrolled and the work stays in registers
+SMALL_FIGURE = 12  # dofs up to which every loop over the figure is unrolled and arrays stay in registers
 LARGEST_STEP = 2.0  # [rad]
-# what single precision cannot tell from nothing
+# thresholds below the resolution of single precision
 SINGLE = {"MARGIN": 1e-6}
 
 
 class KernelPlan(NamedTuple):
-    """What of a problem goes into the source, and what is read when it runs."""
+    """What of a problem is compiled into the source, and what is read at run time."""
 
     moving: tuple[int, ...]  # elements that differ between problems: of targets (g, TARGETS), then of constants
     single: bool
-    finish: bool  # no patience, exact curvature: for what is left at the end
+    finish: bool  # exact curvature, no early stop: for the problems that remain at the end
     alone: bool = False  # no other attempt follows
     damping: float = 0.3
 
 
-# where each kind of spring keeps its target: the columns that a batch reads for every problem of its own
+# the columns of the target of each kind of spring, read for every problem of a batch
 MOVING = {
     POINT_SPRING: (AT, AT + 3), ORIENTATION_SPRING: (ALONG, ALONG + 9), DIRECTION_SPRING: (ALONG, ALONG + 3),
     AIM_SPRING: (AT, AT + 3),
@@ -101,7 +101,7 @@ def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
 
 
 class ProblemTables:
-    """A problem as the specialiser sees it: tables that are known, arrays of the thread."""
+    """A problem as the partial evaluator sees it: known tables, and arrays of the thread."""
 
     def __init__(self, problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray, **options: Any):
         self.part = part = problem.moving
@@ -139,13 +139,13 @@ class ProblemTables:
         self._known = dict(to.known)
 
     def tables(self) -> str:
-        """Return the C++ of the tables that the code reads, and of where its dofs are in the whole pose."""
+        """Return the C++ of the tables that the code reads, and of the positions of its dofs in a whole pose."""
         kept = ", ".join(str(i) for i in self.part.dofs)
         lines = [*self.to.tables.values(), f"__constant__ int kept[] = {{{kept}}};"]
         return "\n".join(lines).replace("__constant__", "__constant__ static")
 
     def piece(self, write: Any) -> tuple[str, Any]:
-        """Return the C++ that a call writes, with nothing known but the tables, and what the call returns."""
+        """Return the C++ of a call, with only the tables known, and the value that it returns."""
         self.to.known = dict(self._known)
         self.to.code = []
         value = write()
@@ -177,7 +177,7 @@ def attempts_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper
     params = newton_params(
         Code("most", "f"), soft=problem.soft, coupled=problem.coupled, damping=plan.damping,
         exact=WHERE_IT_PAYS if plan.finish or problem.soft else NEVER, tries=14.0 if plan.finish else 8.0, shrink=0.1,
-        lowest_damping=1e-4,  # less lets Gauss-Newton leap out of the basin it is in
+        lowest_damping=1e-4,  # less lets Gauss-Newton leave its basin of attraction
         slow_gain=0.15, stationary_gain=2e-6 if plan.single else 1e-11,
     )  # fmt: skip
     f, ws, theta, start = parts.figure, parts.ws, parts.theta, parts.start
@@ -243,25 +243,25 @@ def judge_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: n
 
 
 def bounded(name: str, low: float, up: float) -> str:
-    """Return the C++ that brings a double into its bounds."""
+    """Return the C++ that clips a double to its bounds."""
     text = f"{name} = fmax({name}, {low!r});\n" if np.isfinite(low) else ""
     return text + (f"{name} = fmin({name}, {up!r});\n" if np.isfinite(up) else "")
 
 
 def loads(plan: KernelPlan, g: int) -> str:
-    """Return the C++ that reads a problem's own numbers; where each lies is told when the kernel starts."""
+    """Return the C++ that reads the input of a problem, whose addresses are arguments of the kernel."""
     split = g * TARGETS
     names = (f"targets[{k}]" if k < split else f"constants[{k - split}]" for k in plan.moving)
     return "\n".join(f"{name} = (number)read(sources[{m}], problem);" for m, name in enumerate(names))
 
 
 def limbs(problem: Problem) -> bool:
-    """Return whether goals sit on different limbs: then a later attempt keeps those that are well."""
+    """Return whether goals are on different limbs: then a later attempt keeps the limbs that reach."""
     return len({int(body) for body in problem.kind[:, 1]}) > 1
 
 
-BLOCK = 64  # threads a block
-REFILL = 8  # lanes of a warp that wait before they are given new problems together
+BLOCK = 64  # threads per block
+REFILL = 8  # idle lanes of a warp before they receive new problems together
 
 PROLOGUE = """
 typedef unsigned int uint32;

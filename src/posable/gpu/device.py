@@ -1,4 +1,4 @@
-"""An NVIDIA GPU as plain functions: compile C++ for it, keep numbers on it, start kernels.
+"""An NVIDIA GPU through cuda.bindings: compile C++, allocate memory, launch kernels.
 
 Everything goes through the driver's own interface (package cuda-bindings, which numba-cuda brings along), imported when
 a GPU is first asked for. Compiled code is kept beside that of the CPU, under a name made from its source.
@@ -22,11 +22,11 @@ POINTER = ctypes.c_void_p
 
 
 class CudaError(RuntimeError):
-    """An error of the driver or the compiler."""
+    """An error of the CUDA driver or compiler."""
 
 
 def missing() -> str | None:
-    """Return why there is no GPU to compute on, or None where there is one."""
+    """Return why no GPU can be used, or None if one can."""
     try:
         gpu()
     except CudaError as error:
@@ -35,7 +35,7 @@ def missing() -> str | None:
 
 
 def checked(answer: tuple[Any, ...]) -> Any:
-    """Return what the driver returned beside its verdict; raises CudaError where that is an error."""
+    """Return the values of a driver call without its status; raise CudaError if that is an error."""
     code, *rest = answer
     if int(code) != 0:
         raise CudaError(f"CUDA: {getattr(code, 'name', code)}")
@@ -44,7 +44,7 @@ def checked(answer: tuple[Any, ...]) -> Any:
 
 @lru_cache(maxsize=1)
 def gpu() -> Gpu:
-    """Return the first GPU; raises CudaError with the reason where there is none."""
+    """Return the first GPU; raise CudaError with the reason if there is none."""
     try:
         from cuda.bindings import driver
     except ImportError:
@@ -52,7 +52,7 @@ def gpu() -> Gpu:
     try:
         checked(driver.cuInit(0))
         count = checked(driver.cuDeviceGetCount())
-    except Exception as error:  # no library of the driver: its bindings raise errors of their own
+    except Exception as error:  # without a driver, the bindings raise their own errors
         raise CudaError(f"no driver for an NVIDIA GPU answers ({error})") from None
     if count == 0:
         raise CudaError("the driver finds no NVIDIA GPU")
@@ -79,7 +79,7 @@ class Gpu:
         )
         self.architecture = f"sm_{major}{minor}"
         self.name = checked(driver.cuDeviceGetName(100, device)).split(b"\0")[0].decode()
-        pool = checked(driver.cuDeviceGetDefaultMemPool(device))  # memory that is given back is kept for the next call
+        pool = checked(driver.cuDeviceGetDefaultMemPool(device))  # freed memory is kept for the next call
         keep = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         checked(driver.cuMemPoolSetAttribute(pool, keep, driver.cuuint64_t(1 << 34)))
         self._modules: dict[str, Any] = {}
@@ -104,7 +104,7 @@ class Gpu:
         return int(checked(self.driver.cuMemGetInfo())[0])
 
     def module(self, name: str, source: Callable[[], str], folder: Path) -> Module:
-        """Return the kernels of a C++ source, which is made and compiled once and kept in a folder under its name."""
+        """Return the kernels of a C++ source, generated and compiled once and cached on disk under its name."""
         with self._lock:
             if name not in self._modules:
                 path = folder / f"{name}.{self.architecture}.cubin"
@@ -152,12 +152,12 @@ class Module:
         return self._kernels[name]
 
     def blocks(self, name: str, threads: int) -> int:
-        """Return how many blocks of a kernel the whole GPU holds at once."""
+        """Return how many blocks of a kernel fit on the GPU at once."""
         ask = self.gpu.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return max(1, int(checked(ask(self.kernel(name), threads, 0)))) * self.gpu.processors
 
     def launch(self, name: str, blocks: int, threads: int, stream: Stream, *arguments: Any) -> None:
-        """Start a kernel; arguments are ctypes numbers, Buffers, or None for no pointer."""
+        """Launch a kernel; arguments are ctypes numbers, Buffers, or None for a null pointer."""
         values = [
             POINTER(a.pointer if isinstance(a, Buffer) else 0) if a is None or isinstance(a, Buffer) else a
             for a in arguments
@@ -187,7 +187,7 @@ class Stream:
 
 
 class Buffer:
-    """An array in the memory of the GPU. CuPy, PyTorch, JAX and Numba read it where it is."""
+    """An array on the GPU, which CuPy, PyTorch, JAX and Numba can read without a copy."""
 
     def __init__(self, stream: Stream, shape: tuple[int, ...], dtype: Any):
         self.stream, self.shape, self.dtype = stream, tuple(int(s) for s in shape), np.dtype(dtype)
@@ -200,25 +200,25 @@ class Buffer:
         self.owner = None
 
     def fill(self, word: int) -> Buffer:
-        """Set every 32 bits of it."""
+        """Set every 32-bit word."""
         driver = self.stream.gpu.driver
         checked(driver.cuMemsetD32Async(self.pointer, word, self.bytes // 4, self.stream.handle))
         return self
 
     def take(self, values: np.ndarray) -> Buffer:
-        """Copy from the host, without waiting where the host's memory is pinned."""
+        """Copy from the host, asynchronously if the host's memory is pinned."""
         copy = self.stream.gpu.driver.cuMemcpyHtoDAsync
         checked(copy(self.pointer, values.ctypes.data, values.nbytes, self.stream.handle))
         return self
 
     def give(self, out: np.ndarray) -> np.ndarray:
-        """Copy to the host; it is there when the stream has been waited for."""
+        """Copy to the host; complete once the stream has been synchronised."""
         copy = self.stream.gpu.driver.cuMemcpyDtoHAsync
         checked(copy(out.ctypes.data, self.pointer, out.nbytes, self.stream.handle))
         return out
 
     def numpy(self) -> np.ndarray:
-        """Return its numbers on the host."""
+        """Return a copy on the host."""
         out = np.empty(self.shape, self.dtype)
         self.stream.gpu.enter()
         self.give(out)
@@ -237,7 +237,7 @@ class Buffer:
         }
 
     def part(self, first: int, last: int) -> Buffer:
-        """Return some of its rows, in the same memory."""
+        """Return a view of some rows."""
         out = object.__new__(Buffer)
         out.stream, out.shape, out.dtype = self.stream, (last - first, *self.shape[1:]), self.dtype
         row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
@@ -245,18 +245,18 @@ class Buffer:
         return out
 
     def __del__(self) -> None:
-        if self.owner is None and not sys.is_finalizing():  # while Python ends, so does all that is on the GPU
+        if self.owner is None and not sys.is_finalizing():  # at exit the context is destroyed anyway
             self.stream.gpu.driver.cuMemFreeAsync(self.pointer, self.stream.handle)
 
 
 class Pinned:
-    """Memory of the host that the GPU copies from and to while both work; grows as needed, used again and again."""
+    """Pinned host memory for asynchronous copies; grows as needed and is reused."""
 
     def __init__(self, on: Gpu):
         self.gpu, self.size, self._pointer = on, 0, None
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return the memory as an array; what it held is lost."""
+        """Return the memory as an array; its previous content is lost."""
         needed = max(int(np.prod(shape)) * np.dtype(dtype).itemsize, 4)
         if needed > self.size:
             self._free()

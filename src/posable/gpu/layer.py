@@ -1,4 +1,4 @@
-"""A differentiable layer on the GPU: `polish` brings poses to their minima, `adjoint` carries gradients back.
+"""A differentiable layer on the GPU: `polish` refines poses to minima, `adjoint` back-propagates gradients.
 
 Both kernels are written from the CPU's own (engine/sensitivity.py) in double precision, for one figure and its goals.
 Targets, poses and gradients stay on the GPU.
@@ -23,15 +23,15 @@ from posable.gpu.codegen import BLOCK, PROLOGUE, KernelPlan, ProblemTables, load
 from posable.gpu.symbolic import Code
 from posable.problem import Problem
 
-MOST = 40  # Newton steps with which a pose is brought to its minimum
+MOST = 40  # Newton steps to refine a pose to its minimum
 
 
 class DeviceForwardState(NamedTuple):
-    """What a forward pass leaves on the GPU for the backward pass.
+    """The state of a forward pass that stays on the GPU for the backward pass.
 
     Attributes:
         problem: The problem, its targets on the GPU.
-        plan: What of it the kernels read when they run.
+        plan: What of it the kernels read at run time.
         poses: (t, n) [rad, m] Minima, on the GPU.
         shape: The batch's axes.
         module: The compiled kernels.
@@ -49,7 +49,7 @@ class DeviceForwardState(NamedTuple):
 
 
 def polished(result: Any, goals: list[Goal]) -> DeviceForwardState:
-    """Bring the poses of a result on the GPU to their minima, in place."""
+    """Refine the poses of a result on the GPU to their minima, in place."""
     answers, request = result.on_gpu, result.request
     if answers is None:
         raise SolverError("a layer on the GPU", expected="targets that are on the GPU", got="none")
@@ -83,7 +83,7 @@ def adjoint(solved: DeviceForwardState, slopes: Any) -> Any:
         raise SolverError("gradients", expected="float64 (t, n) on the GPU, contiguous", got=type(slopes).__name__)
     total, stream = solved.poses.shape[0], solved.poses.stream
     out = batch.Buffer(stream, (total, len(solved.plan.moving)), np.float64)
-    batch.gpu().settle()  # whoever made the gradients is done with them
+    batch.gpu().settle()  # wait for the gradients
     solved.module.launch(
         "adjoint", -(-total // BLOCK), BLOCK, stream, solved.data, solved.poses, ctypes.c_void_p(given.pointer),
         ctypes.c_int(total), out,

@@ -1,4 +1,4 @@
-"""The default solver for lanes that walk in step: one attempt at a problem, one trial step a turn.
+"""The default solver for GPU lanes that run in lockstep: one attempt at a problem, one trial step per turn.
 
 A GPU runs many problems side by side and is fast as long as they all do the same thing. So every turn is the same: the
 derivatives where the pose is new, one damped Newton step on the free dofs, the energy there, and a verdict. What
@@ -62,12 +62,12 @@ from posable.engine.newton import (
 # Values of PHASE: a step from a new pose, one from the same pose, go to ws.trial, go there and randomize
 STEP, AGAIN, JUMP, SHAKE = 0.0, 1.0, 2.0, 3.0
 
-NEARBY = 0.8  # of the way from the start to a random pose, where a later attempt starts
+NEARBY = 0.8  # fraction of the way from the start to a random pose at which later attempts start
 
 
 @kernel
 def lane_begin(figure, lower, upper, theta, start, ws, state, params, attempt, limbs):
-    """Set up an attempt at theta (n,): the first goes from there, later ones from random poses or a shaken theta."""
+    """Set up an attempt at theta (n,): the first starts there, later ones at random or perturbed poses."""
     state[DAMPING] = params[FIRST_DAMPING]
     state[ITERATIONS] = state[SLOW] = state[HOPS] = state[EXACT_NOW] = state[TRIES] = state[ENERGY] = 0.0
     state[BEST] = 1e30
@@ -86,7 +86,7 @@ def lane_begin(figure, lower, upper, theta, start, ws, state, params, attempt, l
 
 @kernel
 def lane_turn(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params):
-    """Make one turn of an attempt; return what became of it, RUNNING if nothing yet."""
+    """Make one turn of an attempt; return its code, RUNNING until it ends."""
     soft = params[SOFT] != 0.0
     slope, predicted, length = 0.0, 0.0, 0.0
     definite = True
@@ -112,7 +112,7 @@ def lane_verdict(
     figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params,
     after, slope, predicted, length, definite, soft,
 ):  # fmt: skip
-    """Take the trial or leave it, and say how to go on."""
+    """Accept or reject the trial step, and set the next phase."""
     n = theta.shape[0]
     before = state[ENERGY]
     jumped = state[PHASE] >= JUMP
@@ -178,7 +178,7 @@ def lane_verdict(
 
 @kernel
 def lane_end(theta, ws, state):
-    """Put the better pose of those before and after a perturbation into theta."""
+    """Write the better of the poses before and after a perturbation to theta."""
     if state[HOPS] > 0.0 and state[BEST] < state[ENERGY]:
         state[ENERGY] = state[BEST]
         for i in range(theta.shape[0]):

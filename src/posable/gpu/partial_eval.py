@@ -1,4 +1,4 @@
-"""CUDA C++ out of kernels: a kernel is run on what is known before the launch, and the rest is written down.
+"""CUDA C++ from kernels by partial evaluation: what is known before the launch is evaluated, the rest is emitted.
 
 The figure, the kinds of the goals, their weights and the limits are known when a batch begins; the pose and the targets
 are not. So the plain Python source of a kernel is evaluated by this module as a partial evaluator does it: what depends
@@ -33,7 +33,7 @@ from posable.gpu.symbolic import (
     widest,
 )
 
-# --- Expressions of a kernel as the specialiser evaluates them ---
+# --- Expressions ---
 
 MATH = {"sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "floor", "exp", "log", "pow"}
 BINARY = {
@@ -49,7 +49,7 @@ def _calls_something(node: ast.AST) -> bool:
 
 
 class Expressions:
-    """The variables of one call of a kernel, and what expressions of them are worth."""
+    """The variables of one call of a kernel, and the evaluation of expressions."""
 
     def __init__(self, to: Any, function: Callable[..., Any], variables: dict[str, Any]):
         self.to, self.function, self.variables = to, function, variables
@@ -86,7 +86,7 @@ class Expressions:
         raise Unsupported(f"{self.function.__name__}: {ast.unparse(node)}")
 
     def name(self, name: str) -> Any:
-        """Return what a name stands for: a variable, a constant of the device, a global."""
+        """Return the value of a name: a variable, a constant of the device or a global."""
         if name in self.variables:
             return self.variables[name]
         if name in self.to.constants:
@@ -113,7 +113,7 @@ class Expressions:
         return tuple(keys)
 
     def subscript(self, node: ast.Subscript) -> Any:
-        """Return an element, or a part of an array."""
+        """Return an element or a slice of an array."""
         whole = self.value(node.value)
         keys = self._keys(node.slice)
         if isinstance(whole, tuple):
@@ -134,7 +134,7 @@ class Expressions:
         return x
 
     def comparison(self, node: ast.Compare) -> Any:
-        """Return a comparison, or several in a chain."""
+        """Return a comparison or a chain of comparisons."""
         left = self.value(node.left)
         out: Any = True
         for op, right_node in zip(node.ops, node.comparators, strict=True):
@@ -149,7 +149,7 @@ class Expressions:
         return out
 
     def either(self, parts: list[ast.expr], any_of: bool) -> Any:
-        """Return a chain of `or` (any_of) or `and`; a part that calls is evaluated only where it is needed."""
+        """Return a chain of `or` (any_of) or `and`; operands with calls are evaluated only if needed."""
         first = self.to.truth(self.value(parts[0]))
         if len(parts) == 1:
             return first
@@ -185,7 +185,7 @@ class Expressions:
         return self.to.bind(f"{condition.text} ? {self.to.text(a, kind)} : {self.to.text(b, kind)}", kind)
 
     def called(self, node: ast.Call) -> Any:
-        """Return what a function returns: one of Python's, of `math`, a tuple, or a kernel."""
+        """Return the value of a call: a builtin, a function of `math`, a tuple or a kernel."""
         to = self.to
         function = self.value(node.func)
         arguments = [self.value(a) for a in node.args]
@@ -208,7 +208,7 @@ class Expressions:
         if function is int:
             return to.bind(to.text(arguments[0], "l"), "l") if arguments[0].type in "fd" else arguments[0]
         if function is float:
-            kind = "d" if arguments[0].type == "l" else "f"  # 64 bits keep their digits
+            kind = "d" if arguments[0].type == "l" else "f"  # 64-bit integers need double precision
             return arguments[0] if arguments[0].type in "fd" else to.bind(to.text(arguments[0], kind), kind)
         if getattr(function, "__module__", "") == "math" and function.__name__ in MATH:
             kind = "d" if any(type_of(a) == "d" for a in arguments) else "f"
@@ -235,14 +235,14 @@ class Expressions:
         return True
 
 
-# --- Statements of a kernel as the specialiser evaluates them ---
+# --- Statements ---
 
-MOST_UNROLLED = 9  # trips of a loop that is unrolled although the figure is large
+MOST_UNROLLED = 9  # iterations of a loop that is unrolled even for large figures
 
 
 @lru_cache(maxsize=512)
 def source_of_kernel(function: Callable[..., Any]) -> ast.FunctionDef:
-    """Return the plain source of a kernel as a tree."""
+    """Return the syntax tree of a kernel."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     found = tree.body[0]
     if not isinstance(found, ast.FunctionDef):
@@ -258,11 +258,11 @@ class Loop:
     again: MergePoint
     out_label: str
     again_label: str
-    phis: dict[str, Code] | None = None  # variables that go round, for a loop that is left in the C++
+    phis: dict[str, Code] | None = None  # loop-carried variables of an emitted loop
 
 
 class CallFrame(Expressions):
-    """One call of a kernel: its variables, and the statements as they are evaluated."""
+    """One call of a kernel: its variables, and the evaluation of its statements."""
 
     def __init__(self, to: Any, function: Callable[..., Any], variables: dict[str, Any]):
         super().__init__(to, function, variables)
@@ -321,7 +321,7 @@ class CallFrame(Expressions):
         return False
 
     def assign(self, target: ast.expr, value: Any) -> None:
-        """Give a name, several, or an element a value."""
+        """Assign to a name, several names or an element."""
         match target:
             case ast.Name():
                 self.variables[target.id] = value
@@ -340,14 +340,14 @@ class CallFrame(Expressions):
                 raise Unsupported(f"{self.function.__name__}: {ast.unparse(target)}")
 
     def if_statement(self, node: ast.If) -> bool:
-        """Take one side where the condition is known, write both where it is not."""
+        """Evaluate one side if the condition is known, otherwise emit both."""
         condition = self.to.truth(self.value(node.test))
         if not isinstance(condition, Code):
             return self.block(node.body if condition else node.orelse)
         return self._branch(condition, lambda: self.block(node.body), lambda: self.block(node.orelse))
 
     def for_statement(self, node: ast.For) -> bool:
-        """Unroll a loop over a known range, or write it."""
+        """Unroll a loop over a known range, or emit it."""
         match node.iter:
             case ast.Call(func=ast.Name(id="range")):
                 bounds = [self.value(a) for a in node.iter.args]
@@ -391,7 +391,7 @@ class CallFrame(Expressions):
         return self._arrive(loop.out, loop.out_label, alive)
 
     def _arrive(self, join: MergePoint, label: str, alive: bool) -> bool:
-        """Come to a label that jumps may lead to."""
+        """Emit a label that jumps may lead to."""
         if not join.ways:
             return alive
         if alive:
@@ -403,7 +403,7 @@ class CallFrame(Expressions):
         return True
 
     def while_statement(self, node: ast.While) -> bool:
-        """Walk a loop whose condition stays known, or write it."""
+        """Unroll a loop whose condition stays known, or emit it."""
         condition = self.to.truth(self.value(node.test))
         if not isinstance(condition, Code) and not self._stays_known(node):
             condition = Code("true", "b")
@@ -428,7 +428,7 @@ class CallFrame(Expressions):
         return self._arrive(loop.out, loop.out_label, alive)
 
     def _stays_known(self, node: ast.While) -> bool:
-        """Return whether the condition depends on names that the body gives known values: tried out, not written."""
+        """Return whether the condition stays known, from a trial run of the body that emits nothing."""
         saved = self._save()
         alive = True
         try:
@@ -470,7 +470,7 @@ class CallFrame(Expressions):
     def _loop(
         self, body: list[ast.stmt], head: Callable[[], str], begin: Callable[[], None], step: str, own: set[str]
     ) -> bool:
-        """Write a loop. It is tried out first, until the types of what goes round and what it writes are settled."""
+        """Emit a loop. Trial runs first determine the types of its loop-carried variables and what it writes."""
         to = self.to
         names = [name for name in _assigned(body) if name in self.variables and name not in own]
         kinds = {name: type_of(self.variables[name]) for name in names if is_number(self.variables[name])}
@@ -535,7 +535,7 @@ class CallFrame(Expressions):
         return ends
 
     def _round(self, phis: dict[str, Code]) -> None:
-        """Hand the variables of a loop on to its next round."""
+        """Pass the loop-carried variables on to the next iteration."""
         ends = self.ends[-1]
         later = []
         for name, phi in phis.items():
@@ -561,7 +561,7 @@ def _as_load(node: ast.expr) -> ast.expr:
 
 
 def _assigned(body: list[ast.stmt]) -> list[str]:
-    """Return the names that statements give values, in order."""
+    """Return the names that statements assign, in order."""
     found: dict[str, None] = {}
     for statement in body:
         for node in ast.walk(statement):
@@ -570,13 +570,13 @@ def _assigned(body: list[ast.stmt]) -> list[str]:
     return list(found)
 
 
-# --- CUDA C++ out of kernels ---
+# --- Kernels ---
 
-DEEPEST = 60  # calls within calls
+DEEPEST = 60  # nested calls
 
 
 class Specialiser(SymbolicMemory):
-    """Evaluates kernels and collects the C++ of what is left; `unroll` lays out every loop whose length is known.
+    """Evaluates kernels and collects the C++ of the rest; `unroll`: unroll every loop of known length.
 
     constants: other values of globals of the kernels, by name. lacks: features whose kernels are left out
     (`posable.engine.jit.optional`).
@@ -588,7 +588,7 @@ class Specialiser(SymbolicMemory):
         self.depth = 0
 
     def call(self, function: Any, *arguments: Any) -> Any:
-        """Write the body of a kernel here; return what it returns."""
+        """Inline the body of a kernel; return its value."""
         if getattr(function, "feature", None) in self.lacks:
             return function.otherwise
         function = compiler.plain(function)
@@ -613,7 +613,7 @@ class Specialiser(SymbolicMemory):
         return out.get("return")
 
     def _close(self, join: MergePoint, end: str) -> None:
-        """Let every way but the last, which is there already, go to the end."""
+        """Let every branch but the last, which is already there, jump to the end."""
         for _, _, slot in join.ways:
             slot.append(f"goto {end};")
         self.emit(f"{end}: ;")

@@ -1,4 +1,4 @@
-"""The memory of the specialiser: arrays, what is known to be in them, and the places where ways join."""
+"""Symbolic values of the partial evaluator: arithmetic, arrays with known elements, merge points of branches."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-# --- What the specialiser works with ---
+# --- Values ---
 
-MOST_OPTIONS = 4096  # values of a number that are followed
+MOST_OPTIONS = 4096  # possible values of an integer that are tracked
 
 
 class Unsupported(Exception):
-    """A kernel that uses what this module does not know."""
+    """A kernel uses something that cannot be translated."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """A number that is not known yet: a C expression without side effects and its type.
+    """An unknown number: a C expression without side effects and its type.
 
     b: bool, i: int, l: 64 bits, f: the working precision, d: double. options: the values it can have, where few.
     """
@@ -32,7 +32,7 @@ class Code:
 
 @dataclass(frozen=True, eq=False)
 class Storage:
-    """Numbers in memory: a table that is known, or a C array. types: of single elements that differ from `type`."""
+    """An array: a known table, or a C array. types: of single elements that differ from `type`."""
 
     name: str
     type: str
@@ -42,7 +42,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class View:
-    """A part of a storage: where it begins (a number, or Code), its shape and strides [elements]."""
+    """A view of a storage: its offset (a number or Code), shape and strides [elements]."""
 
     storage: Storage
     offset: Any
@@ -51,7 +51,7 @@ class View:
 
 
 def view(storage: Storage, *shape: int) -> View:
-    """Return all of a storage as an array by rows."""
+    """Return a whole storage as a row-major array."""
     strides = [1]
     for size in reversed(shape[1:]):
         strides.insert(0, strides[0] * size)
@@ -59,14 +59,14 @@ def view(storage: Storage, *shape: int) -> View:
 
 
 def table(name: str, values: np.ndarray) -> View:
-    """Return an array whose numbers are known."""
+    """Return an array with known elements."""
     values = np.ascontiguousarray(values)
     kind = "i" if values.dtype.kind == "i" else "f"
     return view(Storage(name, kind, values.ravel()), *values.shape)
 
 
 class MergePoint:
-    """A place that several ways lead to, each with its variables and its known memory."""
+    """A point that several branches lead to, each with its variables and known elements."""
 
     def __init__(self) -> None:
         self.ways: list[tuple[dict[str, Any], dict[Any, Any], list[Any]]] = []
@@ -89,14 +89,14 @@ def type_of(value: Any) -> str:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two values are the same value, not only equal ones."""
+    """Return whether two values are identical, not only equal."""
     if isinstance(a, (float, np.floating)) and isinstance(b, (float, np.floating)):
         return (a == b and math.copysign(1.0, a) == math.copysign(1.0, b)) or (math.isnan(a) and math.isnan(b))
     return type(a) is type(b) and a == b
 
 
 def widest(*values: Any) -> str:
-    """Return the type that holds all of some values."""
+    """Return the widest type of some values."""
     return max((type_of(value) for value in values), key=RANK.__getitem__)
 
 
@@ -106,7 +106,7 @@ def is_number(value: Any) -> bool:
 
 
 def options_of(op: str, a: Any, b: Any) -> frozenset[int] | None:
-    """Return the values that a op b can have, where those of both are known and few."""
+    """Return the possible values of a op b, if those of both are known and few."""
     sets = [x.options if isinstance(x, Code) else frozenset((int(x),)) for x in (a, b)]
     if sets[0] is None or sets[1] is None or len(sets[0]) * len(sets[1]) > MOST_OPTIONS:
         return None
@@ -114,7 +114,7 @@ def options_of(op: str, a: Any, b: Any) -> frozenset[int] | None:
 
 
 def now(op: str, a: Any, b: Any) -> Any:
-    """Return a op b of known numbers; a division by zero gives what the machine gives."""
+    """Return a op b of known numbers, with IEEE division by zero."""
     if op == "/" and b == 0:
         return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
     return {
@@ -124,13 +124,13 @@ def now(op: str, a: Any, b: Any) -> Any:
     }[op]()  # fmt: skip
 
 
-# --- Arithmetic of the specialiser ---
+# --- Arithmetic ---
 
 _TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Arithmetic:
-    """Writes numbers and what is done with them; what it writes is in `code`, what it declares in `declared`."""
+    """Emits arithmetic: lines in `code`, variables in `declared`."""
 
     def __init__(self) -> None:
         self.code: list[Any] = []
@@ -144,7 +144,7 @@ class Arithmetic:
         return name
 
     def emit(self, line: Any) -> None:
-        """Write a line."""
+        """Emit a line."""
         self.code.append(line)
 
     def label(self) -> str:
@@ -153,13 +153,13 @@ class Arithmetic:
         return f"L{self._labels}"
 
     def bind(self, text: str, kind: str) -> Code:
-        """Give an expression a variable of its own."""
+        """Assign an expression to a new variable."""
         name = self.fresh(kind)
         self.emit(f"{name} = {text};")
         return Code(name, kind)
 
     def text(self, value: Any, kind: str | None = None) -> str:
-        """Return a value as C++, converted to a type where one is given."""
+        """Return a value as C++, converted to a type if one is given."""
         own = type_of(value)
         if isinstance(value, Code):
             return value.text if kind is None or kind == own else f"({C_TYPE[kind]})({value.text})"
@@ -176,7 +176,7 @@ class Arithmetic:
         return f"number({value!r})" if kind == "f" else f"({value!r})"
 
     def binary(self, op: str, a: Any, b: Any) -> Any:
-        """Return a op b: now where both are known, else in C++, without what zeros and ones make idle."""
+        """Return a op b: evaluated if both are known, otherwise as C++, simplified for zeros and ones."""
         if not isinstance(a, Code) and not isinstance(b, Code):
             return now(op, a, b)
         kind = widest(a, b)
@@ -197,7 +197,7 @@ class Arithmetic:
         return self.bind(f"{self.text(a, kind)} {op} {self.text(b, kind)}", kind)
 
     def _whole(self, op: str, a: Any, b: Any, kind: str) -> Any:
-        """Return a op b for whole numbers; what they can be is followed, so that a table's column stays one."""
+        """Return a op b for integers; their possible values are tracked, so that a table's column stays known."""
         for x, y in ((a, b), (b, a)):
             if not isinstance(x, Code) and ((op == "+" and x == 0) or (op == "*" and x == 1)):
                 return y
@@ -208,7 +208,7 @@ class Arithmetic:
         options = options_of(op, a, b)
         if options is not None and len(options) == 1:
             return next(iter(options))
-        if kind == "l" and op in "*+":  # wraps, as integers of 64 bits do
+        if kind == "l" and op in "*+":  # wraps like 64-bit integers
             first, second = (f"(unsigned long long){self.text(x)}" for x in (a, b))
             return self.bind(f"(long long)({first} {op} {second})", kind)
         sign = "/" if op == "//" else op  # indices are not negative
@@ -260,7 +260,7 @@ class Arithmetic:
                 if len(answers) == 1:
                     return answers.pop()
             if isinstance(y, float) and math.isinf(y) and isinstance(x, Code) and turned in ("<", ">"):
-                # a number that may itself be infinite or no number at all is compared on the device
+                # a number that may be infinite or NaN is compared on the device
                 continue
         kind = widest(a, b)
         return self.bind(f"{self.text(a, kind)} {op} {self.text(b, kind)}", "b")
@@ -289,18 +289,18 @@ class Arithmetic:
     # --------------------------------------------------------------------------------------------------------- arrays
 
 
-# --- The memory of the specialiser ---
+# --- Memory ---
 
 
 class SymbolicMemory(Arithmetic):
-    """Adds arrays, branches and joins; `known` holds what is in memory, where that is known."""
+    """Adds arrays, branches and merge points; `known` holds the known elements of arrays."""
 
     def __init__(self) -> None:
         super().__init__()
         self.arrays: list[str] = []
         self.tables: dict[str, str] = {}
         self.known: dict[Any, Any] = {}  # (storage, index) -> what is there
-        self.written: set[Any] | None = None  # what a loop that is tried out writes
+        self.written: set[Any] | None = None  # what a trial run of a loop writes
 
     def array(self, name: str, *shape: int, types: Any = None, kind: str = "f") -> View:
         """Declare a C array in the thread's own memory."""
@@ -333,7 +333,7 @@ class SymbolicMemory(Arithmetic):
     # ----------------------------------------------------------------------------------------------------- arithmetic
 
     def index(self, where: View, keys: tuple[Any, ...]) -> Any:
-        """Return an element's place (storage, index), or a View of a part."""
+        """Return an element as (storage, index), or a View of a part."""
         offset, shape, strides = where.offset, [], []
         for axis, key in enumerate(keys):
             if isinstance(key, slice):
@@ -361,7 +361,7 @@ class SymbolicMemory(Arithmetic):
         if storage.table is not None:
             return self._load_known(storage, at)
         if isinstance(at, Code):
-            if at.options is not None:  # one known number wherever it may point
+            if at.options is not None:  # the same known number at every possible index
                 found = [self.known.get((storage, k)) for k in at.options]
                 if all(f is not None and not isinstance(f, Code) and same(f, found[0]) for f in found):
                     return found[0]
@@ -414,21 +414,21 @@ class SymbolicMemory(Arithmetic):
             self.written.add((storage, at))
 
     def forget(self, storage: Storage) -> None:
-        """Know nothing more of an array: an element that is not known which was written."""
+        """Forget an array after a write to an unknown index."""
         self.known = {key: value for key, value in self.known.items() if key[0] is not storage}
         if self.written is not None:
             self.written.add((storage, None))
 
-    # ------------------------------------------------------------------------------------------------- ways that join
+    # --------------------------------------------------------------------------------------------------- branches
 
     def way(self, join: MergePoint, variables: dict[str, Any]) -> None:
-        """Add the present point to those that lead to a join."""
+        """Add the current branch to a merge point."""
         slot: list[Any] = []
         self.emit(slot)
         join.ways.append((dict(variables), dict(self.known), slot))
 
     def meet(self, join: MergePoint) -> dict[str, Any] | None:
-        """Go on from a join; return its variables, or None where nothing leads there."""
+        """Continue from a merge point; return its variables, or None if no branch leads there."""
         if not join.ways:
             return None
         ways = join.ways
@@ -463,7 +463,7 @@ class SymbolicMemory(Arithmetic):
         return Code(name, kind)
 
     def branch(self, condition: Code, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
-        """Write both sides of a branch; each returns its variables, or None where its end is not reached."""
+        """Emit both sides of a branch; each returns its variables, or None if its end is not reached."""
         join, before = MergePoint(), dict(self.known)
         self.emit(f"if ({condition.text}) {{")
         for side in (yes, no):

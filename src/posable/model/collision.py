@@ -43,7 +43,7 @@ NEVER = 0.05  # [m] smallest distance over all poses above which a pair counts a
 
 
 class SkeletonLike(Protocol):
-    """The part of `posable.SkeletonLike` used here. Skeleton imports this module, which therefore cannot import it."""
+    """The part of `posable.Skeleton` used here. Skeleton imports this module, which therefore cannot import it."""
 
     joints: tuple[Joint, ...]
     names: tuple[str, ...]
