@@ -1,4 +1,4 @@
-"""What a solver is: frozen options and a loop; and the machinery that compiled loops share."""
+"""The base of all solvers: frozen options and a loop, and what compiled loops share."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from posable.registry import Registry
 
 SOLVERS = Registry("solver", "posable.solvers")
 
-CHUNK = 64  # problems a thread takes at a time, or PER_THREAD pieces of what each would do alone
+CHUNK = 64  # problems per thread and turn, or PER_THREAD chunks per thread if those are smaller
 PER_THREAD = 8
-SMALL = 16  # problems that are not worth a second thread
-INTERRUPTIBLE = 20_000  # iterations of one problem from which on Control-C is served while it runs
-SLICE = 0.005  # [s] between two looks at the clock
-FIRST_SLICE = 4096.0  # iterations times degrees of freedom before the first one
+SMALL = 16  # problems that do not pay for a second thread
+INTERRUPTIBLE = 20_000  # iterations of one problem above which Control-C can interrupt it
+SLICE = 0.005  # [s] between checks of the clock
+FIRST_SLICE = 4096.0  # iterations times degrees of freedom before the first check
 OUT_OF_TIME = -1  # a code beside those of engine/bounds.py
 
 
 def register(name: str) -> Callable[[Any], Any]:
-    """Return a decorator that enters a solver under a name; an option that it does not have then suggests one."""
+    """Return a decorator that registers a solver under a name; an unknown option then suggests a known one."""
 
     def enter(thing: Any) -> Any:
         if isinstance(thing, type) and is_dataclass(thing):
@@ -43,7 +43,7 @@ def register(name: str) -> Callable[[Any], Any]:
 
 
 def _check_options(solver: type, name: str) -> None:
-    """Let the constructor of a solver, a dataclass, raise UnknownName for an option that it does not have."""
+    """Make the constructor of a solver, a dataclass, raise UnknownName for an unknown option."""
     make = solver.__init__
     options = [field.name for field in fields(solver)]
 
@@ -58,7 +58,7 @@ def _check_options(solver: type, name: str) -> None:
 
 
 class RawResult:
-    """What a solver leaves behind, before it is judged: one row per problem of the batch.
+    """The result of a solver before it is judged: one row per problem of the batch.
 
     Attributes:
         poses: (t, n) [rad, m].
@@ -89,7 +89,7 @@ class RawResult:
 
 
 class SolveOptions(NamedTuple):
-    """What `solve` asks of a solver, checked: the box, the starts, the limits of the work."""
+    """The checked arguments of `solve`: the box, the starts, and the limits of iterations and time."""
 
     starts: np.ndarray  # (t, n), inside the box
     lower: np.ndarray  # (n,), not writeable, as the loops were compiled for
@@ -105,7 +105,7 @@ class SolveOptions(NamedTuple):
 
 @per_figure
 def limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the limits (n,), (n,), not writeable, and which degrees of freedom are frozen, None where none is."""
+    """Return the limits (n,), (n,), read-only, and which degrees of freedom are frozen, or None."""
     lower, upper = skeleton.lower, skeleton.upper
     if not limits:
         lower, upper = np.full(skeleton.size, -np.inf), np.full(skeleton.size, np.inf)
@@ -114,38 +114,38 @@ def limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray,
 
 
 def piece_size(count: int, threads: int | None) -> int:
-    """Return how many problems of a batch a thread takes at a time: few pieces cost less, many end together."""
+    """Return how many problems a thread takes at a time: few chunks cost less, many balance the threads."""
     cores = thread_count(threads)
     return max(1, min(CHUNK, -(-count // cores)), count // (PER_THREAD * cores))
 
 
 class Solver:
-    """A method with its options. Children are frozen dataclasses, registered by name."""
+    """A method with its options. Subclasses are frozen dataclasses, registered by name."""
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     iterations: ClassVar[int] = 200  # default of max_iterations
 
     def check(self, problem: Problem) -> None:
-        """Raise SolverError where the method cannot serve the problem."""
+        """Raise SolverError if the method cannot solve the problem."""
 
     def run(self, problem: Problem, request: SolveOptions) -> RawResult:
         """Solve every problem of the batch."""
         raise NotImplementedError
 
     def told(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
-        """Return how a result names the method; what kept it from its goals belongs there."""
+        """Return the name of the method in a result, with what kept it from its goals."""
         return self.name
 
 
 def strength_of(problem: Problem) -> np.ndarray:
-    """Return the strength (n,) of each dof, `Joint.gain`: how readily it moves. Those that never move have 1."""
+    """Return the strength (n,) of each dof, `Joint.gain`: how readily it moves; 1 for dofs that never move."""
     gain = problem.skeleton.gain
     return np.where(gain > 0.0, gain, 1.0)
 
 
 def refuse_strength(problem: Problem, name: str) -> None:
-    """Raise SolverError where joints differ in strength and the method has no metric that could heed it."""
+    """Raise SolverError if joints differ in strength and the method cannot take that into account."""
     weak = np.flatnonzero(strength_of(problem) != 1.0)
     if weak.size:
         dof = problem.skeleton.dof_names[weak[0]]
@@ -160,23 +160,23 @@ class CompiledSolver(Solver):
 
     state_width: ClassVar[int] = 12
     loop: ClassVar[Callable[..., Any]]
-    verdict_column: ClassVar[int | None] = None  # of the state, where the loop judges its poses itself
+    verdict_column: ClassVar[int | None] = None  # of the state, if the loop judges its poses itself
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return what the loop reads, in the columns of engine/layout.py and then its own."""
+        """Return the params of the loop: the columns of engine/layout.py, then its own."""
         raise NotImplementedError
 
     def memory(self, problem: Problem) -> int:
-        """Return how many numbers of scratch memory the loop needs for one problem."""
+        """Return the size of the loop's scratch memory for one problem."""
         return problem.work_size
 
     def run(self, problem: Problem, request: SolveOptions) -> RawResult:
-        """Solve every problem: in one entry, or piece by piece where there are many, or where time or a trace count."""
+        """Solve every problem: in one call, or in chunks if there are many, a time limit or a trace."""
         t = request.starts.shape[0]
         states = self._fresh(request.seed)
         states = states.copy() if t == 1 else states.repeat(t, axis=0)
         errors = np.empty((t, len(problem.springs)))
-        errors.fill(np.nan)  # until the loop writes them: never what the memory held
+        errors.fill(np.nan)  # until the loop writes them
         judged = self.verdict_column
         raw = RawResult(
             request.starts.copy(), np.zeros(t, dtype=np.int64), errors, states[:, ITERATIONS],
@@ -206,14 +206,14 @@ class CompiledSolver(Solver):
     @classmethod
     @lru_cache(maxsize=64)
     def _fresh(cls, seed: int) -> np.ndarray:
-        """Return the state (1, w) that a problem begins with."""
+        """Return the initial state (1, w) of a problem."""
         state = np.zeros((1, cls.state_width))
         state[0, RANDOM] = (seed * 2654435761 + 12345) % 4294967296
         state[0, BEST] = np.inf
         return state
 
     def _advance(self, problem, request, raw, states, params, piece, deadline, stopped) -> None:
-        """Solve some problems of a batch, each as it would be alone: the bits are the same for any number of threads.
+        """Solve some problems of a batch, each as if alone: the bits are the same for any number of threads.
 
         With a deadline, or where iterations may be many, a problem runs in slices of a few milliseconds.
         """
@@ -228,13 +228,13 @@ class CompiledSolver(Solver):
                 break
             if raw.codes[k] != RUNNING:
                 continue
-            if deadline is None:  # from its start again: what the loop remembered of it is gone
+            if deadline is None:  # restart: the loop's memory of it is gone
                 states[k], raw.poses[k] = self._fresh(request.seed)[0], request.starts[k]
             self._run_in_slices(problem, request, raw, states, params, slice(k, k + 1), deadline, stopped)
         self._give_up(problem, request, raw, states, params, piece, None)
 
     def _run_in_slices(self, problem, request, raw, states, params, one, deadline, stopped) -> None:
-        """Solve one problem; one that may take long, in slices: the bits are the same."""
+        """Solve one problem, in slices if it may take long; the bits are the same."""
         codes, work = raw.codes if one is None else raw.codes[one], scratch(self.memory(problem))
         if deadline is None and params[MOST_ITERATIONS] <= INTERRUPTIBLE:
             self._enter(problem, request, raw, states, params, one, _EMPTY_TRACE, work)
@@ -252,13 +252,13 @@ class CompiledSolver(Solver):
                 now[CHUNK_ITERATIONS] *= 2.0
 
     def _first_slice(self, problem: Problem, params: np.ndarray) -> np.ndarray:
-        """Return params for the first slice of a problem, long enough for most."""
+        """Return params for the first slice of a problem, long enough for most problems."""
         now = params.copy()
         now[CHUNK_ITERATIONS] = max(1.0, FIRST_SLICE // max(problem.skeleton.size, 1))
         return now
 
     def _give_up(self, problem, request, raw, states, params, piece, work) -> None:
-        """End what still runs: with no iterations left, the loop puts back the best pose of each problem."""
+        """End running problems: without iterations left, the loop restores the best pose of each."""
         codes = raw.codes if piece is None else raw.codes[piece]
         running = codes == RUNNING
         if running.any():
@@ -268,7 +268,7 @@ class CompiledSolver(Solver):
             codes[running & (codes == EXHAUSTED)] = OUT_OF_TIME
 
     def _record(self, problem, request, raw, states, params, deadline) -> None:
-        """Advance problem by problem, one iteration at a time, and keep a trace of each."""
+        """Advance problem by problem, one iteration at a time, and record a trace of each."""
         begin = time.perf_counter()
         for k in range(request.starts.shape[0]):
             piece, now, clock = slice(k, k + 1), params.copy(), []
@@ -291,7 +291,7 @@ class CompiledSolver(Solver):
         return problem.whole
 
     def fitted(self, problem: Problem) -> Callable[..., Any]:
-        """Return the loop for a problem; one that is compiled only with what the problem needs, or one for all."""
+        """Return the loop for a problem, compiled only with what the problem needs, or the general one."""
         return type(self).loop
 
     def _enter(self, problem, request, raw, states, params, piece, trace, work) -> None:
@@ -329,19 +329,19 @@ def named_trace(trace: np.ndarray, seconds: np.ndarray) -> dict[str, np.ndarray]
 
 
 def amount(value: float, problem: Problem, spring: int) -> str:
-    """Return an error in words: millimetres or degrees, as the spring measures."""
+    """Return an error as text, in millimetres or degrees."""
     if problem.measures_angle(spring):
         return f"{np.degrees(value):.3g} deg"
     return f"{value * 1e3:.3g} mm" if value < 1.0 else f"{value:.3g} m"
 
 
 def elapsed(seconds: float) -> str:
-    """Return a time in words; that of a call which compiled something is seconds."""
+    """Return a time as text; calls that compiled something are in seconds."""
     return f"{seconds:.3g} s" if seconds >= 1.0 else f"{seconds * 1e3:.3g} ms"
 
 
 def option_value(text: str) -> Any:
-    """Return the value of an option that was typed: a number, several of them, true, false, none or a word."""
+    """Return the value of a typed option: a number, several numbers, true, false, none or a word."""
     names = {"true": True, "false": False, "none": None}
     if text.lower() in names:
         return names[text.lower()]

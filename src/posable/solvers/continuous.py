@@ -1,4 +1,4 @@
-"""Answers that stay on their branch: `Continuous` serves a session, `follow_frames` the frames of a path."""
+"""Solutions that stay on their branch: `Continuous` for a session, `follow_frames` for the frames of a path."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Continuous(Solver):
             raise SolverError("max_step", expected="a positive number, or one for each dof", got=repr(self.max_step))
 
     def told(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
-        """Return the method's name, and the degrees of freedom that max_step holds back."""
+        """Return the name of the method, and the degrees of freedom that max_step limits."""
         moved = np.abs(outcome.poses[0] - request.starts[0])
         held = np.flatnonzero(moved >= np.broadcast_to(self.max_step, moved.shape) * (1.0 - 1e-9))
         if not held.size:

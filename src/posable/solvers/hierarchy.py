@@ -32,7 +32,7 @@ from posable.solvers.base import RawResult, SolveOptions, Solver
 from posable.solvers.limit_sensitivity import AT_BOUND
 from posable.solvers.result import judge
 
-# --- Hold what a level of goals has reached ---
+# --- Holding the goals of a level ---
 
 
 def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
@@ -42,13 +42,13 @@ def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
         data[:, k, WEIGHT : WEIGHT + 6] *= factor
         data[:, k, ROBUST] = np.where(data[:, k, ROBUST] > 0.0, data[:, k, ROBUST] * factor, data[:, k, ROBUST])
         if problem.kind[k, SPRING] in (POINT_SPRING, MODEL_SPRING):
-            data[:, k, AXES : AXES + 9] *= np.sqrt(factor)  # the root that it may bring along
+            data[:, k, AXES : AXES + 9] *= np.sqrt(factor)  # the root that it may carry
 
 
 def hold_goals(
     problem: Problem, chosen: np.ndarray, poses: np.ndarray, errors: np.ndarray, tolerances: np.ndarray
 ) -> None:
-    """Put the targets of the goals that were missed where their bodies are at poses (t, n).
+    """Move the targets of missed goals to where their bodies are at poses (t, n).
 
     chosen (g,) marks the springs of the level; errors (t, g) and tolerances (g,) say what was missed. A goal within its
     tolerance keeps its target: it can only gain by being held.
@@ -64,18 +64,23 @@ def hold_goals(
     )  # fmt: skip
 
 
-# --- Problems that one run of a solver does not answer ---
+# --- Choices ---
 
-STIFFNESS = (1e2, 1e4, 1e6, 1e8)  # of a held level against the next: each starts where the one before ended
+STIFFNESS = (
+    1e2,
+    1e4,
+    1e6,
+    1e8,
+)  # of higher levels relative to the current one; each stage starts from the previous one
 GROWTH = 1e-6  # [m, rad] by which the error of a held goal may grow
-LAST_GAIN = 1e-5  # part of the energy: where a Newton step would gain no more, an answer is as good as it gets
-ROUNDS = 60  # of models of an energy in Python
-SETTLED = 1e-10  # part of the energy: a round that gains no more is the last
-SUFFICIENT = 1e-4  # part of a model's decrease that the energy itself must show (the Armijo test)
+LAST_GAIN = 1e-5  # fraction of the energy: if a Newton step would gain less, a pose counts as stationary
+ROUNDS = 60  # of quadratic models of an energy in Python
+SETTLED = 1e-10  # fraction of the energy that a round must gain; otherwise it is the last
+SUFFICIENT = 1e-4  # fraction of a model's decrease that the energy itself must show (Armijo)
 
 
 def answer(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Problem, RawResult, dict[str, Any]]:
-    """Solve any problem. Return it with its choices made, the outcome, and the member that each AnyOf took (t,)."""
+    """Solve any problem; return it with its choices made, its result, and the member (t,) that each AnyOf chose."""
     t = request.starts.shape[0]
     spread = problem.copy()
     spread.spread(t)
@@ -105,16 +110,16 @@ def answer(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Pro
 
 
 def stand_in(problem: Problem) -> Problem:
-    """Return the problem as the solver will meet it: with models in the place of energies in Python."""
+    """Return the problem as a solver sees it: with models instead of energies in Python."""
     out = copy.copy(problem)
     out.customs = []
     return out
 
 
 def ranks(problem: Problem, outcome: RawResult, request: SolveOptions) -> list[tuple[bool, float]]:
-    """Return how good each answer is, lower is better: whether it misses, then its energy.
+    """Return the rank of each solution, lower is better: whether it misses, then its energy.
 
-    Answers that reach everything are equally good, unless something soft is minimised beyond that.
+    Solutions that reach every goal are equally good, unless a soft goal is minimised as well.
     """
     good = judge(problem, outcome, request)
     out = []
@@ -125,7 +130,7 @@ def ranks(problem: Problem, outcome: RawResult, request: SolveOptions) -> list[t
 
 
 def take(problem: Problem, outcome: RawResult, other: Problem, answers: RawResult, k: int) -> None:
-    """Put answer k of another outcome, and its springs, in the place of this one's."""
+    """Replace solution k, and its springs, by those of another result."""
     problem.constants[k], problem.targets[k] = other.constants[k], other.targets[k]
     for name in ("poses", "codes", "errors", "iterations", "evaluations"):
         getattr(outcome, name)[k] = getattr(answers, name)[k]
@@ -137,12 +142,12 @@ def take(problem: Problem, outcome: RawResult, other: Problem, answers: RawResul
 
 
 def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
-    """Solve level after level, each while the ones before are held at what they reached."""
+    """Solve level by level, each while higher levels keep what they reached."""
     priorities = sorted({goal.priority for goal in problem.goals})
     if len(priorities) == 1:
         return run_models(problem, method, request)
     stays = any(isinstance(goal, Posture) and goal.priority < priorities[-1] for goal in problem.goals)
-    if stays and request.starts.shape[0] > 1:  # a held posture is another one for each, and springs have one home
+    if stays and request.starts.shape[0] > 1:  # postures differ, and springs have one home for the batch
         return run_levels_separately(problem, method, request)
     begin = time.perf_counter()
     level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
@@ -175,7 +180,7 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
 
 
 def run_levels_separately(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
-    """Solve the levels of each problem of a batch by itself."""
+    """Solve the levels of each problem of a batch separately."""
     return joined(
         [
             run_levels(
@@ -189,12 +194,12 @@ def run_levels_separately(problem: Problem, method: Solver, request: SolveOption
 
 
 def time_left(request: SolveOptions, begin: float) -> float | None:
-    """Return the time [s] that is left, or None where there is no limit."""
+    """Return the remaining time [s], or None if there is no limit."""
     return None if request.time_limit is None else max(0.0, request.time_limit - (time.perf_counter() - begin))
 
 
 def pulls_of(problem: Problem, priority: int) -> None:
-    """Set the springs on degrees of freedom to those of one level, and whether something is minimised there."""
+    """Set the springs on degrees of freedom to those of one level, and whether it has soft goals."""
     n = problem.skeleton.size
     problem.pull, problem.home = np.zeros(n), np.zeros(n)
     on = (problem.constants[:, :, ROBUST].max(axis=0, initial=OFF) >= 0.0) & ~problem.idle
@@ -205,7 +210,7 @@ def pulls_of(problem: Problem, priority: int) -> None:
 
 
 class HigherPriority:
-    """What is held while a level is served: the springs, energies and postures of the levels before it."""
+    """What is held while a level is solved: the springs, energies and postures of higher levels."""
 
     def __init__(self, problem: Problem, priority: int, level_of: np.ndarray, poses: np.ndarray):
         self.springs = level_of < priority  # (g,)
@@ -219,14 +224,14 @@ class HigherPriority:
         self.pull /= max(self.pull.max(initial=0.0), 1e-300)
 
     def stiffened(self, now: Problem, stiffness: float) -> Problem:
-        """Return a level's problem with all that is held by this stiffness."""
+        """Return the problem of a level with everything held by a stiffness."""
         out = now.copy()
         scale_springs(out, self.springs, stiffness)
         out.pull, out.home = joined_pulls(now.pull, now.home, stiffness * self.pull, self.home)
         return out
 
     def losses(self, now: Problem, poses: np.ndarray) -> np.ndarray:
-        """Return (t, k): what must not grow at poses (t, n); errors [m, rad], energies, ways off a posture [rad, m]."""
+        """Return what must not grow (t, k) at poses (t, n): errors [m, rad], energies, posture errors [rad, m]."""
         out = []
         for k, pose in enumerate(poses):
             vectors = place_vectors(now.skeleton, pose, [energy for energy, _ in self.energies])
@@ -243,10 +248,10 @@ class HigherPriority:
 def solve_level(
     problem: Problem, higher: HigherPriority, method: Solver, request: SolveOptions, outcome: RawResult
 ) -> None:
-    """Solve a level from where the earlier ones have come, and put its answers into outcome.
+    """Solve a level from the poses of the higher ones, and write its solutions into outcome.
 
-    The held springs grow stiffer in steps. An answer at which a held goal's error has grown by more than GROWTH is not
-    taken: that problem keeps the pose that it had.
+    The springs of higher levels grow stiffer in stages. A solution at which the error of a higher goal has grown by
+    more than GROWTH is rejected: that problem keeps its pose.
     """
     before = outcome.poses.copy()
     base = higher.losses(problem, before)
@@ -269,9 +274,10 @@ def solve_level(
 
 
 def mark_stationary(problem: Problem, outcome: RawResult, request: SolveOptions) -> None:
-    """Call answers stationary that ran out of iterations where no more is to be had.
+    """Mark poses as stationary that ran out of iterations but cannot be improved.
 
-    Stiff springs make the last digits slow. What counts is what a Newton step, inside the limits, would still gain.
+    Stiff springs slow down convergence of the last digits. The criterion is what a Newton step within the limits would
+    still gain.
     """
     for k in np.flatnonzero(outcome.codes == EXHAUSTED):
         pose = outcome.poses[k]
@@ -287,7 +293,7 @@ def mark_stationary(problem: Problem, outcome: RawResult, request: SolveOptions)
 
 
 def replace_answer(outcome: RawResult, found: RawResult, k: int) -> None:
-    """Put a later level's answer in the place of an earlier one's; the work adds up."""
+    """Replace the solution of a higher level by that of a lower one; iterations add up."""
     outcome.poses[k], outcome.codes[k], outcome.errors[k] = found.poses[k], found.codes[k], found.errors[k]
     outcome.iterations[k] += found.iterations[k]
     outcome.evaluations[k] += found.evaluations[k]
@@ -296,7 +302,7 @@ def replace_answer(outcome: RawResult, found: RawResult, k: int) -> None:
 
 
 def joined(every: list[RawResult]) -> RawResult:
-    """Return the outcomes of a batch's problems as one."""
+    """Return the results of the problems of a batch as one."""
     return RawResult(
         np.concatenate([one.poses for one in every]),
         np.concatenate([one.codes for one in every]),
@@ -311,7 +317,7 @@ def joined(every: list[RawResult]) -> RawResult:
 
 
 def run_models(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
-    """Run the solver; where energies are in Python, on models of them, until the models and the energies agree."""
+    """Run the solver; energies in Python are replaced by quadratic models until both agree."""
     customs = [(energy, part) for energy, part in problem.customs if problem.constants[0, part.start, ROBUST] >= 0.0]
     if not customs:
         return method.run(problem, request)
@@ -321,7 +327,7 @@ def run_models(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
 def model_one(
     problem: Problem, customs: list[tuple[VectorEnergy, slice]], method: Solver, request: SolveOptions, k: int
 ) -> RawResult:
-    """Solve problem k by models, each from the last pose; Armijo's test on the energy itself accepts what it finds."""
+    """Solve problem k by quadratic models, each at the last pose; steps must pass Armijo's test on the energy."""
     energies = [energy for energy, _ in customs]
     pose = request.starts[k].copy()
     one = stand_in(problem.part(k, k + 1))
@@ -370,7 +376,7 @@ def model_one(
 
 
 def true_energy(problem: Problem, customs: list[tuple[VectorEnergy, slice]], pose: np.ndarray) -> float:
-    """Return the energy at a pose (n,), with the energies in Python themselves and not their models."""
+    """Return the energy at a pose (n,), with energies in Python instead of their models."""
     springs = problem.packed()
     constants = springs.constants.copy()
     for _, part in customs:
@@ -384,7 +390,7 @@ def true_energy(problem: Problem, customs: list[tuple[VectorEnergy, slice]], pos
 
 
 def fill_roots(rows: np.ndarray, matrix: np.ndarray) -> None:
-    """Write the root of a model's matrix into its springs, for the solvers that go by residuals."""
+    """Write the square root of a model's matrix into its springs, for solvers that use residuals."""
     k = len(matrix) // 3
     blocks = upper_root(matrix).reshape(k, 3, k, 3).swapaxes(1, 2)
     for i in range(k):

@@ -1,4 +1,4 @@
-"""What the projected descent methods share: options, line search, the accepted step.
+"""Common parts of the projected descent methods: options, line search, accepted step.
 
 The search is that of Engell-Nørregård & Erleben 2011, section 4.3.
 """
@@ -26,7 +26,7 @@ ALPHA, BETA, MAX_STEP, OWN_OPTIONS = range(OPTIONS, OPTIONS + 4)
 TAU, OWN_STATE = OWN, OWN + 1
 
 SEARCHES = 60  # step lengths tried for one step
-RESOLUTION = 1e-16  # of the energy: a predicted gain below it cannot be seen
+RESOLUTION = 1e-16  # relative to the energy: smaller predicted gains are rounding errors
 
 
 @kernel
@@ -61,7 +61,7 @@ def strength(params, n, i):
 
 @kernel
 def differ(params, n):
-    """Return whether some dof has another strength than 1."""
+    """Return whether some dof has a strength other than 1."""
     for i in range(n):
         if strength(params, n, i) != 1.0:
             return True
@@ -79,7 +79,7 @@ def squared(x, params, n):
 
 @kernel
 def stretch(direction, params):
-    """Turn a direction (n,) down the gradient into the steepest one of the metric."""
+    """Turn the negative gradient (n,) into the steepest descent direction of the metric."""
     n = direction.shape[0]
     for i in range(n):
         direction[i] *= strength(params, n, i) ** 2
@@ -99,7 +99,7 @@ def trial_step(lower, upper, theta, direction, tau, ws):
 
 @kernel
 def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, params):
-    """Shorten tau by beta until the projected step gives enough: Engell-Nørregård & Erleben 2011 (34), (39), (40).
+    """Shorten tau by beta until the projected step passes Armijo's test (Engell-Nørregård & Erleben 2011, 34, 39, 40).
 
     Returns (tau, slope, length, energy there); tau is zero where no step does. ws.trial holds the pose, placed.
     """
@@ -126,7 +126,7 @@ def line_search(figure, springs, lower, upper, theta, direction, tau, ws, state,
 
 @kernel
 def accept(figure, lower, upper, theta, ws, state, after):
-    """Go to ws.trial, whose energy is `after`; return whether a rotation vector was brought back to the short way."""
+    """Move to ws.trial, whose energy is `after`; return whether a rotation vector was re-centred."""
     for i in range(theta.shape[0]):
         theta[i] = ws.trial[i]
     state[ENERGY] = after
@@ -138,7 +138,7 @@ def accept(figure, lower, upper, theta, ws, state, after):
 
 @kernel
 def write_trace(trace, state, largest, length, damping, fixed, slope, before):
-    """Write this iteration's row of a trace, where one is wanted."""
+    """Write the trace row of this iteration, if there is a trace."""
     if trace.shape[0] > 0:
         row = int(state[ITERATIONS]) - 1
         record(trace, row, state[ENERGY], largest, length, damping, fixed, state[EVALUATIONS], slope, before)
@@ -172,7 +172,7 @@ class DescentSolver(CompiledSolver):
             raise SolverError(f"{self.name}: max_step", expected="a positive number or inf", got=repr(self.max_step))
 
     def options(self) -> tuple[float, ...]:
-        """Return the method's own numbers."""
+        """Return the method's own options."""
         return ()
 
     def memory(self, problem: Problem) -> int:
@@ -180,6 +180,6 @@ class DescentSolver(CompiledSolver):
         return problem.work_size + self.vectors * problem.skeleton.size
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return what the loops read, column by column."""
+        """Return the params of the loop."""
         options = (self.alpha, self.beta, self.max_step, *self.options(), *strength_of(problem))
         return common_params(problem, request, self.iterations, options)

@@ -1,4 +1,4 @@
-"""What the linear family shares: residuals and Jacobian stacked over all goals, the control term, bounds, the step.
+"""Common parts of the linear family: stacked residuals and Jacobian, control term, bounds, step.
 
 Every one of these methods asks for a small step that changes the residuals r by V = -K r (Tolani et al. 2000 section
 2.2, item 5)
@@ -33,7 +33,7 @@ from posable.solvers.loop import OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of
 ) = range(OPTIONS, OPTIONS + 12)  # fmt: skip
 INSIDE, OUTSIDE, AT_END = 0.0, 1.0, 2.0
 BOUNDS_NAMES = {"inside": INSIDE, "clamp": OUTSIDE, "final": AT_END}
-PASSES = 4  # times a step is solved for again because a dof met its bound
+PASSES = 4  # repeated solves of a step because a dof reached its bound
 
 
 class Linear(NamedTuple):
@@ -41,13 +41,15 @@ class Linear(NamedTuple):
 
     residual: np.ndarray  # (m,)
     jacobian: np.ndarray  # (m, n) of the residuals
-    active: np.ndarray  # (m, n): its columns times the joints' strength, zero where stopped; the method's to spoil
-    right: np.ndarray  # (m,): what the step should change the residuals by; the method's to spoil
+    active: (
+        np.ndarray
+    )  # (m, n): its columns times the joints' strength, zero where stopped; may be overwritten by the method
+    right: np.ndarray  # (m,): wanted change of the residuals; may be overwritten by the method
     wanted: np.ndarray  # (m,): V + J z
     step: np.ndarray  # (n,)
     control: np.ndarray  # (n,): z
-    stopped: np.ndarray  # (n,): 1 where a dof is held at its bound
-    moved: np.ndarray  # (n,): how far a stopped dof goes
+    stopped: np.ndarray  # (n,): 1 where a dof is fixed at its bound
+    moved: np.ndarray  # (n,): the step of a stopped dof
     low: np.ndarray  # (n,): the box during the solve
     high: np.ndarray  # (n,)
     first: np.ndarray  # (k, k) the method's own
@@ -60,14 +62,14 @@ class Linear(NamedTuple):
 
 
 def linear_size(m: int, n: int) -> int:
-    """Return how many numbers `linear` carves."""
+    """Return the size of the scratch memory of `linear`."""
     k = max(m, n)
     return 3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k
 
 
 @kernel
 def linear(work, lower, upper, params, n, b, g):
-    """Carve a `Linear` from the ends of the scratch memory and of the params; return it and the box of the solve."""
+    """Return a `Linear` in the ends of the scratch memory and of the params, and the box of the solve."""
     m = int(params[ROWS])
     k = max(m, n)
     i = work.shape[0] - (3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k)
@@ -98,7 +100,7 @@ def linear(work, lower, upper, params, n, b, g):
 
 @kernel
 def working_box(lower, upper, params, lin):
-    """Set the box of the solve: the limits, or none but the frozen dofs where they count only at the end."""
+    """Set the box of the solve: the limits, or only the frozen dofs if limits are applied at the end."""
     at_end = params[BOUNDS] == AT_END
     for i in range(lower.shape[0]):
         free = at_end and lower[i] < upper[i]
@@ -108,7 +110,7 @@ def working_box(lower, upper, params, lin):
 
 @kernel
 def linearise(figure, springs, theta, ws, params, lin):
-    """Write residuals, Jacobian and what is wanted of them at a pose whose bodies are placed."""
+    """Write residuals, Jacobian and the wanted change at a pose whose bodies are placed."""
     m, n = lin.jacobian.shape
     stack_residuals(figure, springs, lin.roots, theta, ws, 1, lin.residual, lin.jacobian)
     if params[PULL_GOAL] != 0.0:
@@ -126,7 +128,7 @@ def linearise(figure, springs, theta, ws, params, lin):
 
 @kernel
 def want_less(springs, params, lin):
-    """Write V = -K r; a goal farther away than `clamp` asks only for that much of the way (Buss: clamped targets)."""
+    """Write V = -K r, clamped to a distance of `clamp` per goal (clamped targets, Buss)."""
     row = 0
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING]
@@ -147,7 +149,7 @@ def want_less(springs, params, lin):
 
 @kernel
 def pull_goals(figure, springs, ws, lin):
-    """Put the goal in the effector's place in the columns of plain position goals: Parent's alternative Jacobian."""
+    """Use the goal instead of the effector in the columns of plain position goals: Parent's alternative Jacobian."""
     row = 0
     for k in range(springs.kind.shape[0]):
         kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
@@ -184,7 +186,7 @@ def prepare(lin):
 
 @kernel
 def complete(theta, params, lin):
-    """Turn the method's answer into the step; return whether a dof met its bound and the rest must answer again."""
+    """Complete the step; return whether a dof reached its bound and the others must be solved again."""
     again = False
     for i in range(theta.shape[0]):
         if lin.stopped[i] != 0.0:
@@ -206,7 +208,7 @@ def complete(theta, params, lin):
 
 @kernel
 def shortening(step, most):
-    """Return the factor that makes no entry of a step larger than `most`; zero where an entry is no number."""
+    """Return the factor that limits the entries of a step to `most`; zero if an entry is NaN."""
     largest = 0.0
     for i in range(step.shape[0]):
         if not abs(step[i]) < math.inf:
@@ -217,7 +219,7 @@ def shortening(step, most):
 
 @kernel
 def take_step(figure, springs, theta, ws, lin, state, params, trace):
-    """Go where lin.step points, no farther than the largest step allows, into the box; return whether it moved."""
+    """Take lin.step, limited by the largest step and projected into the box; return whether it moved."""
     n = theta.shape[0]
     before = state[ENERGY]
     factor = shortening(lin.step, params[MAX_STEP])
@@ -244,7 +246,7 @@ def take_step(figure, springs, theta, ws, lin, state, params, trace):
     return length > (1e-9 if controlled else 1e-13) and (controlled or abs(slope) > STATIONARY_GAIN * before)
 
 
-solve: Any = None  # what a method brings: lin.step from lin.active and lin.right, of which it may make what it likes
+solve: Any = None  # of a method: computes lin.step from lin.active and lin.right, which it may overwrite
 
 
 def linear_step(figure, order, springs, lower, upper, theta, ws, lin, state, params, trace):
@@ -263,17 +265,17 @@ def linear_batch_of(name: str, solve: Any) -> Any:
     return batch_of(name, kernel(with_names(linear_step, f"{name}_step", solve=solve)), linear)
 
 
-# ----------------------------------------------------------------------------------------------------- the options
+# --- Options ---
 
 
 def check_rows(problem: Problem, name: str) -> None:
-    """Raise SolverError for a goal that is an energy in Python: it has no residuals."""
+    """Raise SolverError for an energy in Python, which has no residuals."""
     if problem.customs:
         raise SolverError(f"{name}", expected="goals that are squared residuals", got="an energy in Python (Custom)")
 
 
 def row_count(problem: Problem) -> int:
-    """Return how many rows the stacked residuals have."""
+    """Return the number of stacked residuals."""
     return int(residual_rows(problem.packed(), 1))
 
 
@@ -325,7 +327,7 @@ class LinearSolver(CompiledSolver):
                 raise SolverError(f"{self.name}: {what}", expected="a positive number", got=repr(getattr(self, what)))
 
     def options(self) -> tuple[float, ...]:
-        """Return the method's own numbers, three at most."""
+        """Return the method's own options, at most three."""
         return ()
 
     def check(self, problem: Problem) -> None:
@@ -342,7 +344,7 @@ class LinearSolver(CompiledSolver):
         return problem.work_size + linear_size(row_count(problem), problem.skeleton.size)
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return what the loops read, column by column."""
+        """Return the params of the loop."""
         gains = per_dof(self.gains, problem, f"{self.name}: gains")
         k_length, k_angle = (
             self.feedback if isinstance(self.feedback, (tuple, list)) else (self.feedback, self.feedback)
@@ -357,7 +359,7 @@ class LinearSolver(CompiledSolver):
         return np.concatenate([shared, gains, toward, problem.skeleton.gain, problem.roots(True).ravel()])
 
     def desired(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return the pose (n,) that the control term draws towards."""
+        """Return the pose (n,) towards which the control term pulls."""
         rest = np.array(problem.skeleton.rest)
         if not isinstance(self.toward, str):
             return per_dof(self.toward, problem, f"{self.name}: toward")

@@ -1,4 +1,4 @@
-"""The compiled loop of the classic solvers: their memory of one problem, when they stop, restarts, the end.
+"""The compiled loop of the classic solvers: their state, stopping criteria and restarts.
 
 The loop is: `begin`; then, while `before_step` says GO_ON: one step of the method, and `after_step`; then `finish`. A
 method brings its step and its memory, and `batch_of` makes a loop of them.
@@ -34,20 +34,20 @@ from posable.engine.layout import (
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions
 
-# The first of a method's own columns: SEEN is the number of restarts when the method last looked
+# The first of a method's own columns. SEEN: the number of restarts at the method's last step
 SEEN, OWN = OWN_STATE, OWN_STATE + 1
 STATE_WIDTH = 16
 KEEP_BEST, OPTIONS = OWN_PARAMS, OWN_PARAMS + 1
 
 GO_ON = 9  # beside the outcomes of engine/bounds.py
-SLOW_STEPS = 30.0  # steps without a new best energy before the figure starts elsewhere, while restarts are left
+SLOW_STEPS = 30.0  # steps without a new best energy before a restart
 STATIONARY_GAIN = 1e-12  # predicted gain, relative to the energy, below which a pose is stationary
 
 
 def common_params(
     problem: Problem, request: SolveOptions, iterations: int, options: tuple[float, ...] = (), keep_best: bool = True
 ) -> np.ndarray:
-    """Return what a loop reads: the columns above, then the method's own options."""
+    """Return the params of a loop: the columns above, then the method's own options."""
     most = request.max_iterations
     if most is None:
         most = iterations * (1 + request.restarts)
@@ -57,7 +57,7 @@ def common_params(
 
 @kernel
 def begin(figure, springs, lower, upper, theta, ws, state):
-    """Place the figure at theta, in the box, with its energy in the state; return whether this is the first entry."""
+    """Project theta into the box and write its energy to the state; return whether this is the first call."""
     fresh = state[PHASE] == FRESH
     if fresh:
         project(theta, lower, upper)
@@ -72,7 +72,7 @@ def begin(figure, springs, lower, upper, theta, ws, state):
 
 @kernel
 def started_elsewhere(state):
-    """Return whether the figure was put somewhere since the method last looked: what it has learnt is void."""
+    """Return whether there was a restart since the method's last step, so that its history is void."""
     if state[SEEN] == state[RESTARTS]:
         return False
     state[SEEN] = state[RESTARTS]
@@ -81,7 +81,7 @@ def started_elsewhere(state):
 
 @kernel
 def keep_best(theta, ws, state):
-    """Remember a pose that is better than all before it; return whether it is."""
+    """Store a pose if it is the best so far; return whether it is."""
     if not state[ENERGY] < state[BEST]:
         return False
     state[BEST] = state[ENERGY]
@@ -92,7 +92,7 @@ def keep_best(theta, ws, state):
 
 @kernel
 def put_back_best(figure, springs, theta, ws, state):
-    """Return to the best pose, where it is better than the one at hand."""
+    """Restore the best pose if it is better than the current one."""
     if not state[ENERGY] <= state[BEST]:
         for i in range(theta.shape[0]):
             theta[i] = ws.best[i]
@@ -101,7 +101,7 @@ def put_back_best(figure, springs, theta, ws, state):
 
 @kernel
 def before_step(figure, springs, tolerances, theta, ws, state, params, left):
-    """Return GO_ON where a step is due, and count it; else RUNNING (the piece is done), CONVERGED or EXHAUSTED."""
+    """Return GO_ON if a step is due, and count it; otherwise RUNNING (chunk done), CONVERGED or EXHAUSTED."""
     if params[SOFT] == 0.0 and all_reached(ws.error, tolerances):
         return CONVERGED
     if state[ITERATIONS] >= params[MOST_ITERATIONS]:
@@ -116,7 +116,7 @@ def before_step(figure, springs, tolerances, theta, ws, state, params, left):
 
 @kernel
 def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, params, moved):
-    """Judge a step: return GO_ON, or what became of the problem where there is no more to do.
+    """Judge a step: return GO_ON, or the code of a problem that has ended.
 
     Where a method is stationary, or has found nothing better for SLOW_STEPS, it starts at a random pose while
     restarts are left. A pose that is no longer a number gives way to the best one.
@@ -146,7 +146,7 @@ def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, stat
 
 @kernel
 def finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors):
-    """Put the pose into the box, write the goals' errors (g,) there, and return the outcome that holds for it."""
+    """Project the pose into the box, write the errors (g,) there, and return its code."""
     outside = False
     if code != RUNNING:
         for i in range(theta.shape[0]):
@@ -156,19 +156,19 @@ def finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors):
     for k in range(errors.shape[0]):
         errors[k] = ws.error[k]
     if outside and not all_reached(errors, tolerances):
-        return EXHAUSTED  # the method was content outside the box: nothing says that it is stationary inside
+        return EXHAUSTED  # the method ended outside the box: the projected pose need not be stationary
     return code
 
 
-# ----------------------------------------------------------------------------------------------------- one loop for all
+# --- The loop ---
 
-# What a method brings; `batch_of` puts its own kernels in the place of these names.
+# `batch_of` replaces these names by the kernels of a method.
 carve: Any = None
 step: Any = None
 
 
 def advance(figure, order, springs, tolerances, lower, upper, theta, start, ws, memory, state, params, trace):
-    """Advance one problem by at most params[CHUNK_ITERATIONS] iterations from its state; return what became of it."""
+    """Advance one problem by at most params[CHUNK_ITERATIONS] iterations from its state; return its code."""
     begin(figure, springs, lower, upper, theta, ws, state)
     left = params[CHUNK_ITERATIONS]
     while True:
@@ -204,7 +204,7 @@ def solve_batch(
 
 
 def batch_of(name: str, step: Any, carve: Any) -> Any:
-    """Return the entry that solves a batch by the steps of a method.
+    """Return the entry that solves a batch with the steps of a method.
 
     step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace) moves theta and says whether it
     did. carve(work, lower, upper, params, n, b, g) returns the method's memory, from the end of the scratch memory, and
