@@ -53,7 +53,7 @@ def read(source: Source, options: Options) -> Scene:
 
 
 def _skeleton_beside(source: Source, options: Options) -> Skeleton:
-    """Return the skeleton of the ASF in the same folder whose name the AMC's name starts with, the longest such."""
+    """Return the skeleton of the ASF in the same folder with the longest name that the AMC's name starts with."""
     folder, stem = source.path.parent, source.path.stem.lower()
     try:
         candidates = [path for path in folder.iterdir() if path.suffix.lower() == ".asf"]
@@ -75,7 +75,7 @@ def _skeleton_beside(source: Source, options: Options) -> Skeleton:
 
 
 def _read_header(source: Source) -> tuple[int, bool | None, float | None]:
-    """Return where the frames start, whether angles are in degrees, and the frame rate if it is there."""
+    """Return the offset of the frames, whether angles are in degrees, and the frame rate if it is stated."""
     degrees = fps = None
     known = False
     for match in _LINE.finditer(source.data):
@@ -127,7 +127,7 @@ def _first_frame(words: list[bytes], columns: dict) -> tuple[list[str], int]:
 def _read_even_frames(
     words: list[bytes], names: list[str], width: int, columns: dict
 ) -> tuple[list[str], NDArray] | None:
-    """Return names and values if every frame looks like the first, which is nearly always so; None otherwise."""
+    """Return names and values if every frame has the layout of the first, as in nearly every file; otherwise None."""
     if len(words) % width or max(map(len, words)) > _LONGEST_NUMBER:
         return None
     table = np.array(words).reshape(-1, width)
@@ -144,7 +144,7 @@ def _read_even_frames(
 
 
 def _read_frames_by_line(source: Source, at: int, columns: dict) -> tuple[list[str], NDArray[np.float64]]:
-    """Read line by line: frames may list their bones in any order, and whatever is wrong is found where it stands."""
+    """Read line by line: frames may list bones in any order, and errors name their line."""
     order: list[str] = []
     rows: list[list[float]] = []
     current: dict[str, list[float]] | None = None
@@ -209,7 +209,7 @@ def _values(source: Source, place: int, words: list[bytes], count: int) -> list[
 def _poses(
     skeleton: Skeleton, columns: dict, root_frame: NDArray, names: list[str], values: NDArray, degrees: bool
 ) -> NDArray[np.float64]:
-    """Return the poses (T, n): each column to its degree of freedom, in metres and radians."""
+    """Return the poses (T, n) [m, rad]: each column at its degree of freedom."""
     index = {name: i for i, name in enumerate(skeleton.dof_names)}
     poses = np.repeat(skeleton.rest[None], len(values), axis=0)
     dofs = [dof for joint in skeleton.joints for dof in joint.motion.dofs]

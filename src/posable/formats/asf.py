@@ -38,7 +38,7 @@ _DIGITS = "%.12g"
 
 @dataclass
 class _WrittenBone:
-    """A bone as the file will have it; `columns` (T, k) hold its AMC values in file units."""
+    """A bone to write; `columns` (T, k) are its AMC values in file units."""
 
     name: str
     parent: str
@@ -124,7 +124,7 @@ def _fresh(wanted: str, names: dict[str, str]) -> str:
 
 
 def _shared_end(skeleton: Skeleton, chains: dict[str, list[Joint]], name: str, world: dict, unit: float) -> Floats:
-    """Return where all children of a joint start, in the world's axes at zero [file units]; zero if they differ."""
+    """Return the common start of all children of a joint, in world axes at the zero pose [file units]; zero if none."""
     starts = [constant_place(chain[0])[0] for chain in chains.values() if chain[0].parent == name]
     if not starts:
         starts = [np.asarray(site.offset, dtype=float) for site in skeleton.sites if site.joint == name][:1]
@@ -133,7 +133,7 @@ def _shared_end(skeleton: Skeleton, chains: dict[str, list[Joint]], name: str, w
 
 
 def _bone(skeleton: Skeleton, chain: list[Joint], world: dict, poses: Floats, unit: float) -> _WrittenBone:
-    """Return a joint's bone: its own angles where it turns about its frame's axes, else baked to rx ry rz."""
+    """Return the bone of a joint: its own angles if they are about its frame's axes, otherwise baked to rx ry rz."""
     joint = chain[-1]
     basis = joint.motion.basis
     out = _WrittenBone("", "", np.zeros(3), world[joint.name] @ basis)
@@ -260,7 +260,7 @@ class _Bone:
     center: float = 0.0
 
     def end(self) -> NDArray[np.float64]:
-        """Where the bone ends, in its own joint's frame [file units]."""
+        """The end of the bone in the frame of its joint [file units]."""
         return self.frame.T @ (self.direction * self.length)
 
 
@@ -291,7 +291,7 @@ def fixed_axes(order: str, angles: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Lines:
-    """The lines of an ASF that say something: their first word, the rest and where they are."""
+    """The non-empty lines of an ASF: first word, other words and byte offset."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -349,7 +349,7 @@ def _numbers(source: Source, at: int, words: list[bytes], count: int, what: str)
             value = float(word)
         except ValueError:
             value = np.nan
-        if not abs(value) < 1e100:  # squares of what is read stay finite
+        if not abs(value) < 1e100:  # its square must stay finite
             raise source.error(offset=at, expected=f"{count} numbers of {what}", found=shown(word))
         values.append(value)
     if len(values) < count:
@@ -432,7 +432,7 @@ def _read_bone(source: Source, lines: _Lines, figure: _Figure, begin: int) -> _B
                 raise source.error(offset=at, expected="the name of a bone", found="nothing")
         elif key == "direction":
             direction = np.array(_numbers(source, at, words[1:], 3, "direction"))
-            bone.direction = direction / (np.linalg.norm(direction) or 1.0)  # files round it to six digits
+            bone.direction = direction / (np.linalg.norm(direction) or 1.0)  # files round to six digits
         elif key == "length":
             (bone.length,) = _numbers(source, at, words[1:], 1, "length")
         elif key == "axis":
@@ -460,7 +460,7 @@ def _dof_list(source: Source, at: int, words: list[bytes]) -> list[str]:
 
 
 def _read_limits(source: Source, lines: _Lines, at: int, text: bytes) -> list[tuple[float, float]]:
-    """Return the pairs; they go on over lines that start with a parenthesis."""
+    """Return the pairs of limits, which continue on lines that start with a parenthesis."""
     while lines and lines.lines[lines.at][1].lstrip().startswith(b"("):
         text += b" " + lines.next()[2]
     pairs = []
@@ -551,7 +551,7 @@ def _bone_joints(
     taken: set[str],
     joints: list[Joint],
 ) -> tuple[str | None, ...]:
-    """Append the joints that move as a bone does, the last one named as it is; return the dof of each AMC column."""
+    """Append the joints of a bone, the last of which has its name; return the dof of each AMC column."""
     limits = _limits(source, figure, bone, unit)
     slides = sorted(dof for dof in bone.dofs if dof.startswith("t"))
     order = "".join(dof[1] for dof in reversed(bone.dofs) if dof.startswith("r"))

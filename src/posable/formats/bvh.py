@@ -32,14 +32,14 @@ from posable.model.skeleton import Skeleton
 
 # --- BVH ---
 
-_ORDER = "ZXY"  # for joints that are no Euler joints with the world's axes
+_ORDER = "ZXY"  # for joints other than Euler joints about the world's axes
 _DIGITS = "%.12g"
 _PART = 1 << 14  # frames formatted at a time
 
 
 @dataclass
 class _WrittenJoint:
-    """A joint to write: its channels, and their columns (T, k) in file units over some frames."""
+    """A joint to write: its channels, and their values (T, k) in file units over some frames."""
 
     offset: NDArray[np.float64]
     channels: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ def _bake(
 def _angles(
     axes: NDArray, turns: list, values: NDArray, rotation: Rotation, last: NDArray | None
 ) -> tuple[str, NDArray]:
-    """Return the rotation channels and their angles (T, k) [rad]: the joint's own where its axes are the world's.
+    """Return the rotation channels and their angles (T, k) [rad]: the joint's own if its axes are the world's.
 
     Others go on from last (1, k), the angles in the frame before, if there is one.
     """

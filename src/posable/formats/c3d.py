@@ -28,11 +28,11 @@ MAGIC = 0x50
 INTEL = 84  # the processor whose byte order is written
 _MILLIMETRES = 1e3
 _LABELS_PER_PARAMETER = 255  # a dimension is one byte
-_HEADER_LIMIT = 65535  # what 16 bits can count; TRIAL counts further
+_HEADER_LIMIT = 65535  # the largest 16-bit count; TRIAL has larger ones
 
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    """Return the file; a position that is NaN becomes a point with residual -1, which readers take as unseen."""
+    """Return the file; a NaN position becomes a point with residual -1, which marks it as unseen."""
     markers = scene.markers
     if markers is None:
         raise FormatError("C3D holds markers", expected="Markers, or a Scene that has some", found="none")
@@ -52,7 +52,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 
 
 def _parameter_section(markers: Markers) -> bytes:
-    """Return the parameter blocks. POINT:DATA_START depends on how many they are, so they are laid out twice."""
+    """Return the parameter blocks, laid out twice because POINT:DATA_START depends on their number."""
     section = b""
     for _ in range(2):
         records = _records(markers, data_block=2 + max(1, len(section) // BLOCK))
@@ -126,7 +126,7 @@ DEC, SGI = 85, 86
 
 @dataclass
 class _Numbers:
-    """How the processor that wrote the file lays out its numbers."""
+    """The number format of the processor that wrote the file."""
 
     processor: int
 
@@ -174,7 +174,7 @@ class _Parameters:
         return self.groups.get(group, {}).get(name)
 
     def values(self, group: str, name: str) -> list[float]:
-        """Return the numbers of a parameter; integers unsigned, as every counter of a C3D file is meant today."""
+        """Return the numbers of a parameter; integers are unsigned, as all counters of C3D files today."""
         found = self.find(group, name)
         if found is None or found.kind == -1:
             return []
@@ -251,9 +251,9 @@ def _read_header(numbers: _Numbers, data: bytes) -> _Header:
 
 
 def _read_parameters(source: Source, numbers: _Numbers, start: int, data_start: int) -> _Parameters:
-    """Walk the chain of groups and parameters; each record says how far off the next one is."""
+    """Read the chain of groups and parameters; each record states the offset of the next one."""
     data = source.data
-    # The stated number of blocks is too small in some files (sample13): where the data start they end.
+    # The stated number of blocks is too small in some files (sample13): read up to the start of the data.
     end = min(len(data), max(start + BLOCK * data[start + 2], data_start))
     names: dict[int, str] = {}
     found: list[tuple[int, str, _Parameter]] = []
@@ -274,7 +274,7 @@ def _read_parameters(source: Source, numbers: _Numbers, start: int, data_start: 
         step = int(numbers.words(data, 1, name_end)[0])
         if step == 0:
             break
-        if name_end + step > end:  # the last record of some SGI files has this one number in Intel order
+        if name_end + step > end:  # in some SGI files the last record has this number in Intel order
             step = int.from_bytes(data[name_end:body][:2], "little")
         if name_end + step > end or name_end + step < body:
             raise source.error(
@@ -310,7 +310,7 @@ def _read_parameter(source: Source, at: int, name: str) -> _Parameter:
 
 
 def _frame_count(source: Source, header: _Header, parameters: _Parameters, begin: int, frame_bytes: int) -> int:
-    """Return the number of frames: the header's, unless TRIAL or POINT:LONG_FRAMES counts past its 16 bits."""
+    """Return the number of frames: the header's, unless TRIAL or POINT:LONG_FRAMES exceeds its 16 bits."""
     available = (len(source.data) - begin) // frame_bytes
     by_header = float(header.last - header.first + 1)
     first, last = (parameters.values("TRIAL", f"ACTUAL_{end}_FIELD") for end in ("START", "END"))
@@ -345,7 +345,7 @@ def _frame_count(source: Source, header: _Header, parameters: _Parameters, begin
 
 
 def _frames_by_size(source: Source, begin: int, frame_bytes: int) -> int:
-    """Return how many frames the data have room for; zeros that fill the last block are not frames."""
+    """Return how many frames the data can hold; padding with zeros in the last block does not count."""
     filled = len(source.data[-BLOCK:]) - len(source.data[-BLOCK:].rstrip(b"\0"))
     return -(-(len(source.data) - filled - begin) // frame_bytes)
 
@@ -386,7 +386,7 @@ def _read_markers(
 def _points(
     source: Source, numbers: _Numbers, begin: int, sizes: tuple[int, int, int], scale: float
 ) -> NDArray[np.float64]:
-    """Return the positions (frames, points, 3) [file units]; NaN where the residual is negative: unseen."""
+    """Return the positions (frames, points, 3) [file units]; NaN where a negative residual marks them as unseen."""
     frames, points, analog = sizes
     if not frames or not points:
         return np.zeros((frames, points, 3))
@@ -437,7 +437,7 @@ def _rate(source: Source, header: _Header, parameters: _Parameters, frames: int)
 
 
 def _up(parameters: _Parameters) -> str | None:
-    """Return the axis that points up on the screen (POINT:Y_SCREEN), or None where y and z are not stated."""
+    """Return the axis that points up on the screen (POINT:Y_SCREEN), or None unless it is y or z."""
     screen = " ".join(parameters.texts("POINT", "Y_SCREEN")).strip().lower()
     return screen[-1] if screen.endswith(("y", "z")) else None
 

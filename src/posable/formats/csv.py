@@ -146,7 +146,7 @@ def _markers(source: Source, labels: list[str], data: list[int], rows: NDArray, 
 
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    """Return the file: the motion if there is one, else the markers."""
+    """Return the file: the motion if there is one, otherwise the markers."""
     if scene.motion is not None:
         times, labels, table = scene.motion.times, list(scene.motion.skeleton.dof_names), scene.motion.poses
     elif scene.markers is not None:

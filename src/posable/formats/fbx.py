@@ -32,11 +32,11 @@ from posable.model.motion import Motion
 
 Floats = NDArray[np.float64]
 DEFAULT_FPS = 30.0
-MOST_FRAMES = 1_000_000  # of all joints together, for each byte's worth of a file that states an absurd length
+MOST_FRAMES = 1_000_000  # of all joints together: a bound on files that state an absurd length
 
 
 class _KeepAlive:
-    """Keeps every object that ufbx hands out: version 0.0.5 frees some of them while others still point to them."""
+    """Keeps a reference to every ufbx object: version 0.0.5 frees some while others still point to them."""
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
@@ -94,7 +94,7 @@ def _read(source: Source, options: Options) -> Scene:
 
 
 def _open(source: Source) -> Any:
-    """Return the scene that ufbx reads."""
+    """Return the scene as read by ufbx."""
     try:
         import ufbx
     except ImportError as problem:
@@ -121,7 +121,7 @@ def _transform(transform: Any) -> tuple[Floats, Floats, Floats]:
 
 
 def _nodes(source: Source, found: list[Any], held: _KeepAlive) -> tuple[list[Node], dict[int, int]]:
-    """Return the nodes, placed in the world at rest, and {element: its index}."""
+    """Return the nodes with their world frames at rest, and {element: its index}."""
     index = {node.element_id: i for i, node in enumerate(found)}
     names = source.unique([node.name or f"node{i}" for i, node in enumerate(found)], "joint")
     nodes = []
@@ -135,7 +135,7 @@ def _nodes(source: Source, found: list[Any], held: _KeepAlive) -> tuple[list[Nod
 
 
 def _sample(stack: Any, found: list[Any], nodes: list[Node], rate: float, held: _KeepAlive) -> NodeAnimation:
-    """Return one animation sampled at a rate: what it moves of which node."""
+    """Return one animation, sampled at a constant rate."""
     length = max(stack.time_end - stack.time_begin, 0.0)
     frames = min(int(np.floor(length * rate + 1e-3)) + 1, max(2, MOST_FRAMES // max(len(nodes), 1)))
     times = stack.time_begin + np.arange(frames) / rate
@@ -182,7 +182,7 @@ def _read_skin(node: Any, index: dict[int, int], held: _KeepAlive) -> _Skin | No
 
 
 def _matrix(matrix: Any) -> Floats:
-    """Return a matrix (4, 4) of ufbx's, whose columns are c0 to c3."""
+    """Return a ufbx matrix, with columns c0 to c3, as (4, 4)."""
     out = np.eye(4)
     for k, column in enumerate((matrix.c0, matrix.c1, matrix.c2, matrix.c3)):
         out[:3, k] = (column.x, column.y, column.z)
@@ -192,7 +192,7 @@ def _matrix(matrix: Any) -> Floats:
 def _meshes(
     found: list[Any], nodes: list[Node], roles: dict[int, str], skins: dict[int, _Skin], held: _KeepAlive
 ) -> list[Mesh]:
-    """Return the triangles of every node that has some, skinned or on the joint that carries it."""
+    """Return the triangles of every node that has any, skinned or attached to a joint."""
     meshes = []
     for i, node in enumerate(found):
         mesh = held(node.mesh)

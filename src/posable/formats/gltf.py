@@ -1,4 +1,4 @@
-"""glTF and GLB, read: nodes as a skeleton, animations as motions, meshes to look at. Metres, y up.
+"""glTF and GLB, read: nodes as a skeleton, animations as motions, meshes to display. Metres, y up.
 
 Joints are the nodes of the skins, whatever an animation moves, and everything above them; other nodes below them are
 sites. A joint rests as its node does and turns by a rotation vector from there. The topmost joints of a skin, and
@@ -36,13 +36,13 @@ from posable.formats.source import Source, shown
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
-# --- The nodes of a glTF file ---
+# --- Nodes ---
 
 Floats = NDArray[np.float64]
 
 
 def read_nodes(source: Source, container: Container) -> list[Node]:
-    """Return all nodes, placed in the world at rest."""
+    """Return all nodes with their world frames at rest."""
     entries = container.list("nodes")
     bound_count(source, len(entries), "nodes")
     scenes = container.list("scenes")
@@ -89,26 +89,26 @@ def _local_transform(container: Container, entry: dict[str, Any], path: tuple) -
     return parts.get("translation", np.zeros(3)), rotation * scale
 
 
-# --- The animations of a glTF file ---
+# --- Animations ---
 
 Floats = NDArray[np.float64]
 DEFAULT_FPS = 30.0
 _LEAST_FPS = 24.0
 _WIDTHS = {"translation": ("VEC3",), "rotation": ("VEC4",), "scale": ("VEC3",), "weights": ("SCALAR",)}
-_MOST_NUMBERS = 200_000  # that a few keyframes of a small file may be sampled to
-_MOST_SAMPLES = 10_000_000  # numbers of poses of all animations together; a large file may have more
+_MOST_NUMBERS = 200_000  # samples allowed for a few keyframes of a small file
+_MOST_SAMPLES = 10_000_000  # samples allowed for all animations together; more for a large file
 
 
 @dataclass
 class Track:
-    """What one channel does to one node: `values` (K, w) at `times` (K,) [s], with tangents if it is a cubic spline."""
+    """One animation channel of a node: `values` (K, w) at `times` (K,) [s], with tangents if it is a cubic spline."""
 
     node: int
     path: str
     times: Floats
     values: Floats
     interpolation: str
-    tangents: tuple[Floats, Floats] | None = None  # arriving, leaving
+    tangents: tuple[Floats, Floats] | None = None  # in, out
 
     def sample(self, when: Floats) -> Floats:
         """Return the values (T, w) at `when` (T,) [s]; rotations as unit quaternions xyzw."""
@@ -153,7 +153,7 @@ def _slerp(start: Floats, end: Floats, share: Floats) -> Floats:
 
 @dataclass
 class Animation:
-    """An animation: its name, what it moves, and its frame rate if that is stated."""
+    """An animation: its name, its tracks, and its frame rate if stated."""
 
     name: str
     tracks: list[Track]
@@ -182,7 +182,7 @@ def read_animation(container: Container, index: int) -> Animation:
 
 
 def _stated_rate(entry: dict) -> float | None:
-    """Return the frame rate that our own writer leaves in `extras`: a single keyframe does not tell it."""
+    """Return the frame rate that our own writer stores in `extras`, since a single keyframe has none."""
     extras = entry.get("extras")
     fps = extras.get("fps") if isinstance(extras, dict) else None
     return float(fps) if isinstance(fps, int | float) and not isinstance(fps, bool) and 0 < fps < 1e6 else None
@@ -212,14 +212,14 @@ def _read_track(container: Container, sampler: dict, place: tuple, target: dict)
 
 
 def frame_times(source: Source, tracks: list[Track], fps: float | None, width: int) -> tuple[Floats, float]:
-    """Return the times to sample at, and their rate: the keyframes' own where they are evenly spaced."""
+    """Return the sample times and their rate: that of the keyframes if they are evenly spaced."""
     times = np.unique(np.concatenate([track.times for track in tracks]))
     start, length = times[0], times[-1] - times[0]
     keys = len(times)
     rate = fps
     if rate is None:
         rate = _own_rate(times) or DEFAULT_FPS
-        rate *= np.ceil(_LEAST_FPS / rate)  # a few keyframes far apart: frames between them, and still one on each
+        rate *= np.ceil(_LEAST_FPS / rate)  # sparse keyframes: add frames between them, and keep one on each
     most = max(keys * 2, max(_MOST_NUMBERS, 4 * len(source.data)) // width, 2)
     if length * rate > most:
         rate = most / length
@@ -229,7 +229,7 @@ def frame_times(source: Source, tracks: list[Track], fps: float | None, width: i
 
 
 def _own_rate(times: Floats) -> float | None:
-    """Return the rate at which all keyframes fall on frames: that of the closest two, if every other gap fits it."""
+    """Return the rate at which all keyframes fall on frames: that of the closest two, if all other gaps fit."""
     if len(times) < 2:
         return None
     gaps = np.diff(times)
@@ -241,13 +241,13 @@ def _own_rate(times: Floats) -> float | None:
     return float(whole) if whole and abs(rate - whole) < 1e-3 * whole else rate
 
 
-# --- The meshes of a glTF file ---
+# --- Meshes ---
 
 Floats = NDArray[np.float64]
 
 
 def read_meshes(container: Container, nodes: list[Node], roles: dict[int, str]) -> list[Mesh]:
-    """Return the triangles of every node that has some, on the joint that carries it or skinned to several."""
+    """Return the triangles of every node that has any, attached to a joint or skinned."""
     meshes: list[Mesh] = []
     for i, entry in enumerate(container.list("nodes")):
         if "mesh" not in entry:
@@ -271,7 +271,7 @@ def read_meshes(container: Container, nodes: list[Node], roles: dict[int, str]) 
 def _read_surface(
     container: Container, primitive: dict[str, Any], path: tuple
 ) -> tuple[Floats, NDArray[np.int32]] | None:
-    """Return vertices and triangles of a primitive; None where it has none (points, lines, compressed)."""
+    """Return vertices and triangles of a primitive; None if it has none (points, lines, compressed)."""
     attributes = primitive["attributes"]
     counts = {key: container.count(index, (*path, "attributes", key)) for key, index in attributes.items()}
     if len(set(counts.values())) > 1:
@@ -367,7 +367,7 @@ def read(source: Source, options: Options) -> Scene:
 
 
 def _with_character(container: Container, nodes: list[Node], skeleton: Skeleton, joint_nodes: list[int]) -> Skeleton:
-    """Return the skeleton with the document that it came from, and the roles that a VRM states."""
+    """Return the skeleton with its source document, and the roles that a VRM states."""
     index = {joint.name: i for joint, i in zip(skeleton.joints, joint_nodes, strict=True) if i >= 0}
     above = {name: nodes[i].parent for name, i in index.items()}
     stretches = {name: nodes[i].stretch if i >= 0 else np.eye(3) for name, i in above.items()}
@@ -400,11 +400,11 @@ def _skin_joints(container: Container) -> set[int]:
 def _sample(
     source: Source, nodes: list[Node], roles: dict[int, str], animation: Animation, fps: float | None, room: int
 ) -> NodeAnimation:
-    """Sample one animation at a steady rate: positions in the parent's rigid frame, rotations, where there are any.
+    """Sample one animation at a constant rate: positions in the parent's rigid frame, and rotations, of moving nodes.
 
     `room` is how many numbers of poses it may make.
 
-    A scale that differs from the one at rest moves everything below it; an even one does so exactly.
+    A scale that differs from that at rest moves all nodes below; this is exact if the scale is uniform.
     """
     joints = [i for i in parents_first(nodes) if roles.get(i) == "moving"]
     times, rate = frame_times(source, animation.tracks, fps or animation.fps, 6 * len(joints))
@@ -416,7 +416,7 @@ def _sample(
     by_node: dict[int, dict[str, Track]] = {}
     for track in animation.tracks:
         by_node.setdefault(track.node, {})[track.path] = track
-    growth: dict[int, Floats] = {}  # how many times its size at rest a node has, over time
+    growth: dict[int, Floats] = {}  # scale of a node relative to rest, over time
     scaled = []
     take = NodeAnimation(animation.name, rate, len(times))
     for i in joints:
@@ -439,7 +439,7 @@ def _sample(
 
 
 def _scale_ratio(node: Node, scale: Floats) -> Floats | None:
-    """Return how much larger than at rest a node's scale (T, 3) is, on the mean of its axes; None where it is not."""
+    """Return the scale (T, 3) of a node relative to rest, averaged over its axes; None if it does not change."""
     at_rest = np.linalg.norm(node.linear, axis=0)
     if not np.all(at_rest > 1e-12) or np.abs(scale / at_rest - 1.0).max() < 1e-4:
         return None

@@ -1,7 +1,7 @@
-"""A glTF character that keeps what it came with: meshes, skins, materials, textures, morph targets, extensions.
+"""A glTF character that keeps its document: meshes, skins, materials, textures, morph targets, extensions.
 
 The reader leaves the document in `skeleton.info["character"]`. The writer puts new animations into it and changes
-nothing else, so a motion given to a character goes out with that character. VRM files are such documents.
+nothing else, so that a motion of a character is written with that character. VRM files are such documents.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from posable.formats.transforms import world_transforms
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
-STILL = 1e-6  # [m]: a joint that moves less against its node keeps the node's own translation
+STILL = 1e-6  # [m]: a joint that moves less relative to its node keeps the node's translation
 
-# VRM's names of human bones, and the roles that they have here
+# VRM's names of human bones, and their roles
 VRM_ROLES = {
     "hips": "pelvis", "chest": "chest", "upperChest": "chest", "neck": "neck", "head": "head",
     **{f"{side}{bone}": f"{role}.{letter}" for side, letter in (("left", "L"), ("right", "R")) for bone, role in (
@@ -64,7 +64,7 @@ class Character:
                 stated = extensions["VRM"].get("humanoid", {}).get("humanBones", [])
                 bones = [(entry.get("bone", ""), entry.get("node", -1)) for entry in stated]
             return {VRM_ROLES[bone]: joint_of[node] for bone, node in bones if bone in VRM_ROLES and node in joint_of}
-        except (AttributeError, TypeError):  # an extension that is not as VRM has it names no roles
+        except (AttributeError, TypeError):  # an invalid extension states no roles
             return {}
 
     def animated(self, motions: dict[str, Motion]) -> tuple[dict[str, Any], bytearray]:
@@ -84,7 +84,7 @@ def keep(container: Container, nodes: dict[str, int], stretches: dict[str, NDArr
     document = copy.deepcopy(container.json)
     binary = bytearray()
     starts = []
-    known: dict[int, int] = {}  # where each file or chunk begins, once, however many buffers and images are in it
+    known: dict[int, int] = {}  # offset of each file or chunk, stored once even if several buffers and images use it
     for i in range(len(document.get("buffers", []))):
         raw = container.backing(i, ("buffers", i))
         if id(raw) not in known:
@@ -106,7 +106,7 @@ def keep(container: Container, nodes: dict[str, int], stretches: dict[str, NDArr
 def _embed(
     container: Container, document: dict[str, Any], binary: bytearray, image: dict[str, Any], known: dict[int, int]
 ) -> None:
-    """Move an image that lies beside the file into the buffer, so that it can go anywhere."""
+    """Move an image from a separate file into the buffer, so that the document is self-contained."""
     uri = image.get("uri", "")
     if not uri or uri.startswith("data:"):
         return
@@ -171,7 +171,7 @@ class _Animated:
 def relative_transforms(motion: Motion, known: dict[str, int]) -> dict[str, tuple[NDArray, Rotation]]:
     """Return the transform of every known joint that moves, in the frame of the nearest known joint above it.
 
-    Joints that a character does not know, such as a floating root that was added to it, move what hangs on them.
+    Joints without a node, such as a floating root that was added, move the joints below them.
     """
     skeleton: Skeleton = motion.skeleton
     world = world_transforms(skeleton, motion.poses)

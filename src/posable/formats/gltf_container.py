@@ -1,4 +1,4 @@
-"""What glTF and GLB files consist of: JSON, checked against a schema, and buffers, read with every bound checked."""
+"""The container of glTF and GLB: JSON, validated against a schema, and buffers, read with bounds checks."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Container:
             raise self.error(("asset", "version"), "glTF 2", shown(version))
         self._buffers: dict[int, memoryview] = {}
         self._raw: dict[int, bytes | memoryview] = {}
-        self._files: dict[Path, bytes] = {}  # that buffers lie in
+        self._files: dict[Path, bytes] = {}  # files that contain buffers
         self._budget = _BUDGET * len(source.data) + 65536
         self._cache: dict[int, NDArray] = {}
 
@@ -187,7 +187,7 @@ class Container:
         return self._error_at(_find(self.text, path), expected, found, label)
 
     def list(self, name: str) -> list[dict[str, Any]]:
-        """Return one of the top-level arrays, empty where it is missing."""
+        """Return one of the top-level arrays; empty if it is missing."""
         return self.json.get(name, [])
 
     def item(self, name: str, index: int, path: tuple[str | int, ...]) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class Container:
         return self._buffers[index]
 
     def backing(self, index: int, path: tuple[str | int, ...]) -> bytes | memoryview:
-        """Return what a buffer is the beginning of: the same object for buffers in one file."""
+        """Return the bytes that a buffer is a prefix of: the same object for all buffers in one file."""
         self.buffer(index, path)
         return self._raw[index]
 
@@ -234,7 +234,7 @@ class Container:
         return found
 
     def beside(self, uri: str) -> bytes | str:
-        """Return the content of a file in the same folder, or what is wrong with its address."""
+        """Return the content of a file in the same folder, or what is wrong with its URI."""
         try:
             folder = self.source.path.parent.resolve()
             target = (folder / unquote(uri)).resolve()
@@ -243,10 +243,10 @@ class Container:
             if target not in self._files:
                 if not target.is_file():
                     return "not there"
-                self._files[target] = target.read_bytes()  # once, however many buffers and images name it
+                self._files[target] = target.read_bytes()  # read once, even if several buffers and images refer to it
                 self._budget += _BUDGET * len(self._files[target])
             return self._files[target]
-        except (OSError, ValueError, RuntimeError):  # RuntimeError: links that lead to each other
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: circular links
             return "not inside it"
 
     def _view(
@@ -273,7 +273,7 @@ class Container:
     def accessor(
         self, index: int, path: tuple[str | int, ...], *, kinds: tuple[str, ...], integer: bool = False
     ) -> NDArray:
-        """Return an accessor as (count, width) floats, or integers if asked; `kinds` are the types that fit."""
+        """Return an accessor as (count, width) floats or integers; `kinds`: the allowed types."""
         entry = self.item("accessors", index, path)
         where = ("accessors", index)
         if entry["type"] not in kinds:
@@ -339,7 +339,7 @@ def _as_floats(values: NDArray, normalized: bool) -> NDArray[np.float64]:
 
 
 def _check(container: Container, value: Any, schema: Any, path: tuple[str | int, ...]) -> None:
-    """Raise for the first value that is not of the schema's type; what the schema does not name is not looked at."""
+    """Raise for the first value that does not match the schema; values outside the schema are ignored."""
     if isinstance(schema, list):
         if not isinstance(value, list):
             raise container.error(path, "an array", _kind(value))
@@ -377,7 +377,7 @@ def _kind(value: Any) -> str:
 
 
 def _find(text: str, path: tuple[str | int, ...]) -> int:
-    """Return where in a JSON text the value at `path` starts, or the innermost value on the way that is there."""
+    """Return the offset of the value at `path` in a JSON text, or of the innermost existing value on that path."""
     decoder = json.JSONDecoder()
     at = 0
 
@@ -406,7 +406,7 @@ def _find(text: str, path: tuple[str | int, ...]) -> int:
 
 
 def as_single(values: NDArray) -> NDArray:
-    """Return numbers in single precision, as glTF stores them, (count, width); raises where one is too large for it."""
+    """Return numbers (count, width) in single precision, as stored by glTF; raise if one is too large."""
     with np.errstate(over="ignore"):
         array = np.ascontiguousarray(values.reshape(len(values), -1), dtype="<f4")
     if not np.isfinite(array).all():
@@ -415,7 +415,7 @@ def as_single(values: NDArray) -> NDArray:
 
 
 def frame_seconds(times: NDArray[np.float64]) -> NDArray:
-    """Return the times (T, 1) [s] of frames in single precision; raises where they do not increase any more."""
+    """Return the times (T, 1) [s] of frames in single precision; raise if they do not increase."""
     array = as_single(times[:, None])
     if len(array) and (not (np.diff(array[:, 0]) > 0).all() or array[-1, 0] > MOST_SECONDS):
         raise FormatError(
@@ -426,6 +426,6 @@ def frame_seconds(times: NDArray[np.float64]) -> NDArray:
 
 
 def node_name(node: dict[str, Any], index: int) -> str:
-    """Return a node's name, or one made from its number."""
+    """Return the name of a node, or one derived from its index."""
     name = node.get("name", "")
     return decode_name(name.encode("utf-8", "replace")).strip() or f"node{index}"

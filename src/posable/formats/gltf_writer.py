@@ -33,7 +33,7 @@ _VERTICES, _INDICES = 34962, 34963
 
 
 class _Document:
-    """The JSON being written and the one buffer beside it."""
+    """The JSON to write and its buffer."""
 
     def __init__(self) -> None:
         self.json: dict[str, Any] = {"asset": {"version": "2.0", "generator": "Posable"}, "scene": 0}
@@ -105,7 +105,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 
 
 def _wears(scene: Scene, character: Character) -> bool:
-    """Return whether a scene still has the joints and the meshes of the character that it came with."""
+    """Return whether a scene still has the joints and meshes of its character."""
     surfaces = sum(len(mesh.get("primitives", ())) for mesh in character.json.get("meshes", ()))
     return set(character.nodes) <= set(scene.skeleton.names) and len(scene.meshes) <= surfaces
 
@@ -178,7 +178,7 @@ def _four(part: NDArray) -> NDArray:
 
 
 def bone_mesh(skeleton: Skeleton) -> Mesh:
-    """Return an octahedron from every joint to each joint and site below it, each on its own joint alone."""
+    """Return an octahedron from every joint to each of its child joints and sites, attached to that joint."""
     world = world_transforms(skeleton, skeleton.rest[None])
     at = {name: position[0] for name, (position, _) in world.items()}
     below = [(joint.parent, joint.name) for joint in skeleton.joints if joint.parent is not None]
@@ -205,7 +205,7 @@ def bone_mesh(skeleton: Skeleton) -> Mesh:
 
 
 def _carriers(skeleton: Skeleton) -> dict[str, str]:
-    """Return for each joint the one that it moves with: itself, or, if it is fixed, the moving joint above it."""
+    """Return for each joint the one that moves it: itself, or the nearest moving ancestor of a fixed joint."""
     carrier: dict[str, str] = {}
     for joint in skeleton.joints:
         carrier[joint.name] = joint.name if joint.motion.size or joint.parent is None else carrier[joint.parent]

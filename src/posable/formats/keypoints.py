@@ -1,7 +1,7 @@
 """Arrays of joint positions: `.npy` (T, J, 3), and `.npz` with positions, names, rate and confidences.
 
-What pose estimators and position-only data sets give. Names say which joint is which: given as `names=`, stored in the
-file, or one of the usual sets (`SETS`) by the number of joints. Positions become a skeleton and its motion.
+The output of pose estimators and position-only data sets. The names of the joints are given as `names=`, stored in the
+file, or follow from the number of joints (`SETS`). Positions become a skeleton and its motion.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from posable.formats.scene import Scene
 from posable.formats.source import Source
 from posable.model.joint_positions import motion_from_positions
 
-# --- The usual sets of 3D keypoints: names in their order, and the trees that they make ---
+# --- Common sets of 3D keypoints: names in order, and their trees ---
 #
 # `SETS` maps a set's name to its joints; `PARENTS` gives each joint its parent. A joint whose parent is not in the set
-# hangs on the nearest ancestor that is.
+# is attached to the nearest ancestor that is.
 
 
 def _sided(*names: str) -> tuple[str, ...]:
@@ -83,9 +83,9 @@ PARENTS: dict[str, str | None] = _TRUNK | {
     for side in ("left", "right")
 }
 
-# Places that a set lacks and a tree needs: the middle of two others.
+# Joints that a tree needs and some sets lack: the middle of two others.
 MIDDLES = {"pelvis": ("left_hip", "right_hip"), "neck": ("left_shoulder", "right_shoulder")}
-FACE = ("face_", "left_hand_", "right_hand_")  # of COCO 133: carried by no bone of ours
+FACE = ("face_", "left_hand_", "right_hand_")  # of COCO 133: not part of the tree
 
 
 # --- Arrays of joint positions ---
@@ -139,7 +139,7 @@ def scene_of(source: Source, positions: np.ndarray, names: Any, fps: float | Non
 
 
 def joint_names(names: Any, count: int) -> list[str] | None:
-    """Return the names of `count` joints: as given, by the name of a set, or of the set that has so many."""
+    """Return the names of `count` joints: as given, of a named set, or of the set with that many joints."""
     if isinstance(names, str):
         if names not in SETS:
             raise unknown("set of keypoints", names, SETS)

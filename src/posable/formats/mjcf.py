@@ -56,9 +56,9 @@ def read(source: Source, options: Options) -> Scene:
 
 
 def compile_model(source: Source) -> Any:
-    """Return MuJoCo's compiled model of a file; geoms whose mesh is missing are left out, and a note says so."""
+    """Return MuJoCo's compiled model of a file; geoms with missing meshes are left out, with a note."""
     try:
-        mujoco: Any = import_module("mujoco")  # its compiled names are unknown to type checkers
+        mujoco: Any = import_module("mujoco")  # type checkers cannot see its compiled names
     except ImportError:
         raise source.error("MJCF is read through MuJoCo: pip install 'posable[mujoco]'") from None
     try:
@@ -79,7 +79,7 @@ def compile_model(source: Source) -> Any:
 
 
 def _drop_missing_meshes(spec: Any, source: Source) -> list[str]:
-    """Delete, in a spec, the meshes and textures whose files are not there, with the geoms that use them."""
+    """Delete meshes and textures with missing files from a spec, and the geoms that use them."""
     folder = source.path.parent
     missing = [mesh for mesh in spec.meshes if mesh.file and not _found(folder, spec.meshdir, mesh.file)]
     names = {mesh.name or mesh.file.rsplit("/", 1)[-1].rsplit(".", 1)[0] for mesh in missing}
@@ -93,7 +93,7 @@ def _drop_missing_meshes(spec: Any, source: Source) -> list[str]:
         for material in spec.materials:
             material.textures = ["" if name == texture.name else name for name in material.textures]
         spec.delete(texture)
-    spec.compiler.boundmass = spec.compiler.boundinertia = 1e-9  # bodies whose mass came from a mesh have none now
+    spec.compiler.boundmass = spec.compiler.boundinertia = 1e-9  # bodies whose mass came from a deleted mesh
     return files
 
 
@@ -129,19 +129,19 @@ def matrix(wxyz: Any) -> np.ndarray:
 
 @dataclass
 class _BodyPlacement:
-    """Where MuJoCo's body is: in the frame of `joint`, at offset (3,) [m] and rotation (3, 3)."""
+    """The placement of a MuJoCo body: offset (3,) [m] and rotation (3, 3) in the frame of `joint`."""
 
     joint: str
     offset: np.ndarray = field(default_factory=lambda: np.zeros(3))
     rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
 
     def inside(self, position: Any, wxyz: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the offset and rotation, in the joint's frame, of what is given in the body's."""
+        """Convert an offset and rotation from the body's frame to the joint's."""
         return self.offset + self.rotation @ np.asarray(position, float), self.rotation @ matrix(wxyz)
 
 
 class _JointTree:
-    """The joints of a model in the order of `qpos`, and where its bodies are on them."""
+    """The joints of a model in the order of `qpos`, and the placement of its bodies on them."""
 
     def __init__(self, source: Source, model: Any):
         self.source, self.model = source, model
@@ -256,7 +256,7 @@ def _with_limits(joint: Joint, values: dict[str, float]) -> Joint:
 def _couplings(
     source: Source, model: Any, tree: _JointTree
 ) -> tuple[list[tuple[str, str, float, float]], dict[str, float]]:
-    """Return the joints that follow others, and the values of those that a constraint holds still."""
+    """Return the joints coupled to others, and the values of joints that a constraint fixes."""
     out, still = [], {}
     for e in range(model.neq):
         if model.eq_type[e] != _EQ_JOINT or not model.eq_active0[e]:
@@ -338,7 +338,7 @@ def _keyframes(model: Any, skeleton: Skeleton) -> dict[str, np.ndarray]:
 
 
 def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], list[Mesh]]:
-    """Return the collision geoms as shapes, and the meshes that are to be seen."""
+    """Return the collision geoms as shapes, and the visual meshes."""
     count = model.ngeom
     bits = (np.asarray(model.geom_contype) | np.asarray(model.geom_conaffinity)) != 0
     paired = {int(g) for pair in (model.pair_geom1, model.pair_geom2) for g in pair}
@@ -417,7 +417,7 @@ def _excluded(model: Any, tree: _JointTree) -> list[tuple[str, str]]:
 
 
 def _explicit_pairs(model: Any, tree: _JointTree) -> list[tuple[str, str]] | None:
-    """Return the pairs of joints that the file lists, where it lists all that may collide; None: choose them."""
+    """Return the pairs of joints if the file lists all that may collide; None: choose them."""
     if not model.npair or ((model.geom_contype | model.geom_conaffinity) != 0).any():
         return None
     bodies = [(int(model.geom_bodyid[a]), int(model.geom_bodyid[b])) for a, b in zip(

@@ -79,7 +79,7 @@ def _plain_shape(shape: Shape) -> dict[str, Any]:
 
 
 def load_figure(source: Source, text: bytes) -> Skeleton:
-    """Return the skeleton of a JSON text; whatever is not as `dump` writes it is an error."""
+    """Return the skeleton of a JSON text; anything that `dump_figure` would not write is an error."""
     try:
         tree = json.loads(text.decode("utf-8"), parse_int=_integer)
         joints = [_joint(entry) for entry in tree["joints"]]
@@ -107,7 +107,7 @@ def load_figure(source: Source, text: bytes) -> Skeleton:
 
 
 def _integer(digits: str) -> float:
-    """Return an integer of JSON; one that no float64 holds is infinite, which no field takes."""
+    """Return an integer of JSON; infinity if it exceeds float64, which no field accepts."""
     return int(digits) if len(digits) < 300 else float(digits)
 
 
@@ -129,9 +129,9 @@ def _rotation(value: Any) -> Any:
 
 # --- NPZ ---
 
-_GROWTH = 16  # all arrays that are used may unpack to this many times the size of the file,
-_FLOOR = 64_000_000  # and to so many bytes more
-_MOST_JSON = 16_000_000  # bytes of a skeleton: as Python objects they take twenty times as much
+_GROWTH = 16  # arrays that are read may unpack to this many times the size of the file,
+_FLOOR = 64_000_000  # plus this many bytes
+_MOST_JSON = 16_000_000  # bytes of a skeleton; as Python objects it takes twenty times as much
 
 
 def sniff(head: bytes) -> bool:
@@ -208,7 +208,7 @@ def _in_order(source: Source, poses: NDArray, stated: list[str], skeleton: Skele
 
 
 class _Arrays:
-    """The arrays of a zip file by name; all that are used together are no larger than they may be."""
+    """The arrays of a zip file by name, with a bound on their total size."""
 
     def __init__(self, source: Source):
         self.source = source

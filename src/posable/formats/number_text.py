@@ -1,4 +1,4 @@
-"""Long runs of numbers in text, read fast: whole columns of digits at once, and exactly as `float` reads them.
+"""Fast parsing of long runs of numbers in text, vectorised over digits and exactly as `float` would.
 
 A decimal of at most 15 digits is an integer that a float64 holds exactly over a power of ten that it holds exactly,
 and one division rounds correctly: so plain decimals, and those with an exponent that leaves the power of ten exact,
@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-_CHUNK = 1 << 17  # bytes: what stays in the cache
+_CHUNK = 1 << 17  # bytes: fits the cache
 _PAD = b" " * 32
 _NEXT_BLANK = re.compile(rb"[ \t\r\n]")
 _BLANK, _DOT, _MINUS, _PLUS, _EXPONENT, _OTHER = 10, 11, 12, 13, 14, 15
@@ -26,7 +26,7 @@ _LARGEST = 2**53
 
 
 def parse_numbers(text: bytes) -> NDArray[np.float64] | None:
-    """Return the numbers, separated by blanks, of a text; None if anything in it is no number."""
+    """Return the blank-separated numbers of a text; None if anything in it is not a number."""
     parts: list[NDArray[np.float64]] = []
     at = 0
     while at < len(text):
@@ -62,7 +62,7 @@ def _parse_any(chunk: bytes) -> NDArray[np.float64] | None:
 
 
 def _parse_plain(chunk: bytes) -> NDArray[np.float64] | None:
-    """Return the numbers of a chunk if all are decimals of few digits; None otherwise."""
+    """Return the numbers of a chunk if all are short decimals; otherwise None."""
     kinds = _CLASS[np.frombuffer(_PAD + chunk + _PAD, np.uint8)]
     if kinds.max() >= _OTHER:
         return None
@@ -97,7 +97,7 @@ def _parse_plain(chunk: bytes) -> NDArray[np.float64] | None:
 
 
 def _parse_exponents(kinds: NDArray, starts: NDArray, ends: NDArray, places: NDArray) -> tuple[NDArray, NDArray] | None:
-    """Return which words have an exponent and what it is; None where a word has two, or one that is no number."""
+    """Return which words have an exponent, and the exponents; None if one is malformed."""
     owner = np.searchsorted(starts, places, side="right") - 1
     first = places + 1 + (kinds[places + 1] >= _MINUS)
     length = ends[owner] - first
@@ -116,7 +116,7 @@ def _parse_exponents(kinds: NDArray, starts: NDArray, ends: NDArray, places: NDA
 def _parse_digits(
     kinds: NDArray, starts: NDArray, ends: NDArray, negative: NDArray
 ) -> tuple[NDArray, NDArray, int] | None:
-    """Return words as integers over one power of ten: (integers, digits after each point, the most of them)."""
+    """Return words as scaled integers: (integers, digits after the point of each, their maximum)."""
     dots = np.flatnonzero(kinds == _DOT)
     if len(dots) != len(starts):
         owner = np.searchsorted(starts, dots, side="right") - 1

@@ -93,7 +93,7 @@ def _hinges(skeleton: Skeleton) -> list[str]:
 
 
 def _bodies(motion: Motion) -> dict[str, np.ndarray]:
-    """Return places, turns and speeds of all bodies that move, in the world."""
+    """Return world positions, rotations and velocities of all moving bodies."""
     names = [joint.name for joint in motion.skeleton.joints if joint.motion.dofs]
     frames = forward(motion.skeleton, motion.poses)
     places = np.stack([frames.position(name) for name in names], axis=1)

@@ -1,4 +1,4 @@
-"""XML, read safely: elements with their places in the file. No DOCTYPE, no entities, nothing outside the file."""
+"""Safe XML parsing: elements with their byte offsets. No DOCTYPE, no entities, nothing outside the file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse(source: Source) -> Element:
     """Return the root element of an XML file."""
     lead = len(source.data) - len(source.data.lstrip(b" \t\r\n"))
     data = source.data
-    if lead and data[lead : lead + 5] == b"<?xml":  # a blank line in front of it: other parsers do not mind
+    if lead and data[lead : lead + 5] == b"<?xml":  # other parsers accept a blank line before it
         stop = data.find(b"?>", lead) + 2
         data = b" " * stop + data[stop:] if stop > 1 else data
         source.note("blanks before the XML declaration were skipped")
@@ -79,7 +79,7 @@ def parse(source: Source) -> Element:
 def numbers(
     source: Source, element: Element | None, name: str, default: list[float], *, infinite: bool = False
 ) -> np.ndarray:
-    """Return an attribute's numbers, as many as `default` has, or the default where it is missing."""
+    """Return the numbers of an attribute, as many as in `default`, or the default if it is missing."""
     text = element.attributes.get(name) if element is not None else None
     if element is None or text is None:
         return np.array(default)
@@ -97,12 +97,12 @@ def numbers(
 
 
 def number(source: Source, element: Element | None, name: str, default: float, *, infinite: bool = False) -> float:
-    """Return an attribute's one number, or the default."""
+    """Return the number of an attribute, or the default."""
     return float(numbers(source, element, name, [default], infinite=infinite)[0])
 
 
 def text(source: Source, element: Element, name: str) -> str:
-    """Return an attribute that has to be there."""
+    """Return a required attribute."""
     value = element.attributes.get(name, "").strip()
     if not value:
         raise source.error(offset=element.place, expected=f'{name}="..." of <{element.tag}>', found="none")

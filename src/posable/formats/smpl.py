@@ -1,6 +1,6 @@
 """AMASS and SMPL-H/X motion in NPZ files: axis-angle rotations of a body of the SMPL family, read.
 
-`poses` (T, 3 J) holds a rotation vector for the pelvis and each joint after it, `trans` (T, 3) the way of the pelvis,
+`poses` (T, 3 J) holds a rotation vector for the pelvis and each joint after it, `trans` (T, 3) the path of the pelvis,
 `betas` the shape. Proportions follow from a body model, which is licensed and not part of Posable; without one the
 average proportions below are used, and the reader says so. They are our own, from the built-in human.
 """
@@ -28,7 +28,7 @@ _OFFSETS = {
     "left_wrist": (0.255, 0.005, -0.005), "left_hand": (0.085, -0.01, -0.01),
 }  # fmt: skip
 WIDTHS = {24: "SMPL", 52: "SMPL-H", 55: "SMPL-X"}
-BODY = 22  # joints that all of the family share, hands and face not among them
+BODY = 22  # joints common to the family, without hands and face
 
 
 def holds(arrays: Any) -> bool:
@@ -37,7 +37,7 @@ def holds(arrays: Any) -> bool:
 
 
 def read(source: Source, arrays: Any, options: Options) -> Scene:
-    """Return the skeleton and the motion; `arrays` as the NPZ reader bounds them."""
+    """Return the skeleton and the motion; `arrays`: those of the NPZ reader."""
     poses, trans = arrays.numbers("poses"), arrays.numbers("trans")
     if poses.ndim != 2 or poses.shape[1] % 3 or poses.shape[1] < 3 * BODY:
         raise source.error(expected=f"poses (T, {3 * BODY}) or wider", found=f"shape {poses.shape}")
@@ -57,7 +57,7 @@ def read(source: Source, arrays: Any, options: Options) -> Scene:
     count = min(poses.shape[1] // 3, 24) if family == "SMPL" else BODY
     skeleton = _skeleton(source, count)
     shape = (len(poses), -1)
-    # AMASS is z up: the pelvis' rotation takes SMPL's y-up rest pose there
+    # AMASS is z up: the rotation of the pelvis includes that from SMPL's y-up rest pose
     values = np.concatenate([trans, poses[:, : 3 * count].reshape(shape)], axis=1)
     motion = Motion(skeleton, values, fps, source.path.stem)
     return Scene(skeleton=skeleton, motion=motion, motions={motion.name: motion})

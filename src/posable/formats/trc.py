@@ -1,4 +1,4 @@
-"""TRC markers (Motion Analysis, OpenSim): a table with tabs, a cell left empty where a marker was not seen."""
+"""TRC markers (Motion Analysis, OpenSim): a tab-separated table with empty cells where a marker was not seen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sniff(head: bytes) -> bool:
 
 
 def read(source: Source, options: Options) -> Scene:
-    """Return the markers of a TRC file, in metres. TRC does not state an up axis; y is what its programs use."""
+    """Return the markers of a TRC file, in metres. TRC does not state an up axis; y is customary."""
     refuse_wide_text(source)
     lines = [(match.start(), match.group().rstrip(b"\r\n")) for match in _LINE.finditer(source.data)]
     lines = [(start, line) for start, line in lines if line.strip()]
@@ -77,7 +77,7 @@ def _written(markers: Markers, unit: float) -> Iterator[bytes]:
 
 
 def _cells(line: bytes) -> list[bytes]:
-    """Split at tabs, so that empty cells count; a line without tabs is split at blanks."""
+    """Split at tabs, which keeps empty cells; a line without tabs is split at blanks."""
     return [cell.strip() for cell in line.split(b"\t")] if b"\t" in line else line.split() or [b""]
 
 

@@ -92,7 +92,7 @@ def read(source: Source, options: Options) -> Scene:
 
 
 def _expand_xacro(source: Source) -> None:
-    """Replace the text of a source by what xacro makes of it."""
+    """Replace the text of a source by its xacro expansion."""
     try:
         import xacro
     except ImportError:
@@ -152,7 +152,7 @@ def _joints(source: Source, robot: Element, links: dict[str, Element]) -> list[_
                 raise source.error(offset=element.place, expected=f"<{tag}> of joint {name!r}", found="none")
             link = text(source, end, "link")
             if link == WORLD and tag == "parent" and link not in links:
-                links[WORLD] = Element("link", {"name": WORLD}, element.place)  # many files take it for granted
+                links[WORLD] = Element("link", {"name": WORLD}, element.place)  # many files use it without declaring it
             if link not in links:
                 raise source.error(offset=end.place, expected="the name of a link", found=shown(link))
             ends.append(link)
@@ -245,7 +245,7 @@ def _build_joint(source: Source, joint: _Joint, parent: str, link: Element) -> J
 
 
 def _bounds(source: Source, joint: _Joint) -> dict:
-    """Return the largest velocity and effort that a <limit> states; 0, which many exporters write, is none."""
+    """Return the largest velocity and effort of a <limit>; 0, which many exporters write, means none."""
     limit = joint.element.first("limit")
     out = {}
     for key in ("velocity", "effort"):
@@ -290,7 +290,7 @@ def _limits(source: Source, joint: _Joint) -> tuple[float, float]:
 
 
 def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, float, float]]:
-    """Return (follower, leader, ratio, offset) of the mimic joints, each with a leader that mimics no other."""
+    """Return (follower, leader, ratio, offset) of the mimic joints, with chains resolved to their last leader."""
     single = {joint.name for joint in joints if joint.kind in _MOVING}
     rules: dict[str, tuple[str, float, float]] = {}
     for joint in joints:
@@ -302,7 +302,7 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
             source.warn(f"joint {joint.name!r} mimics {shown(leader)}, no other moving joint: it moves by itself")
             continue
         rules[joint.name] = (leader, number(source, mimic, "multiplier", 1.0), number(source, mimic, "offset", 0.0))
-    ends: dict[str, tuple[str, float, float]] = {}  # of each follower: the joint at the end of its chain
+    ends: dict[str, tuple[str, float, float]] = {}  # the last leader of each follower's chain
     for joint in joints:
         passed: dict[str, None] = {}
         name = joint.name
@@ -313,7 +313,7 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
                 )
             passed[name] = None
             name = rules[name][0]
-        for follower in reversed(passed):  # from the end of the chain back: each link of it is walked once
+        for follower in reversed(passed):  # from the end of the chain back, so that each is visited once
             leader, ratio, offset = rules[follower]
             last, more, shift = ends.get(leader, (leader, 1.0, 0.0))
             ends[follower] = (last, ratio * more, offset + ratio * shift)
@@ -357,7 +357,7 @@ def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -
 
 
 def _scale(source: Source, element: Element) -> np.ndarray:
-    """Return the scale (3,) of a mesh: one number counts for all axes, and what follows three is left out."""
+    """Return the scale (3,) of a mesh: one number applies to all axes; numbers after the third are ignored."""
     given = element.attributes.get("scale", "1 1 1").split()
     if len(given) != 3:
         source.note(f"mesh scale {shown(' '.join(given))}: expected three numbers")
@@ -399,7 +399,7 @@ FORMAT = Format(
 
 @dataclass(frozen=True)
 class Semantics:
-    """What an SRDF file says about a robot.
+    """The contents of an SRDF file.
 
     Attributes:
         disabled: pairs of links that are never checked for collision.
@@ -413,7 +413,7 @@ class Semantics:
 
 
 def read_srdf(source: Source) -> Semantics:
-    """Return what an SRDF file says."""
+    """Read an SRDF file."""
     refuse_wide_text(source)
     robot = parse(source)
     if robot.tag != "robot":
@@ -436,7 +436,7 @@ def read_srdf(source: Source) -> Semantics:
     return Semantics(tuple(disabled), states, groups)
 
 
-# --- Meshes that a robot description refers to: where the files are, and what trimesh finds in them ---
+# --- Mesh files: how they are found, and read with trimesh ---
 
 
 SUFFIXES = (".stl", ".obj", ".dae", ".ply", ".off", ".glb", ".gltf")
@@ -444,7 +444,7 @@ _LARGEST = 200_000_000  # bytes
 
 
 def find_mesh(source: Source, name: str) -> Path | None:
-    """Return the file that `package://pkg/path`, `file:///path` or a relative path means; None where it is missing.
+    """Return the file of `package://pkg/path`, `file:///path` or a relative path; None if it is missing.
 
     A package is looked for above the description's own folder, as a folder of that name or as the one the file is in.
     """
@@ -463,12 +463,12 @@ def find_mesh(source: Source, name: str) -> Path | None:
         places = [folder / text]
     try:
         return next((p for p in places if p.suffix.lower() in SUFFIXES and p.is_file()), None)
-    except OSError:  # a name that no file system takes
+    except OSError:  # an invalid file name
         return None
 
 
 def load_mesh(path: Path, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
-    """Return vertices (V, 3) [m] and faces (F, 3) of a mesh file, or a sentence that says why there are none."""
+    """Return vertices (V, 3) [m] and faces (F, 3) of a mesh file, or why it cannot be read."""
     try:
         import trimesh
     except ImportError:
@@ -478,7 +478,7 @@ def load_mesh(path: Path, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | 
     try:
         mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
         vertices, faces = np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int32)
-    except Exception as problem:  # whatever a parser of somebody else's file format raises
+    except Exception as problem:  # parsers of trimesh raise anything
         return f"{path.name}: {type(problem).__name__}: {problem}"
     if not len(vertices) or not np.isfinite(vertices).all():
         return f"{path.name}: no finite vertices"

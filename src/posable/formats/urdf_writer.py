@@ -23,7 +23,7 @@ from posable.model.joints import Fixed, Free, Joint, rotation_matrix
 from posable.model.shapes import WORLD, Shape
 from posable.model.skeleton import Skeleton
 
-_UNKNOWN_BOUND = 1e3  # URDF wants an effort and a velocity on every limit
+_UNKNOWN_BOUND = 1e3  # URDF requires an effort and a velocity for every limit
 
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
@@ -60,7 +60,7 @@ class _Writer:
                 self._collision(shape, number)
 
     def _link_names(self) -> dict[str, str]:
-        """Return, by joint, the site that stands in its very place: the link of a robot that came from a URDF."""
+        """Return by joint the site at its origin: the link of a robot that was read from URDF."""
         names: dict[str, str] = {}
         for site in self.skeleton.sites:
             turn = rotation_matrix(site.rotation)
@@ -193,7 +193,7 @@ def _text(values: np.ndarray) -> str:
 def _origin(element: ElementTree.Element, offset, rotation) -> None:
     turn = rotation_matrix(rotation)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Gimbal lock")  # any of the angles that mean this rotation will do
+        warnings.filterwarnings("ignore", message="Gimbal lock")  # any equivalent angles are fine
         angles = Rotation.from_matrix(turn).as_euler("xyz")
     ElementTree.SubElement(element, "origin", {"xyz": _text(np.asarray(offset, float)), "rpy": _text(angles)})
 
@@ -210,7 +210,7 @@ def _stl(points: np.ndarray) -> bytes:
     """Return the convex hull of points (V, 3) as a binary STL file."""
     try:
         triangles = points[ConvexHull(points).simplices]
-    except (QhullError, ValueError):  # flat: its bounding triangles are enough to find the points again
+    except (QhullError, ValueError):  # flat: triangles that contain all points
         triangles = points[[[i, (i + 1) % len(points), (i + 2) % len(points)] for i in range(len(points))]]
     normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
     inward = np.einsum("ij,ij->i", normals, triangles[:, 0] - points.mean(axis=0)) < 0.0

@@ -38,10 +38,10 @@ from posable.model.motion import Motion
 
 Floats = NDArray[np.float64]
 DEFAULT_FPS = 24.0
-OPENING = 3.0  # [s] of processor time that a file may take to open,
-OPENING_MB = 0.5  # [s] and for each MB of it
-WAITING = 10.0  # times as long on the clock, for a machine that is busy
-MOST_NUMBERS = 100_000_000  # of the transforms of all frames: a file that states an absurd length
+OPENING = 3.0  # [s] of processor time allowed to open a file,
+OPENING_MB = 0.5  # [s] plus this per MB
+WAITING = 10.0  # times that in wall-clock time, for a busy machine
+MOST_NUMBERS = 100_000_000  # in the transforms of all frames: a bound on files that state an absurd length
 
 
 def _pxr() -> Any:
@@ -75,7 +75,7 @@ def read(source: Source, options: Options) -> Scene:
     pxr = _pxr()
     try:
         return _read(source, options, pxr)
-    except pxr.Tf.ErrorException as problem:  # values are unpacked when they are asked for: any call may find damage
+    except pxr.Tf.ErrorException as problem:  # values are unpacked on access: any call may find damage
         raise source.error("usd-core cannot read it") from problem
     except (ValueError, IndexError, TypeError, AttributeError, OverflowError, RuntimeError) as problem:
         raise source.error(f"its arrays do not fit each other: {type(problem).__name__}: {problem}") from problem
@@ -150,12 +150,12 @@ def _read(source: Source, options: Options, pxr: Any) -> Scene:
 
 
 def _matrix(matrix: Any) -> Floats:
-    """Return a matrix (4, 4) that multiplies columns; USD's multiply rows."""
+    """Return a matrix (4, 4) for column vectors; USD uses row vectors."""
     return np.array(matrix, dtype=float).reshape(4, 4).T
 
 
 def _nodes(source: Source, pxr: Any, found: Any, metres: float) -> list[Node]:
-    """Return the skeleton's own frame, in metres, as the first node, and a node for each joint."""
+    """Return the frame of the skeleton, in metres, as the first node, and a node for each joint."""
     paths = [str(path) for path in found.GetJointsAttr().Get() or ()]
     if not paths:
         raise source.error("USD skeleton without joints", expected="joints", found="none")
@@ -226,7 +226,7 @@ def _meshes(pxr: Any, stage: Any, found: Any, nodes: list[Node]) -> list[Mesh]:
         width = max(1, indices.GetElementSize())
         bones = np.array(indices.Get(), dtype=np.int32).reshape(-1, width)
         shares = np.array(weights.Get(), dtype=float).reshape(-1, width)
-        if len(bones) == 1:  # rigid: one for all
+        if len(bones) == 1:  # rigid: one joint for all vertices
             bones, shares = np.repeat(bones, len(vertices), axis=0), np.repeat(shares, len(vertices), axis=0)
         own = [str(path) for path in binding.GetJointsAttr().Get() or order]
         geometry = _matrix(binding.GetGeomBindTransformAttr().Get() or np.eye(4))
@@ -260,7 +260,7 @@ def _triangles(mesh: Any) -> NDArray[np.int32]:
 
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
-    """Return a stage with a skeleton, its animation and its meshes; or the one that it came with, newly animated."""
+    """Return a stage with a skeleton, its animation and meshes, or its source stage with a new animation."""
     if not scene.has_skeleton:
         raise FormatError("USD holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
     pxr = _pxr()
@@ -273,7 +273,7 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
         place = Path(folder) / f"stage{suffix}"
         try:
             written = stage.GetRootLayer().Export(str(place))
-        except pxr.Tf.ErrorException as problem:  # a full temporary folder, for one
+        except pxr.Tf.ErrorException as problem:  # such as a full temporary folder
             raise FormatError(f"usd-core cannot write the stage: {str(problem).split(chr(10))[-1].strip()}") from None
         if not written:
             raise FormatError("usd-core cannot write the stage")
@@ -311,7 +311,7 @@ def _reopened(pxr: Any, character: Stage, motion: Motion | None) -> Any:
 
 
 def _top(parents: dict[str, str | None], name: str, known: dict[str, int]) -> bool:
-    """Return whether no known joint is above this one."""
+    """Return whether a joint has no known ancestor."""
     above = parents[name]
     while above is not None and above not in known:
         above = parents[above]
@@ -324,7 +324,7 @@ def _rotation(matrix: Floats, count: int) -> Rotation:
 
 
 def _new_stage(pxr: Any, scene: Scene) -> Any:
-    """Return a stage of our own: metres, the figure's up axis."""
+    """Return a new stage: metres, the figure's up axis."""
     figure = scene.skeleton
     assert figure is not None  # checked by the caller
     stage = pxr.Usd.Stage.CreateInMemory()
@@ -359,7 +359,7 @@ def _gf(pxr: Any, position: Floats, rotation: Rotation) -> Any:
 
 
 def _add_mesh(pxr: Any, stage: Any, skeleton: Any, mesh: Mesh, names: list[str], bind: dict[str, Any]) -> None:
-    """Add a mesh, skinned as it was, or rigid on its joint."""
+    """Add a mesh, skinned, or rigidly attached to its joint."""
     if not len(mesh.vertices) or not len(mesh.faces):
         return
     path, number = f"/figure/{pxr.Tf.MakeValidIdentifier(mesh.name or 'mesh')}", 2
