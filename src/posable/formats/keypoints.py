@@ -6,15 +6,16 @@ file, or follow from the number of joints (`SETS`). Positions become a skeleton 
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posable.errors import PosableError, unknown
-from posable.formats import npy
 from posable.formats.base import Format, Options
 from posable.formats.scene import Scene
-from posable.formats.source import Source
+from posable.formats.source import Source, shown
 from posable.model.joint_positions import motion_from_positions
 
 # --- Common sets of 3D keypoints: names in order, and their trees ---
@@ -88,6 +89,45 @@ MIDDLES = {"pelvis": ("left_hip", "right_hip"), "neck": ("left_shoulder", "right
 FACE = ("face_", "left_hand_", "right_hand_")  # of COCO 133: not part of the tree
 
 
+# --- Arrays as saved by NumPy ---
+
+NPY_MAGIC = b"\x93NUMPY"
+MAX_TEXTS = 100_000  # per array: each becomes a Python object, however few bytes it takes in the file
+
+
+def decode_npy(source: Source, name: str, raw: bytes) -> NDArray:
+    """Return the array of a .npy file without NumPy's loader: no pickle, and no more bytes than the file has."""
+    if raw[:6] != NPY_MAGIC or len(raw) < 12 or raw[6] not in (1, 2, 3):
+        raise source.error(expected=f"a NumPy array in {name!r}", found=shown(raw[:8]))
+    width = 2 if raw[6] == 1 else 4
+    size = int.from_bytes(raw[8 : 8 + width], "little")
+    try:
+        if size > 10_000:
+            raise ValueError("a header that is too long")
+        header = ast.literal_eval(raw[8 + width : 8 + width + size].decode("latin-1").strip())
+        kind, shape = np.dtype(header["descr"]), tuple(int(n) for n in header["shape"])
+        order = "F" if header["fortran_order"] else "C"
+    except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError, OverflowError) as problem:
+        raise source.error(expected=f"the header of array {name!r}", found=shown(str(problem), 80)) from None
+    count = 1
+    for n in shape:
+        count *= n
+    room = len(raw) - (8 + width + size)
+    if kind.kind not in "fiuUb" or min(shape, default=1) < 0 or len(shape) > 8 or count * kind.itemsize != room:
+        raise source.error(
+            expected=f"array {name!r} of {shown(str(count))[1:-1]} numbers or texts",
+            found=f"{kind} {shown(str(shape))[1:-1]} in {room} bytes",
+        )
+    if kind.kind == "U" and count > MAX_TEXTS:
+        raise source.error(expected=f"at most {MAX_TEXTS} texts in {name!r}", found=shown(str(count))[1:-1])
+    if not kind.itemsize:
+        return np.zeros(shape, "U1")
+    values = np.frombuffer(raw, kind, count, 8 + width + size).reshape(shape, order=order)
+    if kind.kind == "U" and values.size and values.view(np.uint32 if kind.byteorder != ">" else ">u4").max() > 0x10FFFF:
+        raise source.error(expected=f"texts in {name!r}", found="code points that are none")
+    return values
+
+
 # --- Arrays of joint positions ---
 
 
@@ -96,12 +136,12 @@ UNSURE = 0.3  # confidence below which a joint counts as not seen
 
 def sniff(head: bytes) -> bool:
     """Return whether a file that starts with `head` may be NPY."""
-    return head[:6] == npy.MAGIC
+    return head[:6] == NPY_MAGIC
 
 
 def read(source: Source, options: Options) -> Scene:
     """Return the skeleton and the motion of a file of joint positions."""
-    array = npy.decode(source, "joint positions", source.data)
+    array = decode_npy(source, "joint positions", source.data)
     return scene_of(source, array, options.names, options.fps, options)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posable.errors import FormatError, did_you_mean
-from posable.formats import keypoints, npy, robot_layouts, smpl
+from posable.formats import keypoints, robot_layouts, smpl
 from posable.formats.base import Format, Options, build_skeleton
 from posable.formats.scene import Scene
 from posable.formats.source import Source, shown
@@ -252,7 +252,7 @@ class _Arrays:
             raise self.source.error(
                 binary=True, offset=member.header_offset, expected=f"array {name!r}", found=str(problem)
             ) from None
-        return npy.decode(self.source, name, raw)
+        return keypoints.decode_npy(self.source, name, raw)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         values = self[name]
