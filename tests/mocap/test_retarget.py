@@ -1,5 +1,7 @@
 """Motion on other figures, smoothing and contacts."""
 
+import json
+import re
 import warnings
 from dataclasses import replace
 
@@ -128,6 +130,22 @@ def test_feet_that_slip_and_sizes_that_cannot_be_are_said(walk):
 def test_smoothing_over_more_than_the_clip(walk):
     long = ps.Motion(walk.skeleton, np.tile(walk.poses, (3, 1)), walk.fps)
     assert np.isfinite(ps.smooth(long, 10.0, contacts=False).poses).all()
+
+
+def test_the_report_plays_the_source_beside_the_result(walk, tmp_path):
+    result = ps.retarget(walk, ps.figures.human(height=1.2), threads=1)
+    result.save_report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r"const data = (\{.*?\}), canvas", text)[1])
+    assert len(data["joints"]) == len(data["beside"]["joints"])
+    hips = ps.forward(walk.skeleton, walk.poses[-1]).position("root")
+    np.testing.assert_allclose(
+        data["beside"]["joints"][-1][0],
+        1e3 * result.scale * hips[[0, 2, 1]] * [1, -1, 1],
+        atol=40.0,  # of every other frame
+    )
+    for heading in ("Quality", "Bones off over time", "arms [°]"):
+        assert heading in text
 
 
 def test_a_report_of_retargeting(walk, tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.foot_steps import FootSteps
-from posable.mocap.role_frames import BONES, RoleFrames, bone_angles, standing_axis
+from posable.mocap.role_frames import BONES, RoleFrames, bone_errors, standing_axis
 from posable.mocap.supports import Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody, with_all_solid
 from posable.model.body_plan import SIDES, body_plan
@@ -31,11 +31,13 @@ class Quality(Mapping[str, float]):
     """Measures by name, with their units in the name; `print(quality)` is a table.
 
     Attributes:
-        residuals: {bone: (mean, worst)} [deg], how far each bone points away from the source's.
+        errors: {bone: (T,)} [deg], how far each bone points away from the source's over time.
+        residuals: {bone: (mean, worst)} [deg] of them.
     """
 
-    def __init__(self, values: Mapping[str, float], residuals: Mapping[str, tuple[float, float]]):
-        self._values, self.residuals = dict(values), dict(residuals)
+    def __init__(self, values: Mapping[str, float], errors: Mapping[str, Floats]):
+        self._values, self.errors = dict(values), dict(errors)
+        self.residuals = {bone: (float(angle.mean()), float(angle.max())) for bone, angle in errors.items()}
 
     def __getitem__(self, name: str) -> float:
         return self._values[name]
@@ -92,14 +94,14 @@ def motion_quality(
     leg = seen.plan.leg
     steps = FootSteps(seen, leg, body.plan.up, solids if theirs is not None else scaled)
     values |= _feet(motion, body, steps, 1.0 if theirs is None else factor)
-    residuals: dict[str, tuple[float, float]] = {}
+    errors: dict[str, Floats] = {}
     if theirs is not None:
-        residuals = bone_angles(ours, theirs, len(motion))
+        errors = bone_errors(ours, theirs, len(motion))
         for limb, bones in (("arm", BONES[:2]), ("leg", BONES[2:])):
-            means = [residuals[f"{a}.{s}"][0] for a, _ in bones for s in SIDES if f"{a}.{s}" in residuals]
+            means = [errors[f"{a}.{s}"].mean() for a, _ in bones for s in SIDES if f"{a}.{s}" in errors]
             values[f"{limb} bones off [deg]"] = float(np.mean(means)) if means else np.nan
         values["tracking error [mm]"] = _tracking(ours, theirs, len(motion))
-    return Quality(values, residuals)
+    return Quality(values, errors)
 
 
 def _joints(motion: Motion) -> dict[str, float]:

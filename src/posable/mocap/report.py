@@ -309,6 +309,7 @@ def retarget_page(result: Any, path: str | PathLike[str]) -> None:
     contacts = [(point, a, b - 1, f"{slip * 1e3:.2f}") for (point, a, b), slip in zip(steps, slips, strict=True)]
     sections = [
         ("Summary", table(summary)),
+        *_likeness(result),
         ("Mapping", table(mapping, ("role", "from", "to"))),
         ("Contacts", table(contacts, ("point", "from", "to frame", "slip [mm]"))),
         ("Pictures", _pictures(result)),
@@ -319,6 +320,31 @@ def retarget_page(result: Any, path: str | PathLike[str]) -> None:
         ("Limits touched", _limits(result)),
     ]
     write(path, page(f"Retargeted to {result.skeleton.name}", sections))
+
+
+def _likeness(result: Any) -> list[tuple[str, str]]:
+    """Return sections that show a retargeted motion beside its source, and how far its bones point elsewhere."""
+    if result.source is None or len(result) < 3:
+        return [("Playback", player(result, None, ()))]
+    from posable.mocap.motion_quality import motion_quality  # the reports of takes do without it
+
+    quality = motion_quality(result, result.source)
+    limbs = {
+        limb: [angle for bone, angle in quality.errors.items() if bone.startswith(joints)]
+        for limb, joints in (("arms", ("shoulder", "elbow")), ("legs", ("hip", "knee")))
+    }
+    lines = {
+        limb: (np.mean(angles, axis=0), colour)
+        for (limb, angles), colour in zip(limbs.items(), (BLUE, GREEN), strict=True)
+        if angles
+    }
+    bones = [(bone, f"{mean:.1f}", f"{worst:.0f}") for bone, (mean, worst) in quality.residuals.items()]
+    return [
+        ("Source (left) and result", player(result, None, (), (result.source, result.scale))),
+        ("Quality", table([(name, f"{value:.4g}") for name, value in quality.items()])),
+        ("Bones off", table(bones, ("bone", "mean [°]", "worst [°]"))),
+        ("Bones off over time", curves(lines, seconds=result.duration, unit="°")),
+    ]
 
 
 def smooth_page(before: Motion, after: Motion, path: str | PathLike[str]) -> None:

@@ -93,13 +93,14 @@ WALK = FrameOptions(max_iterations=20, min_gain=1e-5, damping=1e-2, pull=1e-4)
 @dataclass(frozen=True, eq=False)
 class Retargeted(Motion):
     """A motion on another figure. mapping {role: (source joint, target joint)}; contacts of its feet; touches of its
-    hands, as frames of the source; scale.
+    hands, as frames of the source; scale; source: the motion that it was made from.
     """
 
     mapping: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     contacts: Contacts | None = None
     scale: float = 1.0
     touches: tuple[Touch, ...] = ()
+    source: Motion | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         lines = [f"{len(self)} frames at {self.fps:g} fps, scaled by {self.scale:.3f}"]
@@ -224,7 +225,9 @@ def retarget(
         job.mend_seam(poses, first, begin, contacts, smooth)
     poses = within_turns(figure, job.within_speed(poses))
     found = job.contacts(poses) if contacts else None
-    out = Retargeted(figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(touched), notes=tuple(notes))
+    out = Retargeted(
+        figure, poses, motion.fps, motion.name, rows, found, job.scale, tuple(touched), motion, notes=tuple(notes)
+    )
     for doubt in (*_doubts(out, smooth), *_far_bones(job, poses), *_overlaps(job, poses)):
         warnings.warn(f"retarget: {doubt}", PosableWarning, stacklevel=2)
     return out

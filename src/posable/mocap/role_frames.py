@@ -179,12 +179,16 @@ def farthest(plan: BodyPlan, names: list[str], start: Floats, along: Floats | No
 
 def bone_angles(ours: RoleFrames, theirs: RoleFrames, count: int) -> dict[str, tuple[float, float]]:
     """Return {bone: (mean, worst)} [deg] between the directions of bones."""
+    return {bone: (float(a.mean()), float(a.max())) for bone, a in bone_errors(ours, theirs, count).items()}
+
+
+def bone_errors(ours: RoleFrames, theirs: RoleFrames, count: int) -> dict[str, Floats]:
+    """Return {bone: (count,)} [deg] between the directions of bones over time."""
     out = {}
     for upper, lower in BONES:
         for side in SIDES:
             a, b = f"{upper}.{side}", f"{lower}.{side}"
             if all(role in frames.places for role in (a, b) for frames in (ours, theirs)):
                 one, other = (unit((f.places[b] - f.places[a])[:count]) for f in (ours, theirs))
-                angle = np.degrees(np.arccos(np.clip(np.sum(one * other, axis=1), -1.0, 1.0)))
-                out[a] = (float(angle.mean()), float(angle.max()))
+                out[a] = np.degrees(np.arccos(np.clip(np.sum(one * other, axis=1), -1.0, 1.0)))
     return out
