@@ -1,7 +1,8 @@
-"""Hands that touch: each other, the body, or a thing that stands still; found in a motion.
+"""Contacts of the hands in a motion: with each other, with the body, or with a fixed object.
 
-A touch of the body is told by the nearest point on a bone (its share of the bone's length) and the way from there to
-the hand. Bones of the target point as the source's do, so the same share and the same way, scaled, are the same touch.
+A contact with the body is described by the nearest point on a bone (as a fraction of its length) and the vector from
+there to the hand. Bones of the target point in the same directions as those of the source, so that the same fraction
+and the same vector, scaled, describe the same contact.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WINDOW, SHORTEST, LONG, BREAK, RAMP = 0.05, 0.30, 0.25, 0.06, 0.15  # [s]: of sp
 
 
 class Touch(NamedTuple):
-    """A hand ("L" or "R") touches a part from frame `first` to `end`: a bone (role, role), "hands", or "world"."""
+    """A contact of a hand ("L" or "R") from frame `first` to `end` with a bone (role, role), "hands" or "world"."""
 
     side: str
     part: tuple[str, str] | str
@@ -38,12 +39,12 @@ class Touch(NamedTuple):
 
 
 def hand_role(plan: BodyPlan, side: str) -> str | None:
-    """Return the role of a hand that a figure has: its hand, or its wrist."""
+    """Return the role of a figure's hand: its hand or else its wrist."""
     return plan.first(f"hand.{side}", f"wrist.{side}")
 
 
 def find_touches(motion: Motion, plan: BodyPlan) -> list[Touch]:
-    """Return the touches of both hands in a motion; of several bones at once the nearest counts."""
+    """Return the contacts of both hands in a motion; of several bones at once, the nearest counts."""
     if len(motion) < 3 or any(hand_role(plan, side) is None for side in SIDES):
         return []
     frames = forward(motion.skeleton, motion.poses)
@@ -58,7 +59,7 @@ def find_touches(motion: Motion, plan: BodyPlan) -> list[Touch]:
 
 
 def _on_body(motion, plan: BodyPlan, frames: Frames, side: str, path: np.ndarray, out: list[Touch]) -> np.ndarray:
-    """Add the touches of a hand on bones; return (T,) bool: when there is any."""
+    """Add the contacts of a hand with bones; return (T,) bool: when there is any."""
     other = "R" if side == "L" else "L"
     bones = dict(NEAR)
     bones |= {(f"{a}.{s}", f"{b}.{s}"): near for s in SIDES for (a, b), near in LIMB_BONES.items()}
@@ -69,7 +70,7 @@ def _on_body(motion, plan: BodyPlan, frames: Frames, side: str, path: np.ndarray
         start, stop = plan.position(frames, a), plan.position(frames, b)
         _, away = nearest_on(start, stop, path)
         gap = np.linalg.norm(away, axis=-1)
-        # seen from the bone: a hand that swings past a hip keeps its distance and does not rest
+        # in the frame of the bone: a hand that swings past a hip keeps its distance and does not rest
         on_bone = np.einsum("tji,tj->ti", frames.rotation_matrix(plan[a]), path - start)
         slow = _rate(on_bone, motion.fps) < SLIDING * plan.leg
         gaps.append(gap / near)
@@ -86,7 +87,7 @@ def _on_body(motion, plan: BodyPlan, frames: Frames, side: str, path: np.ndarray
 
 
 def _on_things(motion, plan: BodyPlan, frames: Frames, side: str, path: np.ndarray, taken: np.ndarray) -> list[Touch]:
-    """Return the times in which a hand is still in the world, though the body moves or the ground is near."""
+    """Return the times at which a hand is still in the world while the body moves or the ground is near."""
     leg = plan.leg
     still = (_rate(path, motion.fps) < STILL * leg) & ~taken
     ground = min(float(np.quantile(plan.position(frames, f"ankle.{s}") @ plan.up, 0.02)) for s in SIDES)
@@ -102,7 +103,7 @@ def _on_things(motion, plan: BodyPlan, frames: Frames, side: str, path: np.ndarr
 
 
 def nearest_on(start: np.ndarray, stop: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return share (T,) of the nearest points on segments (T, 3), (T, 3), and the ways (T, 3) from them to points."""
+    """Return the nearest points on segments (T, 3), (T, 3) as fractions (T,), and vectors (T, 3) from them."""
     along = stop - start
     share = np.sum((points - start) * along, axis=-1) / np.maximum(np.sum(along * along, axis=-1), 1e-12)
     share = np.clip(share, 0.0, 1.0)
@@ -110,7 +111,7 @@ def nearest_on(start: np.ndarray, stop: np.ndarray, points: np.ndarray) -> tuple
 
 
 def touch_weights(touch: Touch, count: int, fps: float) -> np.ndarray:
-    """Return (count,) from 0 to 1: one through a touch, rising before it and falling after it."""
+    """Return weights (count,): 1 during a contact, rising before it and falling after it."""
     out = np.zeros(count)
     out[touch.first : touch.end] = 1.0
     ramp = max(1, round(RAMP * fps))
@@ -124,7 +125,7 @@ def touch_weights(touch: Touch, count: int, fps: float) -> np.ndarray:
 
 
 def _rate(values: np.ndarray, fps: float) -> np.ndarray:
-    """Return how fast values (T,) or (T, 3) change (T,), over a short window."""
+    """Return the rate of change (T,) of values (T,) or (T, 3), over a short window."""
     count, reach = len(values), max(1, round(WINDOW * fps))
     ahead, behind = np.minimum(np.arange(count) + reach, count - 1), np.maximum(np.arange(count) - reach, 0)
     change = values[ahead] - values[behind]
@@ -133,7 +134,7 @@ def _rate(values: np.ndarray, fps: float) -> np.ndarray:
 
 
 def _closed(mask: np.ndarray, fps: float) -> list[tuple[int, int]]:
-    """Return the runs of mask (T,), short breaks closed."""
+    """Return the runs of mask (T,), with short breaks closed."""
     mask = mask.copy()
     for a, b in runs(~mask):
         if a > 0 and b < len(mask) and b - a < BREAK * fps:

@@ -1,19 +1,19 @@
-"""Time scaling: how fast a path of poses can be travelled inside velocity and acceleration limits."""
+"""Time scaling of a path of poses within velocity and acceleration limits (Pham & Pham 2018)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 BISECTIONS = 40
-ROUNDS = 8  # of slowing down where frames, at their distance, break a limit
+ROUNDS = 8  # of slowing down until the sampled frames respect the limits
 
 
 def fastest_rates(poses: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray) -> np.ndarray:
-    """Return how many poses a second (T,) each pose of a path is passed with, on the fastest way from rest to rest.
+    """Return the rates (T,) [poses/s] at which the poses of a path are passed, as fast as possible from rest to rest.
 
     The path is q(s) through the poses, s = 0 ... T-1. With x = (ds/dt)^2 and u = d2s/dt2 the limits on velocity and
-    acceleration are linear in x and u: a pass backwards finds how fast each pose may be passed so that the path can
-    still be finished, and a pass forwards goes as fast as that allows (Pham & Pham 2018).
+    acceleration are linear in x and u: a backward pass finds the largest rate at each pose from which the path can
+    still be completed, and a forward pass goes as fast as that allows (Pham & Pham 2018).
 
     Args:
         poses: (T, n) [rad, m], T > 1.
@@ -25,7 +25,7 @@ def fastest_rates(poses: np.ndarray, velocity: np.ndarray, acceleration: np.ndar
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(np.abs(slope) > 1e-12, velocity / np.abs(slope), np.inf).min(axis=1)
     most = np.minimum(bound, 1e6) ** 2
-    reach = np.zeros(total)  # the largest x from which the rest can be travelled
+    reach = np.zeros(total)  # the largest x from which the path can be completed
     for i in range(total - 2, -1, -1):
         reach[i] = _largest(slope[i], bend[i], acceleration, most[i], reach[i + 1])
     x = np.zeros(total)
@@ -36,9 +36,9 @@ def fastest_rates(poses: np.ndarray, velocity: np.ndarray, acceleration: np.ndar
 
 
 def travel(poses: np.ndarray, rates: np.ndarray, fps: float, stretch: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers (K,) of the poses that a travel at these rates (T,) is at, fps times a second, and the poses.
+    """Return the (fractional) pose indices (K,) of the frames of a path at rates (T,) [poses/s], and the frames (K, n).
 
-    stretch: how many times slower. The travel takes a whole number of frames, so that it ends at the last pose.
+    stretch: factor by which it is slower. The duration is rounded to whole frames, so that it ends at the last pose.
     """
     took = 2.0 / np.maximum(rates[1:] + rates[:-1], 1e-9)
     when = np.concatenate([[0.0], np.cumsum(took)])
@@ -56,9 +56,9 @@ def travel(poses: np.ndarray, rates: np.ndarray, fps: float, stretch: float) -> 
 def timed(
     poses: np.ndarray, fps: float, duration: float | None, velocity: np.ndarray, acceleration: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a path (T, n) travelled from rest to rest: which pose each frame (K,) is at, and the frames (K, n).
+    """Retime a path (T, n) from rest to rest: return the pose index (K,) of each frame, and the frames (K, n).
 
-    duration [s]: None: as fast as the limits allow; they then hold between frames as well as differences can tell.
+    duration [s]: None: as fast as the limits allow, which are then checked by finite differences of the frames.
     """
     if duration is not None:
         rates = fastest_rates(poses, np.full(poses.shape[1], np.inf), np.ones(poses.shape[1]))
@@ -78,7 +78,7 @@ def timed(
 
 
 def path_derivatives(poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and second derivative (T, n) of a path through poses (T, n), by their number."""
+    """Return the first and second derivative (T, n) of a path through poses (T, n) with respect to their index."""
     if len(poses) < 3:
         slope = np.repeat(np.diff(poses, axis=0), 2, axis=0) if len(poses) == 2 else np.zeros_like(poses)
         return slope, np.zeros_like(poses)
@@ -89,7 +89,7 @@ def path_derivatives(poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _accelerations(slope: np.ndarray, bend: np.ndarray, limit: np.ndarray, x: float) -> tuple[float, float]:
-    """Return the interval of u with |slope u + bend x| <= limit; empty (low > high) where there is none."""
+    """Return the interval of u with |slope u + bend x| <= limit; low > high if it is empty."""
     moving = np.abs(slope) > 1e-12
     if (np.abs(bend[~moving]) * x > limit[~moving]).any():
         return 1.0, -1.0
@@ -101,7 +101,7 @@ def _accelerations(slope: np.ndarray, bend: np.ndarray, limit: np.ndarray, x: fl
 
 
 def _largest(slope: np.ndarray, bend: np.ndarray, limit: np.ndarray, most: float, after: float) -> float:
-    """Return the largest x <= most from which some u leads to at most `after`, one pose on."""
+    """Return the largest x <= most from which some u leads to at most `after` at the next pose."""
 
     def allowed(x: float) -> bool:
         low, high = _accelerations(slope, bend, limit, x)

@@ -1,8 +1,8 @@
 """How well markers determine a pose: its covariance from their noise, joint by joint and frame by frame.
 
-Markers with independent noise of deviation s in each coordinate leave a pose with the covariance s^2 (J'J)^-1, where J
-is the Jacobian of the markers that are seen; a weak prior takes the place of what they do not determine. Limits,
-smoothness and habits of people are left out: this is what the markers alone know.
+Independent noise of standard deviation s in each marker coordinate gives a pose the covariance s^2 (J'J)^-1, where J is
+the Jacobian of the visible markers; a weak prior covers what they do not determine. Limits, smoothness and typical
+poses of people are not used: this is the information in the markers alone.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
-PRIOR = 1.0  # [rad, m]: deviation of a pose of which nothing is known; weak, so that J'J need not have full rank
-UNKNOWN = 0.25  # [rad, m]: a dof whose deviation is larger is not determined
-OFTEN = 0.05  # part of the frames from which on a dof is told
+PRIOR = 1.0  # [rad, m]: deviation of an unknown pose; weak, so that J'J need not have full rank
+UNKNOWN = 0.25  # [rad, m]: dofs with a larger deviation count as not determined
+OFTEN = 0.05  # fraction of the frames above which a dof is listed
 
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """How far the pose of a take may be off, from the noise of its markers.
+    """The standard deviation of the poses of a take, from the noise of its markers.
 
     Attributes:
         noise: [m] Deviation of a marker's coordinate; estimated from the take's own residuals.
@@ -42,12 +42,12 @@ class Uncertainty:
     _normal: np.ndarray = field(repr=False)  # (T, n, n), J'J of each frame
 
     def covariance(self, frame: int) -> np.ndarray:
-        """Return the covariance (n, n) of the pose in row `frame`; what no marker determines has that of the prior."""
+        """Return the covariance (n, n) of the pose in row `frame`; that of the prior where no marker determines it."""
         return covariances(self._normal[frame], self.noise)
 
     @property
     def undetermined(self) -> dict[str, float]:
-        """The degrees of freedom that the markers do not determine, and in which part of the frames."""
+        """The degrees of freedom that the markers do not determine, and in what fraction of the frames."""
         share = np.isinf(self.deviation).mean(axis=0) if len(self.deviation) else np.zeros(self.skeleton.size)
         return {name: float(x) for name, x in zip(self.skeleton.dof_names, share, strict=True) if x > OFTEN}
 
@@ -77,14 +77,14 @@ def covariances(normals: np.ndarray, noise: float) -> np.ndarray:
 def uncertainty_of(
     motion: Motion, sites: Sequence[str], errors: np.ndarray, *, noise: float | None = None, most: int | None = None
 ) -> Uncertainty:
-    """Return how far the poses of a take may be off.
+    """Return the uncertainty of the poses of a take.
 
     Args:
         motion: The take's motion.
         sites: The sites (M,) that its markers are on.
         errors: (T, M) [m], NaN where a marker was not seen or not believed.
         noise: [m] Of a marker's coordinate; by default estimated from the errors.
-        most: Look only at so many frames, evenly spread.
+        most: Use at most this many frames, evenly spread.
 
     Returns:
         The uncertainty.
