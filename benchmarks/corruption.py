@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ import numpy as np
 
 import posable as ps
 from benchmarks.page import Page
+from benchmarks.peers.environments import FOLDER, ready
+from benchmarks.peers.export import to_urdf
 from benchmarks.recordings import read_markers
-from posable.formats.conventions import LENGTH_UNITS
+from posable.formats.conventions import LENGTH_UNITS, turn_up
 from posable.mocap.marker_sets import base_name
 
 MM = 1e3
@@ -30,6 +33,7 @@ HELD_OUT = {
 ARM = ("SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN")
 ARM_JOINTS = ("elbow.R", "wrist.R", "index1.R", "fingers1.R")
 EDGE = 12  # frames beside a gap that count with it
+PEER_FRAMES = 240  # Momentum tracks so many, the middle ones, of each take
 LIMIT = 5.0  # [mm]: for up to 0.5% of spikes and 5% of swaps
 
 
@@ -224,6 +228,54 @@ def measure(case: Case, clean: Clean) -> list[Any]:
     return [case.name, off, line, case.limit, named, take.report.verdict]
 
 
+# ------------------------------------------------------------------------------------------------------- a peer
+
+
+def beside_momentum(python: Path, markers: ps.Markers, clean: Clean, spoilt: list[Case]) -> dict[str, float]:
+    """Return {case: displacement [mm]} of Momentum's tracking from its own clean result, in its own process.
+
+    Its character is the actor of the clean take, with a locator at every marker's site: it has nothing to calibrate.
+    """
+    names = [base_name(name) for name in markers.names]
+    sites = [name for name in names if name in clean.actor.site_names]
+    columns, turn = [names.index(site) for site in sites], turn_up(markers.up, clean.actor.up)
+    start = max(0, (len(markers) - PEER_FRAMES) // 2)
+    rows = slice(start, start + PEER_FRAMES)
+    links = {f"m_{site}": site for site in sites}
+    links |= {f"j_{k}": joint for k, joint in enumerate(clean.names)}
+    takes: dict[str, Any] = {
+        f"take_{k}": places[rows][:, columns] if turn is None else places[rows][:, columns] @ turn.T
+        for k, places in enumerate([markers.positions, *(case.markers.positions for case in spoilt)])
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        task, answer = Path(folder) / "in.npz", Path(folder) / "out.npz"
+        told: dict[str, Any] = {
+            "urdf": to_urdf(clean.actor, links, free_root=True)[0],
+            "markers": [f"m_{site}" for site in sites],
+            "joints": [f"j_{k}" for k in range(len(clean.names))],
+        }
+        np.savez(task, **told, **takes)
+        worker = Path(__file__).parent / "peers" / "momentum_tracking.py"
+        subprocess.run([str(python), str(worker), str(task), str(answer)], check=True, capture_output=True, cwd=folder)
+        found = dict(np.load(answer))
+    out = {}
+    for k, case in enumerate(spoilt, start=1):
+        off = np.linalg.norm(found[f"take_{k}"] - found["take_0"], axis=-1)
+        part = slice(None)
+        if case.gap is not None:
+            part = slice(max(0, case.gap[0] - EDGE - start), case.gap[1] + EDGE - start)
+        joints = [clean.names.index(name) for name in case.joints] or slice(None)
+        out[case.name] = MM * float(off[part][:, joints].mean())
+    return out
+
+
+def compared(case: Case) -> bool:
+    """Return whether Momentum is given a case: spikes, swaps, and gaps that are within the frames it tracks."""
+    if case.gap is not None:
+        return case.gap[1] - case.gap[0] <= PEER_FRAMES // 2 and not case.name.startswith("RFRM")
+    return case.name.startswith(("spikes", "swaps"))
+
+
 def missing_rate(markers: ps.Markers) -> list[Any]:
     """Return the row of a C3D file whose rate is 0 wherever it is stated: it is refused, with what to do."""
     with tempfile.TemporaryDirectory() as folder:
@@ -253,12 +305,26 @@ def load(path: Path) -> ps.Markers:
     return replace(markers, positions=markers.positions[:FRAMES])
 
 
-def table(path: Path) -> tuple[int, list[list[Any]]]:
-    """Return the number of frames of a take, and the rows of all its cases."""
+def table(path: Path, python: Path | None = None) -> tuple[int, list[list[Any]]]:
+    """Return the number of frames of a take, and the rows of all its cases; python: of Momentum's environment."""
     markers = load(path)
     actor, take, _ = tracked(markers)
     clean = Clean(*joints_of(take), actor)
-    return len(markers), [*(measure(case, clean) for case in cases(markers)), missing_rate(markers)]
+    every = list(cases(markers))
+    rows = [*(measure(case, clean) for case in every), missing_rate(markers)]
+    theirs: dict[str, float] = {}
+    if python is not None:
+        theirs = beside_momentum(python, markers, clean, [case for case in every if compared(case)])
+    return len(markers), [[*row[:3], theirs.get(row[0]), *row[3:]] for row in rows]
+
+
+def momentum() -> tuple[Path | None, str]:
+    """Return the interpreter of Momentum's environment, or None and why there is none."""
+    try:
+        FOLDER.mkdir(exist_ok=True)
+        return ready("momentum"), ""
+    except RuntimeError as error:
+        return None, str(error)
 
 
 def evidence(page: Page) -> None:
@@ -271,14 +337,30 @@ def evidence(page: Page) -> None:
         f"Thresholds were chosen on "
         f"{', '.join(TUNED)}; the other takes were not looked at."
     )
+    python, why = momentum()
+    page.text(
+        f"*Momentum*: `pymomentum.marker_tracking.process_markers` (pymomentum-cpu, its defaults) on the middle "
+        f"{PEER_FRAMES} frames, in the same run; displacement from its own clean result, measured likewise. It is "
+        "given the actor of the clean take, and does not have to calibrate on what is corrupted, as Posable does."
+        if python is not None
+        else f"Momentum is not beside it: {why}."
+    )
     files = {name: page.data / file for name, file in (TUNED if page.quick else {**TUNED, **HELD_OUT}).items()}
     with ProcessPoolExecutor(len(files), mp_context=get_context("spawn")) as takes:
-        tables = dict(zip(files, takes.map(table, files.values()), strict=True))
+        tables = dict(zip(files, takes.map(table, files.values(), [python] * len(files)), strict=True))
     for name, (frames, rows) in tables.items():
         page.heading(f"{name}{' (tuned on)' if name in TUNED else ''}")
         page.table(
             f"{name}: {frames} frames",
-            ["corruption", "displacement [mm]", "straight line [mm]", "allowed [mm]", "reported", "verdict"],
+            [
+                "corruption",
+                "displacement [mm]",
+                "straight line [mm]",
+                "Momentum [mm]",
+                "allowed [mm]",
+                "reported",
+                "verdict",
+            ],
             rows,
         )
         page.value(name, {row[0]: row[1] for row in rows})

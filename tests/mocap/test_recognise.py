@@ -82,3 +82,13 @@ def test_an_actor_recognised_with_doubt_is_a_reason_to_check(human, markers):
     take = ps.track(actor.replace(info={**actor.info, "calibration": found}), markers)
     assert not take.report.ok
     assert "only 50% of the markers" in take.report.verdict
+
+
+def test_a_set_that_is_not_recognised_keeps_its_bones_and_is_doubted(human, markers, monkeypatch):
+    monkeypatch.setattr("posable.mocap.calibrate.WORSE", 0.0)
+    names = [f"M{i:02d}" for i in range(len(markers.names))]
+    unnamed = ps.Markers(names, markers.positions, markers.fps, markers.up)
+    found = ps.calibrate(human, unnamed).info["calibration"]
+    assert found.recognised == 0.0
+    assert "0 of 41 markers" in found.notes[0]
+    assert set(found.markers) <= set(names)

@@ -105,3 +105,11 @@ def test_a_marker_that_is_no_marker_of_the_actor_is_not_used(human, markers):
     report = ps.track(actor, lying).report
     assert report.mean < 0.005
     assert "not used: LANK" in report.repairs[0]
+
+
+def test_a_stray_in_the_place_of_a_marker_is_not_worth_a_word(markers):
+    names = (*markers.names, "*0")
+    places = np.concatenate([markers.positions, markers.positions[:, :1]], axis=1)
+    found = screen(ps.Markers(names, places, markers.fps, markers.up))
+    assert found.columns is None
+    assert found.notes == ()

@@ -161,26 +161,24 @@ def _recognise(skeleton: Skeleton, take: _Take, fit: Fit, actor: Skeleton, frame
     stable, off = 0.0, np.zeros(0)
     best = actor
     for _ in range(RECOGNITIONS):
-        tracks = take.places[fit.rows]
-        found, off = recognised(places, forward(fit.figure(), fit.poses), fit.scale, tracks)
+        found, off = recognised(places, forward(fit.figure(), fit.poses), fit.scale, take.places[fit.rows])
         stable = np.mean([found.get(k) == given.get(k) and off[k] < CLOSE for k in range(len(take.names))])
         if found == given or len(found) < KNOWN:
             break
-        given = found
-        names = [given.get(k, f"unknown {k}") for k in range(len(take.names))]
+        names = [found.get(k, f"unknown {k}") for k in range(len(take.names))]
         attached, strangers = _attach(skeleton, names, None, options[2])
         named = take._replace(names=names)
         fit, actor = _fitted(skeleton, named, attached, strangers, frames, False, *options)
         if actor.info["calibration"].after > WORSE * best.info["calibration"].after:
-            return best
-        back = dict(zip(names, take.names, strict=True))
-        actor = _renamed(actor, back)
-        best = actor
+            stable = 0.0  # these are not the places of that set
+            break
+        given, best = found, _renamed(actor, dict(zip(names, take.names, strict=True)))
     calibration: Calibration = best.info["calibration"]
     shown = ", ".join(f"{take.names[k]} is {place}" for k, place in list(given.items())[:4])
+    how = f"{shown}, ...; {1e3 * float(np.nanmedian(off)):.0f} mm from their usual places" if given else "bones alone"
     note = (
-        f"labels that say nothing: {len(given)} of {len(take.names)} markers were recognised by their motion ({shown}, "
-        f"...), {1e3 * float(np.nanmedian(off)):.0f} mm from their usual places; confidence {stable:.0%}"
+        f"labels that say nothing: {len(given)} of {len(take.names)} markers were recognised by their motion ({how}); "
+        f"confidence {stable:.0%}"
     )
     found = replace(calibration, notes=(note, *calibration.notes), recognised=float(stable))
     return best.replace(info={**best.info, "calibration": found})

@@ -133,13 +133,12 @@ def _twins(positions: np.ndarray, names: list[str], near: _Neighbours, mask: np.
     for (a, b), chunks in found.items():
         rows = np.concatenate(chunks)
         both = np.isfinite(positions[:, [a, b], 0]).all(axis=1).sum()
-        if names[a].startswith("*") or names[b].startswith("*"):
-            wrong = a if names[a].startswith("*") else b
-        elif len(rows) > THROUGHOUT * both:
+        if names[a].startswith("*") != names[b].startswith("*"):  # what has no label is not used anyhow
+            continue
+        if len(rows) > THROUGHOUT * both:
             out.append((b, a, 0))
             continue
-        else:
-            wrong = a if near.off(a, rows) > near.off(b, rows) else b
+        wrong = a if near.off(a, rows) > near.off(b, rows) else b
         mask[rows, wrong] = True
         out.append((wrong, a + b - wrong, len(rows)))
     return out
