@@ -1,5 +1,7 @@
 """A real browser on a real page: the system's chromium without a GPU, driven by playwright."""
 
+import base64
+import json
 import shutil
 import time
 from contextlib import contextmanager
@@ -76,7 +78,7 @@ def click_mouse(page, place):
     page.mouse.up()
 
 
-def drag_mouse(page, start, end, steps=12, held=lambda: True):
+def drag_mouse(page, start, end, steps=12, held=lambda: True, waits=(400, 2000, 6000, 12000)):
     """Press at one place, move to another, let go.
 
     Args:
@@ -86,8 +88,9 @@ def drag_mouse(page, start, end, steps=12, held=lambda: True):
         steps: How many moves lie between them.
         held: Says whether the page has hold of what is there. A page that draws in software may be busy for seconds
             and take the press for one on empty ground; it is then pressed again, as a person would.
+        waits: How long to wait before each press [ms].
     """
-    for wait in (400, 2000, 6000, 12000):
+    for wait in waits:
         page.mouse.move(*start)
         page.wait_for_timeout(wait)  # until the page has seen what is under the pointer
         page.mouse.down()
@@ -106,3 +109,50 @@ def drag_mouse(page, start, end, steps=12, held=lambda: True):
         page.wait_for_timeout(30)
     page.wait_for_timeout(200)
     page.mouse.up()
+
+
+def drop_file(page, name, data):
+    """Drop a file with some bytes on a page, as from a folder of the desktop."""
+    page.evaluate(
+        """([data, name]) => {
+          const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([bytes], name));
+          window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+        }""",
+        [base64.b64encode(data).decode(), name],
+    )
+
+
+def is_in_step(page, session):
+    """Return whether a page shows the state that the session has."""
+    from posable.studio.panels.strip import state_of
+
+    element = page.locator("#posable-state")
+    told = element.get_attribute("data-state") if element.count() else None
+    return told is not None and json.loads(told) == json.loads(state_of(session.view()))
+
+
+def row_of(page, label):
+    """Return the row of the panel with a label."""
+    xpath = f'//label[normalize-space()="{label}"]/ancestor::div[.//input or .//button][1]'
+    return page.locator(f"xpath={xpath}").first
+
+
+def open_tab(page, name):
+    """Open a tab of the panel."""
+    tab = page.get_by_role("tab", name=name)
+    tab.click()
+    wait_for(lambda: tab.get_attribute("aria-selected") == "true", f"the tab {name}")
+
+
+def pixels(page):
+    """Return a coarse picture (38, 42, 3) of the left half of a page: the scene without the panel and the notices."""
+    import io
+
+    import imageio.v3 as images
+
+    page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
+    data = page.screenshot(timeout=120_000, clip={"x": 0, "y": 100, "width": 420, "height": 380})
+    whole = images.imread(io.BytesIO(data))[..., :3].astype(float)
+    return whole.reshape(38, 10, 42, 10, 3).mean(axis=(1, 3))

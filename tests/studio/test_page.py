@@ -1,6 +1,5 @@
 """The real page in a real browser. Set POSABLE_SHOTS to a folder to keep the pictures."""
 
-import base64
 import json
 import os
 import subprocess
@@ -14,7 +13,19 @@ import pytest
 
 import posable as ps
 
-from .browser import browser, chromium, click_mouse, drag_mouse, on_screen, wait_for
+from .browser import (
+    browser,
+    chromium,
+    click_mouse,
+    drag_mouse,
+    drop_file,
+    is_in_step,
+    on_screen,
+    open_tab,
+    pixels,
+    row_of,
+    wait_for,
+)
 
 pytestmark = pytest.mark.flaky(reruns=2)  # a busy software renderer misses a press of the mouse now and then
 
@@ -45,16 +56,8 @@ class Bench:
 
     def seen(self, page=None):
         """Wait until a page has what the session shows, and has drawn it."""
-        from posable.studio.panels.strip import state_of
-
         page = page or self.page
-        element = page.locator("#posable-state")
-
-        def in_step():
-            told = element.get_attribute("data-state") if element.count() else None
-            return told is not None and json.loads(told) == json.loads(state_of(self.session.view()))
-
-        wait_for(in_step, "the page to be in step")
+        wait_for(lambda: is_in_step(page, self.session), "the page to be in step")
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def value(self, label):
@@ -63,13 +66,10 @@ class Bench:
         return next(widget.value for widget in inputs if getattr(widget, "label", None) == label)
 
     def tab(self, name):
-        tab = self.page.get_by_role("tab", name=name)
-        tab.click()
-        wait_for(lambda: tab.get_attribute("aria-selected") == "true", f"the tab {name}")
+        open_tab(self.page, name)
 
     def row(self, label):
-        xpath = f'//label[normalize-space()="{label}"]/ancestor::div[.//input or .//button][1]'
-        return self.page.locator(f"xpath={xpath}").first
+        return row_of(self.page, label)
 
     def choose(self, label, value):
         self.row(label).locator("input[role=combobox]").click()
@@ -106,16 +106,7 @@ class Bench:
 
     def drop(self, path):
         """Drop a file on the page, as from a folder of the desktop."""
-        data = base64.b64encode(path.read_bytes()).decode()
-        self.page.evaluate(
-            """([data, name]) => {
-              const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
-              const transfer = new DataTransfer();
-              transfer.items.add(new File([bytes], name));
-              window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
-            }""",
-            [data, path.name],
-        )
+        drop_file(self.page, path.name, path.read_bytes())
 
     def on_strip(self, frame, key=False):
         """Return where (x, y) [pixels] a frame is on the timeline strip."""
@@ -661,15 +652,3 @@ def test_two_pages_are_in_step(bench):
 
     wait_for(in_step, "both pages to show the same")
     second.close()
-
-
-def pixels(page):
-    """Return a coarse picture (38, 42, 3) of the left half of a page: the scene without the panel and the notices."""
-    import io
-
-    import imageio.v3 as images
-
-    page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
-    data = page.screenshot(timeout=120_000, clip={"x": 0, "y": 100, "width": 420, "height": 380})
-    whole = images.imread(io.BytesIO(data))[..., :3].astype(float)
-    return whole.reshape(38, 10, 42, 10, 3).mean(axis=(1, 3))
