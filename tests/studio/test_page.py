@@ -49,6 +49,7 @@ class Bench:
         known = set(self.studio.server.get_clients())
         page = self.open_page(self.studio.url)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and self.faults.append(said.text))
         wait_for(lambda: set(self.studio.server.get_clients()) - known, "the page to connect")
         (new,) = set(self.studio.server.get_clients()) - known
         self.seen(page)
@@ -62,8 +63,12 @@ class Bench:
 
     def value(self, label):
         """Return the value that the studio has of a control of the page."""
+        return self.widget(label).value
+
+    def widget(self, label):
+        """Return a control of the page."""
         inputs = self.studio.server.gui._gui_input_handle_from_uuid.values()
-        return next(widget.value for widget in inputs if getattr(widget, "label", None) == label)
+        return next(widget for widget in inputs if getattr(widget, "label", None) == label)
 
     def tab(self, name):
         open_tab(self.page, name)
@@ -425,6 +430,50 @@ def test_a_dropped_connection_comes_back_with_everything(bench):
     assert not bench.faults
     bench.grab("hand.R", 30, -40)
     wait_for(lambda: len(bench.session.history) and bench.session.active is None, "a drag after it")
+
+
+def test_a_drag_of_a_page_that_is_gone_ends(bench):
+    """A connection lost in the middle of a drag: nobody holds the handle any more, and it can be dragged again."""
+    bench.fresh()
+    second, client = bench.another()
+    start = on_screen(client, bench.session.frames.position("hand.R"), second)
+
+    def taken():
+        second.mouse.move(*start)
+        second.wait_for_timeout(400)  # until the page has seen what is under the pointer
+        second.mouse.down()
+        second.mouse.move(start[0] - 12, start[1] - 20)
+        end = time.monotonic() + 5.0
+        while "hand.R" not in bench.session.dragging and time.monotonic() < end:
+            time.sleep(0.05)
+        if "hand.R" not in bench.session.dragging:
+            second.mouse.up()
+        return "hand.R" in bench.session.dragging
+
+    wait_for(taken, "the page to take hold")
+    second.close()
+    wait_for(lambda: not bench.session.dragging and bench.session.active is None, "the drag to end", 30.0)
+    assert not bench.studio.stage.handles.grabbing
+    bench.grab("hand.R", -30, 40)
+    wait_for(lambda: bench.session.active is None and len(bench.session.history) >= 2, "a drag after it")
+
+
+def test_sliders_of_a_part_are_chosen_while_figures_change(bench):
+    """The panel is rebuilt by one thread alone: no message for a slider that is gone, no error in the console."""
+    bench.fresh()
+    bench.faults.clear()
+    bench.tab("Joints")
+    for name in ("human", "panda", "human"):
+        bench.session.open_figure(name)
+        bench.session.set_pose(bench.session.pose + 0.01)
+        bench.seen()
+    part = next(title for title in bench.row("Part").locator("input").first.evaluate("e => [e.value]"))
+    other = next(name for name in bench.widget("Part").options if name != part)
+    bench.choose("Part", other)
+    bench.page.get_by_text(other, exact=True).first.wait_for()
+    bench.session.set_pose(bench.session.skeleton.pose({"elbow.R": 1.0}))
+    bench.seen()
+    assert bench.faults == []
 
 
 def test_a_restarted_studio_shows_the_open_page_everything_again(bench, tmp_path):

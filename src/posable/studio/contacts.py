@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,14 +38,12 @@ class Balance(NamedTuple):
 
 def balance_of(skeleton: ps.Skeleton, frames: Any, size: float) -> Balance | None:
     """Return how a figure stands on the floor, or None where it has no mass or nothing touches the floor."""
-    mass = np.array([max(float(joint.mass), 0.0) for joint in skeleton.joints])
+    mass, local, names = _masses(skeleton)
     if not mass.sum() > 0.0 or skeleton.joints[0].motion.size != 6:
         return None
-    names = (*skeleton.names, *skeleton.site_names)
     places, turns = frames.many(names)
-    local = np.array([joint.center for joint in skeleton.joints], dtype=float)
     count = len(mass)
-    centre = (mass[:, None] * (places[:count] + np.einsum("bij,bj->bi", turns[:count], local))).sum(0) / mass.sum()
+    centre = mass @ (places[:count] + (turns[:count] @ local[..., None])[..., 0]) / mass.sum()
     up = 1 if skeleton.up == "y" else 2
     flat = [axis for axis in range(3) if axis != up]
     on_floor = places[places[:, up] < TOUCHING * size][:, flat]
@@ -58,6 +57,14 @@ def balance_of(skeleton: ps.Skeleton, frames: Any, size: float) -> Balance | Non
     below = centre.copy()
     below[up] = 0.0
     return Balance(polygon, centre, below, _inside(hull, centre[flat]))
+
+
+@lru_cache(maxsize=8)
+def _masses(skeleton: ps.Skeleton) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Return the masses (J,) [kg] of the joints, their centres (J, 3) [m], and the names of all joints and sites."""
+    mass = np.array([max(float(joint.mass), 0.0) for joint in skeleton.joints])
+    local = np.array([joint.center for joint in skeleton.joints], dtype=float)
+    return mass, local, (*skeleton.names, *skeleton.site_names)
 
 
 def _hull(points: np.ndarray) -> np.ndarray:

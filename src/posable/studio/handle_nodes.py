@@ -38,6 +38,7 @@ class HandleNodes:
         self.nodes: dict[str, Any] = {}
         self.looks: dict[str, Look] = {}
         self.grabbing: dict[str, np.ndarray] = {}  # what is being dragged: from the pointer to the handle (3,) [m]
+        self.holders: dict[str, tuple[int, str]] = {}  # who drags it, and which handle that is
         self.gizmo: tuple[tuple[str, str], Any] | None = None
         self.round, self.flat = Mover(), Mover()  # balls look the same however they are turned
 
@@ -53,6 +54,20 @@ class HandleNodes:
             node.remove()
         if self.gizmo is not None:
             self.gizmo[1].remove()
+
+    def let_go(self, client: int) -> None:
+        """End the drags of a page that is gone: nobody else will."""
+        for node in [node for node, (holder, _) in self.holders.items() if holder == client]:
+            self._drop(node)
+
+    def _take(self, node: str, handle: str, client: int, offset: np.ndarray) -> None:
+        self.grabbing[node], self.holders[node] = offset, (client, handle)
+
+    def _drop(self, node: str) -> None:
+        self.grabbing.pop(node, None)
+        _, handle = self.holders.pop(node, (0, None))
+        if handle is not None:
+            self.session.release(handle)
 
     def _dress(self, view: View) -> None:
         wanted = {h.body: self._look(view, h) for h in view.handles}
@@ -126,13 +141,13 @@ class HandleNodes:
         async def follow(event: viser.SceneNodeDragEvent) -> None:
             pointer = np.array(event.end_position)
             if event.phase == "start":
-                self.grabbing[name] = np.array(event.target.position) - np.array(event.start_position)
+                offset = np.array(event.target.position) - np.array(event.start_position)
+                self._take(name, name, event.client_id, offset)
             offset = self.grabbing.get(name)
             if offset is not None:
                 self.session.drag(name, pointer + offset)
             if event.phase == "end":
-                self.grabbing.pop(name, None)
-                self.session.release(name)
+                self._drop(name)
 
         return follow
 
@@ -173,10 +188,9 @@ class HandleNodes:
     def _turning(self, name: str) -> Any:
         async def follow(event: viser.TransformControlsEvent) -> None:
             if event.phase == "start":
-                self.grabbing[GIZMO] = np.zeros(3)
+                self._take(GIZMO, name, event.client_id, np.zeros(3))
             self.session.drag(name, event.target.position.copy(), matrices_wxyz(event.target.wxyz))
             if event.phase == "end":
-                self.grabbing.pop(GIZMO, None)
-                self.session.release(name)
+                self._drop(GIZMO)
 
         return follow

@@ -75,26 +75,30 @@ def towards(direction: np.ndarray) -> np.ndarray:
     return np.column_stack([x, np.cross(z, x), z])
 
 
+def _quaternion_terms() -> tuple[np.ndarray, np.ndarray]:
+    """Return what 4 w, x, y, z times q is of the entries of a rotation: a matrix (9, 16) and what is added (16,)."""
+    terms, added = np.zeros((3, 3, 4, 4)), np.zeros((4, 4))
+    for k, signs in enumerate(((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))):
+        terms[range(3), range(3), k, k] = signs
+        added[k, k] = 1.0
+    for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        for row, column in ((0, a + 1), (a + 1, 0)):
+            terms[c, b, row, column], terms[b, c, row, column] = 1.0, -1.0
+        for row, column in ((b + 1, c + 1), (c + 1, b + 1)):
+            terms[b, c, row, column] = terms[c, b, row, column] = 1.0
+    return terms.reshape(9, 16), added.reshape(16)
+
+
+_TERMS, _ADDED = _quaternion_terms()
+
+
 def quaternions(matrices: np.ndarray) -> np.ndarray:
     """Return rotations (B, 3, 3) as unit quaternions (B, 4), w first."""
-    m = matrices
-    xx, yy, zz = m[:, 0, 0], m[:, 1, 1], m[:, 2, 2]
-    options = np.empty((4, len(m), 4))  # the four ways to take the largest part first; the best conditioned is kept
-    options[0] = np.stack(
-        [1 + xx + yy + zz, m[:, 2, 1] - m[:, 1, 2], m[:, 0, 2] - m[:, 2, 0], m[:, 1, 0] - m[:, 0, 1]], -1
-    )
-    options[1] = np.stack(
-        [m[:, 2, 1] - m[:, 1, 2], 1 + xx - yy - zz, m[:, 0, 1] + m[:, 1, 0], m[:, 0, 2] + m[:, 2, 0]], -1
-    )
-    options[2] = np.stack(
-        [m[:, 0, 2] - m[:, 2, 0], m[:, 0, 1] + m[:, 1, 0], 1 - xx + yy - zz, m[:, 1, 2] + m[:, 2, 1]], -1
-    )
-    options[3] = np.stack(
-        [m[:, 1, 0] - m[:, 0, 1], m[:, 0, 2] + m[:, 2, 0], m[:, 1, 2] + m[:, 2, 1], 1 - xx - yy + zz], -1
-    )
-    largest = np.argmax(np.stack([options[k, :, k] for k in range(4)]), axis=0)
-    best = options[largest, np.arange(len(m))]
-    return best / np.linalg.norm(best, axis=-1, keepdims=True)
+    # the quaternion times each of its parts; the one with the largest part is the best conditioned
+    options = (matrices.reshape(-1, 9) @ _TERMS + _ADDED).reshape(-1, 4, 4)
+    largest = np.argmax(options.reshape(-1, 16)[:, ::5], axis=1)
+    best = options[np.arange(len(options)), largest]
+    return best / np.sqrt(np.einsum("ij,ij->i", best, best))[:, None]
 
 
 def matrices_wxyz(wxyz: np.ndarray) -> np.ndarray:

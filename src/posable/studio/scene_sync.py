@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.studio.viser_adapter import set_position, set_turn
+from posable.studio.viser_adapter import Slot, send
 
 STILL = 1e-4  # [m] and of a quaternion: a tenth of a millimetre, which nobody sees
 
@@ -16,19 +16,19 @@ class Mover:
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
+        self.slots: list[Slot] = []
         self.positions, self.turns = np.zeros((0, 3)), np.zeros((0, 4))
 
     def move(self, nodes: list[Any], positions: np.ndarray, turns: np.ndarray | None = None) -> None:
         """Bring nodes to positions (B, 3) [m] and, where given, to quaternions (B, 4), w first."""
         if len(nodes) != len(self.nodes) or any(a is not b for a, b in zip(nodes, self.nodes, strict=True)):
-            self.nodes = list(nodes)
+            self.nodes, self.slots = list(nodes), [Slot(node) for node in nodes]
             self.positions, self.turns = np.full((len(nodes), 3), np.inf), np.full((len(nodes), 4), np.inf)
-        far = np.abs(positions - self.positions).max(axis=1, initial=0.0) > STILL
-        for k in np.flatnonzero(far):
-            set_position(nodes[k], positions[k])
+        far = np.flatnonzero(np.abs(positions - self.positions).max(axis=1, initial=0.0) > STILL)
+        moves = [self.slots[k].position(positions[k]) for k in far]
         self.positions[far] = positions[far]
         if turns is not None:
-            turned = np.abs(turns - self.turns).max(axis=1, initial=0.0) > STILL
-            for k in np.flatnonzero(turned):
-                set_turn(nodes[k], turns[k])
+            turned = np.flatnonzero(np.abs(turns - self.turns).max(axis=1, initial=0.0) > STILL)
+            moves += [self.slots[k].turn(turns[k]) for k in turned]
             self.turns[turned] = turns[turned]
+        send(moves)

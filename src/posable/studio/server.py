@@ -86,6 +86,7 @@ class Studio:
         self.server.scene.configure_environment_map("warehouse", environment_intensity=0.9)
         self.server.scene.configure_default_lights(cast_shadow=False)  # enabled once a page proves fast
         self.server.on_client_connect(self._welcome)
+        self.server.on_client_disconnect(lambda client: self.stage.handles.let_go(client.client_id))
         self.stage = Stage(self.server, session, detail=detail)
         self.refreshers = self._panels()
         self._news = threading.Event()
@@ -248,6 +249,10 @@ class Studio:
                 return
             self.refresh_panels()
             time.sleep(PACE)
+
+    def refresh_soon(self) -> None:
+        """Refresh the panels, though nothing has changed in the session."""
+        self._news.set()
 
     def refresh_panels(self) -> None:
         """Bring every panel to what is shown; one thread at a time, as viser asks for."""

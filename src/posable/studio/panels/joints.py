@@ -17,7 +17,7 @@ WIDEST = 180.0  # [deg] of an angle without limits
 MOST = 80  # sliders at once
 
 
-def joints(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+def joints(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     """Add a slider for each degree of freedom of one branch of the tree; a large figure has many branches."""
     part = gui.add_dropdown("Part", ("",), initial_value="", hint="of the figure; follows what is selected")
     host = gui.add_folder("Values", expand_by_default=True)
@@ -36,7 +36,7 @@ def joints(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
                     if len(made["sliders"]) < MOST:
                         made["sliders"][dof] = slider_for(gui, session, view, dof)
 
-    part.on_update(by_person(lambda _: build(session.view())))
+    part.on_update(by_person(lambda _: studio.refresh_soon()))  # widgets are made by the thread that changes them
     values.on_update(by_person(lambda text: session.set_pose(numbers_in(text))))
 
     def refresh(view: View) -> None:

@@ -63,6 +63,7 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         put(ghost, view.settings.ghost or NONE)
         put(limits, view.settings.limits)
         put(iterations, view.settings.iterations)
+        put(stay, round(float(np.log10(np.clip(view.settings.stay, 1e-6, 1.0))), 1))
         put(home, next(label for label, value in HOMES.items() if value == view.settings.home))
         put(steady, view.settings.balance)
         put(apart, view.settings.apart)
