@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,7 @@ class Afternoon:
         self.studio = Studio(self.session, port=8320, detail=0.3)
         self.studio.pace = lambda *_: None  # type: ignore[method-assign]  # nothing is drawn again in the middle of a drag
         self.faults: list[str] = []
+        self.session.speak_to(lambda text, kind: kind == "bad" and self.faults.append(f"said: {text}"))
         self.counts = dict.fromkeys((*COUNTED, BY_BOTH), 0)
         self.rng = np.random.default_rng(0)
         self.first_drag: float | None = None
@@ -219,7 +221,7 @@ class Afternoon:
         box = page.locator("#posable-strip canvas").bounding_box()
         x = box["x"] + 8 + (box["width"] - 16) * frame / max(line.count - 1, 1)
         page.mouse.click(x, box["y"] + 41)
-        self.wait(lambda: abs(self.session.timeline.shown - frame) <= 2, f"frame {frame}")
+        self.wait(lambda: abs(self.session.timeline.shown - frame) <= 2, f"frame {frame}, clicked at {x:.0f}")
         frame = self.session.timeline.shown
         before = self.told()
         if frame in line.keys:
@@ -238,8 +240,7 @@ class Afternoon:
         page = self.pages[who]
         client = self.studio.server.get_clients()[self.clients[who]]
         page.mouse.move(5, 300)
-        self.press(page, "1", lambda: self.session.camera is not None and np.allclose(
-            self.session.camera["position"], client.camera.position, atol=1e-6), "the front view")  # fmt: skip
+        self.press(page, "1", lambda: self.faces(client), "the front view")
         before, picture, screen = self.told(), self.picture(), self.still(page)
         with page.expect_download() as waiting:
             page.evaluate("document.activeElement?.blur()")
@@ -261,6 +262,11 @@ class Afternoon:
         self.wait(
             lambda: np.mean(np.abs(pixels(page) - screen) > 25) < 0.01, "the page to show the saved picture", 30.0
         )
+
+    def faces(self, client: Any) -> bool:
+        """Return whether a page looks straight from the front."""
+        away = client.camera.position - client.camera.look_at
+        return bool(away[0 if self.studio.stage.up[2] else 2] > 0.999 * np.linalg.norm(away))
 
     def still(self, page: Any) -> np.ndarray:
         """Return the picture of a page once it has come to rest."""
@@ -363,7 +369,7 @@ def spend(minutes: float, log: str | None = None) -> dict[str, Any]:
 
     Args:
         minutes: How long.
-        log: A file for one line of JSON a round: what was done, the faults so far, the memory.
+        log: A file for one line of JSON a round: what was done, the faults so far, the memory; else they are printed.
     """
     from tests.studio.browser import browser
 
@@ -379,9 +385,12 @@ def spend(minutes: float, log: str | None = None) -> dict[str, Any]:
                     made.faults.append(f"round {number + 1}: {type(error).__name__}: {error}"[:500])
                 number += 1
                 notes.append(made.note())
-                if log is not None:
+                told = json.dumps({**made.counts, **notes[-1], "faults": made.faults})
+                if log is None:
+                    print(told, file=sys.stderr, flush=True)
+                else:
                     with open(log, "a", encoding="utf8") as file:
-                        file.write(json.dumps({**made.counts, **notes[-1], "faults": made.faults}) + "\n")
+                        file.write(told + "\n")
         finally:
             made.close()
     third = max(len(notes) // 3, 1)

@@ -129,10 +129,10 @@ class Stage:
         size = max(float(np.linalg.norm(np.ptp(bodies, axis=0))), 0.5 * self.size)
         across = np.array([0.42, 0.0, 1.0]) if self.up[1] else np.array([1.0, 0.42, 0.0])
         away = middle + 1.75 * size * across + 0.30 * size * self.up
+        if (view_of := self.session.opening_view) is not None:
+            away, middle = view_of["position"], view_of["look_at"]
         self.server.initial_camera.position, self.server.initial_camera.look_at = tuple(away), tuple(middle)
         self.server.initial_camera.fov = np.radians(42.0)
-        if self.session.camera is not None:  # the view of a project
-            away, middle = self.session.camera["position"], self.session.camera["look_at"]
         for client in self.server.get_clients().values():
             client.camera.position, client.camera.look_at = tuple(away), tuple(middle)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import viser
 
 import posable as ps
@@ -45,6 +46,7 @@ FAST = 0.25  # [s] rendering time of a small picture on a page with a GPU
 SLOW = 0.8  # [s] rendering time above which a page gets fewer polygons
 PATIENCE = 30.0  # [s] timeout for that picture
 COARSE = 0.45  # detail of the body on slow pages
+VISERS = 3.0  # [m] along each axis: where viser's pages look from before they are told
 PACE = 0.1  # [s] between refreshes of the panels; the figure is updated at once
 
 
@@ -136,7 +138,9 @@ class Studio:
     # ---------------------------------------------------------------------------------------- saving and asking
 
     def save(self, client: viser.ClientHandle | None) -> None:
-        """Send the project to a page as a download."""
+        """Send the project to a page as a download, with the view of that page."""
+        if client is not None:
+            self._look(client.camera)
         name, data = self.session.save_project()
         if client is not None:
             client.send_file_download(name, data, save_immediately=True)
@@ -186,24 +190,33 @@ class Studio:
         self._greeting = "" if pages else text
 
     def _welcome(self, client: viser.ClientHandle) -> None:
-        """Set the view of a new page to that of the last one, and measure its rendering speed."""
+        """Give a new page the view of the last one, and measure its speed; one that connects again keeps its view."""
         with contextlib.suppress(Exception):  # a page that has gone again
-            camera = self.session.camera
-            if camera is not None:
-                client.camera.position, client.camera.look_at = camera["position"], camera["look_at"]
-            client.camera.on_update(self._look)
+            camera = client.camera
+            own = {"position": camera.position.tolist(), "look_at": camera.look_at.tolist()}
+            new = self._at_first(camera) or np.allclose(np.abs(camera.position), VISERS, atol=1e-3)
+            view = self.session.camera if new else own
+            camera.on_update(self._look)
             if self._greeting:
                 self._notify(client, self._greeting, "good", 20.0)
                 self._greeting = ""
-            threading.Thread(target=self._time, args=(client,), name="posable pace", daemon=True).start()
+            threading.Thread(target=self._time, args=(client, view), name="posable pace", daemon=True).start()
+
+    def _at_first(self, camera: viser.CameraHandle) -> bool:
+        return np.allclose(camera.position, self.server.initial_camera.position, atol=1e-3)
 
     def _look(self, camera: viser.CameraHandle) -> None:
         self.session.camera = {"position": camera.position.tolist(), "look_at": camera.look_at.tolist()}
 
-    def _time(self, client: viser.ClientHandle) -> None:
-        """Measure a new page's rendering speed: fast pages get shadows, slow ones fewer polygons."""
+    def _time(self, client: viser.ClientHandle, view: dict[str, Any] | None) -> None:
+        """Measure a new page's rendering speed: fast pages get shadows, slow ones fewer polygons.
+
+        A page puts its camera to the initial place while it loads; then it is given its view, if nobody was faster.
+        """
         with contextlib.suppress(Exception):  # a page that disconnected or does not answer
             client.get_render(48, 64, timeout=PATIENCE)  # the first picture includes loading of meshes and shaders
+            if view is not None and self._at_first(client.camera):
+                client.camera.position, client.camera.look_at = view["position"], view["look_at"]
             begin = time.perf_counter()
             client.get_render(48, 64, timeout=PATIENCE)
             self.pace(time.perf_counter() - begin, client)
@@ -220,6 +233,7 @@ class Studio:
         """Move a page's camera to a side of the figure, or frame the selection."""
         if client is not None:
             client.camera.position, client.camera.look_at = aim(self._view, view, client.camera)
+            self._look(client.camera)
 
     # --------------------------------------------------------------------------------------------------- showing
 

@@ -196,6 +196,11 @@ _MENDS = (  # what is wrong in viser's script, and what is right
     ),
     # a press on a handle is heard by a passive listener, where this does nothing but log an error
     (b",s&&t.nativeEvent.preventDefault())}", b")}"),
+    # a page that connects again is sent the same up direction, and would lose its view
+    (
+        b'o=n!=="default"||r!=="default"||i!=="default";return b.useEffect(()=>{o&&t.resetCameraPose?.(!1)},[o,a,t])',
+        b'o=n!="default"||r!="default"||i!="default";return b.useEffect(()=>{o&&t.resetCameraPose?.(!1)},[o,a+"",t])',
+    ),
     # a page applies changes of widgets last in a frame: a widget that went in the same frame is no error
     (b"{console.error(`Tried to update non-existent component '${i}'`,a);continue}", b"continue;"),
 )

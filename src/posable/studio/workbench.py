@@ -48,7 +48,8 @@ class Workbench:
         self.history: History[State] = History()
         self.settings = settings or Settings()
         self.figure = 0
-        self.camera: Any = None  # view of the last page
+        self.camera: Any = None  # where a page looked from last
+        self.opening_view: Any = None  # where the project that was opened last looks from; None: it does not say
         self.contacts = True  # whether it is looked for what touches what
         self.library: dict[str, dict[str, float]] = {}
         self._revision = self._newest = self._saved = self._kept = 0
@@ -100,7 +101,7 @@ class Workbench:
             if kept is not None:
                 state = project.restore(state, kept, limbs)
             if self.figure:
-                self.camera = project.camera_of(kept)
+                self.camera = self.opening_view = project.camera_of(kept)
             self.figure += 1
             self._newest += 1
             self.adopt(state)

@@ -53,7 +53,7 @@ def library(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             poses.options = options
             put(poses, options[-1])
         for group in (left, right):
-            group.disabled = not fingers(view.skeleton, "L" if group is left else "R")
+            group.visible = bool(fingers(view.skeleton, "L" if group is left else "R"))
 
     return refresh
 
