@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
+import numpy as np
 import pytest
 
 import posable as ps
@@ -199,3 +200,42 @@ def test_sigterm_leaves_nothing_behind_and_the_address_has_a_token(tmp_path):
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     assert not list(tmp_path.glob("posable-studio-*"))
+
+
+def test_an_older_view_is_not_shown_again(studio):
+    """Several threads make views; one that comes late must not bring an old pose, or an old figure, back."""
+    old = studio.session.view()
+    studio.session.set_pose(studio.session.pose + 0.3)
+    figure = studio.stage.figure
+    studio.show(old)
+    assert studio._view.number > old.number
+    assert np.array_equal(studio._view.pose, studio.session.pose)
+    assert studio.stage.figure == figure
+
+
+def test_panels_suit_every_figure():
+    """No panel fails on a figure without fingers, limbs, feet or handles: an error there is a notice on every page."""
+    from posable.studio.server import Studio
+    from posable.studio.session import Session
+
+    session, said = Session(), []
+    made = Studio(session, port=8460, guard=Guard("127.0.0.1", TOKEN), detail=0.3)
+    session.speak_to(lambda text, kind: said.append(text) if kind == "bad" else None)
+    try:
+        for name in ps.figures.names():
+            session.open_figure(name)
+            session.select(session.skeleton.names[-1])
+            made.refresh_panels()
+        session.open(ps.Skeleton([ps.Joint("alone", ps.Revolute("z"))], name="one joint"))
+        made.refresh_panels()
+    finally:
+        made.close()
+    assert said == []
+
+
+def test_what_was_noted_in_a_file_is_said_to_the_first_page(tmp_path):
+    from posable.studio.server import notes_on
+
+    scene = ps.Scene(skeleton=ps.figures.panda(), notes=("mesh /home/somebody/robot/link.stl: no such file", "b", "c"))
+    assert notes_on(scene) == "Note: mesh link.stl: no such file. Note: b."
+    assert notes_on(ps.Scene(skeleton=ps.figures.panda())) == ""

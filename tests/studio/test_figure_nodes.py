@@ -216,6 +216,21 @@ def test_the_meshes_of_a_urdf_are_drawn(scene, fixtures):
         assert node.position == pytest.approx(frames.position(body), abs=1e-4)
 
 
+def test_joints_without_a_surface_are_drawn_as_bones():
+    """A robot whose mesh files are missing has boxes at its fingers alone: its arm must be seen all the same."""
+    arm = ps.figures.panda()
+    last = arm.names[-1]
+    look = look_of(arm, ps.Scene(skeleton=arm, meshes=(Mesh("finger", *sphere(0.02), joint=last),)))
+    drawn = {part.body for part in look.rigid}
+    frames = ps.forward(arm, arm.rest)
+    for joint in arm.joints[1:]:
+        step = frames.position(joint.name) - frames.position(joint.parent)
+        assert np.linalg.norm(step) < 0.05 or joint.parent in drawn
+    assert [part.body for part in look.rigid if part.flat] == [last]
+    whole = tuple(Mesh(name, *sphere(0.05), joint=name) for name in arm.names)
+    assert all(part.flat for part in look_of(arm, ps.Scene(skeleton=arm, meshes=whole)).rigid)  # no bones through them
+
+
 def test_a_robot_of_many_triangles_is_thinned(data_dir):
     pytest.importorskip("mujoco")
     source = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml")

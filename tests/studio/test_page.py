@@ -410,6 +410,35 @@ def test_unsaved_work_is_asked_about_and_a_project_brings_it_back(bench, tmp_pat
     assert bench.session.skeleton.name == "human"
 
 
+def test_a_project_brings_back_the_view_of_the_page_that_saved_it(bench, tmp_path):
+    bench.fresh()
+    second, other = bench.another()
+    bench.page.mouse.click(300, 60)
+    bench.page.keyboard.press("1")
+
+    def across(camera, axis):
+        away = camera.position - camera.look_at
+        return away[axis] / np.linalg.norm(away)
+
+    wait_for(lambda: across(bench.client.camera, 2) > 0.999, "the front view")
+    second.mouse.click(300, 60)
+    second.keyboard.press("2")  # somebody else looks from elsewhere
+    wait_for(lambda: abs(across(other.camera, 0)) > 0.999, "the view from the right")
+    bench.seen()
+    before = pixels(bench.page)
+    with bench.page.expect_download() as waiting:
+        bench.page.keyboard.press("Control+s")
+    waiting.value.save_as(tmp_path / "mine.posable")
+    bench.page.keyboard.press("4")
+    wait_for(lambda: across(bench.client.camera, 1) > 0.999, "the view from above")
+    figure = bench.session.figure
+    bench.drop(tmp_path / "mine.posable")
+    wait_for(lambda: bench.session.figure != figure, "the project")
+    bench.seen()
+    wait_for(lambda: np.mean(np.abs(pixels(bench.page) - before) > 25) < 0.01, "the same picture")
+    second.close()
+
+
 def test_a_dropped_connection_comes_back_with_everything(bench):
     bench.fresh()
     bench.grab("hand.R", -50, 110)

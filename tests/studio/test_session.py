@@ -940,3 +940,25 @@ def test_remedies_of_a_figure_that_moved_on_are_not_offered(session):
     session.reset()
     time.sleep(2.0)
     assert session.offers == ()
+
+
+def test_markers_open_where_they_are_first_seen():
+    human = ps.figures.human()
+    places = np.full((20, 3, 3), np.nan)
+    places[7:, 1] = (0.1, 1.0, 0.2)
+    session = Session()
+    session.open(ps.Scene(markers=ps.Markers(("a", "b", "c"), places, 50.0)))
+    assert session.timeline.shown == 7
+    assert session.skeleton.names == human.names
+    empty = ps.Markers(("a",), np.full((4, 1, 3), np.nan), 50.0)
+    session.open(ps.Scene(markers=empty))
+    assert session.timeline.shown == 0
+
+
+def test_views_are_numbered_in_the_order_in_which_they_are_made():
+    session = Session()
+    first = session.view()
+    session.set_dof("elbow.R", 1.0)
+    second = session.view()
+    assert first.number < second.number
+    assert not np.array_equal(first.pose, second.pose)

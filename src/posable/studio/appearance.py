@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,12 +75,14 @@ def look_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, detail: float = 1.
             own = colors[k]
             r, g, b = ROBOT if own is None else (255.0 * own.mean(axis=0)).astype(int).tolist()
             rigid.append(Rigid(f"mesh{k}", *thinned(mesh.vertices, mesh.faces, cell), mesh.joint, (r, g, b)))
-    if skins or rigid:
+    if skins:
         return Look(skins, rigid)
-    shapes = [shape for shape in getattr(skeleton, "shapes", ()) if shape.joint in bodies and shape.normal is None]
-    if shapes:
-        return Look([], [Rigid(f"shape{k}", *_solid(shape), shape.joint, ROBOT) for k, shape in enumerate(shapes)])
-    return Look([], _bones(skeleton))
+    if not rigid:
+        shapes = [shape for shape in getattr(skeleton, "shapes", ()) if shape.joint in bodies and shape.normal is None]
+        rigid = [Rigid(f"shape{k}", *_solid(shape), shape.joint, ROBOT) for k, shape in enumerate(shapes)]
+    carriers = {site.name: site.joint for site in skeleton.sites}
+    covered = {carriers.get(part.body, part.body) for part in rigid}
+    return Look([], [*rigid, *_bones(skeleton, covered)])
 
 
 def _painted(skin: Skin, colors: np.ndarray | None) -> list[Skin]:
@@ -181,8 +184,11 @@ def extent(skeleton: ps.Skeleton) -> float:
     return max([*far.values(), *ends, 1e-3])
 
 
-def _bones(skeleton: ps.Skeleton) -> list[Rigid]:
-    """Return a bone from every joint to each of its children and ends, and a ball at every joint."""
+def _bones(skeleton: ps.Skeleton, covered: Collection[str] = ()) -> list[Rigid]:
+    """Return a bone from every joint to each of its children and ends, and a ball at every joint.
+
+    Joints that are `covered` have a surface of their own; where any are, the others need a bone to be seen.
+    """
     size = extent(skeleton)
     links = [
         (joint.parent, np.asarray(joint.offset, dtype=float)) for joint in skeleton.joints if joint.parent is not None
@@ -195,7 +201,9 @@ def _bones(skeleton: ps.Skeleton) -> list[Rigid]:
             vertices, faces = bone(length, float(np.clip(0.11 * length, 0.010 * size, 0.032 * size)))
             parts[joint].append((vertices @ towards(offset).T, faces))
     return [
-        Rigid(f"bone{k}", *merged(shapes), name, BONE, flat=False) for k, (name, shapes) in enumerate(parts.items())
+        Rigid(f"bone{k}", *merged(shapes), name, BONE, flat=False)
+        for k, (name, shapes) in enumerate(parts.items())
+        if name not in covered and (not covered or len(shapes) > 1)
     ]
 
 

@@ -91,9 +91,16 @@ def without_paths(text: str) -> str:
     return _PATH.sub("", text)
 
 
+def first_seen(markers: ps.Markers | None) -> float:
+    """Return the first frame in which any marker is seen; a recording may begin before anybody comes in."""
+    if markers is None or not len(markers):
+        return 0.0
+    return float(np.argmax(np.isfinite(markers.positions).all(axis=2).any(axis=1)))
+
+
 def upright(markers: ps.Markers | None, skeleton: ps.Skeleton) -> ps.Markers | None:
     """Return markers with their up axis turned to the figure's."""
-    if markers is None or not len(markers) or skeleton.up is None:
+    if markers is None or skeleton.up is None or not np.isfinite(markers.positions).any():
         return markers
     tall = np.nan_to_num(np.nanmax(markers.positions, axis=(0, 1)) - np.nanmin(markers.positions, axis=(0, 1)))
     if (markers.up or ("y" if tall[1] > tall[2] else "z")) == skeleton.up:

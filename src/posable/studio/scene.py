@@ -103,7 +103,8 @@ class Stage:
             )  # fmt: skip
         self.overlays = Overlays(scene, self.size)
         self._draw(view)
-        solid = (bool(self.drawn.covers) or self.look.rigid[0].flat) and not self.dressed
+        covered = bool(self.drawn.covers) or np.mean([part.flat for part in self.look.rigid]) > 0.5
+        solid = covered and not self.dressed
         self.handles = HandleNodes(
             scene, self.session, size=self.size, up=self.up, dressed=self.dressed, thick=1.8 if solid else 1.0
         )

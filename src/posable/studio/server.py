@@ -17,6 +17,8 @@ from posable.studio.access import Guard, free_port
 from posable.studio.camera import View as CameraView
 from posable.studio.camera import aim
 from posable.studio.commands import do, keyboard
+from posable.studio.files import without_paths
+from posable.studio.messages import plain
 from posable.studio.panels.display import display
 from posable.studio.panels.files import files
 from posable.studio.panels.joints import joints
@@ -48,6 +50,11 @@ PATIENCE = 30.0  # [s] timeout for that picture
 COARSE = 0.45  # detail of the body on slow pages
 VISERS = 3.0  # [m] along each axis: where viser's pages look from before they are told
 PACE = 0.1  # [s] between refreshes of the panels; the figure is updated at once
+
+
+def notes_on(scene: ps.Scene, most: int = 2) -> str:
+    """Return what was noted while a file was read, such as meshes that were not found."""
+    return " ".join(f"Note: {plain(without_paths(note))}." for note in scene.notes[:most])
 
 
 class Studio:
@@ -95,7 +102,7 @@ class Studio:
         self._open = True
         self._view: View = session.view()
         self._sending, self._refreshing = threading.Lock(), threading.Lock()
-        self._greeting = ""
+        self._greeting = notes_on(session.scene)
         session.listen(self.show)
         session.speak_to(self.say)
         session.watched.ask = self._ask_about_change
@@ -187,7 +194,7 @@ class Studio:
         pages = self.server.get_clients().values()
         for client in pages:
             self._notify(client, text, "good", 20.0)
-        self._greeting = "" if pages else text
+        self._greeting = "" if pages else " ".join(filter(None, (text, self._greeting)))
 
     def _welcome(self, client: viser.ClientHandle) -> None:
         """Give a new page the view of the last one, and measure its speed; one that connects again keeps its view."""
@@ -240,8 +247,9 @@ class Studio:
     def show(self, view: View) -> None:
         """Send a view to every page: the figure at once, the panels with the next refresh."""
         with self._sending:
-            self._view = view
-            self.stage.show(view)
+            if view.number >= self._view.number:  # views are made by several threads, and may come in another order
+                self._view = view
+                self.stage.show(view)
         self._news.set()
 
     def say(self, text: str, kind: str) -> None:

@@ -40,6 +40,7 @@ class State:
 class View:
     """Everything that a page shows, at one moment."""
 
+    number: int  # counts the views: a page never goes back to an older one
     figure: int  # counts the figures that were opened
     skeleton: ps.Skeleton
     pose: np.ndarray

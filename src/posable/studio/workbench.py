@@ -14,7 +14,7 @@ import posable as ps
 from posable.studio import project
 from posable.studio.drag_solver import Answer, Engine, Settings
 from posable.studio.drive import Drive
-from posable.studio.files import Origin, upright, without_paths
+from posable.studio.files import Origin, first_seen, upright, without_paths
 from posable.studio.handles import default_handles, opening_pose
 from posable.studio.history import History
 from posable.studio.limbs import LimbView, ends_of, find_limbs, look_at
@@ -45,6 +45,7 @@ class Workbench:
         self.wake = threading.Event()
         self._listeners: list[Callable[[View], None]] = []
         self._speakers: list[Callable[[str, str], None]] = []
+        self._views = 0
         self.history: History[State] = History()
         self.settings = settings or Settings()
         self.figure = 0
@@ -83,7 +84,10 @@ class Workbench:
             take = scene.motion if scene.motion is not None and len(scene.motion) else None
             fps = take.fps if take is not None else scene.markers.fps if scene.markers is not None else 30.0
             length = len(scene.markers) if scene.markers is not None else 120
-            timeline = Timeline(skeleton, take, scene.markers, fps=fps, length=length)
+            timeline = Timeline(
+                skeleton, take, scene.markers, fps=fps, length=length,
+                frame=first_seen(scene.markers) if take is None else 0.0,
+            )  # fmt: skip
             # the rest pose of a take is its T-pose, which is no pose to relax to
             if take is not None and self.settings.home == "relaxed":
                 self.settings, self._tense = replace(self.settings, home="drag"), True
@@ -233,7 +237,9 @@ class Workbench:
         """Return the current state for display."""
         with self.lock:
             limb = self.limb_view(self.selected) if self.selected in self.limbs and self.active is None else None
+            self._views += 1
             return View(
+                self._views,
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
                 self.selected, self.selection, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
                 limits_met(self.skeleton, self.pose), self._touches(), self.blocking, self.reasons,

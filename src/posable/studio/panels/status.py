@@ -6,10 +6,12 @@ import html
 import re
 from typing import Any
 
+import numpy as np
 import viser
 
 from posable.studio.appearance import extent
 from posable.studio.messages import in_the_way, inside_each_other, plain, standing, why_missed
+from posable.studio.overlays import marker_places
 from posable.studio.panels.widgets import Refresh, write
 from posable.studio.session import Session
 from posable.studio.state import View
@@ -44,7 +46,7 @@ def lines_for(view: View) -> list[str]:
         return [f"Playing at {view.timeline.fps:g} frames per second."]
     touching = inside_each_other(view.touches, DEEP * extent(view.skeleton))
     if view.answer is None:
-        return [welcome(view), *touching, *_at_limits(view)]
+        return [welcome(view), *_markers(view), *touching, *_at_limits(view)]
     answer = view.answer
     lines = [standing(answer, {h.body: h.mode for h in view.handles}), *touching]
     if answer.status == "OUT_OF_REACH":
@@ -65,6 +67,15 @@ def welcome(view: View) -> str:
     feet = [h for h in view.handles if h.hold == "pinned"]
     pinned = "feet are pinned, " if feet and all(_is_foot(h.body) for h in feet) else ""
     return f"**Drag a handle**: the figure follows; {pinned}the rest is held gently. Click one to pin, free or turn it."
+
+
+def _markers(view: View) -> list[str]:
+    """Return how many markers of a recording are seen at this frame."""
+    places = marker_places(view)
+    if not len(places):
+        return []
+    seen = int(np.isfinite(places).all(axis=1).sum())
+    return [f"{seen} of {len(places)} markers are seen at this frame."]
 
 
 def _is_foot(body: str) -> bool:
