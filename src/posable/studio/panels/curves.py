@@ -20,6 +20,10 @@ class Curves:
 
     def __init__(self, gui: viser.GuiApi):
         self.gui, self.folder = gui, gui.add_folder("Curves of the selected joint", expand_by_default=False)
+        with self.folder:
+            self.hint = gui.add_markdown(
+                "Select a joint; with a take or two keys, its values over the frames are here."
+            )
         self.plot: Any = None
         self.what: Any = None
 
@@ -34,6 +38,7 @@ class Curves:
         if self.plot is not None:
             self.plot.remove()
             self.plot = None
+        self.hint.visible = True
         if joint is None or (line.take is None and len(line.keys) < 2) or not view.skeleton.joint(joint).motion.size:
             return
         frames = np.unique(np.linspace(0, line.last, POINTS).round())
@@ -48,6 +53,7 @@ class Curves:
                 for k, dof in enumerate(dofs)
             ),
         )
+        self.hint.visible = False
         with self.folder:
             self.plot = self.gui.add_uplot(
                 data=data, series=series, scales={"x": uplot.Scale(time=False)}, aspect=1.6,

@@ -20,7 +20,7 @@ MOST = 80  # sliders at once
 def joints(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     """Add a slider for each degree of freedom of one branch of the tree; a large figure has many branches."""
     part = gui.add_dropdown("Part", ("",), initial_value="", hint="of the figure; follows what is selected")
-    host = gui.add_folder("Values", expand_by_default=True)
+    host = gui.add_folder("Values [°, m]", expand_by_default=True)
     values = gui.add_text("All [rad, m]", "", hint="every value in order, to copy or to type; Enter applies")
     made: dict[str, Any] = {"figure": -1, "part": None, "parts": {}, "folder": None, "sliders": {}, "selected": None}
 
@@ -83,7 +83,7 @@ def slider_for(gui: viser.GuiApi, session: Session, view: View, dof: int) -> tup
     step = 0.01 if straight else 0.1
     low, high = np.floor(low / step) * step, max(np.ceil(high / step) * step, low + step)
     name = skeleton.dof_names[dof]
-    value = float(np.clip(view.pose[dof] * scale, low, high))
+    value = float(np.clip(round(view.pose[dof] * scale, 2), low, high))
     slider = gui.add_slider(name, float(low), float(high), step, value)
     slider.on_update(by_person(lambda given: session.set_dof(name, given / scale)))
     return slider, scale
