@@ -43,7 +43,7 @@ class Afternoon:
         self.studio = Studio(self.session, port=8320, detail=0.3)
         self.studio.pace = lambda *_: None  # type: ignore[method-assign]  # nothing is drawn again in the middle of a drag
         self.faults: list[str] = []
-        self.session.speak_to(lambda text, kind: kind == "bad" and self.faults.append(f"said: {text}"))
+        self.session.speak_to(lambda text, kind: self.check(kind != "bad", f"the studio said: {text}"))
         self.counts = dict.fromkeys((*COUNTED, BY_BOTH), 0)
         self.rng = np.random.default_rng(0)
         self.first_drag: float | None = None

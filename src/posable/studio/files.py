@@ -95,7 +95,8 @@ def first_seen(markers: ps.Markers | None) -> float:
     """Return the first frame in which any marker is seen; a recording may begin before anybody comes in."""
     if markers is None or not len(markers):
         return 0.0
-    return float(np.argmax(np.isfinite(markers.positions).all(axis=2).any(axis=1)))
+    seen = np.isfinite(markers.positions).all(axis=-1)  # (T, M)
+    return float(np.argmax(seen.sum(axis=-1) > 0))
 
 
 def upright(markers: ps.Markers | None, skeleton: ps.Skeleton) -> ps.Markers | None:

@@ -38,7 +38,7 @@ class HandleNodes:
         self.nodes: dict[str, Any] = {}
         self.looks: dict[str, Look] = {}
         self.grabbing: dict[str, np.ndarray] = {}  # what is being dragged: from the pointer to the handle (3,) [m]
-        self.holders: dict[str, tuple[int, str]] = {}  # who drags it, and which handle that is
+        self.holders: dict[str, tuple[int | None, str]] = {}  # who drags it, and which handle that is
         self.gizmo: tuple[tuple[str, str], Any] | None = None
         self.round, self.flat = Mover(), Mover()  # balls look the same however they are turned
 
@@ -60,7 +60,7 @@ class HandleNodes:
         for node in [node for node, (holder, _) in self.holders.items() if holder == client]:
             self._drop(node)
 
-    def _take(self, node: str, handle: str, client: int, offset: np.ndarray) -> None:
+    def _take(self, node: str, handle: str, client: int | None, offset: np.ndarray) -> None:
         self.grabbing[node], self.holders[node] = offset, (client, handle)
 
     def _drop(self, node: str) -> None:

@@ -264,11 +264,11 @@ class Slot:
         self.bone = (impl.bone_index,) if hasattr(impl, "bone_index") else ()
         api = impl.mesh_impl.api if self.bone else impl.api
         self.owner, self.interface = api._owner_id, api._websock_interface
-        kinds = (
+        kinds: Any = (
             (messages.SetBonePositionMessage, messages.SetBoneOrientationMessage) if self.bone
             else (messages.SetPositionMessage, messages.SetOrientationMessage)
         )  # fmt: skip
-        samples = [kind(impl.name, *self.bone, ()) for kind in kinds]  # type: ignore[call-arg]
+        samples = [kind(impl.name, *self.bone, ()) for kind in kinds]
         self.kinds = [(kind, one.redundancy_key()) for kind, one in zip(kinds, samples, strict=True)]
         self.entity: Any = samples[0].entity_state_key()
 
