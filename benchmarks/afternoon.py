@@ -1,6 +1,7 @@
 """A scripted afternoon in the studio: two people at two pages of a real browser pose three figures.
 
     python -m benchmarks.afternoon [--minutes 2] [--log rounds.jsonl]
+    python -m benchmarks.afternoon --first-drag     # how long from the command to the first drag
 
 Everything is done on the pages: figures are opened from the *File* tab or dropped, handles are dragged with the mouse,
 by both people one after the other and at the same time; keys are set, undone and redone with the keyboard; projects are
@@ -13,7 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +32,7 @@ FIGURES = ("human", "panda", WALK)
 COUNTED = ("rounds", "drags", "drags at once", "missed presses", "keys", "undone", "saves", "opens", "reconnects")
 BY_BOTH = "reconnects in a drag"
 MINUTES = 60
+HAND = (545, 392)  # [pixels] where the right hand of the human is on a page of 1280 x 800
 QUESTION = "are not saved in a project"
 
 
@@ -415,6 +420,37 @@ def spend(minutes: float, log: str | None = None) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def first_drag() -> dict[str, float]:
+    """Start `posable studio` as a person does and drag a hand of the human; return the seconds until each step."""
+    from tests.studio.browser import browser, drag_mouse, wait_for
+
+    with browser() as open_page, tempfile.TemporaryDirectory() as state:
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "posable.cli.main", "studio", "--no-browser", "--json", "--port", "8350"],
+            stdout=subprocess.PIPE, text=True, env={**os.environ, "POSABLE_STATE": state},
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            out = {"address": time.monotonic() - begin}
+            page = open_page(url, 1280, 800)
+            shown = page.locator("#posable-state")
+            shown.wait_for(state="attached")
+            out["page"] = time.monotonic() - begin
+
+            def dirty() -> bool:
+                return json.loads(shown.get_attribute("data-state"))["dirty"]
+
+            drag_mouse(page, HAND, (HAND[0] - 40, HAND[1] - 90), held=dirty)
+            wait_for(dirty, "the figure to follow")
+            out["first drag"] = time.monotonic() - begin
+        finally:
+            process.terminate()
+            process.wait(20)
+    return {key: round(value, 1) for key, value in out.items()}
+
+
 def evidence(page: Any) -> None:
     """Write the page."""
     page.text(
@@ -446,8 +482,14 @@ def main() -> None:
     """Spend an afternoon and print it."""
     parser = argparse.ArgumentParser(description="Spend an afternoon in the studio.")
     parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument(
+        "--first-drag", action="store_true", help="only time the way from the command to the first drag"
+    )
     parser.add_argument("--log", help="a file for one line of JSON a round")
     args = parser.parse_args()
+    if args.first_drag:
+        print(json.dumps(first_drag()))
+        return
     out = spend(args.minutes, args.log)
     print(json.dumps(out, indent=2))
     raise SystemExit(1 if out["faults"] else 0)

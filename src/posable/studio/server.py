@@ -202,16 +202,13 @@ class Studio:
             position, look_at = client.camera.position, client.camera.look_at
             if self.stage.up[1] and client.camera.up_direction[2] > 0.5:  # it was not told yet which way is up
                 position, look_at = np.roll(position, -1), np.roll(look_at, -1)
-            new = self._is_first(position) or np.allclose(np.abs(position), VISERS, atol=1e-3)
+            new = np.allclose(np.abs(position), VISERS, atol=1e-3)
             view = self.session.camera if new else {"position": position.tolist(), "look_at": look_at.tolist()}
             client.camera.on_update(self._look)
             if self._greeting:
                 self._notify(client, self._greeting, "good", 20.0)
                 self._greeting = ""
             threading.Thread(target=self._time, args=(client, view), name="posable pace", daemon=True).start()
-
-    def _is_first(self, position: np.ndarray) -> bool:
-        return np.allclose(position, self.server.initial_camera.position, atol=1e-3)
 
     def _look(self, camera: viser.CameraHandle) -> None:
         self.session.camera = {"position": camera.position.tolist(), "look_at": camera.look_at.tolist()}
@@ -223,7 +220,8 @@ class Studio:
         """
         with contextlib.suppress(Exception):  # a page that disconnected or does not answer
             client.get_render(48, 64, timeout=PATIENCE)  # the first picture includes loading of meshes and shaders
-            if view is not None and self._is_first(client.camera.position):
+            first = np.allclose(client.camera.position, self.server.initial_camera.position, atol=1e-3)
+            if view is not None and first:
                 client.camera.position, client.camera.look_at = view["position"], view["look_at"]
             begin = time.perf_counter()
             client.get_render(48, 64, timeout=PATIENCE)
