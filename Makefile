@@ -54,6 +54,7 @@ docs: $(READY)  ## build the pages into docs/_build/html; a warning is an error
 
 pictures: $(READY)  ## run the examples and the pages' code, draw their pictures (minutes)
 	cd docs/pictures && for script in tutorial goals natural solvers examples; do ../../$(BIN)/python $$script.py || exit 1; done
+	$(BIN)/python -m tests.studio.picture docs/images
 
 wheel: $(READY)  ## build the wheel and the source distribution into dist/
 	rm -rf dist

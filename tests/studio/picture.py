@@ -1,13 +1,15 @@
-"""Make the picture of the studio: `python -m tests.studio.picture docs/images/studio.png`."""
+"""Make the pictures of the studio: `python -m tests.studio.picture docs/images`."""
 
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from posable.studio.server import Studio
 from posable.studio.session import Session
 
-from .browser import browser, wait_for
+from .browser import browser, is_in_step, pixels, wait_for
 
 
 def posed() -> Session:
@@ -31,25 +33,53 @@ def posed() -> Session:
     return session
 
 
-def main(path: str) -> None:
-    """Open the page, turn real shadows on, wait for the software renderer, save."""
-    session = posed()
+def out_of_reach() -> Session:
+    """Return a person whose pinned pelvis keeps the right hand from its target."""
+    session = Session()
+    session.warm_up()
+    session.hold("pelvis", "pinned")
+    session.hold("hand.R", "pinned")
+    start = session.frames.position("hand.R")
+    for share in np.linspace(0.1, 1.0, 10):
+        session.drag("hand.R", start + share * np.array([-0.9, 0.9, -0.3]))
+        session.step()
+    session.release()
+    session.step()
+    return session
+
+
+def take(session: Session, open_page: Any, path: Path, camera: tuple, select: str | None) -> None:
+    """Open the page, turn real shadows on, wait until the software renderer has come to rest, save."""
     studio = Studio(session, port=8280, detail=1.0)
     studio.pace = lambda *_: None  # a picture may take its time
-    with browser() as open_page:
-        page = open_page(studio.url, 1280, 800)
-        wait_for(studio.server.get_clients, "the page")
-        (client,) = studio.server.get_clients().values()
-        client.camera.position, client.camera.look_at = (1.55, 1.28, 2.75), (0.26, 0.90, 0.0)
-        session.hold("hand.R", "pinned")
-        session.select("elbow.R")
-        page.wait_for_timeout(8000)
-        page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
-        client.scene.configure_default_lights(cast_shadow=True)
-        page.wait_for_timeout(30000)
-        page.screenshot(path=path, timeout=300_000)
+    page = open_page(studio.url, 1280, 800)
+    wait_for(studio.server.get_clients, "the page")
+    (client,) = studio.server.get_clients().values()
+    session.select(select)
+    wait_for(lambda: session.view().calm and is_in_step(page, session), "the page to be in step")
+    page.get_by_text("Software WebGL").first.wait_for()  # only where there is no GPU, as here
+    client.camera.position, client.camera.look_at = camera
+    client.scene.configure_default_lights(cast_shadow=True)
+    page.mouse.move(5, 400)
+    shots = [pixels(page)]  # this also closes every notice
+
+    def rests() -> bool:
+        shots.append(pixels(page))
+        return len(shots) > 4 and bool(np.abs(shots[-1] - shots[-2]).max() < 2.0)
+
+    wait_for(rests, "the page to come to rest")
+    page.screenshot(path=path, timeout=300_000)
+    page.close()
     studio.close()
 
 
+def main(folder: Path) -> None:
+    """Make every picture of the studio in the documentation."""
+    with browser() as open_page:
+        take(posed(), open_page, folder / "studio.png", ((1.65, 1.25, 2.95), (0.26, 0.84, 0.0)), "elbow.R")
+        view = ((0.9, 1.35, 3.4), (0.05, 0.92, 0.0))
+        take(out_of_reach(), open_page, folder / "studio_limits.png", view, None)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(Path(sys.argv[1]))
