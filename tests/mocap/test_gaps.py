@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posable.mocap.gaps import SLOPE, fill_short
+from posable.mocap.gaps import SLOPE, column_medians, fill_short
 
 FRAMES = np.arange(60.0)
 
@@ -43,3 +43,11 @@ def test_long_gaps_and_ends_stay():
     before = np.isnan(paths)
     assert not fill_short(paths, 12).any()
     assert np.array_equal(np.isnan(paths), before)
+
+
+@given(st.integers(0, 1000), st.integers(1, 9))
+def test_medians_leave_out_what_is_not_seen(seed, count):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(count, 6))
+    values[1:][rng.random((count - 1, 6)) < 0.4] = np.nan
+    np.testing.assert_array_equal(column_medians(values), np.nanmedian(values, axis=0))

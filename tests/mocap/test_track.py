@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import posable as ps
+from posable.mocap import frame_solver
+from posable.mocap.root_align import best_turn
 from posable.mocap.take import BLIND, FAILED
 
 from .conftest import NAMES, holed
@@ -129,6 +132,51 @@ def test_outliers_are_found_and_left_out(human, markers):
     take = ps.track(human, ps.Markers(markers.names, places, 120.0, "y"))
     assert [outlier for outlier in take.report.outliers if outlier[0] == "RKNE"] == [("RKNE", 100, 110)]
     assert off(take, markers, human)[100:110].mean() < 5e-3
+
+
+def test_solving_again_where_outliers_were_is_as_good_as_solving_the_whole_piece(human, markers, monkeypatch):
+    """Only the frames from an outlier on are solved again, until the poses are what they were."""
+    positions = markers.positions.copy()
+    for k, frame in ((3, 20), (7, 21), (3, 90), (11, 200)):
+        positions[frame : frame + 4, k] += (0.0, 0.4, 0.0)
+    hurt = replace(markers, positions=positions)
+    solved = []
+    call = frame_solver.FrameSolver.__call__
+
+    def counted(self, options, poses, **named):
+        solved.append(len(poses))
+        return call(self, options, poses, **named)
+
+    monkeypatch.setattr(frame_solver.FrameSolver, "__call__", counted)
+    take = ps.track(human, hurt, threads=1)
+    assert sum(solved) < 1.9 * len(markers)  # twice before
+    monkeypatch.setattr("posable.mocap.track.SAME", -1.0)  # never the same: on to the end
+    whole = ps.track(human, hurt, threads=1)
+    np.testing.assert_array_equal(np.isnan(take.errors), np.isnan(whole.errors))
+    assert np.isnan(take.errors).sum() == 16
+    assert np.abs(take.motion.poses - whole.motion.poses).max() < 5e-3
+
+
+def test_errors_are_distances_of_the_sites_from_their_markers(human, dance, markers):
+    solver = frame_solver.marker_frame_solver(human, NAMES)
+    places = markers.select(NAMES).positions[:9].copy()
+    places[4, 2] = np.nan
+    frames = ps.forward(human, dance.poses[:9])
+    model = np.stack([frames.position(name) for name in NAMES], axis=1)
+    found = solver.measure(dance.poses[:9], places)
+    np.testing.assert_allclose(found, np.linalg.norm(model - places, axis=-1), atol=1e-12)
+    assert np.isnan(found).sum() == 1
+
+
+def test_figures_are_laid_on_markers_as_scipy_does_it():
+    rng = np.random.default_rng(3)
+    source, target = rng.normal(size=(5, 12, 3)), rng.normal(size=(12, 3))
+    turns, moves = best_turn(source, target)
+    for points, turn, move in zip(source, turns, moves, strict=True):
+        a, b = points.mean(axis=0), target.mean(axis=0)
+        wanted = Rotation.align_vectors(target - b, points - a)[0].as_matrix()
+        np.testing.assert_allclose(turn, wanted, atol=1e-9)
+        np.testing.assert_allclose(move, b - wanted @ a, atol=1e-9)
 
 
 def test_frames_that_show_nothing_are_marked_and_the_take_goes_on(human, markers):

@@ -12,9 +12,10 @@ from posable.engine import layout
 from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import project, recentre_all
 from posable.engine.jit import entry, kernel
-from posable.engine.joints import ROTVEC, SWING, TURN, parameters_of
-from posable.engine.layout import AT, AXIS, BODY, KIND, MOST_ITERATIONS, OFF, PARENT, POINT, ROBUST, workspace
+from posable.engine.joints import ROTVEC, SWING, TURN, forward, length3, parameters_of
+from posable.engine.layout import AT, AXIS, BODY, KIND, MOST_ITERATIONS, OFF, ON, PARENT, POINT, ROBUST, workspace
 from posable.engine.newton import ALWAYS, FIRST_DAMPING, NEVER, STATE_WIDTH, iterate, newton_params
+from posable.engine.springs import rotated
 from posable.goals import Position
 from posable.mocap.unwrap import open_box
 from posable.model.skeleton import Skeleton
@@ -62,8 +63,7 @@ def set_targets(row, target, markers, points, robust, t):
 
 @kernel
 def minimize_frame(figure, order, springs, lower, upper, theta, ws, fixed, scale, params, options, state, note):
-    """Minimise the energy of one frame from theta (n,), in place, with Newton steps."""
-    state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
+    """Minimise the energy of one frame from theta (n,), already evaluated, in place, with Newton steps."""
     state[layout.EVALUATIONS], state[layout.ITERATIONS] = 1.0, 0.0
     trace = ws.hessian[:0]
     while state[layout.ITERATIONS] < params[MOST_ITERATIONS] and state[layout.ENERGY] > options[ENERGY_TOLERANCE]:
@@ -186,10 +186,11 @@ def solve_frames(
         project(theta, lower, upper)
         deviation_box(theta, lower, upper, low, high, math.inf)
         notes[t, TURNED] = 0.0
+        state[layout.ENERGY] = energy = energy_at(figure, springs, theta, ws)
         if options[HALF_TURN_RATIO] > 0.0:
-            energy = energy_at(figure, springs, theta, ws)
             if usual >= 0.0 and energy > options[HALF_TURN_RATIO] * usual:
                 try_half_turns(figure, springs, lower, upper, theta, ws, notes[t])
+                state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
             if t > 1 or usual >= 0.0:  # the first start is arbitrary and does not count
                 usual = energy if usual < 0.0 else usual + USUAL_RATE * (min(energy, 2.0 * usual) - usual)
             elif t == 0:
@@ -205,6 +206,20 @@ def solve_frames(
         for i in range(n):
             before[i] = last[i]
             last[i] = theta[i]
+
+
+@entry
+def marker_errors(figure, kind, constants, poses, markers, work, d, errors):
+    """Write how far the points of the springs are from markers (T, g, 3) [m] at poses (T, n): errors (T, g) [m]."""
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws = workspace(work, n, b, g, d)
+    for t in range(poses.shape[0]):
+        forward(figure, poses[t], ws)
+        for k in range(g):
+            p, row = ws.position[kind[k, ON]], constants[0, k]
+            x, y, z = rotated(ws.rotation[kind[k, ON]], row, POINT)
+            x, y, z = ws.origin[0] + p[0] + x, ws.origin[1] + p[1] + y, ws.origin[2] + p[2] + z
+            errors[t, k] = length3(x - markers[t, k, 0], y - markers[t, k, 1], z - markers[t, k, 2])
 
 
 # --- Interface ---
@@ -282,20 +297,36 @@ class FrameSolver:
         home (n,): the pose to which independent frames are pulled; by default the rest pose.
         """
         problem = self.problem
-        t, n, g = len(poses), problem.skeleton.size, len(problem.springs)
+        t, g = len(poses), len(problem.springs)
         errors, notes = np.empty((t, g)), np.empty((t, NOTES))
-        last = problem.skeleton.rest.copy() if last is None else last.copy()
-        before = last.copy() if before is None else before.copy()
-        home = (problem.skeleton.rest if home is None else home).copy()  # overwritten by the solver
+        last = problem.skeleton.rest if last is None else last
+        home = problem.skeleton.rest if home is None else home
+        before = last if before is None else before
+        part = problem.moving
+        if options.independent or np.delete(last - before, part.dofs).any():
+            part = problem.whole  # else what no target moves is where it was in the last frame
+        n, dofs = len(part.dofs), part.dofs
+        own = poses if n == poses.shape[1] else np.empty((t, n))
         problem.fitted(solve_frames)(
-            problem.figure, problem.order, problem.kind, problem.constants.copy(), problem.targets.copy(),
-            self.robust, self.pull * options.pull, home, self.lower, self.upper,
-            np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), poses, last, before,
-            np.empty(problem.work_size), problem.depth, options.params(problem.coupled), options.packed(),
-            np.zeros(STATE_WIDTH), errors, notes,
+            part.figure, part.order, part.kind, problem.constants.copy(), problem.targets.copy(),
+            self.robust, self.pull[dofs] * options.pull, home[dofs], self.lower[dofs], self.upper[dofs],
+            np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), own, last[dofs],
+            before[dofs], np.empty(problem.work_size), part.depth,
+            options.params(problem.coupled), options.packed(), np.zeros(STATE_WIDTH), errors, notes,
         )  # fmt: skip
-        assert poses.shape == (t, n)
+        if own is not poses:
+            poses[:] = np.clip(last, self.lower, self.upper)
+            poses[:, dofs] = own
         return errors, notes
+
+    def measure(self, poses: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return how far positions are from targets (T, g, 3) [m] at poses (T, n): (T, g) [m], NaN as targets are."""
+        part, errors = self.problem.moving, np.empty(targets.shape[:2])
+        marker_errors(
+            part.figure, part.kind, self.problem.constants, np.ascontiguousarray(poses[:, part.dofs]),
+            np.ascontiguousarray(targets), np.empty(self.problem.work_size), part.depth, errors,
+        )  # fmt: skip
+        return errors
 
 
 def marker_frame_solver(

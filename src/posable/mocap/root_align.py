@@ -70,18 +70,23 @@ def words_of_loosening(figure: Skeleton) -> str:
 def best_turn(
     source: np.ndarray, target: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return R (3, 3), t (3,) that bring points source (M, 3) nearest to target (M, 3), which may hold NaN: Kabsch."""
+    """Return R (..., 3, 3), t (..., 3) that bring points source (..., M, 3) nearest to target (M, 3): Kabsch.
+
+    target may hold NaN. weights: (M,) of the points.
+    """
     w = np.isfinite(target).all(axis=-1).astype(float)
     if weights is not None:
         w = w * weights
     if w.sum() <= 0.0:
-        return np.eye(3), np.zeros(3)
+        batch = source.shape[:-2]
+        return np.broadcast_to(np.eye(3), (*batch, 3, 3)).copy(), np.zeros((*batch, 3))
     target = np.where(w[:, None] > 0.0, target, 0.0)
     a, b = w @ source / w.sum(), w @ target / w.sum()
-    u, _, vt = np.linalg.svd((w[:, None] * (source - a)).T @ (target - b))
-    flip = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt)) or 1.0])
-    r = (u @ flip @ vt).T
-    return r, b - r @ a
+    apart = w[:, None] * (source - a[..., None, :])
+    u, _, vt = np.linalg.svd(np.swapaxes(apart, -1, -2) @ (target - b))
+    u[..., 2] *= np.where(np.linalg.det(u @ vt) < 0.0, -1.0, 1.0)[..., None]  # a turn, not a mirror image
+    r = np.swapaxes(u @ vt, -1, -2)
+    return r, b - (r @ a[..., None])[..., 0]
 
 
 def move_figure(skeleton: Skeleton, pose: np.ndarray, r: np.ndarray, t: np.ndarray) -> np.ndarray:

@@ -41,6 +41,7 @@ LOST_TIMES = 4.0  # if it is also this many times the usual error of the take,
 LOST_SURELY = 0.2  # [m] or above this in any case
 BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
 FEW = 3  # markers that a frame needs
+SETTLED, SAME = 48, 1e-3  # frames after which poses are compared with those before, and what counts as equal [rad, m]
 
 FOLLOW = FrameOptions(
     max_iterations=8,
@@ -199,7 +200,10 @@ class _Chunk:
         )
         if wrong.any():
             self.places[wrong] = np.nan
-            errors, notes = self._solve_frames(first, bank)
+            if (np.isfinite(self.places).all(axis=-1).sum(axis=1) < FEW).any():
+                errors, notes = self._solve_frames(first, bank)
+            else:
+                self._solve_changed(np.asarray(wrong.any(axis=1)), first, errors, notes)
         bad = _lost(errors)
         if bad.any():
             errors = self._repair(errors, notes, bad, bank, statuses)
@@ -225,11 +229,25 @@ class _Chunk:
         errors[self.filled] = np.nan
         return errors, notes
 
+    def _solve_changed(self, changed: np.ndarray, first: np.ndarray, errors: np.ndarray, notes: np.ndarray) -> None:
+        """Solve again from frames (t,) bool whose markers have changed, until the poses come back to what they were."""
+        done, gap = 0, 0.0
+        for a, b in runs(changed):
+            a, end = max(a, done), done
+            while end < b or (end < len(self.poses) and gap > SAME):
+                end = min(max(b, a) + SETTLED, len(self.poses))
+                old, last = self.poses[end - 1].copy(), self.poses[a - 1] if a else first
+                errors[a:end], notes[a:end] = self.frame_solver(
+                    self.options, self.poses[a:end], targets=self.places[a:end], last=last,
+                    before=self.poses[a - 2] if a > 1 else last,
+                )  # fmt: skip
+                gap, a = np.abs(self.poses[end - 1] - old).max(), end
+            done = end
+        errors[self.filled] = np.nan
+
     def measure(self) -> np.ndarray:
         """Return the errors (t, M) [m] of the present poses."""
-        frames = forward(self.actor, self.poses)
-        model = np.stack([frames.position(site) for site in self.sites], axis=1)
-        errors = np.linalg.norm(model - self.places, axis=-1)
+        errors = self.frame_solver.measure(self.poses, self.places)
         errors[self.filled] = np.nan
         return errors
 
@@ -244,15 +262,12 @@ class _Chunk:
             return self.catch(int(enough[0]), bank)
         frames = forward(self.actor, bank)
         models = np.stack([frames.position(site) for site in self.sites], axis=1)
-        starts, misses = [], []
-        for pose, model in zip(bank, models, strict=True):
-            r, t = best_turn(model, targets)
-            starts.append((pose, r, t))
-            misses.append(np.nansum(np.square(model @ r.T + t - targets)))
+        r, t = best_turn(models, targets)
+        misses = np.nansum(np.square(models @ np.swapaxes(r, -1, -2) + t[:, None] - targets), axis=(1, 2))
         best: tuple[float, np.ndarray] = (np.inf, bank[0])
         for k in np.argsort(misses)[:3]:
-            lower, upper = self.frame_solver.lower, self.frame_solver.upper
-            pose = np.clip(move_figure(self.actor, *starts[k]), lower, upper)[None].copy()
+            moved = move_figure(self.actor, bank[k], r[k], t[k])
+            pose = np.clip(moved, self.frame_solver.lower, self.frame_solver.upper)[None]
             _, notes = self.frame_solver(SETTLE, pose, targets=targets[None], home=pose[0])
             if notes[0, ENERGY] < best[0]:
                 best = (float(notes[0, ENERGY]), pose[0])
