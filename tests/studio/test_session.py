@@ -1,6 +1,7 @@
 """The session without a page: dragging, holding, undoing, solving, playing, and what nonsense does to it."""
 
 import io
+import json
 import threading
 import time
 import zipfile
@@ -962,3 +963,39 @@ def test_views_are_numbered_in_the_order_in_which_they_are_made():
     second = session.view()
     assert first.number < second.number
     assert not np.array_equal(first.pose, second.pose)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"figure": None}, {"figure": {}}, {"figure": {"name": "x", "figure": ["human"], "path": None}},
+        {"timeline": {"fps": float("inf")}}, {"timeline": {"fps": 0}}, {"timeline": {"length": 10**12}},
+        {"timeline": {"frame": float("nan")}}, {"timeline": {"frame": 1e300}}, {"timeline": {"fade": -1}},
+        {"timeline": {"keys": {"99999999999": None}}}, {"timeline": {"keys": {"-5": None}}},
+        {"strength": {"elbow.R": float("nan")}}, {"strength": {"elbow.R": -1.0}},
+    ],
+)  # fmt: skip
+def test_a_forged_project_is_refused_and_nothing_changes(change):
+    """Numbers without bounds would make an export of 1e11 frames; each is one sentence on the page."""
+    import io
+    import zipfile
+
+    session, said = Session(), []
+    session.speak_to(lambda text, kind: said.append(kind))
+    _, data = session.save_project()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        kept = json.loads(archive.read("project.json"))
+    assert session.upload("whole.posable", data)
+    for key, value in change.items():
+        if key == "timeline":
+            value = {**kept[key], **value}
+            value["keys"] = dict.fromkeys(value["keys"], kept["pose"])
+        kept[key] = value
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("project.json", json.dumps(kept))
+    figure, said[:] = session.figure, []
+    assert not session.upload("forged.posable", out.getvalue())
+    assert said == ["bad"]
+    assert session.figure == figure
+    session.close()

@@ -10,10 +10,8 @@ import numpy as np
 
 from posable.studio.contacts import locked
 from posable.studio.handles import is_number
-from posable.studio.timeline import EASINGS
+from posable.studio.timeline import EASINGS, FASTEST, LONGEST
 from posable.studio.workbench import Workbench
-
-LONGEST = 1_000_000  # frames
 
 
 class Player:
@@ -53,7 +51,7 @@ class Player:
         """Change fps, length, loop, onion, autokey, fade or easing."""
         session = self.session
         bounds = {
-            "fps": (1e-3, 1000.0), "length": (1, LONGEST), "loop": (0, 1), "onion": (0, 1), "autokey": (0, 1),
+            "fps": (1e-3, FASTEST), "length": (1, LONGEST), "loop": (0, 1), "onion": (0, 1), "autokey": (0, 1),
             "fade": (0, 100_000),
         }  # fmt: skip
         numbers = {key: value for key, value in changes.items() if key != "easing"}

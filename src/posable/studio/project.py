@@ -20,7 +20,7 @@ from posable.studio.drag_solver import Settings, are_settings
 from posable.studio.files import Folder, Origin, load_quietly
 from posable.studio.handles import HOLDS, MODES, Handle, checked_target
 from posable.studio.state import State
-from posable.studio.timeline import EASINGS, Timeline
+from posable.studio.timeline import EASINGS, FASTEST, LONGEST, Timeline
 
 SUFFIX = ".posable"
 VERSION = 1
@@ -81,7 +81,9 @@ def load(name: str, data: bytes, folder: Folder) -> tuple[ps.Scene, Origin, dict
             inside = {info.filename: archive.read(info) for info in archive.infolist() if "figure" in info.filename}
         if kept["posable"] != VERSION:
             raise ps.PosableError(f"{name}: a project of version {kept['posable']}; this program reads {VERSION}")
-        figure = kept["figure"]
+        figure = {key: kept["figure"][key] for key in ("name", "figure", "path")}
+        if not all(value is None or isinstance(value, str) for value in figure.values()):
+            raise ValueError
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError) as error:
         raise ps.PosableError(f"{name}: expected a .posable project, got something else") from error
     if figure["figure"] is not None:
@@ -120,7 +122,11 @@ def restore(state: State, kept: dict[str, Any], limbs: Collection[str] = ()) -> 
         sound = (
             all(h.body in bodies and h.hold in HOLDS and h.mode in MODES for h in handles)
             and all(h.position.shape == (3,) and h.rotation.shape == (3, 3) for h in handles)
-            and timeline.easing in EASINGS and timeline.fps > 0 and are_settings(kept["settings"])
+            and timeline.easing in EASINGS and are_settings(kept["settings"])
+            and 0.0 < timeline.fps <= FASTEST and 1 <= timeline.length <= LONGEST
+            and 0.0 <= timeline.frame < timeline.count and 0 <= timeline.fade <= LONGEST
+            and all(0 <= frame < LONGEST for frame in (*timeline.keys, *timeline.drafts))
+            and all(0.0 < float(value) < np.inf for value in kept["strength"].values())
         )  # fmt: skip
         if not sound:
             raise ValueError

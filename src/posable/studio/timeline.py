@@ -14,6 +14,7 @@ import numpy as np
 
 import posable as ps
 
+LONGEST, FASTEST = 1_000_000, 1000.0  # frames, and frames per second
 EASINGS = ("smooth", "linear", "stepped")
 Keys = dict[int, np.ndarray]
 
