@@ -36,8 +36,7 @@ from posable.engine.layout import (
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
-from posable.model.kinematics import as_poses, coupled_dofs, coupled_order, one_pose, scratch
-from posable.model.part import Part, part_of, whole_of
+from posable.model.kinematics import Part, as_poses, coupled_dofs, coupled_order, one_pose, part_of, scratch, whole_of
 from posable.model.skeleton import Skeleton
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import posable as ps
 from posable import goals as g
 from posable.engine.assemble import evaluate
 from posable.engine.layout import Springs, work_size
-from posable.model.part import part_of
+from posable.model.kinematics import part_of
 from posable.problem import Problem
 
 

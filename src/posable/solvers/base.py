@@ -14,8 +14,7 @@ from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, TRACE_WIDTH  # 
 from posable.engine.jit import in_pieces, thread_count
 from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
 from posable.errors import SolverError, unknown
-from posable.model.kinematics import scratch
-from posable.model.part import Part
+from posable.model.kinematics import Part, scratch
 from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
 from posable.registry import Registry

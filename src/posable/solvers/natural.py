@@ -32,8 +32,7 @@ from posable.engine.natural import (
 )
 from posable.errors import SolverError
 from posable.model.body_plan import BodyPlan, person_plan
-from posable.model.kinematics import place_bodies, scratch
-from posable.model.part import Part, part_of
+from posable.model.kinematics import Part, part_of, place_bodies, scratch
 from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
 from posable.solvers.base import SMALL, RawResult, SolveOptions, Solver, piece_size

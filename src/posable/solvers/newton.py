@@ -17,7 +17,7 @@ import numpy as np
 
 from posable.engine.newton import ALWAYS, NEVER, STATE_WIDTH, VERDICT, WHERE_IT_PAYS, newton_batch, newton_params
 from posable.errors import SolverError
-from posable.model.part import Part
+from posable.model.kinematics import Part
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, register, strength_of
 
