@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.uncertainty import uncertainty_of
+from posable.mocap.take import uncertainty_of
 
 
 def figure():

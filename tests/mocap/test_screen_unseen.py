@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.screen import screen
-from posable.mocap.unseen import find_unseen
+from posable.mocap.screen import find_unseen, screen
 
 
 def spoilt(markers, name, change):
