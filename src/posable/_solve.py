@@ -181,9 +181,7 @@ def run_method(problem: Problem, method: Solver, options: SolveOptions) -> RawRe
     arm = problem.once("arm", lambda: closed_form(problem)) if type(method) is Newton and not options.record else False
     if not arm or problem.off:
         return method.run(problem, options)
-    from posable.limb.six_axis_arm import solve_with_arm
-
-    raw, rest = solve_with_arm(arm, problem, options)
+    raw, rest = arm.land(problem, options)
     if rest is not None:  # out of reach, or only in reach with limits exceeded
         other = method.run(rows_of(problem, rest), options._replace(starts=options.starts[rest]))
         for name in ("poses", "codes", "errors", "iterations", "evaluations"):
@@ -542,7 +540,7 @@ class Session:
             first = self.pose.reshape(1, -1)
         else:
             first = projected(self.problem.skeleton, starts_of(self.problem, start)[0], lower, upper)
-        options = SolveOptions(first, lower, upper, *self._options[2:])
+        options = SolveOptions(first, *self._options)
         self._answered = True
         near = self._reference if self._natural else None
         if self.problem.plain:

@@ -466,15 +466,15 @@ class Problem:
     def with_own_targets(self) -> Problem:
         """Return the same problem, whose targets can be moved without moving this one's."""
         out = object.__new__(Problem)
-        out.__dict__.update(self.__dict__)
-        out._targets, out._moved = self.targets.copy(), self._moved.copy()
+        out.__dict__ = self.__dict__ | {"_targets": self.targets.copy(), "_moved": self._moved.copy()}
         return out
 
     def move_to(self, goal: int, target: Any) -> None:
         """Give a goal of one pose another target; it stays switched on or off. Targets of numbers are only written."""
         shape, targets = self._goals[goal].target_shape, self.targets
-        value = target.as_matrix() if hasattr(target, "as_matrix") else target
-        if shape and len(targets) == 1 and isinstance(value, (np.ndarray, tuple, list)):
+        plain = isinstance(target, (np.ndarray, tuple, list))
+        value = target.as_matrix() if not plain and hasattr(target, "as_matrix") else target
+        if shape and len(targets) == 1 and (plain or isinstance(value, np.ndarray)):
             try:
                 value = np.array(value, dtype=float)
             except (TypeError, ValueError):

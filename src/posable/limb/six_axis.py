@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 
+from posable.engine.assemble import judge, springs_of
 from posable.engine.jit import entry, kernel, small
-from posable.engine.layout import ALONG, AT
+from posable.engine.layout import ALONG, AT, workspace
 
 WRIST, PARALLEL = 0.0, 1.0
 # Slices of a packed arm
@@ -589,31 +590,36 @@ def six_axis_poses(arm, columns, target, lower, upper, start, out, m):
 
 
 @entry
-def nearest_poses(arm, columns, targets, lower, upper, starts, out, found, m):
-    """Write, for each problem of a batch, the pose that is nearest to its start.
+def nearest_poses(
+    arm, columns, figure, kind, constants, targets, pull, home, tolerances, lower, upper, poses, work, d, errors, good
+):
+    """Bring, for each problem of a batch, the start to the pose that is nearest to it, and judge that.
 
     Args:
         arm: (ARM,) as `six_axis_arm` packs it.
         columns: (6,) where the packed axes are in a pose.
-        targets: (t or 1, 2, TARGETS) of the two springs of a pose goal.
-        lower: (n,) [rad, m].
-        upper: (n,) [rad, m].
-        starts: (t, n) [rad, m].
-        out: (t, n) [rad, m], written where there is a pose.
-        found: (t,) written: 1 where there is a pose.
-        m: (MEMORY,) scratch memory.
+        figure, kind, constants, targets, pull, home, tolerances, lower, upper, d: As of `judge_batch`; the springs are
+            the two of a pose goal.
+        poses: (t, n) [rad, m] the starts; written where there is a pose.
+        work: Scratch memory: that of `judge_batch`, then MEMORY numbers.
+        errors: (t, 2) [m, rad], written.
+        good: (t,) written: 1 where the goal is reached inside the limits.
     """
-    for t in range(starts.shape[0]):
-        target = targets[t if targets.shape[0] > 1 else 0]
-        set_motion(arm, target[0, AT : AT + 3].reshape(3, 1), 0, target[1, ALONG : ALONG + 9].reshape(3, 3), 0, m)
+    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
+    ws, m = workspace(work, n, b, g, d), work[work.shape[0] - MEMORY :]
+    for t in range(poses.shape[0]):
+        springs = springs_of(kind, constants, targets, t, pull, home)
+        place, turn = springs.targets[0, AT : AT + 3], springs.targets[1, ALONG : ALONG + 9]
+        set_motion(arm, place.reshape(3, 1), 0, turn.reshape(3, 3), 0, m)
         m[LATER] = 1.0
-        found[t] = 0
-        for k in range(poses_of(arm, columns, lower, upper, starts[t], m)):
+        for k in range(poses_of(arm, columns, lower, upper, poses[t], m)):
             for i in range(6):
                 m[POSE + i] = m[POSES + 7 * k + i]
             if refine(arm, m):
-                found[t] = 1
                 for i in range(6):
-                    m[POSES + i] = min(max(m[POSE + i], lower[columns[i]]), upper[columns[i]])
-                copy_pose(columns, starts[t], m, 0, out[t])
+                    poses[t, columns[i]] = min(max(m[POSE + i], lower[columns[i]]), upper[columns[i]])
                 break
+        reached, _ = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+        good[t] = 1 if reached else 0
+        for k in range(g):
+            errors[t, k] = ws.error[k]

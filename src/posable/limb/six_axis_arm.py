@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +33,10 @@ from posable.limb.six_axis import (
     nearest_poses,
     six_axis_poses,
 )
-from posable.model.kinematics import forward
+from posable.model.kinematics import forward, scratch
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SMALL, RawResult, SolveOptions
-from posable.solvers.result import evaluate
 
 PIECE = 256  # problems per thread and turn
 TIGHT = 1e-6  # [m, rad]: tolerance that the closed form always meets
@@ -71,33 +71,33 @@ class SixAxisArm:
         count = six_axis_poses(self.packed, self.columns, target, lower, upper, start, out, np.empty(MEMORY))
         return out[:count]
 
+    def land(self, problem: Problem, options: SolveOptions) -> tuple[RawResult, np.ndarray | None]:
+        """Return the poses nearest to the starts of a problem that is one Pose of this arm.
 
-def solve_with_arm(arm: SixAxisArm, problem: Problem, options: SolveOptions) -> tuple[RawResult, np.ndarray | None]:
-    """Return the poses nearest to the starts of a problem that is one Pose of a six-axis arm.
+        Returns:
+            The result, without iterations, and the rows that have no pose within the limits; None if all have one.
+        """
+        t = len(options.starts)
+        codes, good = np.empty(t, dtype=np.int64), np.empty(t, dtype=np.int64)
+        codes.fill(CONVERGED)
+        raw = RawResult(options.starts.copy(), codes, np.empty((t, 2)), np.zeros(t), np.zeros(t), good=good)
+        if t <= SMALL:
+            self._enter(problem, options, problem.constants, problem.targets, raw.poses, raw.errors, good)
+        else:
+            in_pieces(lambda piece: self._land_piece(problem, options, raw, piece), t, PIECE, options.threads)
+        return raw, None if np.count_nonzero(good) == t else np.flatnonzero(good == 0)
 
-    Returns:
-        The result, without iterations, and the rows that have no pose within the limits; None if all have one.
-    """
-    t = len(options.starts)
-    poses, found = options.starts.copy(), np.zeros(t, dtype=np.int64)
+    def _land_piece(self, problem: Problem, options: SolveOptions, raw: Any, piece: slice) -> None:
+        """Land some problems of a batch."""
+        constants, targets = (rows if len(rows) == 1 else rows[piece] for rows in (problem.constants, problem.targets))
+        self._enter(problem, options, constants, targets, raw.poses[piece], raw.errors[piece], raw.good[piece])
 
-    def work(piece: slice) -> None:
-        nearest_poses(
-            arm.packed, arm.columns, problem.targets if len(problem.targets) == 1 else problem.targets[piece],
-            options.lower, options.upper, options.starts[piece], poses[piece], found[piece], np.empty(MEMORY),
+    def _enter(self, problem: Problem, options: SolveOptions, constants, targets, poses, errors, good) -> None:
+        problem.fitted(nearest_poses)(
+            self.packed, self.columns, problem.figure, problem.kind, constants, targets, problem.pull, problem.home,
+            problem.tolerances, options.lower, options.upper, poses, scratch(problem.work_size + MEMORY),
+            problem.depth, errors, good,
         )  # fmt: skip
-
-    if t <= SMALL:
-        work(slice(0, t))
-    else:
-        in_pieces(work, t, PIECE, options.threads)
-    good, errors = evaluate(problem, poses, options)
-    codes = np.full(t, CONVERGED, dtype=np.int64)
-    raw = RawResult(poses, codes, errors, np.zeros(t), np.zeros(t), good=good)
-    if t == 1:
-        return raw, None if good[0] else found
-    rest = np.flatnonzero(good == 0)
-    return raw, rest if len(rest) else None
 
 
 def arm_of(problem: Problem) -> SixAxisArm | None:
