@@ -48,7 +48,7 @@ FAST = 0.25  # [s] rendering time of a small picture on a page with a GPU
 SLOW = 0.8  # [s] rendering time above which a page gets fewer polygons
 PATIENCE = 30.0  # [s] timeout for that picture
 COARSE = 0.45  # detail of the body on slow pages
-VISERS = 3.0  # [m] along each axis: where viser's pages look from before they are told
+MOST_VIEWS = 32  # of pages, the last ones: a page that connects again is known by where it looks from
 PACE = 0.1  # [s] between refreshes of the panels; the figure is updated at once
 
 
@@ -103,6 +103,7 @@ class Studio:
         self._view: View = session.view()
         self._sending, self._refreshing = threading.Lock(), threading.Lock()
         self._greeting = notes_on(session.scene)
+        self._views: dict[int, dict[str, Any]] = {}  # by page, the last one last
         session.listen(self.show)
         session.speak_to(self.say)
         session.watched.ask = self._ask_about_change
@@ -199,29 +200,47 @@ class Studio:
     def _welcome(self, client: viser.ClientHandle) -> None:
         """Give a new page the view of the last one, and measure its speed; one that connects again keeps its view."""
         with contextlib.suppress(Exception):  # a page that has gone again
-            position, look_at = client.camera.position, client.camera.look_at
-            if self.stage.up[1] and client.camera.up_direction[2] > 0.5:  # it was not told yet which way is up
-                position, look_at = np.roll(position, -1), np.roll(look_at, -1)
-            new = np.allclose(np.abs(position), VISERS, atol=1e-3)
-            view = self.session.camera if new else {"position": position.tolist(), "look_at": look_at.tolist()}
+            place = client.camera.position
+            told = (self.server.initial_camera.position, place)
+            view = self._view_from(place) or self.session.camera
             client.camera.on_update(self._look)
             if self._greeting:
                 self._notify(client, self._greeting, "good", 20.0)
                 self._greeting = ""
-            threading.Thread(target=self._time, args=(client, view), name="posable pace", daemon=True).start()
+            threading.Thread(target=self._time, args=(client, view, told), name="posable pace", daemon=True).start()
+
+    def _view_from(self, place: np.ndarray) -> dict[str, Any] | None:
+        """Return the last view that some page had from a place (3,) [m], in its axes or in those of another way up."""
+        for view in reversed(list(self._views.values())):
+            if any(np.allclose(view["position"], np.roll(place, k), atol=1e-3) for k in range(3)):
+                return view
+        return None
 
     def _look(self, camera: viser.CameraHandle) -> None:
         self.session.camera = {"position": camera.position.tolist(), "look_at": camera.look_at.tolist()}
+        number = camera.client.client_id
+        self._views.pop(number, None)
+        self._views[number] = self.session.camera
+        if len(self._views) > MOST_VIEWS:
+            del self._views[next(iter(self._views))]
 
-    def _time(self, client: viser.ClientHandle, view: dict[str, Any] | None) -> None:
+    def _time(
+        self, client: viser.ClientHandle, view: dict[str, Any] | None, told: tuple[np.ndarray, np.ndarray]
+    ) -> None:
         """Measure a new page's rendering speed: fast pages get shadows, slow ones fewer polygons.
 
         A page puts its camera to the initial place while it loads; then it is given its view, if nobody was faster.
+
+        Args:
+            client: The page.
+            view: What it looks at.
+            told: Places (3,) [m] of its camera that it may have told without having been moved: the initial one, and
+                the first, which may be in axes with another way up.
         """
         with contextlib.suppress(Exception):  # a page that disconnected or does not answer
             client.get_render(48, 64, timeout=PATIENCE)  # the first picture includes loading of meshes and shaders
-            first = np.allclose(client.camera.position, self.server.initial_camera.position, atol=1e-3)
-            if view is not None and first:
+            unmoved = any(np.allclose(client.camera.position, place, atol=1e-3) for place in told)
+            if view is not None and unmoved:
                 client.camera.position, client.camera.look_at = view["position"], view["look_at"]
             begin = time.perf_counter()
             client.get_render(48, 64, timeout=PATIENCE)
