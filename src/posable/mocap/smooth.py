@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import maximum_filter1d
 from scipy.signal import butter, sosfiltfilt
+from scipy.spatial.transform import Rotation
 
 from posable.engine.layout import ROBUST
 from posable.errors import PosableError
@@ -19,7 +20,8 @@ from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import accelerations, changes, smooth_page
 from posable.mocap.screen import motion_for
 from posable.mocap.trajectory import USUAL, Effort, TrajectoryProblem
-from posable.mocap.unwrap import continuous, open_box, within_turns
+from posable.mocap.unwrap import JUMP, continuous, open_box, within_turns
+from posable.model.joint_values import joint_transform, rotation_values, turns_freely
 from posable.model.joints import Site
 from posable.model.kinematics import forward
 from posable.model.motion import Motion
@@ -85,7 +87,7 @@ def smooth(
     if len(motion_for("smooth", motion)) < 3 or not motion.skeleton.size:
         return Smoothed(motion.skeleton, motion.poses, motion.fps, motion.name, motion)
     skeleton = motion.skeleton
-    calm = np.clip(low_pass(continuous(skeleton, motion.poses), motion.fps, seconds), *box_of(skeleton, limits))
+    calm = np.clip(_filtered(skeleton, motion.poses, motion.fps, seconds), *box_of(skeleton, limits))
     standing = _contacts(motion, contacts)  # of the motion itself: filtered, feet are slow while they move
     names, figure = _framed(skeleton)
     targets = _PointReader(figure, names, calm)
@@ -94,6 +96,30 @@ def smooth(
         figure, names, targets.read, calm, motion.fps, settling, standing, None, limits, threads, progress, stop
     )
     return Smoothed(skeleton, within_turns(skeleton, poses) if limits else poses, motion.fps, motion.name, motion)
+
+
+def _filtered(skeleton: Skeleton, poses: np.ndarray, fps: float, seconds: float) -> np.ndarray:
+    """Return poses (T, n) without what is faster than `seconds`.
+
+    Noise may turn a short bone anywhere. Where values of a ball jump for that, quaternions are filtered in their place.
+    """
+    poses = continuous(skeleton, poses)
+    out = low_pass(poses, fps, seconds)
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        part = slice(where.stop - 3, where.stop)
+        if not turns_freely(joint.motion) or np.abs(np.diff(poses[:, part], axis=0)).max() <= JUMP:
+            continue
+        turns = joint_transform(joint.motion, poses[:, where])[1].as_quat()
+        same = np.sign(np.sum(turns[1:] * turns[:-1], axis=-1, keepdims=True))
+        turns[1:] *= np.cumprod(np.where(same < 0.0, -1.0, 1.0), axis=0)
+        calm = low_pass(turns, fps, seconds)
+        lost = np.linalg.norm(calm, axis=-1) < 0.1  # turns that cancel each other out
+        calm[lost] = turns[lost]
+        near = poses[0, part]
+        rotations = Rotation.from_quat(calm)
+        for k in range(len(out)):
+            near = out[k, part] = rotation_values(joint.motion, rotations[k : k + 1], near[None])[0]
+    return out
 
 
 def low_pass(poses: np.ndarray, fps: float, seconds: float) -> np.ndarray:
