@@ -440,7 +440,7 @@ def first_drag() -> dict[str, float]:
             out["page"] = time.monotonic() - begin
 
             def dirty() -> bool:
-                return json.loads(shown.get_attribute("data-state"))["dirty"]
+                return json.loads(shown.get_attribute("data-state") or "{}").get("dirty", False)
 
             drag_mouse(page, HAND, (HAND[0] - 40, HAND[1] - 90), held=dirty)
             wait_for(dirty, "the figure to follow")

@@ -19,7 +19,7 @@ import posable as ps
 from benchmarks.page import Page
 from benchmarks.recordings import read_markers, read_motion, read_skeleton
 from posable.mocap.contacts import find_contacts
-from posable.mocap.screen import Source
+from posable.mocap.screen import MarkerSource
 
 FIGURE, TAKE = "hdm05/HDM_dg.asf", "hdm05/HDM_dg_03-05_02_120"
 MM = 1e3
@@ -184,7 +184,7 @@ def hidden(page: Page, data: Path) -> None:
     ):
         markers = read_markers(data / file)
         actor = ps.calibrate(read_skeleton(data / figure), markers)
-        source = Source(actor, markers)
+        source = MarkerSource(actor, markers)
         truth = source.read(0, len(markers))
         rng = np.random.default_rng(7)
         gone = rng.random(truth.shape[:2]) < 0.3

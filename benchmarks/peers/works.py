@@ -157,13 +157,13 @@ def human(folder: Path, count: int) -> Work:
 
 def markers(folder: Path, count: int, data: Path) -> Work:
     """A take of HDM05: 41 markers on a calibrated actor, limits on, frame after frame."""
-    from posable.mocap.screen import Source
+    from posable.mocap.screen import MarkerSource
 
     recorded = ps.load(data / f"{TAKE}.c3d").markers
     if recorded is None:
         raise ValueError(f"expected markers in {TAKE}.c3d")
     actor = ps.calibrate(ps.load(data / "hdm05/HDM_dg.asf").skeleton, recorded)
-    source = Source(actor, recorded)
+    source = MarkerSource(actor, recorded)
     figure = make_figure(actor, source.sites, folder, "markers", free_root=True)
     places = source.read(0, min(count, len(recorded)))
     targets = np.broadcast_to(np.eye(4), (*places.shape[:2], 4, 4)).copy()
