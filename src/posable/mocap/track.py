@@ -40,6 +40,7 @@ LOST = 0.06  # [m] mean error above which a frame counts as failed,
 LOST_TIMES = 4.0  # if it is also this many times the usual error of the take,
 LOST_SURELY = 0.2  # [m] or above this in any case
 BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
+CONTINUOUS = 1.25  # squared error that a piece may have, of what it has by itself, to go on from the one before
 FEW = 3  # markers that a frame needs
 SETTLED, SAME = 48, 1e-3  # frames after which poses are compared with those before, and what counts as equal [rad, m]
 
@@ -341,7 +342,7 @@ def _join(
             if gap[_angles(actor)].max(initial=0.0) > 0.3:
                 again = _chunk(actor, frame_solver, source, first, end)
                 other = again.solve(poses[first : first + 1], poses[first])
-                if np.nansum(other[1] ** 2) < 1.05 * np.nansum(found**2):
+                if np.nansum(other[1] ** 2) < CONTINUOUS * np.nansum(found**2):
                     chunk, found, status = other
                     same_branch(actor, poses[begin - 1], chunk, lead - 1)
             poses[first:begin] = _blend(actor, frame_solver, source, first, poses[first:begin], chunk[:lead])
