@@ -90,7 +90,8 @@ def evidence(page: Page) -> None:
         "trajectory against its source. GMR and OmniRetarget were run elsewhere; their trajectories and CPU times are "
         "files. The measures judge the shapes of the robot's file, hands of rubber that it only draws included. "
         "A foot counts as standing below 0.35 leg lengths a second, which is generous and favours a system that "
-        "locks its feet."
+        "locks its feet. Tracking: pelvis (the middle of the hips), head, hands and feet, each a quarter, after one "
+        "scale and one shift."
     )
     for clip in list(CLIPS)[: page.pick(len(CLIPS), 2)]:
         page.heading(clip)
