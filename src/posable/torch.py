@@ -103,7 +103,7 @@ def solve(
         and options that the GPU does not serve, and offsets, are solved on the CPU with a warning.
     """
     shapes = dict(offsets or {})
-    layer = Layer(skeleton, goals, tuple(targets), tuple(shapes), options)
+    layer = Layer(skeleton, goals, tuple(targets), tuple(shapes), options)  # PyTorch's `apply` has no return type
     if targets and all(target.is_cuda for target in targets.values()):
         try:
             return _SolveOnDevice.apply(layer, *targets.values())  # type: ignore[no-any-return]

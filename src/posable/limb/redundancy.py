@@ -180,11 +180,12 @@ def _refine(curve: _Curve, branch: Any, low: float, middle: float, high: float) 
     if start is not None and curve.measure(start.pose)[1] is not None:
         a, b = curve.slope(low, branch), curve.slope(high, branch)
         if a < 0.0 < b:
+            # SciPy's types allow a function of one argument alone
             return float(brentq(curve.slope, low, high, args=(branch,), xtol=1e-13))  # type: ignore[arg-type]
     found = minimize_scalar(
         curve.at, bounds=(low, high), args=(branch,), method="bounded", options={"xatol": 1e-10, "maxiter": 60}
     )
-    return float(found.x)  # type: ignore[union-attr]
+    return float(found.x)  # type: ignore[union-attr]  # SciPy's types do not tell the result's class
 
 
 GRID, ACROSS = 24, 0.2  # samples of the spin or the bend; step of the swivel [rad]

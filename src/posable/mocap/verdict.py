@@ -167,7 +167,9 @@ def _frames(take: Any, statuses: np.ndarray, failed: int, blind: int) -> Iterato
         yield Finding(f"{text}: the poses there are a guess", tuple(gaps))
     fast = _too_fast(motion)
     if fast.any():
-        yield Finding(f"{int(fast.sum())} frames move faster than a person can", tuple(runs(fast)))
+        count = int(fast.sum())
+        moving = "1 frame moves" if count == 1 else f"{count} frames move"
+        yield Finding(f"{moving} faster than a person can", tuple(runs(fast)))
 
 
 def guessed_joints(joints: Mapping[str, Sequence[tuple[int, int]]], blind: np.ndarray, fps: float) -> list[Finding]:

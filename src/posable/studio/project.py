@@ -155,7 +155,7 @@ def _poses(skeleton: ps.Skeleton, kept: dict[str, Any]) -> dict[int, np.ndarray]
 def camera_of(kept: dict[str, Any] | None) -> Any:
     """Return the view stored in a project, or None."""
     camera = (kept or {}).get("camera")
-    try:
+    try:  # a camera of another type raises, and is caught below
         places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore[index]
     except (TypeError, KeyError, AttributeError):  # a file may hold anything in its place
         return None
