@@ -202,6 +202,22 @@ def test_sigterm_leaves_nothing_behind_and_the_address_has_a_token(tmp_path):
     assert not list(tmp_path.glob("posable-studio-*"))
 
 
+def test_a_second_interrupt_does_not_cut_the_clean_up_short(tmp_path):
+    env = {**os.environ, "POSABLE_STATE": str(tmp_path / "state"), "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "posable.cli.main", "studio", "panda", "--no-browser", "--json", "--port", "8471"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+    )  # fmt: skip
+    assert json.loads(process.stdout.readline())["url"]
+    for _ in range(8):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.03)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode in (0, -signal.SIGINT)  # one may come after everything is done
+    assert "Traceback" not in said
+    assert not list(tmp_path.glob("posable-studio-*"))
+
+
 def test_an_older_view_is_not_shown_again(studio):
     """Several threads make views; one that comes late must not bring an old pose, or an old figure, back."""
     old = studio.session.view()
