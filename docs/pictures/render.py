@@ -16,8 +16,7 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 import posable as ps
-from posable.studio.appearance import look_of
-from posable.studio.body import TROUSERS, has_body
+from posable.studio.appearance import TROUSERS, has_body, look_of
 from posable.studio.meshes import capsule, moved, sphere, towards
 
 TEAL, AMBER, RED, VIOLET, GREY, BLUE = (

@@ -126,7 +126,7 @@ def drop_file(page, name, data):
 
 def is_in_step(page, session):
     """Return whether a page shows the state that the session has."""
-    from posable.studio.panels.strip import state_of
+    from posable.studio.panels.time import state_of
 
     element = page.locator("#posable-state")
     told = element.get_attribute("data-state") if element.count() else None

@@ -13,13 +13,20 @@ viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[stud
 import zstandard  # noqa: E402
 
 from posable.studio.appearance import look_of, skinned  # noqa: E402
-from posable.studio.figure_nodes import draw  # noqa: E402
+from posable.studio.figure_nodes import (  # noqa: E402
+    LimitHighlight,
+    draw,
+    mixed,
+)
 from posable.studio.handles import default_handles, opening_pose  # noqa: E402
-from posable.studio.limit_highlight import LimitHighlight, mixed  # noqa: E402
 from posable.studio.meshes import quaternions, sphere  # noqa: E402
 from posable.studio.overlays import AMBER, RED  # noqa: E402
-from posable.studio.scene_sync import Mover  # noqa: E402
-from posable.studio.viser_adapter import Slot, page, send  # noqa: E402
+from posable.studio.viser_adapter import (  # noqa: E402
+    Mover,
+    Slot,
+    page,
+    send,
+)
 
 
 @pytest.fixture(scope="module")

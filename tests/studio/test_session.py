@@ -580,7 +580,7 @@ def test_mirror_of_an_imported_figure(fixtures):
     names = session.skeleton.names
     heights = {name: session.frames.position(name)[1] for name in names}
     assert session.pose_tools.mirror()
-    from posable.studio.mirror import partners
+    from posable.studio.pose_tools import partners
 
     pairs = partners(session.skeleton)
     assert any(name != other for name, other in pairs.items())

@@ -9,9 +9,9 @@ import numpy as np
 import viser
 
 from posable.studio.meshes import matrices_wxyz, moved, quaternions, ring, sphere
-from posable.studio.scene_sync import Mover
 from posable.studio.session import Session
 from posable.studio.state import View
+from posable.studio.viser_adapter import Mover
 
 HELD, PINNED, FREE, ELBOW, CHOSEN = (46, 196, 182), (255, 159, 28), (170, 178, 190), (155, 114, 207), (239, 71, 111)
 REACH = 1.50  # [m] from the pelvis to the farthest fingertip of a person of 1.80 m: what handles are scaled by

@@ -8,11 +8,10 @@ from urllib.parse import quote
 import numpy as np
 import viser
 
-from posable.studio.contacts import Balance, balance_of
+from posable.studio.contacts import DEEP, Balance, balance_of
 from posable.studio.joint_ranges import POINTS, bone_of, range_of
 from posable.studio.messages import amount, joint_of, plain, slides
 from posable.studio.state import View
-from posable.studio.touching import DEEP
 
 # --- Geometry ---
 

@@ -14,24 +14,17 @@ import viser
 
 import posable as ps
 from posable.studio.access import Guard, free_port
-from posable.studio.camera import View as CameraView
-from posable.studio.camera import aim
 from posable.studio.commands import do, keyboard
 from posable.studio.files import without_paths
 from posable.studio.messages import plain
-from posable.studio.panels.display import display
 from posable.studio.panels.files import files
-from posable.studio.panels.joints import joints
-from posable.studio.panels.library import library
-from posable.studio.panels.limb import limb
-from posable.studio.panels.pose import pose
+from posable.studio.panels.joints import joints, speeds, strength
+from posable.studio.panels.pose import library, limb, pose
 from posable.studio.panels.solver import solver
-from posable.studio.panels.speeds import speeds
-from posable.studio.panels.status import status
-from posable.studio.panels.strength import strength
-from posable.studio.panels.strip import strip
+from posable.studio.panels.status import display, status
+from posable.studio.panels.time import strip
 from posable.studio.panels.time import time as player
-from posable.studio.scene import Stage
+from posable.studio.scene import Side, Stage, aim
 from posable.studio.session import Session
 from posable.studio.state import View
 from posable.studio.viser_adapter import Server
@@ -254,7 +247,7 @@ class Studio:
             with self._sending:
                 self.stage.redraw(self._view, COARSE)
 
-    def look(self, client: viser.ClientHandle | None, view: CameraView) -> None:
+    def look(self, client: viser.ClientHandle | None, view: Side) -> None:
         """Move a page's camera to a side of the figure, or frame the selection."""
         if client is not None:
             client.camera.position, client.camera.look_at = aim(self._view, view, client.camera)

@@ -17,9 +17,8 @@ import numpy as np
 
 import posable as ps
 from posable.studio import project
-from posable.studio.body import asset, has_body
-from posable.studio.drag_solver import ROUNDS, Settings, are_settings
-from posable.studio.drive import LONGEST, Drive
+from posable.studio.appearance import asset, has_body
+from posable.studio.drag_solver import LONGEST, ROUNDS, Drive, Settings, are_settings
 from posable.studio.files import Folder, Origin, load_quietly, origin_of
 from posable.studio.handles import (
     HOLDS,
@@ -32,10 +31,9 @@ from posable.studio.handles import (
     is_number,
     nearest_to_ray,
 )  # fmt: skip
-from posable.studio.limb_tools import LimbTools
 from posable.studio.limbs import blended, ends_of, look_at, with_elbow_near
 from posable.studio.player import Player
-from posable.studio.pose_tools import PoseTools
+from posable.studio.pose_tools import LimbTools, PoseTools
 from posable.studio.remedies import Remedies
 from posable.studio.watched_file import WatchedFile
 from posable.studio.workbench import Workbench

@@ -1,21 +1,66 @@
-"""What a session is made of, as plain data that is never changed: the state that undo brings back, and the view."""
+"""The state of a session as immutable data: what undo restores and projects save, and what a page shows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 import posable as ps
-from posable.studio.drag_solver import Answer, Settings
-from posable.studio.drive import Speeds
+from posable.studio.contacts import Touch
+from posable.studio.drag_solver import Answer, Settings, Speeds
 from posable.studio.files import Origin
 from posable.studio.handles import Handle
 from posable.studio.limbs import LimbView
 from posable.studio.messages import AtLimit
 from posable.studio.timeline import Timeline
-from posable.studio.touching import Touch
+
+T = TypeVar("T")
+
+DEEPEST = 200
+
+
+class History(Generic[T]):
+    """What was before, and what was undone."""
+
+    def __init__(self) -> None:
+        self._before: list[T] = []
+        self._after: list[T] = []
+
+    def remember(self, state: T) -> None:
+        """Keep a state before it changes; what had been undone is forgotten."""
+        self._before = [*self._before[-DEEPEST + 1 :], state]
+        self._after = []
+
+    def undo(self, now: T) -> T | None:
+        """Return the state before the last change, or None; `now` can be had again by `redo`."""
+        if not self._before:
+            return None
+        self._after.append(now)
+        return self._before.pop()
+
+    def redo(self, now: T) -> T | None:
+        """Return the state that was undone last, or None."""
+        if not self._after:
+            return None
+        self._before.append(now)
+        return self._after.pop()
+
+    def keep(self, different: int, what: Callable[[T], Any]) -> None:
+        """Forget states that are older than the last `different` values of `what`: figures are large."""
+        seen: list[Any] = []
+        for index in range(len(self._before) - 1, -1, -1):
+            value = what(self._before[index])
+            if all(value is not other for other in seen):
+                seen.append(value)
+            if len(seen) > different:
+                self._before = self._before[index + 1 :]
+                return
+
+    def __len__(self) -> int:
+        return len(self._before)
 
 
 @dataclass(frozen=True, eq=False)

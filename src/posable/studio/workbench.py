@@ -12,16 +12,14 @@ import numpy as np
 
 import posable as ps
 from posable.studio import project
-from posable.studio.drag_solver import Answer, Engine, Settings
-from posable.studio.drive import Drive
+from posable.studio.contacts import Touch, Touching
+from posable.studio.drag_solver import Answer, Drive, Engine, Settings
 from posable.studio.files import Origin, first_seen, upright, without_paths
 from posable.studio.handles import default_handles, opening_pose
-from posable.studio.history import History
 from posable.studio.limbs import LimbView, ends_of, find_limbs, look_at
 from posable.studio.messages import limits_met, plain
-from posable.studio.state import State, View
+from posable.studio.state import History, State, View
 from posable.studio.timeline import Timeline
-from posable.studio.touching import Touch, Touching
 
 ONE_CHANGE = 1.5  # [s] within which two steps of one slider are undone together
 FIGURES = 3  # that undo can return to

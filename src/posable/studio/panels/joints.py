@@ -1,4 +1,4 @@
-"""The joints by their numbers: a slider for each of one part of the figure, and all values to read, type and copy."""
+"""The joints: a slider per degree of freedom, their stiffness, and their speeds against the velocity limits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import viser
+from viser import uplot
 
 import posable as ps
-from posable.studio.messages import slides
-from posable.studio.panels.widgets import Refresh, by_person, put
+from posable.studio.messages import marked, slides
+from posable.studio.panels.widgets import Refresh, by_person, put, write
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -108,3 +109,90 @@ def branches(skeleton: ps.Skeleton) -> list[tuple[str, list[str]]]:
     sizes = {title: sum(skeleton.joint(n).motion.size for n in names) for title, names in groups.items()}
     found = [(f"{title} ({sizes[title]})", names) for title, names in groups.items() if sizes[title]]
     return found or [(f"{skeleton.names[0]} (0)", list(skeleton.names))]
+
+
+LISTED = 8  # joints that the text names
+
+
+def strength(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add the joint to choose, its strength, and what was changed so far."""
+    with gui.add_folder("Stiffness of joints", expand_by_default=False):
+        joint = gui.add_dropdown("Joint", _joints(session.view()), hint="or click a joint with Shift")
+        power = gui.add_slider("Stiffness, 10^", -1.5, 1.5, 0.1, 0.0, hint="0: as it is; 1: ten times; -1: a tenth")
+        below = gui.add_checkbox("And all below it", False)
+        clear = gui.add_button("Reset all", icon=viser.Icon.ARROW_BACK_UP)
+        text = gui.add_markdown("")
+    shown: dict[str, Any] = {"figure": session.figure, "selected": None}
+
+    def change(value: float) -> None:
+        session.set_strength(joint.value, float(np.clip(10.0**value, 0.03, 30.0)), below=below.value)
+
+    power.on_update(by_person(change))
+    joint.on_update(by_person(lambda name: put(power, _power(session.strength.get(name, 1.0)))))
+    clear.on_click(lambda _: session.clear_strength())
+
+    def refresh(view: View) -> None:
+        if shown["figure"] != view.figure:
+            shown["figure"] = view.figure
+            joint.options = _joints(view)
+        if view.selected != shown["selected"]:
+            shown["selected"] = view.selected
+            if view.selected in joint.options:
+                put(joint, view.selected)
+        if view.calm:
+            put(power, _power(view.strength.get(joint.value, 1.0)))
+        changed = [f"{marked(name)} × {value:.2g}" for name, value in view.strength.items()]
+        more = f" and {len(changed) - LISTED} more" if len(changed) > LISTED else ""
+        write(text, (", ".join(changed[:LISTED]) + more) or "Stiffer joints move later, looser ones sooner.")
+
+    return refresh
+
+
+def _joints(view: View) -> tuple[str, ...]:
+    return tuple(joint.name for joint in view.skeleton.joints if joint.motion.size) or view.skeleton.names
+
+
+def _power(value: float) -> float:
+    return round(float(np.log10(value)), 1)
+
+
+PLOTTED = 6  # joints in the plot: the fastest ones
+COLORS = ("#20817e", "#ef476f", "#c97a12", "#5a8cff", "#9b72cf", "#7a8699")
+
+
+def speeds(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add the switch and the plot."""
+    with gui.add_folder("Speeds", expand_by_default=False) as folder:
+        motors = gui.add_checkbox(
+            "Keep to velocity limits", session.settings.motors,
+            hint="drags go on as fast as the joints may: the file's limits, or 180°/s and 1 m/s",
+        )  # fmt: skip
+    shown: dict[str, Any] = {"plot": None, "names": None, "until": -1.0}
+    motors.on_update(by_person(lambda value: session.configure(motors=value)))
+
+    def refresh(view: View) -> None:
+        put(motors, view.settings.motors)
+        now = view.speeds
+        if now is None or len(now.times) < 2 or now.times[-1] == shown["until"]:
+            return
+        shown["until"] = float(now.times[-1])
+        fastest = np.sort(np.argsort(-now.shares.max(axis=0), kind="stable")[:PLOTTED])
+        names = tuple(now.names[k] for k in fastest)
+        data = (now.times, *(100.0 * now.shares[:, k] for k in fastest))
+        if shown["plot"] is not None and names == shown["names"]:
+            shown["plot"].data = data
+            return
+        if shown["plot"] is not None:
+            shown["plot"].remove()
+        series = (
+            uplot.Series(label="s"),
+            *(uplot.Series(label=name, stroke=COLORS[k % len(COLORS)], width=2) for k, name in enumerate(names)),
+        )
+        with folder:
+            shown["plot"] = gui.add_uplot(
+                data=data, series=series, scales={"x": uplot.Scale(time=False)}, aspect=1.6,
+                title="speed [% of its limit]",
+            )  # fmt: skip
+        shown["names"] = names
+
+    return refresh

@@ -1,13 +1,16 @@
-"""The pose: undo, redo, rest pose, mirror, copy and paste; and the selected handle: how it is held, and what of it."""
+"""The pose: handles, the pose library, hand shapes, and one limb in closed form."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import viser
 
+import posable as ps
 from posable.studio.handles import HOLDS, MODES
-from posable.studio.panels.widgets import Refresh, by_person, put
+from posable.studio.panels.widgets import Refresh, by_person, put, write
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -94,3 +97,142 @@ def _each(session: Session, **changes: Any) -> None:
     """Change every handle of the selection."""
     for body in session.selection:
         session.hold(body, **changes)
+
+
+NO_POSES = "(no poses yet)"
+_FINGER = re.compile(r"index|middle|ring|pinky|little|finger|thumb", re.IGNORECASE)
+HANDS = {"open": (0.0, 0.0), "relaxed": (0.25, 0.25), "fist": (0.92, 0.75), "point": (0.92, 0.75)}
+
+
+def library(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add the poses that were kept, and the hands."""
+    with gui.add_folder("Pose library", expand_by_default=False):
+        name = gui.add_text("Name", "pose 1")
+        keep = gui.add_button("Keep this pose", icon=viser.Icon.BOOKMARK)
+        poses: Any = gui.add_dropdown("Kept", (NO_POSES,), initial_value=NO_POSES)
+        use = gui.add_button_group("Pose ", ("Apply", "Delete"))
+        left = gui.add_button_group("Left hand", tuple(HANDS))
+        right = gui.add_button_group("Right hand", tuple(HANDS))
+
+    @keep.on_click
+    def _(_: viser.GuiEvent) -> None:
+        if session.pose_tools.keep(name.value):
+            name.value = f"pose {len(session.library) + 1}"
+
+    @use.on_click
+    def _(event: viser.GuiEvent) -> None:
+        if event.target.value == "Apply" and poses.value in session.library:
+            session.pose_tools.paste(session.library[poses.value])
+        elif event.target.value == "Delete":
+            session.pose_tools.drop(poses.value)
+
+    for group, side in ((left, "L"), (right, "R")):
+
+        def shape(event: viser.GuiEvent, side: str = side) -> None:
+            session.pose_tools.paste(hand(session.skeleton, side, event.target.value), root=True)
+
+        group.on_click(shape)
+
+    def refresh(view: View) -> None:
+        options = view.library or (NO_POSES,)
+        if tuple(poses.options) != options:
+            poses.options = options
+            put(poses, options[-1])
+        for group in (left, right):
+            group.visible = bool(fingers(view.skeleton, "L" if group is left else "R"))
+
+    return refresh
+
+
+def fingers(skeleton: ps.Skeleton, side: str) -> list[str]:
+    """Return the joints of a hand's fingers."""
+    mark = re.compile(rf"(\.|_|-){side}$|{'left' if side == 'L' else 'right'}", re.IGNORECASE)
+    return [joint.name for joint in skeleton.joints if _FINGER.search(joint.name) and mark.search(joint.name)]
+
+
+def hand(skeleton: ps.Skeleton, side: str, shape: str) -> dict[str, float]:
+    """Return a hand by name, as values [rad] of its fingers: parts of the way from straight to where they bend most."""
+    out = {}
+    for joint in fingers(skeleton, side):
+        bend = HANDS[shape][1 if "thumb" in joint.lower() else 0]
+        if shape == "point" and "index" in joint.lower():
+            bend = 0.0
+        where = skeleton.index(joint)
+        for dof in range(where.start, where.stop):
+            low, high = skeleton.lower[dof], skeleton.upper[dof]
+            if np.isfinite(low) and np.isfinite(high):
+                most = high if abs(high) >= abs(low) else low
+                single = where.stop - where.start == 1
+                out[skeleton.dof_names[dof]] = float(bend * most if single else 0.4 * bend * most)
+    return out
+
+
+NONE = "(none)"
+
+
+def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add the swivel slider, the bar of its ranges, the branches, and the two tasks with less than a whole frame."""
+    which = gui.add_dropdown("Limb", (NONE, *session.limbs), initial_value=NONE)
+    swivel = gui.add_slider("Swivel [°]", -180.0, 180.0, 0.5, 0.0)
+    blend = gui.add_slider(
+        "FK 0 … IK 1", 0.0, 1.0, 0.05, 1.0,
+        hint="while the body moves, IK keeps the hand or foot in its place, FK keeps the joints as they are",
+    )  # fmt: skip
+    bar = gui.add_html(ranges_bar((), 0.0))
+    branch = gui.add_button_group("Branch", ("previous", "next"), hint="the same place, another way")
+    point = gui.add_vector3("Point [m]", (0.3, 1.4, 1.0), step=0.01, hint="to aim at, or a direction to point along")
+    axis = gui.add_dropdown("Axis", ("x", "y", "z"), initial_value="z", hint="of the hand or foot")
+    task = gui.add_button_group("Task", ("aim at", "point along"))
+    step = {"branch": 0, "figure": -1}
+
+    which.on_update(by_person(lambda value: session.select(None if value == NONE else value)))
+    swivel.on_update(by_person(lambda value: session.limb_tools.swivel(which.value, np.radians(value))))
+
+    blend.on_update(by_person(lambda value: session.limb_tools.blend(which.value, float(value))))
+
+    @branch.on_click
+    def _(event: viser.GuiEvent) -> None:
+        step["branch"] += 1 if event.target.value == "next" else -1
+        session.limb_tools.branch(which.value, step["branch"])
+
+    @task.on_click
+    def _(event: viser.GuiEvent) -> None:
+        act = session.limb_tools.aim if event.target.value == "aim at" else session.limb_tools.point_along
+        act(which.value, point.value, axis.value)
+
+    def refresh(view: View) -> None:
+        if step["figure"] != view.figure:
+            step["figure"] = view.figure
+            which.options = (NONE, *view.elbows)
+        put(which, view.selected if view.selected in view.elbows else NONE)
+        swivel.disabled = view.limb is None
+        blend.disabled = which.value == NONE
+        put(blend, view.blend.get(which.value, 1.0))
+        if view.limb is not None:
+            angle = (view.limb.swivel + np.pi) % (2.0 * np.pi) - np.pi
+            if view.calm:
+                put(swivel, float(np.clip(round(np.degrees(angle) * 2.0) / 2.0, -180.0, 180.0)))
+            write(bar, ranges_bar(view.limb.ranges, angle, view.limb.branches))
+        else:
+            write(bar, ranges_bar((), 0.0))
+
+    return refresh
+
+
+def ranges_bar(ranges: tuple[tuple[float, float], ...], angle: float, branches: int = 0) -> str:
+    """Return a picture of the swivel ranges that hold every limit, in green, from -180 to 180 degrees."""
+    pieces = []
+    for low, high in ranges:
+        for turn in (-2.0 * np.pi, 0.0, 2.0 * np.pi):
+            a, b = max(low + turn, -np.pi), min(high + turn, np.pi)
+            if b > a:
+                x, width = (a + np.pi) * 150.0 / np.pi, (b - a) * 150.0 / np.pi
+                pieces.append(f'<rect x="{x:.1f}" width="{width:.1f}" y="3" height="10" rx="3" fill="#2ea070"/>')
+    needle = (angle + np.pi) / (2 * np.pi) * 300
+    note = f"{branches} branches" if branches else "choose a limb, or click an elbow or a knee"
+    return (
+        '<div style="padding:0 0.75em 0.5em 0.75em"><svg viewBox="0 0 300 16" width="100%">'
+        '<rect x="0" y="6" width="300" height="4" rx="2" fill="#dde2ea"/>'
+        f'{"".join(pieces)}<rect x="{needle - 1.5:.1f}" y="0" width="3" height="16" rx="1.5" fill="#ef476f"/></svg>'
+        f'<div style="font-size:0.75em;color:#7a8699">green: every limit holds; {note}</div></div>'
+    )

@@ -10,12 +10,12 @@ import numpy as np
 import viser
 
 from posable.studio.appearance import extent
+from posable.studio.contacts import DEEP
 from posable.studio.messages import in_the_way, inside_each_other, plain, standing, why_missed
 from posable.studio.overlays import marker_places
-from posable.studio.panels.widgets import Refresh, write
+from posable.studio.panels.widgets import Refresh, by_person, write
 from posable.studio.session import Session
 from posable.studio.state import View
-from posable.studio.touching import DEEP
 
 MOST = 5  # joints at a limit that are named
 BOX = (
@@ -100,3 +100,28 @@ def as_html(line: str) -> str:
     line = line.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
     line = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", line)
     return re.sub(r"\*(.+?)\*", r"<i>\1</i>", line)
+
+
+def display(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
+    """Add the views and what can be switched off."""
+    with gui.add_folder("Display", expand_by_default=False):
+        views = gui.add_button_group("View", ("front", "right", "back", "top", "frame"), hint="1, 2, 3, 4, F")
+        balance = gui.add_checkbox("Balance", True, hint="what the figure stands on, and its centre of mass above it")
+        contacts = gui.add_checkbox(
+            "Contacts", session.contacts, hint="limbs in each other (violet), touches of the floor"
+        )
+        follow = gui.add_checkbox("Follow the figure", False, hint="the view moves along with it")
+
+    def change(name: str, value: bool) -> None:
+        setattr(session if name == "contacts" else studio.stage, name, value)
+        studio.show(session.view())
+
+    views.on_click(lambda event: studio.look(event.client, event.target.value))
+    balance.on_update(by_person(lambda value: change("balance", value)))
+    contacts.on_update(by_person(lambda value: change("contacts", value)))
+    follow.on_update(by_person(lambda value: change("follow", value)))
+
+    def refresh(view: View) -> None:
+        """Nothing here depends on the view."""
+
+    return refresh

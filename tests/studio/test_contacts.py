@@ -6,10 +6,10 @@ import pytest
 import posable as ps
 from posable.model import shapes
 from posable.studio.appearance import look_of, skinned
+from posable.studio.contacts import Touching
 from posable.studio.messages import inside_each_other
 from posable.studio.overlays import GREEN, RED, VIOLET, contact_rings, levels_of
 from posable.studio.session import Session
-from posable.studio.touching import Touching
 
 
 def arms(radius=0.1):

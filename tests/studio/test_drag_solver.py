@@ -4,7 +4,7 @@ import numpy as np
 
 import posable as ps
 from posable.studio import session as module
-from posable.studio.drive import TICK
+from posable.studio.drag_solver import TICK
 from posable.studio.session import Session
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.studio.body import ASSETS, asset, has_body
+from posable.studio.appearance import ASSETS, asset, has_body
 from posable.studio.meshes import bone, capsule, matrices_wxyz, quaternions, ring, sphere, towards
 
 _spec = spec_from_file_location("scripts_body", Path(__file__).resolve().parents[2] / "scripts" / "body.py")
