@@ -25,7 +25,7 @@ import numpy as np
 
 import posable as ps
 from benchmarks.gate import COUNT, DRIVEN, pairs
-from posable.cli.problem_sets import problem_set
+from posable.cli.bench import problem_set
 
 STORED = Path(__file__).with_name("digests.json")
 FIGURES = ("planar_arm", "limb", "panda", "human")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.problem_sets import BODIES, ProblemSet, problem_set
+from posable.cli.bench import BODIES, ProblemSet, problem_set
 
 STORED = Path(__file__).with_name("gate.json")
 SLACK = 1.05  # counts may grow by this much

@@ -12,7 +12,7 @@ import posable as ps
 from benchmarks import kinematics
 from benchmarks.drawing import plain_logarithmic
 from benchmarks.kinematics import exponent
-from posable.cli.problem_sets import problem_set
+from posable.cli.bench import problem_set
 
 JOBS = {"forward": "forward kinematics", "derivatives": "gradient and exact Hessian", "solve": "factorisation and step"}
 COMPARED = {"newton": "tab:red", "levenberg-marquardt": "tab:green", "bfgs": "tab:orange", "lbfgs": "tab:brown"}

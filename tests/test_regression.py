@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.cli.problem_sets import BODIES, problem_set
+from posable.cli.bench import BODIES, problem_set
 
 PATH = Path(__file__).resolve().parents[1] / "benchmarks" / "gate.py"
 SPEC = importlib.util.spec_from_file_location("posable_gate", PATH)

@@ -8,7 +8,7 @@ import pytest
 import posable as ps
 from posable.cli import bench
 from posable.cli import main as cli
-from posable.cli.problem_sets import BODIES, problem_set
+from posable.cli.bench import BODIES, problem_set
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ class Result:
 
     def _proof(self, k: int) -> str | None:
         """Return a sentence that proves a goal of problem k out of reach, or None."""
-        from posable.solvers.reach_bound import proof_of_distance
+        from posable.solvers.reasons import proof_of_distance
 
         return proof_of_distance(self.problem, self.request, k)
 
