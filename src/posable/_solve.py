@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from posable.engine.assemble import clip_starts
+from posable.engine.jit import solving_time
 from posable.engine.layout import LARGEST
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
@@ -71,7 +72,9 @@ def solve(
     Raises:
         PosableError: for a wrong call. A goal that cannot be reached is a result.
     """
-    begin = time.perf_counter()
+    begin = solving_time()
+    time_limit = nonneg_seconds(time_limit)
+    deadline = None if time_limit is None else time.perf_counter() + time_limit
     check_device(device, precision, restarts)
     problem = Problem(skeleton, goals, on_gpu=device != "cpu")
     method = as_solver(solver)
@@ -86,11 +89,10 @@ def solve(
     auto = restarts == "auto"
     groups = frozen_groups(skeleton, starts, limits) if device == "cpu" else []
     lower, upper = limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
-    time_limit = nonneg_seconds(time_limit)
     options = SolveOptions(
         projected(skeleton, starts, lower, upper), lower, upper, nonneg_int(max_iterations, "max_iterations"),
         0 if auto else nonneg_int(restarts, "restarts") or 0, as_int(seed, "seed"), time_limit, bool(record),
-        positive_int(threads, "threads"), None if time_limit is None else begin + time_limit,
+        positive_int(threads, "threads"), deadline,
     )  # fmt: skip
     if device != "cpu" and 0 not in shape:
         if natural or prior_weight(problem):
@@ -99,11 +101,11 @@ def solve(
 
         there = solve_on(problem, method, options, shape, device, precision, device_start)
         if there is not None:
-            return Result(*there[:2], options, method.name, time.perf_counter() - begin, there[2])
+            return Result(*there[:2], options, method.name, solving_time() - begin, there[2])
         options = options._replace(starts=np.broadcast_to(options.starts, (math.prod(shape), skeleton.size)).copy())
     near = options.starts if device == "cpu" and wants_natural(natural, problem, method) else None
     answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
-    result = Result(answered, raw, options, method.name, time.perf_counter() - begin, shape, chosen)
+    result = Result(answered, raw, options, method.name, solving_time() - begin, shape, chosen)
     return searched(result, problem, method, near, limits, begin) if auto and 0 not in shape else result
 
 
@@ -248,7 +250,7 @@ def searched(
         searches[k] = search
     if not searches:
         return result
-    seconds = time.perf_counter() - begin
+    seconds = solving_time() - begin
     out = Result(result.problem, raw, options, result.solver, seconds, result.shape, result.chosen)
     out.searches = searches
     return out
@@ -532,7 +534,7 @@ class Session:
         Returns:
             The result.
         """
-        begin = time.perf_counter()
+        begin = solving_time()
         if targets is not None:
             self._move_all(targets)
         lower, upper = self._options[:2]
@@ -551,10 +553,10 @@ class Session:
                 raw = settle(self.problem, self.solver, options, near)
             self.pose = raw.poses[0].copy()
             name = self.solver.told(self.problem, options, raw)
-            return Result(self.problem, raw, options, name, time.perf_counter() - begin)
+            return Result(self.problem, raw, options, name, solving_time() - begin)
         problem, raw, chosen = solved_by_level(self.problem, self.solver, options, near, ())
         self.pose = raw.poses[0].copy()
-        return Result(problem, raw, options, self.solver.name, time.perf_counter() - begin, (), chosen)
+        return Result(problem, raw, options, self.solver.name, solving_time() - begin, (), chosen)
 
     def _move_all(self, targets: Mapping[str, Any]) -> None:
         """Move several goals, or none where one of the targets is wrong."""

@@ -179,6 +179,17 @@ def test_a_copy_under_other_names_leaves_the_function_as_it_was():
     assert plain(four_times).__globals__["twice"] is not None
 
 
+@pytest.mark.parametrize("mode", ["linked", "plain"])
+def test_compiling_is_not_part_of_the_solving_time(tmp_path, mode):
+    """Neither the compiler nor, in the next process, the import of Numba and the loading of the code count."""
+    timed = HALVE_TWICE.replace("halve_twice(x)\ncompiled", "begin, start = solving_time(), time.perf_counter()\n"
+        "halve_twice(x)\nprint(solving_time() - begin, time.perf_counter() - start)\nexit()\ncompiled")  # fmt: skip
+    timed = "import time\nfrom posable.engine.jit import solving_time\n" + timed
+    for _ in range(2):
+        solving, whole = map(float, run(tmp_path, timed, POSABLE_JIT=mode).split())
+        assert 0.0 <= solving < 0.2 * whole
+
+
 # --- The other ways to compile ---
 
 

@@ -21,8 +21,10 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, update_wrapper
 from pathlib import Path
 from types import FunctionType
@@ -40,6 +42,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"
 _lock = threading.RLock()
 _compiled: set[Callable[..., Any]] = set()  # the functions of all kernels that were needed
 _forbidden: bool | None = None  # None: as the environment says
+_preparation = threading.local()  # seconds: [s] that this thread has spent on loading and compiling
 
 
 class CompilingForbidden(RuntimeError):
@@ -80,7 +83,8 @@ class kernel:
         """The compiled function that Python code calls."""
         with _lock:
             if self._compiled is None:
-                self._compiled = _dispatcher(self)
+                with _preparing():
+                    self._compiled = _timed(_dispatcher(self))
             return self._compiled
 
     @property
@@ -262,6 +266,34 @@ def _plain_dispatcher(of: kernel) -> Any:
         return numba.njit(**OPTIONS)(of.py_func)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+
+
+def solving_time() -> float:
+    """Return the time of a clock [s] that stands still while this thread loads and compiles kernels."""
+    return time.perf_counter() - getattr(_preparation, "seconds", 0.0)
+
+
+@contextmanager
+def _preparing() -> Iterator[None]:
+    """Keep what is done meanwhile out of `solving_time`."""
+    begin = solving_time()
+    try:
+        yield
+    finally:
+        _preparation.seconds = time.perf_counter() - begin
+
+
+def _timed(dispatcher: Any) -> Any:
+    """Keep the loading and compiling of a dispatcher's argument types out of `solving_time`."""
+    build = getattr(dispatcher, "compile", None)
+    if build is not None:
+
+        def compile_or_load(signature: Any) -> Any:
+            with _preparing():
+                return build(signature)
+
+        dispatcher.compile = compile_or_load
+    return dispatcher
 
 
 def forbid_compiling(forbidden: bool = True) -> None:

@@ -48,7 +48,8 @@ class Result:
     """The answer to one problem, or to a batch of them, whose axes lead in every array.
 
     `ok` is judged apart from the solver, at the pose: every goal within its tolerance, every limit held, no NaN.
-    Everything but the pose is worked out when it is asked for.
+    Everything but the pose is worked out when it is asked for. `seconds` is the time of the call [s] without the
+    loading and compiling of the engine, which only the first solve of a process meets.
     """
 
     front_door: ClassVar[Any] = None  # `posable.solve`, which stands above this room and gives itself
