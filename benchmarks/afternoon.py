@@ -333,15 +333,15 @@ class Afternoon:
             self.counts[BY_BOTH] += 1
         else:
             self.same(before, "something else after a lost connection")
+        self.in_step()  # a page that is still being built again does not answer to keys
         self._know_clients(set(self.studio.server.get_clients()) - old)
         self.counts["reconnects"] += 1
-        self.in_step()
 
     def _know_clients(self, new: set[int]) -> None:
         """Find out which client is which page: the one whose camera moves with a page's view from above."""
         first, second = sorted(new)
         clients = self.studio.server.get_clients()
-        self.wait(lambda: clients[first].camera.position is not None, "the view of a page")
+        self.wait(lambda: all(clients[k].camera.position is not None for k in new), "the views of the pages")
 
         def above(number: int) -> bool:
             camera = clients[number].camera
