@@ -37,6 +37,10 @@ def show(picture: Picture, goal: g.Goal, skeleton, pose) -> None:
     elif isinstance(goal, g.Aim):
         picture.ball(goal.target)
         picture.tube(body, goal.target, 0.005)
+    elif isinstance(goal, g.Pixel):
+        picture.ball(body, 0.035)
+        picture.tube(goal.camera.center, body, 0.006)
+        picture.ball(goal.camera.center, 0.05, VIOLET)
     elif isinstance(goal, (g.Plane, g.HalfSpace)):
         flat = isinstance(goal, g.HalfSpace)
         picture.sheet(goal.target, goal.direction, 1.0, 1.0, AMBER if flat else TEAL)

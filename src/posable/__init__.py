@@ -43,6 +43,8 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.model import twists as twists
     from posable.model.body_plan import BodyPlan as BodyPlan
     from posable.model.body_plan import body_plan as body_plan
+    from posable.model.camera import Camera as Camera
+    from posable.model.camera import load_cameras as load_cameras
     from posable.model.collision import distances as distances
     from posable.model.dh import from_dh as from_dh
     from posable.model.jacobians import jacobian as jacobian
@@ -91,6 +93,8 @@ _HOME = {
     "Universal": "posable.model.joints",
     "BodyPlan": "posable.model.body_plan",
     "body_plan": "posable.model.body_plan",
+    "Camera": "posable.model.camera",
+    "load_cameras": "posable.model.camera",
     "distances": "posable.model.collision",
     "from_dh": "posable.model.dh",
     "forward": "posable.model.kinematics",

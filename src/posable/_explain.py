@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posable.engine.layout import MEASURE, SPRING
-from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
+from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, PIXEL_SPRING, POINT_SPRING
 from posable.errors import GoalError
 from posable.goals.base import Goal
 from posable.limb.solver import explain_limbs
@@ -21,7 +21,12 @@ from posable.solvers.reasons import Reason, reasons_for
 
 RANK_TOLERANCE = 1e-6  # of the largest singular value
 NEAR = 0.05  # of a range: how near a limit counts as near
-ROWS = {ORIENTATION_SPRING: 3, DIRECTION_SPRING: 2, AIM_SPRING: 2}  # what other springs than points prescribe
+ROWS = {
+    ORIENTATION_SPRING: 3,
+    DIRECTION_SPRING: 2,
+    AIM_SPRING: 2,
+    PIXEL_SPRING: 2,
+}  # what other springs than points prescribe
 SINGULAR = 1e-2  # of the largest singular value: below it a direction is nearly lost
 
 
@@ -90,7 +95,10 @@ class Explanation:
             "singular": self.singular, "singular_values": self.singular_values.tolist(),
             "manipulability": self.manipulability, "weakest": self.weakest, "errors": self.errors,
             "reached": self.reached, "near": [vars(limit) for limit in self.near],
-            "blocking": [vars(block) | {"angles": sorted(block.angles)} for block in self.blocking],
+            "blocking": [
+                vars(block) | {"angles": sorted(block.angles), "pixels": sorted(block.pixels)}
+                for block in self.blocking
+            ],
             "reasons": [vars(reason) for reason in self.reasons], "limbs": self.limbs,
         }  # fmt: skip
 

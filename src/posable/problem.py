@@ -33,7 +33,7 @@ from posable.engine.layout import (
     Springs,
     work_size,
 )
-from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING
+from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING, PIXEL_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
 from posable.model.kinematics import Part, as_poses, coupled_dofs, coupled_order, one_pose, part_of, scratch, whole_of
@@ -453,6 +453,10 @@ class Problem:
         if self.kind[spring, SPRING] == COUPLING_SPRING:
             return self.skeleton.figure.dof[int(self.constants[0, spring, FOLLOWER]), KIND] != SLIDE
         return self.kind[spring, SPRING] in ANGLE_SPRINGS
+
+    def measures_pixels(self, spring: int) -> bool:
+        """Return whether a spring's error is in pixels."""
+        return self.kind[spring, SPRING] == PIXEL_SPRING
 
     # ----------------------------------------------------------------------------------------- changes without packing
 

@@ -18,7 +18,7 @@ PACKAGE = Path(posable.__file__).parent
 # A point of a body stays on a circle of radius SIZE about the target, whose normal is ALONG: two rows, the distance to
 # the circle within its plane and the height above it.
 RING = {
-    "ROWS = (3, 9, 3, 3, 1, 1, 1, 3)": "RING_SPRING = 8\nROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3)",
+    "ROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3)": "RING_SPRING = 9\nROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3, 3)",
     "    if kind == POINT_SPRING:\n        local[R], local[R + 1], local[R + 2] = x, y, z\n": """\
     if kind == RING_SPRING:
         height = x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]
@@ -38,14 +38,14 @@ RING = {
         for k in range(3):
             local[RE + k] = -target[ALONG + k]
 """,
-    "    if kind == AIM_SPRING and length >= NEAR:\n": """\
+    "    if (kind == AIM_SPRING or kind == PIXEL_SPRING) and length > NEAR:\n": """\
     if kind == RING_SPRING:
         for i in range(3):
             for j in range(3):
                 one = 1.0 if i == j else 0.0
                 flat = one - target[ALONG + i] * target[ALONG + j] - local[u + i] * local[u + j]
                 local[KEE + 3 * i + j] += fx / length * flat
-    elif kind == AIM_SPRING and length >= NEAR:
+    elif (kind == AIM_SPRING or kind == PIXEL_SPRING) and length > NEAR:
 """,
     "    elif ROWS[kind] == 1:\n        row[SIZE] -= local[R]\n": """\
     elif kind == RING_SPRING:

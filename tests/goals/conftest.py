@@ -33,6 +33,10 @@ def odd_gradient(p, d):
     return {"hand.L": left, "hand.R": c * p["hand.L"]}, {"head": p["hand.L"]}
 
 
+CAMERA = ps.Camera.look_at((0.5, 1.2, 3.0), (0.0, 1.0, 0.0), 900.0, (1280, 720), up=(0.0, 1.0, 0.0), name="front")
+LENS = ps.Camera(CAMERA.matrix, CAMERA.rotation, CAMERA.translation, distortion=(-0.2, 0.05, 0.002, -0.001, 0.01))
+INSIDE = ps.Camera.look_at((0.3, 1.1, 0.1), (0.0, 1.0, 3.0), 900.0, (1280, 720), up=(0.0, 1.0, 0.0))  # amid the figure
+
 # Each is active at every pose of the tests: obstacles are large, walls far on the wrong side.
 FAMILY = {
     "position": g.Position("hand.R", (0.4, 1.2, 0.3)),
@@ -44,6 +48,10 @@ FAMILY = {
     "aim": g.Aim("head", axis="z", at=(0.3, 1.2, 1.0)),
     "aim-robust": g.Aim("head", axis=(0.6, 0.0, 0.8), at=(0.3, 1.2, 1.0), point=(0.0, 0.1, 0.0), robust=0.3),
     "direction": g.Direction("hand.R", "x", (1.0, 2.0, 3.0)),
+    "pixel": g.Pixel("hand.R", CAMERA, (500.0, 300.0)),
+    "pixel-robust": g.Pixel("hand.R", LENS, (400.0, 500.0, 0.7), point=(0.1, 0.2, 0.0), robust=20.0),
+    "pixel-matrix": g.Pixel("foot.L", LENS, (700.0, 100.0), weight=wide(2)),
+    "pixel-behind": g.Pixel("hand.L", INSIDE, (100.0, 600.0)),  # the hand is behind the camera or beside it
     "plane": g.Plane("foot.L", (0.0, 0.1, 0.0), (0.0, 1.0, 0.3)),
     "line": g.Line("foot.L", (0.0, 0.1, 0.0), (0.0, 1.0, 0.3)),
     "half-space": g.HalfSpace("foot.L", (0.0, 9.0, 0.0), (0.0, 1.0, 0.3)),

@@ -40,6 +40,7 @@ def spd(size):
     return matrix + np.diag(np.abs(matrix).sum(axis=1) + 0.5)
 
 
+CAMERA = ps.Camera.look_at((0.5, 0.6, 2.5), (0.0, 0.3, 0.0), 500.0, (640, 480), up=(0.0, 1.0, 0.0))
 PAIR = [g.Position("hand.L", (0.4, 0.1, 0.2)), g.Aim("head", "z", (0.2, 0.4, 1.0))]
 # how to make each goal, far from satisfied at POSE, and how many numbers a vector of weights has
 GOALS = {
@@ -48,6 +49,7 @@ GOALS = {
     "Pose": (lambda **o: g.Pose("hand.R", FRAME, **o), 3),
     "Aim": (lambda **o: g.Aim("head", "z", (0.2, 0.4, 1.0), **o), 3),
     "Direction": (lambda **o: g.Direction("hand.R", "y", (1.0, 2.0, 3.0), **o), 3),
+    "Pixel": (lambda **o: g.Pixel("hand.R", CAMERA, (300.0, 200.0, 0.8), **o), 2),
     "Plane": (lambda **o: g.Plane("hand.R", (0.0, 0.6, 0.0), (0.2, 1.0, 0.3), **o), 3),
     "Line": (lambda **o: g.Line("hand.R", (0.0, 0.6, 0.0), (0.2, 1.0, 0.3), **o), 3),
     "HalfSpace": (lambda **o: g.HalfSpace("hand.R", (0.0, 3.0, 0.0), (0.2, 1.0, 0.3), **o), 3),
@@ -107,7 +109,8 @@ class TestEveryGoal:
         make, _ = GOALS[name]
         plain, soft = make(weight=2.0), make(weight=2.0, robust=0.01)
         assert 0.0 < energy(soft) < 0.6 * energy(plain)
-        assert energy(make(weight=2.0, robust=1e4)) == pytest.approx(energy(plain), rel=1e-6)
+        wide = 1e7 if name == "Pixel" else 1e4  # [px] or [m, rad]
+        assert energy(make(weight=2.0, robust=wide)) == pytest.approx(energy(plain), rel=1e-6)
 
     def test_tolerance_decides(self, name):
         make, _ = GOALS[name]

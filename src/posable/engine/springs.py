@@ -10,6 +10,8 @@ SIDE         r = max(0, size - n.(e - target)): keep on one side of a plane
 DISTANCE     r = size - |gap|, the gap from a segment of the target to the body's segment from e along d
 CLEAR        r = max(0, size - |gap|): keep out of it
 MODEL        r = v - target, v the point or the direction; beside W it has a constant force: F.r + 1/2 r'W r
+PIXEL        r = M u - s, u the unit vector from the target to e: a camera at the target sees e in a given pixel; M maps
+             directions to pixels to first order about the pixel's own, divided by the focal length (goals/pixel.py)
 ORIENTATION  three directions at once, r_k = d_k - t_k, with the energy 1/2 sum A_kl r_k.r_l = tr A - tr(R A T');
              hand-expanded, as POINT is in `spring_energy` and `add_spring`: tests compare both with the general path
 
@@ -29,8 +31,8 @@ from posable.engine.jit import kernel, small
 from posable.engine.layout import ALONG, AT, AXES, MEASURE, POINT, ROBUST, SIZE, WEIGHT
 
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
-DISTANCE_SPRING, CLEAR_SPRING, MODEL_SPRING = 5, 6, 7
-ROWS = (3, 9, 3, 3, 1, 1, 1, 3)  # of the residual of each of these kinds
+DISTANCE_SPRING, CLEAR_SPRING, MODEL_SPRING, PIXEL_SPRING = 5, 6, 7, 8
+ROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3)  # of the residual of each of these kinds
 CROSS_SPRING, COUPLING_SPRING = -2, -1  # between two springs, between two dofs: assemble.py
 COLLISION_SPRING = -3  # all pairs of solids that must not touch: collision.py
 ANGLE_SPRINGS = (ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)  # whose error is an angle
@@ -77,7 +79,7 @@ def rotated(r, row, i):
 
 @kernel
 def residual(kind, row, target, origin, position, r, local):
-    """Write e, d and the residual of a spring into local (LOCAL,); return its error [m, rad].
+    """Write e, d and the residual of a spring into local (LOCAL,); return its error [m, rad, px].
 
     Args:
         kind: any kind but ORIENTATION.
@@ -123,6 +125,14 @@ def residual(kind, row, target, origin, position, r, local):
             x, y, z = dx - target[AT], dy - target[AT + 1], dz - target[AT + 2]
         local[R], local[R + 1], local[R + 2] = x, y, z
         return 0.0
+    if kind == PIXEL_SPRING:
+        length = math.sqrt(x * x + y * y + z * z)
+        over = 1.0 / length if length > NEAR else 0.0
+        for k in range(3):
+            m = ALONG + 3 * k
+            local[R + k] = over * (target[m] * x + target[m + 1] * y + target[m + 2] * z) - row[AXES + k]
+        local[KEPT], local[UNIT], local[UNIT + 1], local[UNIT + 2] = length, -over * x, -over * y, -over * z
+        return row[SIZE] * projected_length(row, MEASURE, local[R], local[R + 1], local[R + 2])
     if kind == DIRECTION_SPRING:
         x, y, z = dx - target[ALONG], dy - target[ALONG + 1], dz - target[ALONG + 2]
     else:  # AIM
@@ -178,7 +188,13 @@ def derivative(kind, row, target, local):
         for k in range(3):
             local[RE + k] = -local[UNIT + k]
             local[RD + k] = -local[KEPT + 1] * local[UNIT + k]
-    elif local[KEPT] >= NEAR:  # AIM
+    elif kind == PIXEL_SPRING and local[KEPT] > NEAR:
+        for i in range(3):
+            m = ALONG + 3 * i
+            along = target[m] * local[UNIT] + target[m + 1] * local[UNIT + 1] + target[m + 2] * local[UNIT + 2]
+            for j in range(3):
+                local[RE + 3 * i + j] = (target[m + j] - along * local[UNIT + j]) / local[KEPT]
+    elif kind == AIM_SPRING and local[KEPT] >= NEAR:
         local[RD] = local[RD + 4] = local[RD + 8] = 1.0
         for i in range(3):
             for j in range(3):
@@ -190,7 +206,14 @@ def derivative(kind, row, target, local):
 def curvature(kind, row, target, fx, fy, fz, local):
     """Add the second derivative of f.r by e and d, for a force f, to KEE, KED and KDD."""
     u, length = UNIT, local[KEPT]
-    if kind == AIM_SPRING and length >= NEAR:
+    if kind == PIXEL_SPRING and length > NEAR:  # f.r = (M'f).u + ...: that of an AIM spring, whose r is -u, for M'f
+        a, b, c = ALONG, ALONG + 3, ALONG + 6
+        fx, fy, fz = (
+            target[a] * fx + target[b] * fy + target[c] * fz,
+            target[a + 1] * fx + target[b + 1] * fy + target[c + 1] * fz,
+            target[a + 2] * fx + target[b + 2] * fy + target[c + 2] * fz,
+        )
+    if (kind == AIM_SPRING or kind == PIXEL_SPRING) and length > NEAR:
         along = fx * local[u] + fy * local[u + 1] + fz * local[u + 2]
         over = 1.0 / (length * length)
         for i in range(3):
@@ -236,6 +259,8 @@ def hold(kind, row, target, origin, r, local):
         for k in range(3):
             if kind == DIRECTION_SPRING:
                 target[ALONG + k] = local[D + k]
+            elif kind == PIXEL_SPRING:
+                row[AXES + k] += local[R + k]
             elif kind == AIM_SPRING:
                 target[AT + k] = origin[k] + local[E + k] + local[KEPT] * local[D + k]
             else:

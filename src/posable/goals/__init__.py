@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from posable.goals.natural import Natural as Natural
     from posable.goals.orientation import Orientation as Orientation
     from posable.goals.orientation import Pose as Pose
+    from posable.goals.pixel import Pixel as Pixel
     from posable.goals.point import HalfSpace as HalfSpace
     from posable.goals.point import Line as Line
     from posable.goals.point import Plane as Plane
@@ -51,6 +52,7 @@ _NAMES = {
     "mass": ("Balance", "CenterOfMass"),
     "natural": ("Natural",),
     "orientation": ("Orientation", "Pose"),
+    "pixel": ("Pixel",),
     "point": ("HalfSpace", "Line", "Plane", "Position"),
     "relative": ("Distance", "Relative"),
     "toml": ("from_table", "from_tables", "load", "save", "to_table"),

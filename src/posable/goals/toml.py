@@ -8,7 +8,8 @@
 
 Every goal is a table with its kind and the arguments of its class, by name. Rotations are 3x3 matrices or tables like
 { euler = "xyz", degrees = [0, 90, 0] } and { quaternion_wxyz = [1, 0, 0, 0] }; obstacles are tables such as
-{ sphere = { center = [0, 1, 0.3], radius = 0.1 } }, or a body's name. AnyOf and Weighted hold their goals in `goals`.
+{ sphere = { center = [0, 1, 0.3], radius = 0.1 } }, or a body's name; a camera is a table of its arguments. AnyOf and
+Weighted hold their goals in `goals`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from posable.goals.joint import Coupling, Posture
 from posable.goals.mass import Balance, CenterOfMass
 from posable.goals.natural import Natural
 from posable.goals.orientation import TURNING, Orientation, Pose
+from posable.goals.pixel import Pixel
 from posable.goals.point import HalfSpace, Line, Plane, Position
 from posable.goals.relative import Distance, Relative
+from posable.model.camera import Camera
 
 _MOST_BYTES = 2_000_000  # of a goal file: some ten thousand goals
 _LONG_KEY = re.compile(rb"(?<![\w\"'-])[\w\"'-]++(?:\s*+\.\s*+[\w\"'-]++){16}")  # tomllib takes quadratic time for them
@@ -118,6 +121,8 @@ def _argument(key: str, value: Any) -> Any:
         if not isinstance(parts, Mapping):
             raise GoalError(name, expected="a table of its sizes", got=repr(parts)[:40])
         return _made(name, SHAPES[name], parts)
+    if key == "camera" and isinstance(value, Mapping):
+        return _made("camera", Camera, value)
     if isinstance(value, Mapping) and set(value) <= {"euler", "degrees", "quaternion_wxyz", "rotation_vector"}:
         return _rotation(value)
     return value
@@ -181,6 +186,8 @@ def plain(value: Any) -> Any:
         return to_table(value)
     if type(value) in _PARTS:
         return {type(value).__name__.lower(): {name: plain(getattr(value, name)) for name in _PARTS[type(value)]}}
+    if isinstance(value, Camera):
+        return value.arguments()
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):
@@ -229,6 +236,8 @@ KINDS: dict[str, tuple[type[Goal], Callable[[Any], dict[str, Any]]]] = {
         "body": g.body, "axis": g.axis, "at": g.target, "point": g.point, "weight": matrix_weight(g.weight)}),
     "Direction": (Direction, lambda g: {
         "body": g.body, "axis": g.axis, "along": g.target, "weight": matrix_weight(g.weight)}),
+    "Pixel": (Pixel, lambda g: {
+        "body": g.body, "camera": g.camera, "uv": g.target, "point": g.point, "weight": g.weight}),
     "Plane": (Plane, _place),
     "Line": (Line, _place),
     "HalfSpace": (HalfSpace, lambda g: {**_place(g), "margin": g.margin}),

@@ -328,7 +328,9 @@ def named_trace(trace: np.ndarray, seconds: np.ndarray) -> dict[str, np.ndarray]
 
 
 def amount(value: float, problem: Problem, spring: int) -> str:
-    """Return an error as text, in millimetres or degrees."""
+    """Return an error as text, in millimetres, degrees or pixels."""
+    if problem.measures_pixels(spring):
+        return f"{value:.3g} px"
     if problem.measures_angle(spring):
         return f"{np.degrees(value):.3g} deg"
     return f"{value * 1e3:.3g} mm" if value < 1.0 else f"{value:.3g} m"

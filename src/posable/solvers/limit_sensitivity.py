@@ -37,6 +37,7 @@ class Block:
         gain: {goal: by how much its error would fall} [m, rad] if the limit gave 5 degrees, or 5 mm.
         ends: Whether the solution jumps to another pose before the limit has given that much: `gain` then says what is
             gained before.
+        pixels: The goals whose errors are in pixels.
     """
 
     dof: str
@@ -48,6 +49,7 @@ class Block:
     angles: frozenset[str] = frozenset()
     gain: dict[str, float] = field(default_factory=dict)
     ends: bool = False
+    pixels: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         changes = {name: value for name, value in self.gain.items() if abs(value) > TELLING}
@@ -65,6 +67,8 @@ class Block:
         return f"{1e3 * self.limit:.0f} mm" if self.slides else f"{np.degrees(self.limit):.0f}°"
 
     def _amount(self, goal: str, change: float) -> str:
+        if goal in self.pixels:
+            return f"{change:.2g} px"
         return f"{np.degrees(change):.2g}°" if goal in self.angles else f"{1e3 * change:.2g} mm"
 
 
@@ -139,6 +143,7 @@ def blocking_limits(
     counted = np.flatnonzero(np.isfinite(problem.tolerances))
     names = problem.error_names
     angles = frozenset(name for k, name in enumerate(names) if problem.measures_angle(k))
+    pixels = frozenset(name for k, name in enumerate(names) if problem.measures_pixels(k))
     held = at_lower | at_upper | (lower >= upper)
     blocks = []
     for i in active.tolist():
@@ -152,7 +157,7 @@ def blocking_limits(
         cost, gain = ({names[k]: float(value[k]) for k in counted} for value in found[:2])
         side, limit = ("lower", lower[i]) if at_lower[i] else ("upper", upper[i])
         name, force = problem.skeleton.dof_names[i], float(abs(gradient[i]))
-        blocks.append(Block(name, side, force, cost, float(limit), slides, angles, gain, found[2]))
+        blocks.append(Block(name, side, force, cost, float(limit), slides, angles, gain, found[2], pixels))
     return sorted(blocks, key=lambda block: (-block.multiplier, block.dof))
 
 
