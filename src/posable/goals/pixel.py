@@ -95,8 +95,9 @@ class Pixel(Goal):
             )
         pixels = np.where(unseen[..., None], self.camera.matrix[:2, 2], values[..., :2])
         self.sight = self.camera.sight(numbers(pixels, (2,), what))
-        if not np.isfinite(self.sight).all():
-            lost = pixels[~np.isfinite(self.sight).all(axis=(-2, -1))].reshape(-1, 2)[0]
+        sharp = np.isfinite(self.sight).reshape(-1, 9).all(axis=1)
+        if not sharp.all():
+            lost = pixels.reshape(-1, 2)[~sharp][0]
             raise GoalError(what, expected="pixels that the camera's distortion can reach", got=str(lost.tolist()))
         self.target, self.confidence = values, confidence
 

@@ -56,14 +56,13 @@ class Camera:
             shape = "[[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive focal lengths"
             raise PosableError(f"{what}: matrix: expected {shape}, got {k.tolist()}")
         self.matrix = k / k[2, 2]
-        self.rotation = _rotation(rotation, what)
+        self.rotation, self.turn = _rotation(rotation, what)
         self.translation = _numbers(np.reshape(translation, -1), (3,), f"{what}: translation")
         self.distortion = np.atleast_1d(np.array(() if distortion is None else distortion, dtype=float)).ravel()
         if self.distortion.size not in COEFFICIENTS or not np.isfinite(self.distortion).all():
             raise PosableError(f"{what}: distortion: expected 4, 5, 8 or 12 numbers, got {self.distortion.tolist()}")
         self.size = None if size is None else tuple(_numbers(size, (2,), f"{what}: size").tolist())
         self.name = str(name)
-        self.turn = self.rotation.as_matrix()
         self.center = -self.turn.T @ self.translation
         self.focal = float(np.sqrt(self.matrix[0, 0] * self.matrix[1, 1]))
 
@@ -120,8 +119,7 @@ class Camera:
     def arguments(self) -> dict[str, Any]:
         """Return what makes this camera, as plain numbers and texts."""
         out: dict[str, Any] = {
-            "matrix": self.matrix.tolist(), "rotation": self.rotation.as_rotvec().tolist(),
-            "translation": self.translation.tolist(),
+            "matrix": self.matrix.tolist(), "rotation": self.turn.tolist(), "translation": self.translation.tolist(),
         }  # fmt: skip
         more = {"distortion": self.distortion.tolist(), "size": self.size and list(self.size), "name": self.name}
         return out | {key: value for key, value in more.items() if value}
@@ -215,18 +213,24 @@ def _numbers(value: Any, shape: tuple[int, ...], what: str) -> Floats:
     return out
 
 
-def _rotation(value: Any, what: str) -> Rotation:
+def _rotation(value: Any, what: str) -> tuple[Rotation, Floats]:
+    """Return a rotation, and its matrix, with the bits that were given where it is one to rounding."""
     if value is None:
-        return Rotation.identity()
-    if isinstance(value, Rotation):
-        return value
-    array = np.squeeze(np.array(value, dtype=float))
-    if array.shape == (3,) and np.isfinite(array).all():
-        return Rotation.from_rotvec(array)
-    if array.shape != (3, 3) or not np.allclose(array @ array.T, np.eye(3), atol=1e-4) or np.linalg.det(array) < 0.0:
-        got = f"shape {array.shape}" if array.shape != (3, 3) else "a matrix that is no rotation"
-        raise PosableError(f"{what}: rotation: expected a Rotation, a rotation matrix or a rotation vector, got {got}")
-    return Rotation.from_matrix(array)
+        value = np.eye(3)
+    if not isinstance(value, Rotation):
+        array = np.squeeze(np.array(value, dtype=float))
+        if array.shape == (3,) and np.isfinite(array).all():
+            value = Rotation.from_rotvec(array)
+        else:
+            gap = np.abs(array @ array.T - np.eye(3)).max() if array.shape == (3, 3) else np.inf
+            if not gap < 1e-4 or np.linalg.det(array) < 0.0:
+                got = f"shape {array.shape}" if array.shape != (3, 3) else "a matrix that is no rotation"
+                expected = "a Rotation, a rotation matrix or a rotation vector"
+                raise PosableError(f"{what}: rotation: expected {expected}, got {got}")
+            value = Rotation.from_matrix(array)
+            if gap < 1e-12:
+                return value, array
+    return value, value.as_matrix()
 
 
 def load_cameras(path: str | PathLike[str]) -> list[Camera]:
