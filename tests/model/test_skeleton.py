@@ -1,6 +1,7 @@
 """Skeletons: what is wrong is all said at once; what is right is frozen, pickled and asked by name."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -306,3 +307,21 @@ def test_qpos_converts_both_ways(poses):
     np.testing.assert_allclose(back[:, 9], poses[:, 9])
     with pytest.raises(SkeletonError, match=r"expected shape \(..., 12\)"):
         skeleton.from_qpos(poses)
+
+
+def test_a_figure_with_other_offsets_is_that_made_anew():
+    figure = ps.figures.human()
+    rng = np.random.default_rng(3)
+    joints = [
+        replace(j, offset=rng.normal(size=3), center=rng.normal(size=3)) if j.parent else j for j in figure.joints
+    ]
+    sites = [replace(site, offset=rng.normal(size=3)) for site in figure.sites]
+    moved, anew = figure.moved(joints, sites), figure.replace(joints=joints, sites=sites)
+    assert moved == anew
+    pose = figure.rest + rng.normal(0.0, 0.3, figure.size)
+    for name in (*figure.names, *figure.site_names):
+        ours, theirs = ps.forward(moved, pose), ps.forward(anew, pose)
+        np.testing.assert_allclose(ours.position(name), theirs.position(name), atol=1e-13)
+        np.testing.assert_allclose(ours.rotation_matrix(name), theirs.rotation_matrix(name), atol=1e-13)
+    np.testing.assert_allclose(moved.figure.mass, anew.figure.mass, atol=1e-15)
+    assert not np.shares_memory(moved.frame_positions, figure.frame_positions)

@@ -292,6 +292,83 @@ def solve_banded(band, right):
 
 
 @entry
+def marker_rows(
+    places, positions, rotations, twists, on, points, axes, above, last, moves, vectors, robust,
+    poses, lower, upper, residuals, by_pose, by_factor, roots,
+):  # fmt: skip
+    """Write how far markers are from their places in K frames, and the derivatives of that, in the axes of their bones.
+
+    places (K, M, 3) [m], NaN where unseen; positions (K, b, 3), rotations (K, b, 3, 3) and twists (K, n, 6) of the
+    bodies; on (M,): the body of each marker, with points (M, 3) [m] and the axes (M, 3, 3) of its bone in it; last
+    (M,): the last dof of its path, and above (n,) the one above each. A row (marker, body, parameter) of moves (S, 3)
+    says that the parameter moves the marker by its row of vectors (S, 3) [m], in the axes of the body. Rows are scaled
+    by roots (K, 3M) of the weight in the robust loss, 0 where unseen. Columns of dofs that a limit (lower, upper; at
+    `poses`) holds are zero.
+    """
+    n = twists.shape[1]
+    for k in range(places.shape[0]):
+        for m in range(places.shape[1]):
+            row = 3 * m
+            for x in range(3):
+                residuals[k, row + x] = 0.0
+                roots[k, row + x] = 0.0
+                for a in range(n):
+                    by_pose[k, row + x, a] = 0.0
+                for c in range(by_factor.shape[2]):
+                    by_factor[k, row + x, c] = 0.0
+            px, py, pz = places[k, m, 0], places[k, m, 1], places[k, m, 2]
+            if not (math.isfinite(px) and math.isfinite(py) and math.isfinite(pz)):
+                continue
+            body = on[m]
+            r, q = rotations[k, body], points[m]
+            wx = positions[k, body, 0] + r[0, 0] * q[0] + r[0, 1] * q[1] + r[0, 2] * q[2]
+            wy = positions[k, body, 1] + r[1, 0] * q[0] + r[1, 1] * q[1] + r[1, 2] * q[2]
+            wz = positions[k, body, 2] + r[2, 0] * q[0] + r[2, 1] * q[1] + r[2, 2] * q[2]
+            dx, dy, dz = wx - px, wy - py, wz - pz
+            root = (1.0 + (dx * dx + dy * dy + dz * dz) / (robust * robust)) ** -0.25
+            for x in range(3):  # the axes of the bone in the world, scaled
+                ax = root * (r[0, 0] * axes[m, 0, x] + r[0, 1] * axes[m, 1, x] + r[0, 2] * axes[m, 2, x])
+                ay = root * (r[1, 0] * axes[m, 0, x] + r[1, 1] * axes[m, 1, x] + r[1, 2] * axes[m, 2, x])
+                az = root * (r[2, 0] * axes[m, 0, x] + r[2, 1] * axes[m, 1, x] + r[2, 2] * axes[m, 2, x])
+                roots[k, row + x] = root
+                residuals[k, row + x] = ax * dx + ay * dy + az * dz
+                a = last[m]
+                while a >= 0:
+                    t = twists[k, a]
+                    by_pose[k, row + x, a] = (
+                        ax * (t[1] * wz - t[2] * wy + t[3])
+                        + ay * (t[2] * wx - t[0] * wz + t[4])
+                        + az * (t[0] * wy - t[1] * wx + t[5])
+                    )
+                    a = above[a]
+        for s in range(moves.shape[0]):
+            m, body, column = moves[s, 0], moves[s, 1], moves[s, 2]
+            root = roots[k, 3 * m]
+            if root == 0.0:
+                continue
+            r, v = rotations[k, body], vectors[s]
+            vx = root * (r[0, 0] * v[0] + r[0, 1] * v[1] + r[0, 2] * v[2])
+            vy = root * (r[1, 0] * v[0] + r[1, 1] * v[1] + r[1, 2] * v[2])
+            vz = root * (r[2, 0] * v[0] + r[2, 1] * v[1] + r[2, 2] * v[2])
+            r = rotations[k, on[m]]
+            ux = r[0, 0] * vx + r[1, 0] * vy + r[2, 0] * vz
+            uy = r[0, 1] * vx + r[1, 1] * vy + r[2, 1] * vz
+            uz = r[0, 2] * vx + r[1, 2] * vy + r[2, 2] * vz
+            for x in range(3):
+                by_factor[k, 3 * m + x, column] += axes[m, 0, x] * ux + axes[m, 1, x] * uy + axes[m, 2, x] * uz
+        for a in range(n):
+            low, high = poses[k, a] <= lower[a] + 1e-9, poses[k, a] >= upper[a] - 1e-9
+            if not low and not high:
+                continue
+            slope = 0.0
+            for row in range(residuals.shape[1]):
+                slope += by_pose[k, row, a] * residuals[k, row]
+            if (low and slope > 0.0) or (high and slope < 0.0):
+                for row in range(residuals.shape[1]):
+                    by_pose[k, row, a] = 0.0
+
+
+@entry
 def eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, matrix, slope):
     """Add to matrix (P, P), lower half, and slope (P,) what K frames say of offsets and factors, P = 3M + G.
 
@@ -300,6 +377,9 @@ def eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, mat
     all its rows are scaled by that. pulls (n,), gaps (K, n): stiffness
     and force of the pull on the poses. inner (n, n) and half (n, P + 1) are scratch. A column of by_pose that is all
     zeros is a degree of freedom that is held.
+
+    The last dofs are eliminated first. A dof comes after those above it, so that what is on one limb never mixes with
+    another limb, and most of half stays zero.
     """
     rows, n, g = by_pose.shape[1], by_pose.shape[2], by_factor.shape[2]
     p = rows + g
@@ -326,31 +406,27 @@ def eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, mat
             if not held:
                 half[a, p] += gaps[k, a]
             inner[a, a] += 1.0 if held else pulls[a] + 1e-9
-        for a in range(n):  # inner = L L', half <- L^-1 half
-            for b in range(a):
-                total = inner[a, b]
-                for c in range(b):
-                    total -= inner[a, c] * inner[b, c]
-                inner[a, b] = total / inner[b, b]
-            total = inner[a, a]
-            for c in range(a):
-                total -= inner[a, c] * inner[a, c]
-            root = math.sqrt(max(total, 1e-300))
+        for a in range(n - 1, -1, -1):  # inner = L' L, half <- L'^-1 half
+            root = math.sqrt(max(inner[a, a], 1e-300))
             inner[a, a] = root
+            for q in range(p + 1):
+                half[a, q] /= root
+            for b in range(a):
+                inner[a, b] /= root
             for b in range(a):
                 x = inner[a, b]
                 if x != 0.0:
+                    for c in range(b + 1):
+                        inner[b, c] -= x * inner[a, c]
                     for q in range(p + 1):
-                        half[a, q] -= x * half[b, q]
-            for q in range(p + 1):
-                half[a, q] /= root
+                        half[b, q] -= x * half[a, q]
         for q in range(rows):
-            matrix[q, q] += seen[k, q]
+            matrix[q, q] += seen[k, q] * seen[k, q]
             slope[q] += seen[k, q] * r[q]
             for c in range(g):
                 x = f[q, c]
                 if x != 0.0:
-                    matrix[rows + c, q] += x
+                    matrix[rows + c, q] += x * seen[k, q]
                     slope[rows + c] += x * r[q]
                     for e in range(c + 1):
                         matrix[rows + c, rows + e] += x * f[q, e]

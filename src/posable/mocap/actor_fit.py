@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.sparse import csr_array, vstack
 
-from posable.engine.linalg import eliminate, solve_banded
+from posable.engine.layout import ABOVE
+from posable.engine.linalg import eliminate, marker_rows, solve_banded
 from posable.mocap.frame_solver import FrameOptions, marker_frame_solver
 from posable.mocap.gaps import thresholds
 from posable.mocap.pelvis import Hips
@@ -44,6 +46,8 @@ _SETTLE = FrameOptions(max_iterations=100, min_gain=1e-6, independent=True, pull
 _REFINE = FrameOptions(max_iterations=15, min_gain=1e-6, independent=True, pull=POSE_PULL, damping=1e-3)
 TRIMMINGS = 2  # rounds of rejection in a row
 LEAST_SEEN = 4  # markers that are always kept in a frame
+
+Prior: TypeAlias = tuple[csr_array, np.ndarray, np.ndarray]  # rows (R, P), values (R,), weights (R,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +133,7 @@ class Fit:
         self.poses = np.empty((0, skeleton.size))
         self.energy = np.inf
         self._figures: list[tuple[tuple[Any, ...], Skeleton]] = []
+        self._known_prior: tuple[tuple[Any, ...], Prior] | None = None
 
     def _first_scale(self) -> float:
         """Return the actor's size relative to the figure's, from distances of markers on the same or adjacent bones."""
@@ -153,10 +158,12 @@ class Fit:
         for known, figure in self._figures:
             if known == key:
                 return figure
-        self._figures = [*self._figures[-1:], (key, self._figure())]
+        old = self._figures[-1] if self._figures and self._figures[-1][0][1:] == key[1:] else None
+        self._figures = [*self._figures[-1:], (key, self._figure(None if old is None else old[1]))]
         return self._figures[-1][1]
 
-    def _figure(self) -> Skeleton:
+    def _figure(self, like: Skeleton | None) -> Skeleton:
+        """Return the figure with the present parameters; `like` has the same joints and sites elsewhere, if given."""
         joints = []
         for joint in self.generic.joints:
             factor = self.scale * self._factor(joint.name)
@@ -170,6 +177,8 @@ class Fit:
             if site.name not in self.names and site.name not in self.dropped
         ]
         mine = [Site(n, j, o) for n, j, o in zip(self.names, self.joints, self.offsets, strict=True)]
+        if like is not None:
+            return like.moved(joints, others + mine)
         return self.generic.replace(joints=joints, sites=others + mine)
 
     def _factor(self, joint: str) -> float:
@@ -269,29 +278,45 @@ class Fit:
 
     def _total(self, notes: np.ndarray) -> float:
         rows, values, weights = self._prior()
-        return float(notes[:, 0].sum() + 0.5 * weights @ np.square(rows @ self._parameters() - values))
+        return float(notes[:, 0].sum() + 0.5 * (weights * np.square(rows @ self._parameters() - values)).sum())
 
     # --------------------------------------------------------------------------------------------------- parameters
 
     def _parameters(self) -> np.ndarray:
         return np.concatenate([self.offsets.ravel(), self.factors, self.shifts.ravel()])
 
-    def _prior(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _prior(self) -> Prior:
         """Return the prior as rows (R, P), values (R,) and weights (R,): rows @ parameters = values.
 
         Offsets are near their first guesses or, for a marker level with the centre of a joint, near that centre, which
         moves with the lengths. Bones have the proportions of the figure, and both sides the same lengths. Model errors
         occur in every frame, so weights are proportional to the number of frames.
         """
-        m, g, frames = self.offsets.size, len(self.factors), len(self.places)
-        rows, values, weights = [], [], []
+        key = (self.guesses.tobytes(), *self.names, *self.joints, *self.centers)
+        if self._known_prior is None or self._known_prior[0] != key:
+            parts: list[tuple[np.ndarray, np.ndarray | float, float]] = []
+            self._marker_and_length_prior(lambda *part: parts.append(part))
+            self._known_prior = (key, self._packed(parts))
+        known = self._known_prior[1]
+        if self.hips is None:
+            return known
+        parts = []
+        self._hip_prior(self.hips, lambda *part: parts.append(part))
+        more = self._packed(parts)
+        rows = csr_array(vstack((known[0], more[0])))
+        return rows, np.concatenate((known[1], more[1])), np.concatenate((known[2], more[2]))
+
+    def _packed(self, parts: list[tuple[np.ndarray, np.ndarray | float, float]]) -> Prior:
+        """Return rows with their values and spreads as a prior."""
+        rows = [np.atleast_2d(row) for row, _, _ in parts]
+        values = [np.broadcast_to(value, len(row)) for row, (_, value, _) in zip(rows, parts, strict=True)]
+        spreads = np.repeat([spread for _, _, spread in parts], [len(row) for row in rows])
+        return csr_array(np.vstack(rows)), np.concatenate(values), len(self.places) * np.square(NOISE / spreads)
+
+    def _marker_and_length_prior(self, add: Callable[[np.ndarray, np.ndarray | float, float], None]) -> None:
+        """Add the rows of the prior for the offsets of markers and the lengths of bones."""
+        m, g = self.offsets.size, len(self.factors)
         total = m + g + self.shifts.size
-
-        def add(row: np.ndarray, value: np.ndarray | float, spread: float) -> None:
-            rows.append(np.atleast_2d(row))
-            values.append(np.broadcast_to(value, (len(rows[-1]),)))
-            weights.append(np.full(len(rows[-1]), frames * (NOISE / spread) ** 2))
-
         for i, name in enumerate(self.names):
             row = np.zeros((3, total))
             row[:, 3 * i : 3 * i + 3] = np.eye(3)
@@ -304,21 +329,15 @@ class Fit:
             value = self.guesses[i] - by_factor.sum(axis=1)  # the guess relative to the centre, at the figure's lengths
             add(axes[:1] @ row, axes[:1] @ value, CENTER_SPREAD[0])
             add(axes[1:] @ row, axes[1:] @ value, CENTER_SPREAD[1])
-        for k in range(g):
-            row = np.zeros(total)
-            row[m : m + g] = -1.0 / g
-            row[m + k] += 1.0
-            add(row, 0.0, LENGTH_SPREAD)
-            row = np.zeros(total)
-            row[m + k] = 1.0
-            add(row, 1.0, 10.0)
+        one = np.zeros((g, total))
+        one[:, m : m + g] = np.eye(g)
+        if g:
+            relative = one.copy()
+            relative[:, m : m + g] -= 1.0 / g
+            add(relative, 0.0, LENGTH_SPREAD)
+            add(one, 1.0, 10.0)
         for a, b in self.pairs:
-            row = np.zeros(total)
-            row[m + a], row[m + b] = 1.0, -1.0
-            add(row, 0.0, SIDE_SPREAD)
-        if self.hips is not None:
-            self._hip_prior(self.hips, add)
-        return np.vstack(rows), np.concatenate(values), np.concatenate(weights)
+            add(one[a] - one[b], 0.0, SIDE_SPREAD)
 
     def _hip_prior(self, hips: Hips, add: Callable[[np.ndarray, np.ndarray | float, float], None]) -> None:
         """Add the rows of the prior that tie hips to the markers of the pelvis and to each other."""
@@ -426,61 +445,57 @@ class Fit:
         eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, matrix, slope)
         matrix = np.tril(matrix) + np.tril(matrix, -1).T
         rows, values, weights = self._prior()
-        matrix += rows.T @ (weights[:, None] * rows)
+        matrix += (rows.T @ (rows * weights[:, None])).toarray()
         slope += rows.T @ (weights * (rows @ self._parameters() - values))
         return matrix, slope
 
     def _jacobians(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return residuals (K, 3M), their derivatives by pose (K, 3M, n) and by factor (K, 3M, G), and seen (K, 3M).
+        """Return residuals (K, 3M), their derivatives by pose (K, 3M, n) and by factor (K, 3M, G), and roots (K, 3M).
 
-        Each marker's rows are in the frame of its bone; those of unseen markers are zero, and so are the columns of
-        degrees of freedom that a limit holds.
+        Each marker's rows are in the frame of its bone, scaled by the root of its weight in the loss; those of unseen
+        markers are zero, and so are the columns of degrees of freedom that a limit holds.
         """
-        k, m, n = len(self.poses), len(self.names), figure.size
-        frames = forward(figure, self.poses)
-        _, _, twists = place_bodies(figure, self.poses, twists=True)
-        seen: np.ndarray = np.asarray(np.isfinite(self.places).all(axis=-1))
-        residuals, by_pose, by_factor = (
-            np.zeros((k, m, 3)),
-            np.zeros((k, m, 3, n)),
-            np.zeros((k, m, 3, len(self.factors) + self.shifts.size)),
+        positions, rotations, twists = place_bodies(figure, self.poses, twists=True)
+        sites, bones = ([figure.frame(name) for name in names] for names in (self.names, self.joints))
+        bodies = figure.frame_bodies[bones]
+        last = np.array([max(path_of(figure, int(body)), default=-1) for body in bodies])
+        moves, vectors = self._moves(figure)
+        rows = (len(self.poses), 3 * len(self.names))
+        out = (
+            np.empty(rows),
+            np.empty((*rows, figure.size)),
+            np.empty((*rows, len(self.factors) + self.shifts.size)),
+            np.empty(rows),
         )
+        free = np.full(figure.size, np.inf)
+        lower, upper = (figure.lower, figure.upper) if self.limits else (-free, free)
+        marker_rows(
+            np.ascontiguousarray(self.places), positions, rotations, twists, bodies, figure.frame_positions[sites],
+            figure.frame_rotations[bones], np.ascontiguousarray(figure.figure.dof[:, ABOVE]), last, moves, vectors,
+            self.robust, self.poses, lower, upper, *out,
+        )  # fmt: skip
+        return out
+
+    def _moves(self, figure: Skeleton) -> tuple[np.ndarray, np.ndarray]:
+        """Return (marker, body, parameter) (S, 3) of what lengths and shifts move, and how far (S, 3) [m] there."""
         joints = {joint.name: joint for joint in self.generic.joints}
-        turns = {name: frames.rotation_matrix(name) for name in joints}
-        for i, (name, bone) in enumerate(zip(self.names, self.joints, strict=True)):
-            model = frames.position(name)
-            path = sorted(path_of(figure, int(figure.frame_bodies[figure.frame(bone)])))
-            by_pose[:, i, :, path] = np.swapaxes(
-                np.cross(twists[:, path, :3], model[:, None]) + twists[:, path, 3:], 0, 1
-            )
-            residuals[:, i] = np.where(seen[:, i, None], model - self.places[:, i], 0.0)
-            joint = joints[bone]
+        by_bone: dict[str, list[tuple[int, int, np.ndarray]]] = {}
+        for bone in dict.fromkeys(self.joints):
+            found, joint = by_bone.setdefault(bone, []), joints[bone]
             while joint.parent is not None:
+                row = figure.frame(joint.parent)
+                body, turn = int(figure.frame_bodies[row]), figure.frame_rotations[row]
                 if joint.name in self.groups:
-                    column = turns[joint.parent] @ (np.asarray(joint.offset, dtype=float) * self.scale)
-                    by_factor[:, i, :, self.groups[joint.name]] += column
+                    offset = np.asarray(joint.offset, dtype=float) * self.scale
+                    found.append((body, self.groups[joint.name], turn @ offset))
                 if self.hips is not None and joint.name in self.hips.joints:
                     first = len(self.factors) + 3 * self.hips.joints.index(joint.name)
-                    by_factor[:, i, :, first : first + 3] += turns[joint.parent] @ self._shift_axes(joint.name)
+                    axes = turn @ self._shift_axes(joint.name)
+                    found += [(body, first + x, axes[:, x]) for x in range(3)]
                 joint = joints[joint.parent]
-            inverse = np.swapaxes(turns[bone], -1, -2)
-            residuals[:, i] = (inverse @ residuals[:, i, :, None])[..., 0]
-            by_pose[:, i], by_factor[:, i] = inverse @ by_pose[:, i], inverse @ by_factor[:, i]
-        roots = np.where(seen, (1.0 + np.square(residuals).sum(axis=-1) / self.robust**2) ** -0.25, 0.0)
-        residuals *= roots[..., None]  # by the square root of each marker's weight in the loss
-        by_pose *= roots[..., None, None]
-        by_factor *= roots[..., None, None]
-        if self.limits:
-            slope = np.einsum("kmxn,kmx->kn", by_pose, residuals)
-            at_lower, at_upper = self.poses <= figure.lower + 1e-9, self.poses >= figure.upper - 1e-9
-            by_pose *= ~((at_lower & (slope > 0.0)) | (at_upper & (slope < 0.0)))[:, None, None, :]
-        rows = (k, 3 * m)
-        return (
-            residuals.reshape(rows),
-            by_pose.reshape(*rows, n),
-            by_factor.reshape(*rows, -1),
-            np.repeat(roots, 3, axis=1),
-        )
+        moves = [(i, body, column) for i, bone in enumerate(self.joints) for body, column, _ in by_bone[bone]]
+        vectors = [vector for bone in self.joints for _, _, vector in by_bone[bone]]
+        return np.array(moves, dtype=np.int64).reshape(-1, 3), np.array(vectors).reshape(-1, 3)
 
     # ------------------------------------------------------------------------------------------- which bone it is on
 
@@ -574,11 +589,17 @@ class Fit:
         if not self.groups:
             return {}
         matrix, _ = self._normal_equations(figure)
-        spreads = np.sqrt(np.maximum(np.diag(np.linalg.pinv(matrix, hermitian=True)), 0.0) * len(self.places)) * NOISE
+        unit = np.zeros(len(matrix))
+        variances = []
+        for k in range(self.offsets.size, self.offsets.size + len(self.factors)):
+            unit[k] = 1.0
+            column = _solve_symmetric(matrix, unit)
+            unit[k] = 0.0
+            variances.append(np.inf if column is None else max(float(column[k]), 0.0))
+        spreads = np.sqrt(np.array(variances) * len(self.places)) * NOISE
         offsets = {joint.name: np.asarray(joint.offset, dtype=float) for joint in self.generic.joints}
-        first = self.offsets.size
         return {
-            joint: float(spreads[first + group] * self.scale * np.linalg.norm(offsets[joint]))
+            joint: float(spreads[group] * self.scale * np.linalg.norm(offsets[joint]))
             for joint, group in self.groups.items()
         }
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from posable.errors import PosableError
+from posable.mocap.gaps import column_medians
 from posable.mocap.marker_sets import BODY, guess, place_name
 from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.kinematics import Frames, forward
@@ -76,11 +77,15 @@ def distances(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     part = places[rows]
     count = part.shape[1]
     usual, spread = np.full((count, count), np.nan), np.full((count, count), np.nan)
-    for i in range(count):
-        gaps = np.linalg.norm(part - part[:, i : i + 1], axis=-1)
-        some = np.isfinite(gaps).any(axis=0)
-        usual[i, some] = np.nanmedian(gaps[:, some], axis=0)
-        spread[i, some] = np.nanstd(gaps[:, some], axis=0)
+    a, b = np.triu_indices(count)
+    gaps = np.linalg.norm(part[:, a] - part[:, b], axis=-1)
+    seen = np.isfinite(gaps)
+    some = seen.any(axis=0)
+    a, b, gaps, seen = a[some], b[some], gaps[:, some], seen[:, some]
+    usual[a, b] = usual[b, a] = column_medians(gaps)
+    number = seen.sum(axis=0)
+    mean = np.where(seen, gaps, 0.0).sum(axis=0) / number
+    spread[a, b] = spread[b, a] = np.sqrt(np.where(seen, np.square(gaps - mean), 0.0).sum(axis=0) / number)
     return usual, spread
 
 
@@ -99,13 +104,13 @@ class Labels:
         near = [ratio for ratio in near if np.isfinite(ratio)]
         self.scale = float(np.median(near)) if near else 1.0
 
-    def _pair(self, i: int, j: int) -> np.ndarray:
-        """Return what it costs (M, M) that two markers are at places i and j."""
-        apart = int(self.places.apart[i, j])
-        cost = np.minimum(np.square((self.usual - self.scale * self.places.gaps[i, j]) / FAR[apart]), MOST)
-        if apart == 0:
-            cost = cost + np.minimum(np.square(self.spread / STEADY), MOST)
-        return np.nan_to_num(cost, nan=0.0)
+    def _pair(self, places: tuple[np.ndarray, ...], markers: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return what it costs that two markers are at two places, given as indices that broadcast."""
+        apart = self.places.apart[places]
+        far = (self.usual[markers] - self.scale * self.places.gaps[places]) / np.asarray(FAR)[apart]
+        unsteady = np.where(apart == 0, self.spread[markers] / STEADY, 0.0)
+        cost = np.minimum(np.square(far), MOST) + np.minimum(np.square(unsteady), MOST)
+        return np.where(np.isnan(cost), 0.0, cost)
 
     def improve(self, better: float) -> list[tuple[int, int, int]]:
         """Give the markers of each limb the places that suit them best, if by `better` than now.
@@ -128,14 +133,18 @@ class Labels:
         if len(markers) < 3:
             return []
         now = np.array([limb.index(self.given[marker]) for marker in markers])
-        pairs = np.zeros((len(limb), len(limb), len(markers), len(markers)))  # cost by places and markers
-        alone = np.zeros((len(limb), len(markers)))
-        for x, place in enumerate(limb):
-            for y in range(x):
-                pairs[x, y] = self._pair(place, limb[y])[np.ix_(markers, markers)]
-                pairs[y, x] = pairs[x, y].T
-            for other in (other for other in held if other in at):
-                alone[x] += self._pair(place, other)[markers, at[other]]
+        spots, those = np.array(limb), np.array(markers)
+        near = np.array([place for place in held if place in at], dtype=int)
+        owners = np.array([at[place] for place in near], dtype=int)
+        mine = spots[now]
+        stays = float(np.tril(self._pair(np.ix_(mine, mine), np.ix_(those, those)), -1).sum())
+        stays += float(self._pair(np.ix_(mine, near), np.ix_(those, owners)).sum())
+        if stays < better:  # costs are not negative
+            return []
+        grid = np.ix_(spots, spots, those, those)
+        pairs = self._pair(grid[:2], grid[2:])  # cost by places and markers
+        grid = np.ix_(spots, those, near)
+        alone = self._pair((grid[0], near), (grid[1], owners)).sum(axis=-1)
 
         def cost(options: np.ndarray) -> np.ndarray:
             out = MOVED * (options != now).sum(axis=1)
@@ -145,9 +154,6 @@ class Labels:
                     out += pairs[options[:, a], options[:, b], a, b]
             return out
 
-        stays = float(cost(now[None])[0])
-        if stays < better:  # costs are not negative
-            return []
         options = _options(len(limb), len(markers))
         costs = cost(options)
         best = int(np.argmin(costs))

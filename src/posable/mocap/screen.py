@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.gaps import CHUNK as READ_CHUNK
-from posable.mocap.gaps import SLOPE, UnobservedJoints, fill_short, runs, short_gap
+from posable.mocap.gaps import SLOPE, UnobservedJoints, column_medians, fill_short, runs, short_gap
 from posable.mocap.marker_sets import base_name, mirrored_name, placement_of
 from posable.mocap.recognise import mislabelled, words_of_mislabelled
 from posable.model.motion import Markers, Motion
@@ -107,13 +107,19 @@ class _Neighbours:
         self.positions = positions
         rows = np.unique(np.linspace(0, len(positions) - 1, min(SAMPLES, len(positions))).astype(int))
         self.sample = positions[rows]
+        self.known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def of(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns (N,) of the markers nearest to one, and their usual distances (N,) [m]."""
+        if k not in self.known:
+            self.known[k] = self._nearest(k)
+        return self.known[k]
+
+    def _nearest(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         gaps = np.linalg.norm(self.sample - self.sample[:, k : k + 1], axis=-1)
         some = np.isfinite(gaps).any(axis=0)
         usual = np.full(gaps.shape[1], np.inf)
-        usual[some] = np.nanmedian(gaps[:, some], axis=0)
+        usual[some] = column_medians(gaps[:, some])
         usual[(usual < SAME) | (np.arange(len(usual)) == k)] = np.inf
         order = np.argsort(usual)[:NEIGHBOURS]
         order = order[np.isfinite(usual[order])]

@@ -165,9 +165,15 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, opt
     Raises:
         PosableError: The figure does not have two legs, or a given role or joint is unknown.
     """
+    return _body_plan(skeleton, tuple((roles or {}).items()), option)
+
+
+@per_figure
+def _body_plan(skeleton: Skeleton, given: tuple[tuple[str, str], ...], option: str) -> BodyPlan:
+    roles = dict(given)
     rest = forward(skeleton, skeleton.rest)
     stated = skeleton.info.get("roles", {})  # stated by the file, as VRM does
-    roles = {**{role: joint for role, joint in stated.items() if joint in skeleton.names}, **(roles or {})}
+    roles = {**{role: joint for role, joint in stated.items() if joint in skeleton.names}, **roles}
     for role, joint in (roles or {}).items():
         if role not in ROLES:
             raise unknown("role", role, ROLES)

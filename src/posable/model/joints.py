@@ -543,6 +543,42 @@ class _FigureRows:
         }
 
 
+def moved_arrays(
+    joints: Sequence[Joint], sites: Sequence[Site], figure: Figure, bodies: np.ndarray, rotations: np.ndarray
+) -> dict[str, Any]:
+    """Return the arrays of a Skeleton that depend on offsets, by name.
+
+    Args:
+        joints: Parents first, with other offsets and centres than those of the figure.
+        sites: With other offsets.
+        figure: As it was.
+        bodies: (f,) The body of each frame, of joints and then sites.
+        rotations: (f, 3, 3) In it.
+    """
+    row = {joint.name: i for i, joint in enumerate(joints)}
+    positions = np.zeros((len(rotations), 3))
+    rest, mass = figure.rest.copy(), np.zeros_like(figure.mass)
+    for i, joint in enumerate(joints):
+        above = row[joint.parent] if joint.parent is not None else -1
+        p = np.asarray(joint.offset, dtype=float)
+        if above >= 0:
+            p = positions[above] + rotations[above] @ p
+        if above < 0 or bodies[above] != bodies[i]:
+            rest[bodies[i], :3] = p
+        else:
+            positions[i] = p
+        if joint.mass:
+            _add_mass(mass[bodies[i]], joint.mass, positions[i] + rotations[i] @ np.asarray(joint.center, dtype=float))
+    for i, site in enumerate(sites, start=len(joints)):
+        on = row[site.joint]
+        positions[i] = positions[on] + rotations[on] @ np.asarray(site.offset, dtype=float)
+    total = float(mass[:, 0].sum())
+    if total > 0.0:
+        mass[:, 0] /= total
+    figure = figure._replace(rest=frozen_array(rest), mass=frozen_array(mass))
+    return {"figure": figure, "frame_positions": frozen_array(positions)}
+
+
 def _add_mass(row: np.ndarray, mass: float, centre: np.ndarray) -> None:
     """Add a mass [kg] at centre (3,) to a body's row (4,): its mass and centre of mass."""
     total = row[0] + mass

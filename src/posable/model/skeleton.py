@@ -22,6 +22,7 @@ from posable.model.joints import (
     flatten,
     frozen_of,
     limits_of,
+    moved_arrays,
     numbers_of,
     parents_first,
     rotation_matrix,
@@ -444,6 +445,25 @@ class Skeleton:
             if key not in fields:
                 raise unknown("field of a skeleton", key, fields)
         return Skeleton(**{**fields, **changes})
+
+    def moved(self, joints: Sequence[Joint], sites: Sequence[Site]) -> Skeleton:
+        """Return a new skeleton that differs in offsets alone: of joints, sites and centres of mass.
+
+        Unlike `replace` it checks nothing. For fits, which make many such figures.
+
+        Args:
+            joints: As in `skeleton.joints`, but for their offsets and centres.
+            sites: As in `skeleton.sites`, but for their offsets.
+        """
+        out = object.__new__(Skeleton)
+        for slot in Skeleton.__slots__:
+            if hasattr(self, slot):
+                object.__setattr__(out, slot, getattr(self, slot))
+        changed = {"joints": tuple(joints), "sites": tuple(sites), "_chosen_pairs": None}
+        changed |= moved_arrays(joints, sites, self.figure, self.frame_bodies, self.frame_rotations)
+        for slot, value in changed.items():
+            object.__setattr__(out, slot, value)
+        return out
 
     def freeze(self, names: Iterable[str] | str) -> Skeleton:
         """Return a new skeleton in which the named joints or degrees of freedom keep their value."""
