@@ -103,6 +103,21 @@ def test_a_long_take_that_no_parameter_counts(tmp_path):
         np.testing.assert_allclose(load(tmp_path / "a.c3d").markers.positions, take.positions, atol=1e-6)
 
 
+def test_a_long_take_that_is_cut_short(tmp_path):
+    """A last frame of which only a part is there is not read."""
+    take = Markers(("a",), 1.0 + np.arange(3 * 65_600).reshape(65_600, 1, 3) * 1e-6, 1000.0)
+    save(tmp_path / "a.c3d", take)
+    data = (
+        (tmp_path / "a.c3d").read_bytes().replace(b"ACTUAL_END_FIELD", b"ACTUAL_END_FXXXX").replace(b"LONG_", b"XXXX_")
+    )
+    data = data.rstrip(b"\0")
+    (tmp_path / "a.c3d").write_bytes(data[: len(data) - 5])
+    with pytest.warns(PosableWarning, match="by the file's size"):
+        back = load(tmp_path / "a.c3d").markers
+    assert 65_590 < len(back) < 65_600
+    np.testing.assert_allclose(back.positions, take.positions[: len(back)], atol=1e-6)
+
+
 def test_many_labels(tmp_path):
     names = tuple(f"marker number {i}" for i in range(600))
     save(tmp_path / "a.c3d", Markers(names, np.zeros((1, 600, 3)), 10))

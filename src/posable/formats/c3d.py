@@ -345,9 +345,10 @@ def _frame_count(source: Source, header: _Header, parameters: _Parameters, begin
 
 
 def _frames_by_size(source: Source, begin: int, frame_bytes: int) -> int:
-    """Return how many frames the data can hold; padding with zeros in the last block does not count."""
-    filled = len(source.data[-BLOCK:]) - len(source.data[-BLOCK:].rstrip(b"\0"))
-    return -(-(len(source.data) - filled - begin) // frame_bytes)
+    """Return how many whole frames the data hold; padding with zeros in the last block does not count."""
+    size = len(source.data) - begin
+    padding = len(source.data[-BLOCK:]) - len(source.data[-BLOCK:].rstrip(b"\0"))
+    return min(-(-(size - padding) // frame_bytes), size // frame_bytes)
 
 
 def _listed(counts: dict[str, float]) -> str:

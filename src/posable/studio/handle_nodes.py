@@ -168,6 +168,7 @@ class HandleNodes:
         handle = next((h for h in view.handles if h.body == view.selected), None)
         look = None if handle is None else (handle.body, handle.mode)
         if self.gizmo is not None and self.gizmo[0] != look:
+            self._drop(GIZMO)  # its end will not be heard
             self.gizmo[1].remove()
             self.gizmo = None
         if handle is None or look is None:
@@ -189,7 +190,8 @@ class HandleNodes:
         async def follow(event: viser.TransformControlsEvent) -> None:
             if event.phase == "start":
                 self._take(GIZMO, name, event.client_id, np.zeros(3))
-            self.session.drag(name, event.target.position.copy(), matrices_wxyz(event.target.wxyz))
+            if GIZMO in self.grabbing:  # a move may still come after the end, and would begin a drag that nobody ends
+                self.session.drag(name, event.target.position.copy(), matrices_wxyz(event.target.wxyz))
             if event.phase == "end":
                 self._drop(GIZMO)
 

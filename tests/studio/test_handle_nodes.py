@@ -1,0 +1,67 @@
+"""Handles in the scene: what their events do to the session, in the order in which a page may send them."""
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
+
+from posable.studio.handle_nodes import HandleNodes  # noqa: E402
+from posable.studio.session import Session  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def scene():
+    server = viser.ViserServer(host="127.0.0.1", port=8391, verbose=False)
+    yield server.scene
+    server.stop()
+
+
+@pytest.fixture
+def session():
+    made = Session()
+    yield made
+    made.close()
+
+
+def gizmo_of(scene, session, body):
+    """Return the handles with a gizmo on one of them, and a function that sends an event of it."""
+    session.select(body)
+    nodes = HandleNodes(scene, session, size=1.5, up=np.array([0.0, 1.0, 0.0]), dressed=True)
+    nodes.show(session.view())
+    follow = nodes._turning(body)
+    place = session.frames.position(body)
+
+    def send(phase, raised):
+        target = SimpleNamespace(position=place + np.array([0.0, raised, 0.0]), wxyz=np.array([1.0, 0.0, 0.0, 0.0]))
+        asyncio.run(follow(SimpleNamespace(phase=phase, client_id=0, target=target)))
+        while session.step():
+            pass
+
+    return nodes, send
+
+
+def test_a_move_that_comes_after_the_end_begins_no_drag(scene, session):
+    nodes, send = gizmo_of(scene, session, "hand.R")
+    send("start", 0.0)
+    send("update", 0.05)
+    assert list(session.dragging) == ["hand.R"]
+    send("end", 0.05)
+    send("update", 0.06)
+    assert not session.dragging
+    assert session.active is None
+    nodes.remove()
+
+
+def test_a_gizmo_that_is_taken_away_ends_its_drag(scene, session):
+    nodes, send = gizmo_of(scene, session, "hand.R")
+    send("start", 0.0)
+    send("update", 0.05)
+    nodes.show(replace(session.view(), selected=None, selection=()))  # somebody else chose nothing
+    while session.step():
+        pass
+    assert not session.dragging
+    nodes.remove()
