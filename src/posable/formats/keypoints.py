@@ -168,7 +168,7 @@ def scene_of(source: Source, positions: np.ndarray, names: Any, fps: float | Non
     joints, places = [joints[k] for k in kept], places[:, kept]
     known = set(joints) <= set(PARENTS)
     if known:
-        joints, places = _with_middles(joints, places)
+        joints, places = with_middles(joints, places)
     try:
         motion = motion_from_positions(
             joints, places, fps, up=up, parents=PARENTS if known else None, name=source.path.stem
@@ -191,7 +191,7 @@ def joint_names(names: Any, count: int) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _with_middles(joints: list[str], places: np.ndarray) -> tuple[list[str], np.ndarray]:
+def with_middles(joints: list[str], places: np.ndarray) -> tuple[list[str], np.ndarray]:
     """Add pelvis and neck to sets that have only their two sides."""
     for name, (left, right) in MIDDLES.items():
         if name not in joints and left in joints and right in joints:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from scipy.spatial.transform import Rotation
 
@@ -20,13 +19,14 @@ from posable.model.body_plan import ARM, LEG, limb_of, words_of
 from posable.model.joint_values import Floats
 from posable.model.joints import Ball, Fixed, Free, Joint, Site
 from posable.model.motion import Motion
+from posable.model.noisy_paths import clean_paths
 from posable.model.skeleton import Skeleton
 
 ROOT_NAMES = ("pelvis", "hips", "hip", "root", "midhip", "mid_hip", "torso")
 MOST_SAMPLES = 400  # frames that determine the tree and the lengths
 NEARNESS = 0.02  # fraction of a distance added to its variation: of two rigid neighbours the nearer one is the parent
 RIGID = 0.004  # [m] deviation of a bone up to which it counts as rigid
-NOISE_TO_SMOOTHING = 0.04  # [s] of smoothing per centimetre of noise
+PROJECTIONS = 30  # sweeps that give noisy paths the lengths of the bones
 
 
 def motion_from_positions(
@@ -68,33 +68,17 @@ def motion_from_positions(
         raise PosableError(
             f"joint positions: expected every joint in some frame, found none of {', '.join(unseen[:5])}"
         )
-    places = _filled(places, fps)
+    places, left = clean_paths(places, fps)
     tree = _tree(names, places) if parents is None else _table_tree(names, parents)
     rows = np.linspace(0, len(places) - 1, min(MOST_SAMPLES, len(places))).astype(int)
-    lengths = {
-        k: float(np.median(np.linalg.norm(places[rows, k] - places[rows, p], axis=1))) for k, p in tree if p >= 0
-    }
+    lengths = {k: _length(places[rows, k] - places[rows, p], left[k], left[p]) for k, p in tree if p >= 0}
     rest = places[_reference_frame(places, rows, up)]
     offsets = {k: _scaled(rest[k] - rest[p], lengths[k]) for k, p in tree if p >= 0}
-    loose = _average_shapes(places[rows], tree, offsets, lengths)
+    loose = _average_shapes(places[rows], tree, offsets, lengths, left)
+    if left.any():
+        places = _with_lengths(places, tree, offsets, loose)
     skeleton, carriers = _skeleton(names, tree, offsets, loose, up, name)
     return Motion(skeleton, _poses(places, tree, offsets, loose, carriers), fps, name)
-
-
-def _filled(places: Floats, fps: float) -> Floats:
-    """Return positions with gaps filled, smoothed in proportion to their noise; clean ones stay as they are."""
-    frames = np.arange(len(places))
-    for k in range(places.shape[1]):
-        seen = np.isfinite(places[:, k]).all(axis=1)
-        if not seen.all():
-            for axis in range(3):
-                places[:, k, axis] = np.interp(frames, frames[seen], places[seen, k, axis])
-    if len(places) < 8:
-        return places
-    jolts = np.abs(np.diff(places, n=4, axis=0))
-    noise = float(np.median(jolts)) / (8.37 * 0.6745)  # sqrt(70): fourth differences of white noise
-    width = NOISE_TO_SMOOTHING * fps * noise / 0.01
-    return places if width < 0.5 else gaussian_filter1d(places, min(width, 0.1 * fps), axis=0, mode="nearest")
 
 
 def _tree(names: Sequence[str], places: Floats) -> list[tuple[int, int]]:
@@ -144,12 +128,43 @@ def _reference_frame(places: Floats, rows: np.ndarray, up: str) -> int:
     return int(rows[int(np.argmax(np.ptp(heights, axis=1)))])
 
 
+def _length(bones: Floats, *left: float) -> float:
+    """Return the median length [m] of a bone (T, 3), less what noise of its ends adds to it: 3 s^2 to its square."""
+    square = float(np.median(np.sum(bones**2, axis=1)))
+    return float(np.sqrt(max(square - 3.0 * sum(s * s for s in left), 0.25 * square)))
+
+
+def _with_lengths(
+    places: Floats, tree: list[tuple[int, int]], offsets: Mapping[int, Floats], loose: set[int]
+) -> Floats:
+    """Return the places (T, J, 3) near given ones at which all bones have their lengths and rigid groups their shapes.
+
+    Every sweep moves the two ends of each rigid distance by half of what it is off (Müller et al. 2007).
+    """
+    rigid = [(k, p, float(np.linalg.norm(offsets[k]))) for k, p in tree if p >= 0]
+    for k, p in tree:
+        beside = [c for c, q in tree if q == p and c < k and p >= 0 and not loose & {c, k}]
+        rigid += [(k, c, float(np.linalg.norm(offsets[k] - offsets[c]))) for c in beside]
+    out = places.copy()
+    for sweep in range(PROJECTIONS):
+        for a, b, length in rigid if sweep % 2 else rigid[::-1]:
+            apart = out[:, a] - out[:, b]
+            off = 1.0 - length / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-9)
+            out[:, a] -= 0.5 * off * apart
+            out[:, b] += 0.5 * off * apart
+    return out
+
+
 def _scaled(vector: Floats, length: float) -> Floats:
     return vector * (length / max(float(np.linalg.norm(vector)), 1e-9))
 
 
 def _average_shapes(
-    places: Floats, tree: list[tuple[int, int]], offsets: dict[int, Floats], lengths: Mapping[int, float]
+    places: Floats,
+    tree: list[tuple[int, int]],
+    offsets: dict[int, Floats],
+    lengths: Mapping[int, float],
+    left: Floats,
 ) -> set[int]:
     """Set the relative directions of bones that share a joint (hips, shoulders) to their average over the clip.
 
@@ -166,13 +181,14 @@ def _average_shapes(
             continue
         seen = np.stack([places[:, c] - places[:, joint] for c in below], axis=1)
         weights, gaps = np.ones(len(below)), [0.0] * len(below)
+        bounds = np.hypot(RIGID, 1.6 * np.hypot(left[below], left[joint]))  # noise is no sign of a joint
         for _ in range(4):
             turned = _carry(still, np.array([offsets[c] for c in below]), seen, weights)
             own = np.einsum("tji,tbj->tbi", turned, seen)
             offsets.update({c: _scaled(own[:, k].mean(axis=0), lengths[c]) for k, c in enumerate(below)})
             gaps = [float(np.median(np.linalg.norm(own[:, k] - offsets[c], axis=1))) for k, c in enumerate(below)]
-            weights = 1.0 / (1.0 + (np.array(gaps) / RIGID) ** 2)
-        loose |= {c for c, gap in zip(below, gaps, strict=True) if gap > RIGID}
+            weights = 1.0 / (1.0 + (np.array(gaps) / bounds) ** 2)
+        loose |= {c for c, gap, bound in zip(below, gaps, bounds, strict=True) if gap > bound}
     return loose
 
 
