@@ -53,7 +53,7 @@ docs: $(READY)  ## build the pages into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
 
 pictures: $(READY)  ## run the examples and the pages' code, draw their pictures (minutes)
-	cd docs/pictures && for script in tutorial goals natural solvers examples; do ../../$(BIN)/python $$script.py || exit 1; done
+	cd docs/pictures && for script in tutorial goals cameras natural solvers examples; do ../../$(BIN)/python $$script.py || exit 1; done
 	$(BIN)/python -m tests.studio.picture docs/images
 
 wheel: $(READY)  ## build the wheel and the source distribution into dist/

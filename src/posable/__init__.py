@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.limb import Limb as Limb
     from posable.limb import LimbSolution as LimbSolution
     from posable.mocap.calibrate import calibrate as calibrate
+    from posable.mocap.cameras import Keypoints as Keypoints
     from posable.mocap.follow import follow as follow
     from posable.mocap.keyframes import keyframes as keyframes
     from posable.mocap.motion_quality import motion_quality as motion_quality
@@ -125,6 +126,7 @@ _HOME = {
     "Motion": "posable.model.motion",
     "Markers": "posable.model.motion",
     "calibrate": "posable.mocap.calibrate",
+    "Keypoints": "posable.mocap.cameras",
     "follow": "posable.mocap.follow",
     "keyframes": "posable.mocap.keyframes",
     "motion_quality": "posable.mocap.motion_quality",

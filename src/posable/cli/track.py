@@ -1,4 +1,4 @@
-"""`posable track MARKERS... --figure FIGURE -o OUT`: motion from the markers of one file or many."""
+"""`posable track MARKERS... --figure FIGURE -o OUT`: motion from the markers of one file or many, or from cameras."""
 
 import argparse
 import json
@@ -19,7 +19,11 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         description="Turn markers into motion: calibrate the figure to the actor, then track every frame.",
     )
     parser.add_argument("files", metavar="MARKERS", nargs="+", help="one file, or several with a folder as -o")
-    parser.add_argument("--figure", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
+    parser.add_argument("--figure", metavar="FIGURE", help="a file with a skeleton, or a figure by name")
+    parser.add_argument(
+        "--cameras", metavar="TOML", help="calibration of the cameras; the file is then 2D keypoints (.npz, .npy)"
+    )
+    parser.add_argument("--names", metavar="SET", help="which keypoints they are, such as coco17 or mediapipe33")
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
     parser.add_argument(
@@ -61,6 +65,10 @@ def attachments(words: list[str]) -> dict[str, str] | None:
 
 def run(args: argparse.Namespace) -> int:
     """Track one file, or many."""
+    if args.cameras:
+        return run_cameras(args)
+    if not args.figure:
+        raise ps.PosableError("expected --figure FIGURE, or --cameras TOML for 2D keypoints")
     if batch.is_batch(args, args.files, args.out):
         figure_of(args.figure)  # a wrong call fails before any work is done
         attachments(args.attach)
@@ -89,6 +97,27 @@ def tracked(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Skeleton, Any
     if args.report:
         take.report.save(args.report)
     return figure, take
+
+
+def run_cameras(args: argparse.Namespace) -> int:
+    """Track 2D keypoints of calibrated cameras; onto a figure, if there is one."""
+    out = require_out(args, "take.bvh")
+    if len(args.files) > 1:
+        raise ps.PosableError(f"--cameras: expected one file of keypoints, got {len(args.files)}")
+    keypoints = ps.Keypoints.load(args.files[0], ps.load_cameras(args.cameras), names=args.names, fps=args.fps)
+    take = ps.track(keypoints, smooth=args.smooth)
+    motion = ps.retarget(take.motion, figure_of(args.figure)) if args.figure else take.motion
+    ps.save(out, motion)
+    report = take.report
+    if args.json:
+        print(json.dumps({
+            "ok": report.ok, "verdict": report.verdict, "repairs": list(report.repairs), "frames": report.frames,
+            "seconds": report.seconds, "camera_errors": report.camera_errors, "seen": report.seen, "out": out,
+        }))  # fmt: skip
+    else:
+        print(report)
+        print(f"wrote {out}")
+    return 0 if report.ok else 1
 
 
 def work(args: argparse.Namespace) -> batch.FileResult:

@@ -87,7 +87,7 @@ class Pixel(Goal):
         if values.ndim == 0 or values.shape[-1] not in (2, 3):
             raise GoalError(what, expected="shape (..., 2) or (..., 3)", got=f"shape {values.shape}")
         confidence = values[..., 2] if values.shape[-1] == 3 else np.ones(values.shape[:-1])
-        unseen = np.isnan(values).any(axis=-1)
+        unseen = np.asarray(np.isnan(values).any(axis=-1))
         confidence = np.where(unseen, 0.0, confidence)
         if not ((confidence >= 0.0) & (confidence <= 1.0)).all():
             raise GoalError(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from posable.errors import PosableWarning
+from posable.errors import PosableError, PosableWarning
 from posable.goals import Position
 from posable.mocap.frame_solver import ENERGY, SEEN, FrameOptions, FrameSolver, marker_frame_solver
 from posable.mocap.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, thresholds
@@ -23,12 +23,15 @@ from posable.mocap.root_align import (
     with_free_root,
     words_of_loosening,
 )
-from posable.mocap.screen import MarkerSource
+from posable.mocap.screen import MarkerSource, markers_for
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
 from posable.mocap.unwrap import open_box, same_branch, within_turns
 from posable.model.kinematics import forward, path_of
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from posable.mocap.cameras import CameraTake, Keypoints
 
 CHUNK = 1024  # frames
 LEAD = 48  # frames of overlap between pieces
@@ -56,9 +59,12 @@ FOLLOW = FrameOptions(
 SETTLE = FrameOptions(max_iterations=150, min_gain=1e-6, damping=1e-1, independent=True, pull=PULL)
 
 
+@overload
+def track(actor: Keypoints, *, smooth: float = 0.0) -> CameraTake: ...
+@overload
 def track(
     actor: Skeleton,
-    markers: Markers,
+    markers: Markers | Keypoints,
     *,
     smooth: float = 0.0,
     solver: str = "newton",
@@ -68,16 +74,32 @@ def track(
     threads: int | None = None,
     progress: Progress = None,
     stop: Stop = None,
-) -> Take:
-    """Return the motion of an actor that follows markers.
+) -> Take: ...
+def track(
+    actor: Skeleton | Keypoints,
+    markers: Markers | Keypoints | None = None,
+    *,
+    smooth: float = 0.0,
+    solver: str = "newton",
+    limits: bool = True,
+    start: Any = None,
+    robust: float | None = ROBUST,
+    threads: int | None = None,
+    progress: Progress = None,
+    stop: Stop = None,
+) -> Take | CameraTake:
+    """Return the motion of an actor that follows markers, or of a person whom calibrated cameras see.
 
     Markers are matched to the actor's sites by name. Outliers are listed and rejected. A failed frame is solved again
     from its neighbours and from known poses, or marked as failed; tracking continues. A figure with a fixed root gets a
     free root, with a warning, if that halves the error.
 
+    `track(keypoints)` needs no figure: 2D keypoints of several cameras are triangulated, and give a skeleton of their
+    own and its motion (`CameraTake`). With an actor, they are the markers of the sites that have their names.
+
     Args:
-        actor: The figure, from `calibrate`.
-        markers: The take.
+        actor: The figure, from `calibrate`; or `Keypoints`, alone.
+        markers: The take: `Markers`, or `Keypoints`.
         smooth: [s] Smooth the motion afterwards, as `smooth` does; 0: not.
         solver: Any solver by name; "newton" runs in compiled code over whole pieces.
         limits: Whether joint limits hold.
@@ -93,16 +115,33 @@ def track(
     Raises:
         PosableError: No site of the actor has the name of a marker.
     """
+    notes: tuple[str, ...] = ()
+    if not isinstance(markers, Markers):
+        from posable.mocap.cameras import Keypoints, track_keypoints, triangulate
+
+        if isinstance(actor, Keypoints) and markers is None:
+            return track_keypoints(actor, smooth=smooth)
+        if isinstance(markers, Keypoints):
+            found = triangulate(markers)
+            markers, notes = found.markers, (*found.doubts, *found.repairs)
+    if not isinstance(actor, Skeleton):
+        raise PosableError(f"track: expected a Skeleton, such as calibrate returns, got {type(actor).__name__}")
+    return _track_markers(
+        actor, markers_for("track", markers), notes, smooth, solver, limits, start, robust, threads, progress, stop
+    )
+
+
+def _track_markers(actor, markers, notes, smooth, solver, limits, start, robust, threads, progress, stop) -> Take:
+    """Return the motion of an actor that follows markers, as `track` describes it."""
     begin = time.perf_counter()
     source = MarkerSource(actor, markers)
-    notes: tuple[str, ...] = ()
     poses, errors, statuses = _tracked(actor, source, solver, limits, start, robust, threads, progress, stop)
     if free_joint(actor) is None and len(poses) == source.total and _mean(errors) > ASTRAY:
         loose = with_free_root(actor)
         again = _tracked(loose, source, solver, limits, None, robust, threads, progress, stop)
         if len(again[0]) == len(poses) and _mean(again[1]) < LOOSENED * _mean(errors):
-            actor, (poses, errors, statuses), notes = loose, again, (words_of_loosening(loose),)
-            warnings.warn(f"track: {notes[0]}", PosableWarning, stacklevel=2)
+            actor, (poses, errors, statuses), notes = loose, again, (*notes, words_of_loosening(loose))
+            warnings.warn(f"track: {notes[-1]}", PosableWarning, stacklevel=3)
     if len(poses) < len(markers):
         markers = Markers(markers.names, markers.positions[: len(poses)], markers.fps, markers.up, markers.unit)
     if limits:
