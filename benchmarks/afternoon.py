@@ -311,12 +311,12 @@ class Afternoon:
 
     def picture(self) -> np.ndarray:
         """Return the figure as it is drawn without a screen (90, 160, 3)."""
-        from posable.studio.appearance import look_of
-        from posable.studio.film import eye_for, picture
+        from posable.studio.appearance import appearance_of
+        from posable.studio.film import camera_for, picture
 
         session = self.session
-        look = look_of(session.skeleton, session.scene, detail=0.3)
-        eye = eye_for(session.skeleton, session.pose[None], look)
+        look = appearance_of(session.skeleton, session.scene, detail=0.3)
+        eye = camera_for(session.skeleton, session.pose[None], look)
         return picture(session.skeleton, session.pose, look, eye, (160, 90))
 
     def reconnect(self, *, dragging: bool) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 import posable as ps
-from posable.studio.appearance import TROUSERS, has_body, look_of
+from posable.studio.appearance import TROUSERS, appearance_of, has_body
 from posable.studio.meshes import capsule, moved, sphere, towards
 
 TEAL, AMBER, RED, VIOLET, GREY, BLUE = (
@@ -209,7 +209,7 @@ def lit(vertices, faces, back, smooth):
 
 @lru_cache(maxsize=2)
 def _skins(name: str):
-    return look_of(ps.figures.get(name), None).skins
+    return appearance_of(ps.figures.get(name), None).skins
 
 
 def skinned(skeleton, frames):

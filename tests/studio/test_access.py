@@ -18,7 +18,7 @@ import posable as ps
 
 viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
 from posable.studio.access import Guard, free_port  # noqa: E402
-from posable.studio.messages import marked, plain  # noqa: E402
+from posable.studio.messages import escape_markdown, strip_control  # noqa: E402
 from posable.studio.panels.status import as_html  # noqa: E402
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -149,16 +149,16 @@ def test_the_guard_of_a_machine_that_others_reach():
 
 def test_a_name_is_text_wherever_it_comes_from():
     name = '<iframe srcdoc="<script>x</script>">**b** [a](javascript:x) `c` \x1b[31m\u202e'
-    for text in (marked(name), as_html(f"**{marked(name)}** is at its limit")):
+    for text in (escape_markdown(name), as_html(f"**{escape_markdown(name)}** is at its limit")):
         assert "<iframe" not in text
         assert "\x1b" not in text
         assert "\u202e" not in text
-    html = as_html(f"**{marked(name)}**")
+    html = as_html(f"**{escape_markdown(name)}**")
     assert html.startswith("<b>")
     assert html.endswith("</b>")
     assert html.count("<") == 2
-    assert plain("a\nb\x00c") == "a b c"
-    assert as_html(f"**{marked('hand_R.1')}**") == "<b>hand&#95;R.1</b>"
+    assert strip_control("a\nb\x00c") == "a b c"
+    assert as_html(f"**{escape_markdown('hand_R.1')}**") == "<b>hand&#95;R.1</b>"
 
 
 def test_the_next_free_port_is_taken_and_a_strange_address_is_said():

@@ -5,9 +5,9 @@ import pytest
 
 import posable as ps
 from posable.model import shapes
-from posable.studio.appearance import look_of, skinned
-from posable.studio.contacts import Touching
-from posable.studio.messages import inside_each_other
+from posable.studio.appearance import appearance_of, skinned
+from posable.studio.contacts import ContactDetector
+from posable.studio.messages import penetration_sentences
 from posable.studio.overlays import GREEN, RED, VIOLET, contact_rings, levels_of
 from posable.studio.session import Session
 
@@ -32,7 +32,7 @@ def test_balls_in_each_other_are_as_deep_as_their_distance_says(turn):
     frames = ps.forward(skeleton, pose)
     ends = [frames.position(arm) + frames.rotation_matrix(arm) @ [0, 0.5, 0] for arm in ("arm.L", "arm.R")]
     depth = 0.2 - np.linalg.norm(ends[0] - ends[1])
-    finder = Touching(skeleton, None).start()
+    finder = ContactDetector(skeleton, None).start()
     assert finder.wait()
     found = finder.at(pose, frames)
     if depth > 0.01:
@@ -45,7 +45,7 @@ def test_balls_in_each_other_are_as_deep_as_their_distance_says(turn):
 @pytest.fixture
 def session():
     made = Session()
-    assert made.touching.wait()
+    assert made.contact_detector.wait()
     yield made
     made.close()
 
@@ -58,7 +58,7 @@ def test_a_standing_person_touches_nothing_but_the_floor(session):
     points, colors = contact_rings(session.view(), 1.5)
     assert len(points) == len(colors) == 4 * 12
     assert (colors == GREEN).all()
-    assert inside_each_other(touches, 0.012) == []
+    assert penetration_sentences(touches, 0.012) == []
 
 
 def test_the_floor_is_where_the_lowest_vertices_are(session):
@@ -68,7 +68,7 @@ def test_the_floor_is_where_the_lowest_vertices_are(session):
         session.set_pose(pose)
         feet = [
             skinned(skin, session.frames)[:, 1].min()
-            for skin in look_of(session.skeleton, None).skins if skin.name.startswith("shoe")
+            for skin in appearance_of(session.skeleton, None).skins if skin.name.startswith("shoe")
         ]  # fmt: skip
         touches = [touch for touch in session.view().touches if touch.other == ""]
         if lift > 0:
@@ -76,7 +76,7 @@ def test_the_floor_is_where_the_lowest_vertices_are(session):
             continue
         assert touches[0].depth == pytest.approx(-min(feet), abs=4e-3)
         assert (contact_rings(session.view(), 1.5)[1][0] == RED).all()  # of the deepest
-        assert "below the floor" in inside_each_other(session.view().touches, 0.012)[0]
+        assert "below the floor" in penetration_sentences(session.view().touches, 0.012)[0]
 
 
 def test_a_hand_in_the_trunk_is_shown_and_said_and_can_be_switched_off(session):
@@ -90,6 +90,6 @@ def test_a_hand_in_the_trunk_is_shown_and_said_and_can_be_switched_off(session):
     view = session.view()
     assert any((touch.joint, touch.other) == ("wrist.R", "spine2") for touch in view.touches)
     assert levels_of(view, 1.5)["wrist.R"] == VIOLET
-    assert "passes through" in " ".join(inside_each_other(view.touches, 0.012))
+    assert "passes through" in " ".join(penetration_sentences(view.touches, 0.012))
     session.contacts = False
     assert session.view().touches == ()

@@ -12,17 +12,17 @@ from posable.formats import Mesh
 viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
 import zstandard  # noqa: E402
 
-from posable.studio.appearance import look_of, skinned  # noqa: E402
+from posable.studio.appearance import appearance_of, skinned  # noqa: E402
 from posable.studio.figure_nodes import (  # noqa: E402
     LimitHighlight,
+    blend_color,
     draw,
-    mixed,
 )
 from posable.studio.handles import default_handles, opening_pose  # noqa: E402
 from posable.studio.meshes import quaternions, sphere  # noqa: E402
 from posable.studio.overlays import AMBER, RED  # noqa: E402
 from posable.studio.viser_adapter import (  # noqa: E402
-    Mover,
+    NodeUpdater,
     Slot,
     page,
     send,
@@ -39,7 +39,7 @@ def scene():
 @pytest.mark.parametrize("name", ps.figures.names())
 def test_every_figure_is_drawn_where_its_frames_are(scene, name):
     skeleton = ps.figures.get(name)
-    drawn = draw(scene, f"/{name}", look_of(skeleton, None, detail=0.3))
+    drawn = draw(scene, f"/{name}", appearance_of(skeleton, None, detail=0.3))
     frames = ps.forward(skeleton, skeleton.rest)
     drawn.show(frames)
     assert drawn.skins or drawn.rigid
@@ -55,14 +55,14 @@ def test_every_figure_is_drawn_where_its_frames_are(scene, name):
 def test_a_robots_meshes_hang_on_their_joints(scene):
     arm = ps.figures.panda()
     meshes = tuple(Mesh(name, *sphere(0.05), joint=name) for name in arm.names)
-    drawn = draw(scene, "/arm", look_of(arm, ps.Scene(skeleton=arm, meshes=meshes)))
+    drawn = draw(scene, "/arm", appearance_of(arm, ps.Scene(skeleton=arm, meshes=meshes)))
     drawn.show(ps.forward(arm, arm.rest))
     assert [joint for _, joint in drawn.rigid] == list(arm.names)
 
 
 def test_a_character_is_drawn_as_its_skin(scene, data_dir):
     source = ps.load(data_dir / "gltf" / "khronos_CesiumMan.glb")
-    drawn = draw(scene, "/man", look_of(source.skeleton, source))
+    drawn = draw(scene, "/man", appearance_of(source.skeleton, source))
     drawn.show(ps.forward(source.skeleton, source.motion.poses[0]))
     assert len(drawn.skins) > 1  # its texture has several colours
     assert len({tuple(mesh.color) for mesh, *_ in drawn.skins}) == len(drawn.skins)
@@ -139,7 +139,7 @@ def test_the_script_of_the_page_is_mended_and_as_long_as_before():
 
 def test_a_limb_at_its_limit_is_coloured_and_only_it(scene):
     human = ps.figures.human()
-    drawn = draw(scene, "/lit", look_of(human, None, detail=0.3))
+    drawn = draw(scene, "/lit", appearance_of(human, None, detail=0.3))
     highlight = LimitHighlight(scene, drawn, 1.5)
     pose = human.pose({"elbow.R": np.radians(150.0)})
     highlight.show(ps.forward(human, pose), {"elbow.R": AMBER})
@@ -159,19 +159,19 @@ def test_a_limb_at_its_limit_is_coloured_and_only_it(scene):
 
 def test_a_robots_link_takes_the_colour_and_gives_it_back(scene):
     arm = ps.figures.panda()
-    drawn = draw(scene, "/lit_arm", look_of(arm, None))
+    drawn = draw(scene, "/lit_arm", appearance_of(arm, None))
     highlight = LimitHighlight(scene, drawn, 1.0)
     before = {joint: node.color for node, joint in drawn.rigid}
     frames = ps.forward(arm, arm.rest)
     lit = arm.names[3]
     highlight.show(frames, {lit: AMBER})
-    assert {joint for node, joint in drawn.rigid if node.color == mixed(before[joint], AMBER)} == {lit}
+    assert {joint for node, joint in drawn.rigid if node.color == blend_color(before[joint], AMBER)} == {lit}
     highlight.show(frames, {})
     assert {joint: node.color for node, joint in drawn.rigid} == before
 
 
 def test_only_what_moved_is_sent(scene):
-    nodes, mover = [scene.add_frame(f"/still/{k}") for k in range(2)], Mover()
+    nodes, mover = [scene.add_frame(f"/still/{k}") for k in range(2)], NodeUpdater()
     buffer = scene._websock_interface.get_message_buffer()
     places, turns = np.zeros((2, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (2, 1))
     counts = [buffer.message_counter]
@@ -192,14 +192,14 @@ def test_a_characters_rigid_parts_are_drawn_beside_its_skin(scene, fixtures):
         v, f = sphere(0.1)
         skin = Mesh("skin", v, f, None, (head,), bind, np.zeros((len(v), 4), np.int32), np.eye(4)[[0] * len(v)])
         both = replace(source, meshes=(skin, hat))
-    look = look_of(both.skeleton, both)
+    look = appearance_of(both.skeleton, both)
     assert len(look.skins) == sum(bool(m.joints) for m in both.meshes)
     assert [part.body for part in look.rigid] == [head]
 
 
 def test_a_skin_follows_its_bones():
     human = ps.figures.human()
-    look = look_of(human, None, detail=0.3)
+    look = appearance_of(human, None, detail=0.3)
     pose = human.pose({"elbow.L": 1.2, "hip.R": (-0.8, 0.1, 0.0)})
     frames = ps.forward(human, pose)
     for skin in look.skins:
@@ -213,7 +213,7 @@ def test_a_skin_follows_its_bones():
 def test_the_meshes_of_a_urdf_are_drawn(scene, fixtures):
     path = fixtures / "arm" / "arm.urdf"
     source = ps.load(path)
-    look = look_of(source.skeleton, source)
+    look = appearance_of(source.skeleton, source)
     assert len(look.rigid) == len(list((fixtures / "arm").glob("*.stl")))
     assert {part.body for part in look.rigid} <= {*source.skeleton.names, *source.skeleton.site_names}
     drawn = draw(scene, "/urdf", look)
@@ -227,7 +227,7 @@ def test_joints_without_a_surface_are_drawn_as_bones():
     """A robot whose mesh files are missing has boxes at its fingers alone: its arm must be seen all the same."""
     arm = ps.figures.panda()
     last = arm.names[-1]
-    look = look_of(arm, ps.Scene(skeleton=arm, meshes=(Mesh("finger", *sphere(0.02), joint=last),)))
+    look = appearance_of(arm, ps.Scene(skeleton=arm, meshes=(Mesh("finger", *sphere(0.02), joint=last),)))
     drawn = {part.body for part in look.rigid}
     frames = ps.forward(arm, arm.rest)
     for joint in arm.joints[1:]:
@@ -235,14 +235,16 @@ def test_joints_without_a_surface_are_drawn_as_bones():
         assert np.linalg.norm(step) < 0.05 or joint.parent in drawn
     assert [part.body for part in look.rigid if part.flat] == [last]
     whole = tuple(Mesh(name, *sphere(0.05), joint=name) for name in arm.names)
-    assert all(part.flat for part in look_of(arm, ps.Scene(skeleton=arm, meshes=whole)).rigid)  # no bones through them
+    assert all(
+        part.flat for part in appearance_of(arm, ps.Scene(skeleton=arm, meshes=whole)).rigid
+    )  # no bones through them
 
 
 def test_a_robot_of_many_triangles_is_thinned(data_dir):
     pytest.importorskip("mujoco")
     source = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml")
     before = sum(len(mesh.faces) for mesh in source.meshes)
-    look = look_of(source.skeleton, source)
+    look = appearance_of(source.skeleton, source)
     after = sum(len(part.faces) for part in look.rigid)
     assert len(look.rigid) == len(source.meshes)
     assert before > 300_000
@@ -266,7 +268,7 @@ def test_a_floating_robot_stands_on_the_floor(data_dir):
 
 def test_figures_come_and_go_without_a_trace(scene):
     human, panda = ps.figures.human(), ps.figures.panda()
-    looks = [look_of(human, None, detail=0.3), look_of(panda, None)]
+    looks = [appearance_of(human, None, detail=0.3), appearance_of(panda, None)]
     for k in range(6):
         drawn = draw(scene, f"/turn/{k}", looks[k % 2])
         drawn.show(ps.forward(*((human, human.rest) if k % 2 == 0 else (panda, panda.rest))))

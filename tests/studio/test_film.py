@@ -8,14 +8,14 @@ import pytest
 import posable as ps
 from posable.cli.main import main
 from posable.studio.meshes import sphere
-from posable.studio.raster import Eye, Surface, render
+from posable.studio.raster import Camera, Surface, render
 
 Image = pytest.importorskip("PIL.Image")
 
 
 def test_a_ball_is_drawn_where_and_as_large_as_it_is():
     vertices, faces = sphere(0.5, around=96)
-    eye = Eye(np.array([0.0, 0.0, 5.0]), np.zeros(3), np.array([0.0, 1.0, 0.0]), np.radians(40.0))
+    eye = Camera(np.array([0.0, 0.0, 5.0]), np.zeros(3), np.array([0.0, 1.0, 0.0]), np.radians(40.0))
     image = render(
         [Surface(vertices + np.array([0.4, 0.2, 0.0]), faces, np.array([1.0, 0.0, 0.0]))],
         eye,
@@ -33,7 +33,7 @@ def test_a_ball_is_drawn_where_and_as_large_as_it_is():
 def test_what_is_nearer_hides_what_is_behind():
     vertices, faces = sphere(0.5)
     red, blue = np.array([1.0, 0, 0]), np.array([0, 0, 1.0])
-    eye = Eye(np.array([0.0, 0.0, 5.0]), np.zeros(3), np.array([0.0, 1.0, 0.0]), np.radians(40.0))
+    eye = Camera(np.array([0.0, 0.0, 5.0]), np.zeros(3), np.array([0.0, 1.0, 0.0]), np.radians(40.0))
     balls = [Surface(vertices, faces, red), Surface(vertices + np.array([0, 0, 1.5]), faces, blue)]
     for order in (balls, balls[::-1]):
         r, _, b, _ = render(order, eye, (60, 60), transparent=True)[30, 30]

@@ -643,7 +643,7 @@ def test_a_bad_upload_is_said_and_the_session_lives(bench, tmp_path):
 
 def test_a_limb_inside_another_is_shown_and_said(bench):
     bench.fresh()
-    assert bench.session.touching.wait()
+    assert bench.session.contact_detector.wait()
     bench.session.configure(apart=False)
     start = bench.session.frames.position("hand.R")
     end = bench.session.frames.position("spine2") + np.array([0.05, 0.0, -0.02])

@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.studio.messages import in_the_way, limits_met, standing
+from posable.studio.messages import blocking_sentences, goal_summary, limits_met
 from posable.studio.session import Session
 
 
@@ -65,9 +65,9 @@ def test_out_of_reach_says_by_how_much_and_what_is_in_the_way(session):
     session.step()
     assert not session.answer.ok
     missing = np.linalg.norm(session.frames.position("hand.R") - target)
-    assert f"**hand.R** misses by {missing * 100:.1f} cm" in standing(session.answer, {})
+    assert f"**hand.R** misses by {missing * 100:.1f} cm" in goal_summary(session.answer, {})
     come_to_rest(session)  # now it has the time to say why
-    sentences = in_the_way(session.skeleton, session.blocking)
+    sentences = blocking_sentences(session.skeleton, session.blocking)
     assert sentences
     assert all("limit" in sentence for sentence in sentences)
     assert any("hand.R" in sentence and "closer" in sentence for sentence in sentences)
@@ -540,15 +540,15 @@ def test_what_is_no_project_is_refused(session, data):
 
 
 def test_unsaved_work_is_recovered_after_a_crash(tmp_path):
-    from posable.studio.project import Shelf
+    from posable.studio.project import RecoveryStore
 
-    first = Session(shelf=Shelf(tmp_path))
+    first = Session(recovery=RecoveryStore(tmp_path))
     drag(first, "hand.R", first.frames.position("hand.R") + np.array([0.0, 0.4, 0.2]))
     assert first.autosave()
     assert not first.autosave()  # nothing new
     raised = first.pose
     del first  # without a close
-    second = Session(shelf=Shelf(tmp_path))
+    second = Session(recovery=RecoveryStore(tmp_path))
     assert second.recover()
     assert np.array_equal(second.pose, raised)
     assert second.dirty
@@ -557,7 +557,7 @@ def test_unsaved_work_is_recovered_after_a_crash(tmp_path):
     assert second.redo()
     second.save_project()
     second.close()
-    third = Session(shelf=Shelf(tmp_path))
+    third = Session(recovery=RecoveryStore(tmp_path))
     assert not third.recover()  # a person has saved it
     third.close()
 

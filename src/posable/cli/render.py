@@ -46,24 +46,24 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ps.PosableError(f"render needs {error.name}: pip install 'posable[studio]'") from error
     motion, scene = _motion(args)
-    look = appearance.look_of(motion.skeleton, scene)
-    eye = film.eye_for(motion.skeleton, motion.poses, look, aspect=size[0] / size[1])
+    look = appearance.appearance_of(motion.skeleton, scene)
+    camera = film.camera_for(motion.skeleton, motion.poses, look, aspect=size[0] / size[1])
     if kind == "png":
         frame = args.frame or 0
         if not 0 <= frame < len(motion):
             raise ps.PosableError(f"--frame: expected 0 to {len(motion) - 1}, got {frame}")
-        eye = film.eye_for(motion.skeleton, motion.poses[frame : frame + 1], look, aspect=size[0] / size[1])
-        image = film.picture(motion.skeleton, motion.poses[frame], look, eye, size, transparent=args.transparent)
+        camera = film.camera_for(motion.skeleton, motion.poses[frame : frame + 1], look, aspect=size[0] / size[1])
+        image = film.picture(motion.skeleton, motion.poses[frame], look, camera, size, transparent=args.transparent)
         write_files({out: film.png(image)})
         count = 1
     else:
-        motion = film.at_rate(motion, kind, args.fps)
+        motion = film.resample_for(motion, kind, args.fps)
         count = len(motion)
         if kind == "html":
-            write_files({out: film.page(motion, look, eye)})
+            write_files({out: film.page(motion, look, camera)})
         else:
-            eye = film.eye_for(motion.skeleton, motion.poses[:1], look, aspect=size[0] / size[1])
-            pictures = film.frames_of(motion, look, eye, size, import_module("posable.cli.progress").ProgressBar())
+            camera = film.camera_for(motion.skeleton, motion.poses[:1], look, aspect=size[0] / size[1])
+            pictures = film.frames_of(motion, look, camera, size, import_module("posable.cli.progress").ProgressBar())
             write_files({out: film.film(pictures, motion.fps, kind)})
     if args.json:
         print(json.dumps({"output": str(out), "frames": count, "width": size[0], "height": size[1]}))

@@ -48,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ps.PosableError(f"the studio needs {error.name}: pip install 'posable[studio]'") from error
     access, project = import_module("posable.studio.access"), import_module("posable.studio.project")
-    session = import_module("posable.studio.session").Session(shelf=project.Shelf(access.state_folder() / "studio"))
+    session = import_module("posable.studio.session").Session(
+        recovery=project.RecoveryStore(access.state_folder() / "studio")
+    )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end and clean up as on Ctrl-C
     page = None
     try:

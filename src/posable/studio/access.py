@@ -1,4 +1,4 @@
-"""Who may use a studio: the token in its address, and the hosts and origins that a request may name."""
+"""Access control: the token in the address of a studio, and the hosts and origins that requests may name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORBIDDEN = "Not allowed. Open the address that `posable studio` printed; it con
 
 
 def state_folder() -> Path:
-    """Return the folder for a person's own state (token, recovered work), readable by nobody else."""
+    """Return the folder for the user's own state (token, recovered work), readable by nobody else."""
     base = os.environ.get("POSABLE_STATE") or os.environ.get("XDG_STATE_HOME")
     folder = Path(base) if base else Path.home() / ".local" / "state"
     folder = folder if os.environ.get("POSABLE_STATE") else folder / "posable"
@@ -25,7 +25,7 @@ def state_folder() -> Path:
 
 
 def own_token() -> str:
-    """Return this person's token: made once, kept, so that an open page finds a restarted studio again."""
+    """Return the user's token. It is created once and kept, so that an open page reconnects to a restarted studio."""
     place = state_folder() / "studio-token"
     try:
         token = place.read_text().strip()
@@ -41,7 +41,7 @@ def own_token() -> str:
 
 @dataclass(frozen=True)
 class Guard:
-    """Decides over requests. A page from elsewhere knows no token, and a browser tells its origin.
+    """Decides which requests are answered: those with the token, from this server's own host and origin.
 
     Args:
         host: The address that the server listens on.
@@ -52,15 +52,15 @@ class Guard:
     token: str = field(default_factory=own_token)
 
     def path_inside(self, path: str) -> str | None:
-        """Return a request's path after the token, or None where the token is missing or wrong."""
+        """Return the path of a request after the token, or None if the token is missing or wrong."""
         first, _, rest = path.partition("?")[0].lstrip("/").partition("/")
         return "/" + rest if secrets.compare_digest(first.encode(), self.token.encode()) else None
 
     def allows(self, headers: Mapping[str, str]) -> bool:
-        """Say whether the Host and Origin that a request names are this server's.
+        """Return whether the Host and Origin headers of a request name this server.
 
-        A name that somebody else's DNS can point here is refused, so a page on it cannot reach the studio; a bare
-        address cannot be pointed anywhere. Requests without an Origin do not come from a page.
+        A host name that foreign DNS can point here is refused (DNS rebinding); a bare address cannot be rebound.
+        Requests without an Origin do not come from a page.
         """
         host = headers.get("Host", "")
         name = urlsplit(f"//{host}").hostname or ""
@@ -78,7 +78,7 @@ class Guard:
 
 
 def free_port(host: str, port: int, tries: int = 100) -> int:
-    """Return the first free port from `port` on.
+    """Return the first free port, starting at `port`.
 
     Raises:
         OSError: If this machine has no such address, or no port is free.

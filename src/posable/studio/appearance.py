@@ -14,10 +14,10 @@ import posable as ps
 from posable.studio.meshes import Shape, bone, sphere, towards
 
 ASSETS = Path(__file__).parent / "assets"
-COARSE = 0.6  # the detail below which the coarse asset is enough
-THIGH = 0.441  # [m] of the person that the asset was made for
+COARSE = 0.6  # level of detail below which the coarse asset is used
+THIGH = 0.441  # [m] length of the thigh in the asset
 FAIR, SHIRT, TROUSERS, LEATHER, DARK = (224, 176, 148), (66, 122, 161), (52, 62, 80), (236, 233, 226), (66, 50, 44)
-CLOTHES: dict[str, tuple[tuple[int, int, int], str | None]] = {  # colour, and the bone that the whole of it hangs on
+CLOTHES: dict[str, tuple[tuple[int, int, int], str | None]] = {  # colour, and the bone that it is attached to
     "shirt": (SHIRT, None), "trousers": (TROUSERS, None), "hand.L": (FAIR, "wrist.L"), "hand.R": (FAIR, "wrist.R"),
     "shoe.L": (LEATHER, "ankle.L"), "shoe.R": (LEATHER, "ankle.R"), "head": (FAIR, "skull"), "hair": (DARK, "skull"),
     "eyes": ((40, 36, 38), "skull"),
@@ -25,28 +25,28 @@ CLOTHES: dict[str, tuple[tuple[int, int, int], str | None]] = {  # colour, and t
 
 
 def has_body(skeleton: ps.Skeleton) -> bool:
-    """Say whether a figure has the bones of `posable.figures.human`, so that the body fits it."""
+    """Return whether a figure has the bones of `posable.figures.human`, so that the body fits it."""
     return skeleton.name == "human" and {"skull", "knee.L", "toes.R", "thumb3.L", "fingers2.R"} <= set(skeleton.names)
 
 
 @cache
 def asset(coarse: bool) -> tuple[Any, ...]:
-    """Return the surfaces of the asset, as `posable.load` reads them."""
+    """Return the meshes of the asset, as `posable.load` reads them."""
     return ps.load(ASSETS / ("body_coarse.glb" if coarse else "body.glb")).meshes
 
 
 def scale_of(skeleton: ps.Skeleton) -> float:
-    """Return how large a person is against the one that the asset was made for."""
+    """Return the size of a person relative to the asset."""
     return float(np.linalg.norm(skeleton.joint("knee.L").offset)) / THIGH
 
 
-SAMPLES = ((1, 1, 1), (4, 1, 1), (1, 4, 1), (1, 1, 4), (2, 2, 1), (1, 2, 2), (2, 1, 2))  # of a face, by its corners
-MOST = 5  # colours of one surface
+SAMPLES = ((1, 1, 1), (4, 1, 1), (1, 4, 1), (1, 1, 4), (2, 2, 1), (1, 2, 2), (2, 1, 2))  # barycentric
+MOST = 5  # largest number of colours of one surface
 _KINDS = {5120: np.int8, 5121: np.uint8, 5122: np.int16, 5123: np.uint16, 5125: np.uint32, 5126: np.float32}
 
 
 def face_colors(skeleton: Any, meshes: Any) -> list[np.ndarray | None]:
-    """Return for every mesh of a glTF character the colours (F, 3) of its faces, from 0 to 1; None where unknown."""
+    """Return the colours (F, 3) of the faces of every mesh of a glTF character, from 0 to 1; None if unknown."""
     character = skeleton.info.get("character")
     out: list[np.ndarray | None] = [None] * len(meshes)
     if character is None:
@@ -62,7 +62,7 @@ def face_colors(skeleton: Any, meshes: Any) -> list[np.ndarray | None]:
             return out
         for k, (mesh, primitive) in enumerate(zip(meshes, primitives, strict=True)):
             out[k] = _faces(document, binary, mesh, primitive)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OSError):  # a file that is read, but not this
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OSError):  # no usable textures
         return [None] * len(meshes)
     return out
 
@@ -94,7 +94,7 @@ def _faces(document: dict, binary: bytes, mesh: Any, primitive: dict) -> np.ndar
 
 
 def _accessor(document: dict, binary: bytes, index: int) -> np.ndarray:
-    """Return the pairs (N, 2) of numbers of an accessor."""
+    """Return the pairs (N, 2) of an accessor."""
     accessor = document["accessors"][index]
     view = document["bufferViews"][accessor["bufferView"]]
     kind = np.dtype(_KINDS[accessor["componentType"]])
@@ -106,7 +106,7 @@ def _accessor(document: dict, binary: bytes, index: int) -> np.ndarray:
 
 
 def clusters(colors: np.ndarray) -> list[tuple[Color, np.ndarray]]:
-    """Return a few colours and the faces (F,) that have about each of them, as masks: k-means from spread-out seeds."""
+    """Return a few colours and the faces of about that colour, as masks (F,): k-means from spread-out seeds."""
     seeds = [colors.mean(axis=0)]
     for _ in range(MOST - 1):
         away = np.min([np.linalg.norm(colors - seed, axis=1) for seed in seeds], axis=0)
@@ -129,13 +129,13 @@ def clusters(colors: np.ndarray) -> list[tuple[Color, np.ndarray]]:
 
 
 Color = tuple[int, int, int]
-MANY = 150_000  # triangles from which on a figure is thinned
-CELL = 0.0035  # of the figure's size: within which vertices are merged then
+MANY = 150_000  # number of triangles above which vertices are merged
+CELL = 0.0035  # relative to the figure: size of the cells in which vertices are merged
 BONE, ROBOT, SKIN = (206, 212, 222), (148, 155, 166), (196, 190, 184)
 
 
 class Skin(NamedTuple):
-    """A skin where it was bound: vertices (V, 3) [m], faces (F, 3), weights (V, B) of bones at (B, 3), (B, 3, 3)."""
+    """A skin in its bind pose: vertices (V, 3) [m], faces (F, 3), weights (V, B) of bones at (B, 3), (B, 3, 3)."""
 
     name: str
     vertices: np.ndarray
@@ -145,8 +145,8 @@ class Skin(NamedTuple):
     positions: np.ndarray
     turns: np.ndarray
     color: Color
-    anchor: str | None = None  # the bone that the whole of it hangs on
-    double: bool = False  # seen from both sides
+    anchor: str | None = None  # the bone that it is attached to
+    double: bool = False  # double-sided
 
 
 class Rigid(NamedTuple):
@@ -157,26 +157,26 @@ class Rigid(NamedTuple):
     faces: np.ndarray
     body: str
     color: Color
-    flat: bool = True  # shaded by its faces
+    flat: bool = True  # flat shading
 
 
-class Look(NamedTuple):
-    """Everything that is drawn of a figure."""
+class Appearance(NamedTuple):
+    """Everything that is drawn for a figure."""
 
     skins: list[Skin]
     rigid: list[Rigid]
 
 
-def look_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, detail: float = 1.0) -> Look:
-    """Return what a figure looks like: its skin and meshes, or the solids that it collides with, or its bones.
+def appearance_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, detail: float = 1.0) -> Appearance:
+    """Return what a figure looks like: its skin and meshes, or its collision shapes, or its bones.
 
     Args:
         skeleton: The figure.
-        scene: What its file has, for its meshes.
-        detail: Of the human's body.
+        scene: The contents of its file, for the meshes.
+        detail: Level of detail of the human body.
     """
     if has_body(skeleton):
-        return Look(_dressed(skeleton, detail), [])
+        return Appearance(_dressed(skeleton, detail), [])
     meshes = scene.meshes if scene is not None else ()
     colors = face_colors(skeleton, meshes)
     cell = CELL * extent(skeleton) if sum(len(mesh.faces) for mesh in meshes) > MANY else 0.0
@@ -190,19 +190,19 @@ def look_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, detail: float = 1.
         elif mesh.joint is not None and mesh.joint in bodies and len(mesh.faces):
             own = colors[k]
             r, g, b = ROBOT if own is None else (255.0 * own.mean(axis=0)).astype(int).tolist()
-            rigid.append(Rigid(f"mesh{k}", *thinned(mesh.vertices, mesh.faces, cell), mesh.joint, (r, g, b)))
+            rigid.append(Rigid(f"mesh{k}", *merge_vertices(mesh.vertices, mesh.faces, cell), mesh.joint, (r, g, b)))
     if skins:
-        return Look(skins, rigid)
+        return Appearance(skins, rigid)
     if not rigid:
         shapes = [shape for shape in getattr(skeleton, "shapes", ()) if shape.joint in bodies and shape.normal is None]
         rigid = [Rigid(f"shape{k}", *_solid(shape), shape.joint, ROBOT) for k, shape in enumerate(shapes)]
     carriers = {site.name: site.joint for site in skeleton.sites}
     covered = {carriers.get(part.body, part.body) for part in rigid}
-    return Look([], [*rigid, *_bones(skeleton, covered)])
+    return Appearance([], [*rigid, *_bones(skeleton, covered)])
 
 
 def _painted(skin: Skin, colors: np.ndarray | None) -> list[Skin]:
-    """Return a skin in the colours of its faces (F, 3), as one surface for each."""
+    """Return a skin split into one surface per colour of its faces (F, 3)."""
     if colors is None:
         return [skin]
     out = []
@@ -217,8 +217,8 @@ def _painted(skin: Skin, colors: np.ndarray | None) -> list[Skin]:
     return out
 
 
-def thinned(vertices: np.ndarray, faces: np.ndarray, cell: float) -> Shape:
-    """Return a surface with its vertices merged within cells of a grid [m]; as it is where `cell` is 0."""
+def merge_vertices(vertices: np.ndarray, faces: np.ndarray, cell: float) -> Shape:
+    """Return a surface with its vertices merged within grid cells of size `cell` [m]; unchanged if `cell` is 0."""
     if cell <= 0.0 or not len(faces):
         return vertices, faces
     _, first, label = np.unique(np.round(vertices / cell).astype(int), axis=0, return_index=True, return_inverse=True)
@@ -262,7 +262,7 @@ def _dressed(skeleton: ps.Skeleton, detail: float) -> list[Skin]:
 
 
 def _character(name: str, mesh: Any, skeleton: ps.Skeleton) -> Skin | None:
-    """Return a skin as glTF has it: its bind frames are the inverses of its matrices, taken out of their scale."""
+    """Return the skin of a glTF mesh; its bind frames are the inverse bind matrices, inverted and unscaled."""
     if not set(mesh.joints) <= set(skeleton.names):
         return None
     bind = np.linalg.inv(mesh.inverse_bind)
@@ -279,7 +279,7 @@ def _character(name: str, mesh: Any, skeleton: ps.Skeleton) -> Skin | None:
 
 
 def skinned(skin: Skin, frames: Any) -> np.ndarray:
-    """Return where the vertices (V, 3) [m] of a skin are when its bones are at `frames`."""
+    """Return the vertices (V, 3) [m] of a skin deformed to `frames` (linear blend skinning)."""
     positions, turns = frames.many(skin.bones)
     turn = turns @ np.swapaxes(skin.turns, 1, 2)
     shift = positions - np.einsum("bij,bj->bi", turn, skin.positions)
@@ -291,7 +291,7 @@ def skinned(skin: Skin, frames: Any) -> np.ndarray:
 
 
 def extent(skeleton: ps.Skeleton) -> float:
-    """Return about how large a figure is [m]: the longest way from the root to an end."""
+    """Return the approximate size of a figure [m]: the longest path from the root to an end."""
     far = dict.fromkeys(skeleton.names, 0.0)
     for joint in skeleton.joints:
         if joint.parent is not None:
@@ -303,7 +303,7 @@ def extent(skeleton: ps.Skeleton) -> float:
 def _bones(skeleton: ps.Skeleton, covered: Collection[str] = ()) -> list[Rigid]:
     """Return a bone from every joint to each of its children and ends, and a ball at every joint.
 
-    Joints that are `covered` have a surface of their own; where any are, the others need a bone to be seen.
+    Joints that are `covered` have a surface of their own; if there are any, only joints without one get a bone.
     """
     size = extent(skeleton)
     links = [
@@ -324,7 +324,7 @@ def _bones(skeleton: ps.Skeleton, covered: Collection[str] = ()) -> list[Rigid]:
 
 
 def _ends(skeleton: ps.Skeleton) -> list[ps.Site]:
-    """Return the farthest site of every joint that has no children: where its bone ends."""
+    """Return the furthest site of every joint without children: the end of its bone."""
     parents = {joint.parent for joint in skeleton.joints}
     found: dict[str, ps.Site] = {}
     for site in skeleton.sites:
@@ -337,7 +337,7 @@ def _ends(skeleton: ps.Skeleton) -> list[ps.Site]:
 
 
 def merged(shapes: list[Shape]) -> Shape:
-    """Return several shapes as one."""
+    """Return several shapes merged into one."""
     starts = np.cumsum([0, *(len(vertices) for vertices, _ in shapes[:-1])])
     return (
         np.concatenate([vertices for vertices, _ in shapes]),

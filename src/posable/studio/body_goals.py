@@ -1,7 +1,7 @@
-"""What a body does by itself, below what a person asks of it.
+"""Soft goals that make a dragged body behave naturally.
 
-Pinned feet carry it, arms keep off the trunk, and it tends to poses that people take. All of this is soft: it never
-decides whether a drag is reached, and weighs so little that a dragged handle stays within its tolerance.
+Pinned feet carry the centre of mass, arms stay out of the trunk, and poses tend to those that people take. The weights
+are so small that these goals never decide whether a drag is reached and a dragged handle stays within its tolerance.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 import posable as ps
 from posable.studio.handles import Handle, below_of
 
-BALANCE, APART = 0.2, 0.5  # weights, against 50 of a dragged handle
-MARGIN = 0.02  # [m] inside the edges of the feet
-THICK = 0.62  # of half the shoulders' width: the trunk's radius
-FOREARM, HAND = 0.045, 0.035  # [m], radii of a person whose shoulders are so wide:
+BALANCE, APART = 0.2, 0.5  # weights; a dragged handle has 50
+MARGIN = 0.02  # [m] distance kept from the edges of the support polygon
+THICK = 0.62  # radius of the trunk, relative to half the shoulder width
+FOREARM, HAND = 0.045, 0.035  # [m], radii for the shoulder width below
 SHOULDERS = 0.36  # [m]
 
 
 def balance(
     skeleton: ps.Skeleton, handles: Iterable[Handle], dragged: Iterable[str], pose: np.ndarray
 ) -> list[ps.goals.Goal]:
-    """Return the goal that keeps the centre of mass above the pinned feet, nothing where no foot is pinned."""
+    """Return the goal that keeps the centre of mass above the pinned feet; empty if no foot is pinned."""
     feet = feet_of(skeleton)
     held = {feet[h.body] for h in handles if h.body in feet and h.hold == "pinned" and h.body not in set(dragged)}
     if not held or not sum(joint.mass for joint in skeleton.joints) > 0.0:
@@ -35,13 +35,13 @@ def balance(
     goal = ps.goals.Balance(soles, margin=MARGIN, weight=BALANCE, tolerance=np.inf, label="balance")
     try:
         ps.Problem(skeleton, goal)
-    except ps.PosableError:  # one point, or several in a line, carry nobody
+    except ps.PosableError:  # collinear points are no support polygon
         return []
     return [goal]
 
 
-def apart(skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
-    """Return the goals that keep forearms and hands out of the trunk, nothing for figures that are no people."""
+def arms_off_trunk(skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
+    """Return the goals that keep forearms and hands out of the trunk; empty for figures that are not human."""
     plan = plan_of(skeleton)
     needed = ("pelvis", "chest", "shoulder.L", "shoulder.R")
     if plan is None or any(role not in plan for role in needed):
@@ -70,15 +70,15 @@ def apart(skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
 
 
 class LikelyPose:
-    """The pose that people would most likely take with their hands, their feet and what is firm where they are.
+    """The most likely human pose given where the hands, the feet and firmly held bodies are.
 
-    Pelvis and head, which are held gently, go where the prior has them.
+    Pelvis and head, which are held gently, follow the prior.
 
     Args:
-        skeleton: A figure with a person's body plan.
-        handles: What is held.
-        dragged: The handles that a person drags.
-        pose: (n,) Where to begin.
+        skeleton: A figure with a human body plan.
+        handles: Its handles.
+        dragged: The bodies of the handles being dragged.
+        pose: (n,) start.
     """
 
     def __init__(self, skeleton: ps.Skeleton, handles: Iterable[Handle], dragged: Iterable[str], pose: np.ndarray):
@@ -103,7 +103,7 @@ class LikelyPose:
 
 @lru_cache(maxsize=8)
 def is_person(skeleton: ps.Skeleton) -> bool:
-    """Return whether the prior of poses speaks of a figure."""
+    """Return whether the pose prior covers a figure."""
     try:
         ps.Problem(skeleton, ps.goals.Natural())
     except ps.PosableError:
@@ -114,7 +114,7 @@ def is_person(skeleton: ps.Skeleton) -> bool:
 def _is_sound(skeleton: ps.Skeleton, goal: ps.goals.Goal) -> bool:
     try:
         ps.Problem(skeleton, goal)
-    except ps.PosableError:  # a hand without length
+    except ps.PosableError:  # a hand of zero length
         return False
     return True
 
@@ -130,13 +130,13 @@ def plan_of(skeleton: ps.Skeleton) -> ps.BodyPlan | None:
 
 
 def feet_of(skeleton: ps.Skeleton) -> dict[str, str]:
-    """Return the bodies that are a foot, or on one, each with its ankle."""
+    """Return the bodies on each foot, mapped to their ankle."""
     return _on(skeleton, ("ankle",))
 
 
 @lru_cache(maxsize=8)
 def ends_of(skeleton: ps.Skeleton) -> dict[str, str]:
-    """Return the bodies of hands and feet, each with its wrist or ankle."""
+    """Return the bodies of hands and feet, mapped to their wrist or ankle."""
     return _on(skeleton, ("wrist", "ankle"))
 
 
@@ -149,7 +149,7 @@ def _on(skeleton: ps.Skeleton, roles: tuple[str, ...]) -> dict[str, str]:
 
 
 def soles_of(skeleton: ps.Skeleton, ankle: str) -> tuple[str, ...]:
-    """Return the bodies of a foot that it may stand on: sites of it, or its joints where there are too few."""
+    """Return the bodies of a foot that can touch the floor: its sites, or its joints if there are fewer than three."""
     sites = _sites(skeleton, ankle)
     return sites if len(sites) >= 3 else (ankle, *below_of(skeleton, ankle), *sites)
 

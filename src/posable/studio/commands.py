@@ -1,4 +1,4 @@
-"""What the keyboard and the timeline strip ask for."""
+"""Commands from the keyboard and from the timeline strip."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from posable.studio.session import Session
 
 
-def do(session: Session, name: str, query: dict[str, str]) -> Any:
-    """Do what the page's own script asks for; numbers are checked by the session. Returns whether it was done."""
+def run_command(session: Session, name: str, query: dict[str, str]) -> Any:
+    """Run a command of the page's own script; the session checks the numbers. Returns whether it succeeded."""
 
     def number(key: str) -> int:
         try:
@@ -33,8 +33,8 @@ def do(session: Session, name: str, query: dict[str, str]) -> Any:
     return bool(actions[name]()) if name in actions else False
 
 
-def keyboard(studio: Any) -> None:
-    """Register the commands with their keys; viser lists them all under Ctrl-K."""
+def register_hotkeys(studio: Any) -> None:
+    """Register the commands with their hotkeys; viser lists them under Ctrl-K."""
     session: Session = studio.session
     gui = studio.server.gui
 

@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import posable as ps
-from posable.studio.appearance import Look, extent, has_body, look_of
+from posable.studio.appearance import Appearance, appearance_of, extent, has_body
 
-OWN = 0.5  # of a vertex's weight: what a bone needs to count it as its own
-SMALL = 0.06  # of the figure's size: bones that are smaller (fingers) are left out
-DEEP = 0.008  # of the figure's size: how deep solids must be in each other to be shown
-ON_FLOOR = 0.006  # of the figure's size: how near to the floor a solid touches it
-CHEAP = 1.5e-3  # [s] that a drag may wait for it
-SAMPLES, OFTEN = 40, 0.5  # random poses; pairs that overlap in more of them than this are left out
-COARSE = 0.3  # detail of the human's body from which its hulls are made
+OWN = 0.5  # weight from which a vertex belongs to a bone
+SMALL = 0.06  # relative to the figure: smaller bones (fingers) are ignored
+DEEP = 0.008  # relative to the figure: penetration depth from which a contact is shown
+ON_FLOOR = 0.006  # relative to the figure: height below which a solid touches the floor
+CHEAP = 1.5e-3  # [s] a detector that takes longer is not used during drags
+SAMPLES, OFTEN = 40, 0.5  # random poses, and the fraction of overlaps from which a pair is ignored
+COARSE = 0.3  # level of detail of the human body for its hulls
 
 
-class Touch(NamedTuple):
-    """A limb inside another, or in or on the floor: joints, and how deep [m]; `other` is "" for the floor."""
+class Contact(NamedTuple):
+    """A limb inside another, or on or below the floor: joints and depth [m]; `other` is "" for the floor."""
 
     joint: str
     other: str
@@ -33,51 +33,51 @@ class Touch(NamedTuple):
     place: np.ndarray | None = None  # (3,) [m] on the floor
 
 
-class Touching:
-    """Finds what touches what in a figure. It is made in a thread of its own: a large figure takes a moment.
+class ContactDetector:
+    """Finds contacts within a figure and with the floor. It is prepared in a thread of its own.
 
     Args:
         skeleton: The figure.
-        scene: What its file has.
-        then: Called with it when it is made.
+        scene: The contents of its file.
+        then: Called with the detector when it is ready.
     """
 
-    def __init__(self, skeleton: ps.Skeleton, scene: ps.Scene | None, then: Callable[[Touching], Any] = id):
+    def __init__(self, skeleton: ps.Skeleton, scene: ps.Scene | None, then: Callable[[ContactDetector], Any] = id):
         self.skeleton, self.size = skeleton, extent(skeleton)
         self.meshes = () if scene is None or has_body(skeleton) else tuple(scene.meshes)
-        self.cheap = False  # whether it may be asked during a drag
+        self.cheap = False  # whether it is fast enough for drags
         self._then, self._ready = then, threading.Event()
 
-    def start(self) -> Touching:
-        """Begin to make it; return it."""
+    def start(self) -> ContactDetector:
+        """Start preparing; return the detector."""
         threading.Thread(target=self._make, name="posable solids", daemon=True).start()
         return self
 
     def wait(self, seconds: float = 60.0) -> bool:
-        """Wait until it is made; return whether it is."""
+        """Wait until it is ready; return whether it is."""
         return self._ready.wait(seconds)
 
     @property
     def ready(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it can be used."""
         return self._ready.is_set()
 
-    def at(self, pose: np.ndarray, frames: Any) -> tuple[Touch, ...]:
-        """Return what touches at a pose (n,), the deepest first; nothing while it is being made."""
+    def at(self, pose: np.ndarray, frames: Any) -> tuple[Contact, ...]:
+        """Return the contacts at a pose (n,), deepest first; empty while it is being prepared."""
         if not self.ready:
             return ()
         found = [*self._limbs(pose), *self._floor(frames)]
         return tuple(sorted(found, key=lambda touch: -touch.depth))
 
-    def _limbs(self, pose: np.ndarray) -> list[Touch]:
+    def _limbs(self, pose: np.ndarray) -> list[Contact]:
         deepest: dict[tuple[str, str], float] = {}
         for a, b, distance in ps.distances(self._solids.skeleton, pose, within=-DEEP * self.size):
             pair = (a, b) if self._solids.depth[a] >= self._solids.depth[b] else (b, a)
             deepest[pair] = max(deepest.get(pair, 0.0), -distance)
-        return [Touch(a, b, depth) for (a, b), depth in deepest.items()]
+        return [Contact(a, b, depth) for (a, b), depth in deepest.items()]
 
-    def _floor(self, frames: Any) -> list[Touch]:
-        """Return the solids on the floor or below it, of a figure that can leave it."""
+    def _floor(self, frames: Any) -> list[Contact]:
+        """Return the solids on or below the floor; empty for figures with a fixed base."""
         solids = self._solids
         if not solids.standing:
             return []
@@ -91,21 +91,21 @@ class Touching:
             if heights[lowest] < ON_FLOOR * self.size:
                 place = turns[k] @ corners[lowest] + positions[k]
                 place[up] = 0.0
-                out.append(Touch(solids.standing[k], "", -float(heights[lowest]), place))
+                out.append(Contact(solids.standing[k], "", -float(heights[lowest]), place))
         return out
 
     def _make(self) -> None:
-        with _making:
-            self._solids = prepared(self.skeleton, self.meshes)
+        with _prepare_lock:
+            self._solids = prepare_solids(self.skeleton, self.meshes)
         self.cheap = self._seconds() < CHEAP
         self._ready.set()
         self._then(self)
 
     def _seconds(self) -> float:
-        """Return how much work it is to ask [s], whatever else this machine does: the least of a few tries."""
+        """Return the CPU time of one detection [s]: the least of several."""
         pose = np.array(self.skeleton.rest)
         frames, best = ps.forward(self.skeleton, pose), np.inf
-        for _ in range(6):  # the first one compiles
+        for _ in range(6):  # the first run compiles
             begin = time.thread_time()
             self._limbs(pose)
             self._floor(frames)
@@ -114,26 +114,26 @@ class Touching:
 
 
 class Solids(NamedTuple):
-    """The solids of a figure, ready to be looked at."""
+    """The collision shapes of a figure, prepared for contact detection."""
 
-    skeleton: ps.Skeleton  # with the solids as its shapes, each with the name of its joint, and the pairs that tell
-    depth: dict[str, int]  # how many joints carry each: a hand passes through the trunk, not the trunk through a hand
-    standing: tuple[str, ...]  # joints with corners, of a figure that can leave the floor
+    skeleton: ps.Skeleton  # its shapes are named after their joints; with informative pairs only
+    depth: dict[str, int]  # depth in the tree: a hand passes through the trunk, not the trunk through a hand
+    standing: tuple[str, ...]  # joints with corners; empty for figures with a fixed base
     corners: list[tuple[np.ndarray, np.ndarray]]  # of each: points (P, 3) in its frame and radii (P,) [m]
-    bounds: np.ndarray  # of each: how far from its joint they reach [m]
+    bounds: np.ndarray  # of each: bounding radius about its joint [m]
 
 
-_making = threading.Lock()
+_prepare_lock = threading.Lock()
 
 
 @lru_cache(maxsize=4)
-def prepared(skeleton: ps.Skeleton, meshes: tuple[Any, ...]) -> Solids:
-    """Return the solids of a figure: its shapes, or hulls of what is drawn."""
+def prepare_solids(skeleton: ps.Skeleton, meshes: tuple[Any, ...]) -> Solids:
+    """Return the solids of a figure: its collision shapes, or convex hulls of its surfaces."""
     size = extent(skeleton)
     solids = [replace(shape, name=shape.joint) for shape in skeleton.shapes]
     large = solids
     if not solids:
-        solids = solids_of(skeleton, look_of(skeleton, ps.Scene(skeleton=skeleton, meshes=meshes), detail=COARSE))
+        solids = solids_of(skeleton, appearance_of(skeleton, ps.Scene(skeleton=skeleton, meshes=meshes), detail=COARSE))
         large = [solid for solid in solids if np.ptp(solid.points, axis=0).max() > SMALL * size]
     corners: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for solid in solids if skeleton.joints[0].motion.size == 6 else []:
@@ -146,15 +146,15 @@ def prepared(skeleton: ps.Skeleton, meshes: tuple[Any, ...]) -> Solids:
     ]
     bounds = np.array([float((np.linalg.norm(points, axis=1) + radii).max()) for points, radii in merged])
     whole = skeleton.replace(shapes=large, collision_pairs=None)
-    pairs = tuple(telling_pairs(whole)) if len(large) > 1 and skeleton.size else ()
+    pairs = tuple(informative_pairs(whole)) if len(large) > 1 and skeleton.size else ()
     if pairs != whole.collision_pairs:
         whole = whole.replace(collision_pairs=pairs)
     depth = {name: len(_above(skeleton, name)) for name in skeleton.names}
     return Solids(whole, depth, tuple(corners), merged, bounds)
 
 
-def solids_of(skeleton: ps.Skeleton, look: Look) -> list[Any]:
-    """Return the convex hull of what is drawn on each bone."""
+def solids_of(skeleton: ps.Skeleton, look: Appearance) -> list[Any]:
+    """Return the convex hull of the surface of each bone."""
     points: dict[str, list[np.ndarray]] = {}
     for skin in look.skins:
         for k, bone in enumerate(skin.bones):
@@ -173,7 +173,7 @@ def solids_of(skeleton: ps.Skeleton, look: Look) -> list[Any]:
 
 
 def _above(skeleton: ps.Skeleton, joint: str | None) -> list[str]:
-    """Return a joint and those that carry it."""
+    """Return a joint and its ancestors."""
     out = []
     while joint is not None:
         out.append(joint)
@@ -181,8 +181,8 @@ def _above(skeleton: ps.Skeleton, joint: str | None) -> list[str]:
     return out
 
 
-def telling_pairs(skeleton: ps.Skeleton) -> list[tuple[str, str]]:
-    """Return the pairs of joints whose solids are apart at rest and in most poses: their overlap says something."""
+def informative_pairs(skeleton: ps.Skeleton) -> list[tuple[str, str]]:
+    """Return the pairs of joints whose solids do not overlap at rest nor in most poses."""
     solid = {shape.joint for shape in skeleton.shapes}
     above: dict[str, str | None] = {}  # the next joint above with a solid
     for joint in skeleton.joints:
@@ -199,14 +199,14 @@ def telling_pairs(skeleton: ps.Skeleton) -> list[tuple[str, str]]:
     return [pair for pair in pairs if often[frozenset(pair)] < OFTEN * SAMPLES]
 
 
-FIRM, GENTLE = 1.0, 1e-4  # weights: the contact, and how the frame was
-TOUCHING = 0.025  # of the figure's size: how near to the floor a point stands on it
+FIRM, GENTLE = 1.0, 1e-4  # weights of the contact and of the original pose
+TOUCHING = 0.025  # relative to the figure: height below which a point supports it
 
 
-def locked(
+def lock_body(
     skeleton: ps.Skeleton, poses: Mapping[int, np.ndarray], body: str, place: np.ndarray
 ) -> dict[int, np.ndarray]:
-    """Return poses (n,) by frame, each changed as little as needed to hold a body at a place (4, 4)."""
+    """Return poses (n,) by frame, each changed as little as possible to hold a body at a transform (4, 4)."""
     frames = sorted(poses)
     goal = ps.goals.Pose(body, place, weight=(FIRM, 0.2 * FIRM))
     out = {}
@@ -217,7 +217,7 @@ def locked(
 
 
 class Balance(NamedTuple):
-    """What a figure stands on: its support polygon (P, 3), its centre of mass and that on the floor (3,), all [m]."""
+    """Support polygon (P, 3), centre of mass (3,) and its projection on the floor (3,), all [m]."""
 
     polygon: np.ndarray
     centre: np.ndarray
@@ -226,7 +226,7 @@ class Balance(NamedTuple):
 
 
 def balance_of(skeleton: ps.Skeleton, frames: Any, size: float) -> Balance | None:
-    """Return how a figure stands on the floor, or None where it has no mass or nothing touches the floor."""
+    """Return the balance of a figure on the floor, or None if it has no mass or does not touch the floor."""
     mass, local, names = _masses(skeleton)
     if not mass.sum() > 0.0 or skeleton.joints[0].motion.size != 6:
         return None

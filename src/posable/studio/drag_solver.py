@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import posable as ps
-from posable.studio.body_goals import LikelyPose, apart, balance, is_person
-from posable.studio.handles import POSTURE, Handle, effort_of, goals_of, relaxed
+from posable.studio.body_goals import LikelyPose, arms_off_trunk, balance, is_person
+from posable.studio.handles import POSTURE, Handle, goals_of, posture_weights, relaxed
 
-STEPS = 8  # Newton steps of one solve while a handle is dragged: the next target goes on from there
-STRIDE = 0.015  # [m] for each of which a target that jumps has another solve
-ROUNDS = 15  # solves for one target, at most
-STILL = 2e-3  # [rad, m] less than which a solve that goes on for the same target ends it
-PACE = 4.0  # [rad/m] how fast the pose to stay near follows the likely one, against the handle
+STEPS = 8  # Newton steps per solve during a drag; the next target continues from there
+STRIDE = 0.015  # [m] a target that jumps gets another solve per this distance
+ROUNDS = 15  # largest number of solves for one target
+STILL = 2e-3  # [rad, m] a solve that moves less is the last one for its target
+PACE = 4.0  # [rad/m] rate at which the reference pose follows the likely pose, per travel of the handle
 HOMES = {
     "drag": 0.0,
     "relaxed": 0.5,
     "rest": 1.0,
-}  # fraction of the way to rest: poses stay natural
+}  # fraction of the way from the current pose to rest
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Settings:
     limits: bool = True
     iterations: int = 0  # 0: the solver's default
     stay: float = 10.0**-3.5
-    home: str = "relaxed"  # posture to stay near: that at the start of the "drag", one between it and rest, or "rest"
+    home: str = "relaxed"  # reference posture: at the start of the "drag", between it and rest, or "rest"
     options: dict[str, Any] = field(default_factory=dict)  # of the solver
-    balance: bool = True  # pinned feet carry the body
-    apart: bool = True  # arms keep off the trunk
-    natural: bool = True  # of people: tend to poses that people take
-    motors: bool = False  # drags keep to the velocity limits of the joints
-    stretch: bool = False  # bones may change their lengths, where a file lets them
+    balance: bool = True  # keep the centre of mass above pinned feet
+    arms_off_trunk: bool = True  # keep arms out of the trunk
+    natural: bool = True  # human figures: prefer likely poses
+    motors: bool = False  # drags respect the velocity limits of the joints
+    stretch: bool = False  # bones may change their lengths if the file allows it
 
     def method(self) -> Any:
         """Return the solver with its options."""
@@ -49,7 +49,7 @@ class Settings:
 
 
 def are_settings(changes: Mapping[str, Any]) -> bool:
-    """Return whether changed settings received from outside are valid."""
+    """Return whether changed settings received from a page are valid."""
     names = ps.solvers.names()
     sound = {
         "solver": lambda value: value in names,
@@ -69,8 +69,8 @@ def are_settings(changes: Mapping[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=8)
-def unstretched(skeleton: ps.Skeleton) -> ps.Skeleton:
-    """Return a figure whose bones keep their lengths: joints that could turn and slide, but for the root, only turn."""
+def without_stretch(skeleton: ps.Skeleton) -> ps.Skeleton:
+    """Return a figure whose bones keep their lengths: free joints other than the root only rotate."""
     slides = [
         name for joint in skeleton.joints[1:] if isinstance(joint.motion, ps.Free)
         for name in skeleton.dof_names[skeleton.index(joint.name)][:3]
@@ -79,7 +79,7 @@ def unstretched(skeleton: ps.Skeleton) -> ps.Skeleton:
 
 
 def _are_options(solver: Any, options: dict[str, Any]) -> bool:
-    """Say whether a solver by name takes options."""
+    """Return whether a solver accepts options."""
     try:
         ps.solvers.get(solver)(**options)
     except (ps.PosableError, TypeError, ValueError):
@@ -88,7 +88,7 @@ def _are_options(solver: Any, options: dict[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class DragResult:
     """The result of a solve, as plain data."""
 
     pose: np.ndarray
@@ -103,29 +103,32 @@ class Answer:
 
 
 @dataclass
-class Engine:
-    """Two solvers on the same goals. `settle` packs the goals; `solve` moves the targets and solves."""
+class DragSolver:
+    """A solver, and an optional second one on the same goals.
+
+    `pack` packs the goals; `solve` moves the targets and solves.
+    """
 
     skeleton: ps.Skeleton
     settings: Settings
     rest: np.ndarray  # (n,)
-    strength: Mapping[str, float]  # of joints, 1 by default: how strongly they keep their posture
+    strength: Mapping[str, float]  # by joint, 1 by default: how strongly it keeps its posture
     main: Any = None
     ghost: Any = None
     goals: list[Any] = field(default_factory=list)
     ghost_error: str = ""
     last: Any = None
-    going: bool = False  # whether more solves for the same targets would still move the figure
+    going: bool = False  # whether further solves for the same targets would move the figure
     likely: LikelyPose | None = None
-    home: Any = None  # (n,) the pose to stay near
-    targets: dict[str, np.ndarray] = field(default_factory=dict)  # of the handles when the home was moved last
+    home: Any = None  # (n,) the reference pose
+    targets: dict[str, np.ndarray] = field(default_factory=dict)  # of the handles when `home` was last updated
 
     @property
     def moving(self) -> ps.Skeleton:
-        """The figure as drags move it."""
-        return self.skeleton if self.settings.stretch else unstretched(self.skeleton)
+        """The figure whose degrees of freedom a drag may change."""
+        return self.skeleton if self.settings.stretch else without_stretch(self.skeleton)
 
-    def settle(self, handles: tuple[Handle, ...], active: set[str], pose: np.ndarray) -> None:
+    def pack(self, handles: tuple[Handle, ...], active: set[str], pose: np.ndarray) -> None:
         """Pack the goals of the handles, firm for those in `active`, for solves that start at `pose` (n,)."""
         s = self.settings
         home = relaxed(self.skeleton, pose, HOMES[s.home], self.rest)
@@ -133,11 +136,11 @@ class Engine:
         if s.natural and s.home == "relaxed" and s.solver == "newton" and s.stay > 0.0 and is_person(self.skeleton):
             self.likely, home = LikelyPose(self.moving, handles, active, pose), pose.copy()
         self.home, self.targets = home, {h.body: h.position for h in handles}
-        self.goals = goals_of(handles, active, home, s.stay, effort_of(self.skeleton, self.strength))
+        self.goals = goals_of(handles, active, home, s.stay, posture_weights(self.skeleton, self.strength))
         method = s.method()
-        if s.solver == "newton":  # other methods show what they do by themselves
+        if s.solver == "newton":  # other methods are shown without help
             self.goals += balance(self.skeleton, handles, active, pose) if s.balance else []
-            self.goals += apart(self.skeleton) if s.apart else []
+            self.goals += arms_off_trunk(self.skeleton) if s.apart else []
         self.main = self._session(method, pose, continuous=method == "newton")
         self.ghost, self.ghost_error = None, ""
         if s.ghost is not None:
@@ -155,20 +158,20 @@ class Engine:
             start=pose,
             limits=s.limits,
             max_iterations=s.iterations or (STEPS if continuous else None),
-            natural=False,  # the posture goal keeps poses natural, by strength
-            continuous=continuous,  # a drag past the end of its reach does not hop from branch to branch
+            natural=False,  # the posture goal keeps poses natural
+            continuous=continuous,  # a drag beyond reach does not jump between branches
         )
 
     def solve(
         self, handles: tuple[Handle, ...], moved: set[str], pose: np.ndarray, *, rounds: int = 1
-    ) -> tuple[Answer, Answer | None]:
-        """Return the answers of solver and ghost with the handles `moved` at their targets, from `pose` (n,).
+    ) -> tuple[DragResult, DragResult | None]:
+        """Return the results of solver and ghost with the handles `moved` at their targets, from `pose` (n,).
 
         Args:
-            handles: All of them.
-            moved: Those with new targets.
-            pose: Where to begin.
-            rounds: Solves at least, where the solver goes on from its last answer (newton).
+            handles: All handles.
+            moved: The bodies of handles with new targets.
+            pose: Start.
+            rounds: Minimum number of solves if the solver continues from its last result (newton).
         """
         labels = {goal.label for goal in self.goals}
         for handle in handles:
@@ -176,8 +179,8 @@ class Engine:
                 self.main.move(handle.body, handle.target())
                 if self.ghost is not None:
                     self.ghost.move(handle.body, handle.target())
-        way = self._way(handles, moved)
-        self._go_home(way, pose)
+        way = self._largest_move(handles, moved)
+        self._move_home(way, pose)
         rounds = min(max(rounds, 1 + int(way / STRIDE)), ROUNDS)
         result = self.main.solve(start=pose)
         for _ in range(rounds - 1):
@@ -188,14 +191,14 @@ class Engine:
         self.going = not result.ok and float(np.abs(result.pose - pose).max(initial=0.0)) > STILL
         return self._answer(result), None if self.ghost is None else self._answer(self.ghost.solve())
 
-    def _way(self, handles: tuple[Handle, ...], moved: set[str]) -> float:
-        """Return how far [m] the handles have moved since the last call."""
+    def _largest_move(self, handles: tuple[Handle, ...], moved: set[str]) -> float:
+        """Return the largest distance [m] that a handle has moved since the last call."""
         ways = [float(np.linalg.norm(h.position - self.targets[h.body])) for h in handles if h.body in moved]
         self.targets |= {h.body: h.position for h in handles}
         return max(ways, default=0.0)
 
-    def _go_home(self, way: float, pose: np.ndarray) -> None:
-        """Move the pose to stay near towards the likely one: as far as the handles moved [m], so that nothing hops."""
+    def _move_home(self, way: float, pose: np.ndarray) -> None:
+        """Move the reference pose towards the likely one, in proportion to the travel of the handles [m]."""
         if self.likely is None:
             return
         likely = self.likely.near(pose, ps.forward(self.skeleton, pose))
@@ -204,26 +207,26 @@ class Engine:
             if session is not None:
                 session.move(POSTURE, self.home)
 
-    def _answer(self, result: Any) -> Answer:
+    def _answer(self, result: Any) -> DragResult:
         limits = {goal.label: _tolerance(goal) for goal in self.goals}
-        return Answer(
+        return DragResult(
             result.pose, result.ok, str(result.status), result.message, dict(result.errors),
             limits, result.iterations, result.seconds, self.settings.solver if result is self.last else result.solver,
         )  # fmt: skip
 
-    def driven(self, step: Any) -> Answer:
-        """Return where a controller's step has brought the figure."""
-        return Answer(
+    def from_step(self, step: Any) -> DragResult:
+        """Return the step of a controller as a result."""
+        return DragResult(
             step.pose, step.ok, "REACHED" if step.ok else "MOVING", str(step), dict(step.errors),
             {goal.label: _tolerance(goal) for goal in self.goals}, 0, 0.0, "controller",
         )  # fmt: skip
 
     def blocking(self) -> tuple[Any, ...]:
-        """Return the limits that block the last answer, worst first."""
+        """Return the limits that block the last result, worst first."""
         return tuple(self.last.blocking) if self.last is not None else ()
 
     def reasons(self) -> tuple[Any, ...]:
-        """Return why the last answer misses its goals."""
+        """Return why the last result misses its goals."""
         return tuple(self.last.reasons) if self.last is not None else ()
 
     def curves(self, handles: tuple[Handle, ...], start: np.ndarray) -> dict[str, np.ndarray]:
@@ -250,29 +253,29 @@ def _tolerance(goal: Any) -> float:
 
 
 TICK = 1.0 / 60.0  # [s]
-MOST = 4  # ticks at once, where the machine was busy
-KEPT = 360  # ticks that the plot shows
-STANDSTILL = 1e-3  # of the velocity limits: slower is standing
-LONGEST = 20.0  # [s] that a drive goes on after its handle was let go
-TURN, SLIDE = np.pi, 1.0  # [rad/s], [m/s]: the limits of a `Controller` where a file states none
+MOST = 4  # largest number of ticks at once
+KEPT = 360  # ticks shown in the plot
+STANDSTILL = 1e-3  # relative to the velocity limits: slower counts as standing
+LONGEST = 20.0  # [s] for which the drag continues after its handle was released
+TURN, SLIDE = np.pi, 1.0  # [rad/s], [m/s]: limits of a `Controller` if the file states none
 
 
-class Speeds(NamedTuple):
-    """The speeds of the last ticks, for a plot: times (T,) [s], share of its limit (T, n), and the names (n,)."""
+class JointSpeeds(NamedTuple):
+    """Speeds of the last ticks, for a plot: times (T,) [s], fraction of the limit (T, n), and names (n,)."""
 
     times: np.ndarray
     shares: np.ndarray
     names: tuple[str, ...]
 
 
-class Drive:
-    """Follows handles with a `Controller`.
+class ControlledDrag:
+    """Follows handles with a `Controller`: joints respect their velocity and acceleration limits.
 
     Args:
         skeleton: The figure.
-        goals: The goals of its handles and its posture; labels are the handles' bodies.
-        pose: (n,) Where it stands.
-        limits: Whether joint limits hold.
+        goals: The goals of its handles and its posture; labels are the bodies of the handles.
+        pose: (n,) start.
+        limits: Whether joint limits apply.
     """
 
     def __init__(self, skeleton: ps.Skeleton, goals: list[Any], pose: np.ndarray, *, limits: bool):
@@ -303,11 +306,11 @@ class Drive:
 
     @property
     def arrived(self) -> bool:
-        """Whether it stands, at its targets or as near as it comes."""
+        """Whether it has come to rest, at its targets or as close as possible."""
         return self.step is not None and float(self._speeds[-1].max(initial=0.0)) < STANDSTILL
 
     @property
-    def speeds(self) -> Speeds:
-        """What the plot of joint speeds shows."""
+    def speeds(self) -> JointSpeeds:
+        """The data of the speed plot."""
         shares = np.array(self._speeds).reshape(-1, len(self.names))
-        return Speeds((self.ticks - len(shares) + np.arange(len(shares))) * TICK, shares, self.names)
+        return JointSpeeds((self.ticks - len(shares) + np.arange(len(shares))) * TICK, shares, self.names)

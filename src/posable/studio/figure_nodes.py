@@ -7,32 +7,32 @@ from typing import Any, NamedTuple
 import numpy as np
 import viser
 
-from posable.studio.appearance import Look, Skin
+from posable.studio.appearance import Appearance, Skin
 from posable.studio.meshes import quaternions
 from posable.studio.raster import vertex_normals
-from posable.studio.viser_adapter import Mover
+from posable.studio.viser_adapter import NodeUpdater
 
 
-class Drawn:
+class FigureNodes:
     """Nodes of the scene that move with the frames of a figure: skinned surfaces and rigid ones.
 
-    A skin hangs on its anchor, one of its bones, and its other bones move against that one: so a hand whose fingers are
-    still is two messages, not eighteen. A rigid node may hang on a skin's node, and then need not be moved at all.
+    A skin is attached to its anchor, one of its bones, and its other bones move relative to it: a hand whose fingers do
+    not move takes two messages instead of eighteen. A rigid node may be a child of a skin's node and then needs none.
     """
 
     def __init__(self) -> None:
         self.skins: list[tuple[Any, tuple[str, ...], str | None]] = []
         self.rigid: list[tuple[Any, str]] = []
         self.covers: list[Skin] = []
-        self.shells: dict[str, Drawn] = {}  # over the limbs of joints that have met a limit
-        self.root: Any = None  # the node that everything is below
-        self.mover = Mover()
-        self._plan: Plan | None = None
+        self.shells: dict[str, FigureNodes] = {}  # over the limbs of joints that have been at a limit
+        self.root: Any = None  # parent of all nodes
+        self.mover = NodeUpdater()
+        self._plan: NodePlan | None = None
 
     def show(self, frames: Any) -> None:
-        """Move everything to where the frames are."""
+        """Move all nodes to the frames."""
         if self._plan is None:
-            self._plan = plan_of(self.skins, self.rigid)
+            self._plan = node_plan(self.skins, self.rigid)
         plan = self._plan
         if not plan.nodes:
             return
@@ -44,25 +44,25 @@ class Drawn:
         self.mover.move(plan.nodes, place, quaternions(turn))
 
     def visible(self, yes: bool) -> None:
-        """Show or hide everything."""
+        """Show or hide all nodes."""
         for node, *_ in (*self.skins, *self.rigid):
             if node.visible != yes:
                 node.visible = yes
 
     def paint(self, color: tuple[int, int, int]) -> None:
-        """Give everything one colour."""
+        """Set the colour of all nodes."""
         for node, *_ in (*self.skins, *self.rigid):
             node.color = color
 
     def remove(self) -> None:
-        """Take everything out of the scene."""
+        """Remove all nodes from the scene."""
         if self.root is not None:
             self.root.remove()
         self.skins, self.rigid, self.covers, self.shells, self._plan = [], [], [], {}, None
 
 
-class Plan(NamedTuple):
-    """Which frame each node follows (rows of `names`), and for the nodes `local`, against which (`base`)."""
+class NodePlan(NamedTuple):
+    """Which frame each node follows (rows of `names`), and for the nodes `local`, relative to which (`base`)."""
 
     nodes: list[Any]
     names: tuple[str, ...]
@@ -71,7 +71,7 @@ class Plan(NamedTuple):
     base: np.ndarray
 
 
-def plan_of(skins: list[tuple[Any, tuple[str, ...], str | None]], rigid: list[tuple[Any, str]]) -> Plan:
+def node_plan(skins: list[tuple[Any, tuple[str, ...], str | None]], rigid: list[tuple[Any, str]]) -> NodePlan:
     """Return how the nodes of a figure follow its frames."""
     follows: list[tuple[Any, str, str | None]] = []
     for mesh, bones, anchor in skins:
@@ -82,21 +82,21 @@ def plan_of(skins: list[tuple[Any, tuple[str, ...], str | None]], rigid: list[tu
     names = tuple(dict.fromkeys(name for _, *pair in follows for name in pair if name is not None))
     where = {name: k for k, name in enumerate(names)}
     local = np.array([k for k, (_, _, anchor) in enumerate(follows) if anchor is not None], dtype=int)
-    return Plan(
+    return NodePlan(
         [node for node, _, _ in follows], names, np.array([where[name] for _, name, _ in follows], dtype=int), local,
         np.array([where[follows[k][2] or ""] for k in local], dtype=int),
     )  # fmt: skip
 
 
 def draw(
-    scene: viser.SceneApi, root: str, look: Look, *,
+    scene: viser.SceneApi, root: str, look: Appearance, *,
     tint: tuple[int, int, int] | None = None, opacity: float | None = None,
-) -> Drawn:  # fmt: skip
-    """Add a figure below the node `root`; `tint` and `opacity` make a ghost of it."""
-    out = Drawn()
+) -> FigureNodes:  # fmt: skip
+    """Add a figure below the node `root`; `tint` and `opacity` make it a ghost."""
+    out = FigureNodes()
     out.root = scene.add_frame(root, show_axes=False)
     style = {"opacity": opacity, "cast_shadow": opacity is None, "receive_shadow": not opacity}
-    heads: dict[str, str] = {}  # the first skin on each anchor: what has no other bone hangs on it and moves with it
+    heads: dict[str, str] = {}  # first skin of each anchor; skins without other bones are its children
     for skin in look.skins:
         out.covers.append(skin)
         own = {**style, "color": tint or skin.color, "side": "double" if skin.double else "front"}
@@ -116,8 +116,8 @@ def draw(
     return out
 
 
-def add_skin(out: Drawn, scene: viser.SceneApi, name: str, skin: Skin, **style: Any) -> None:
-    """Add a skin to what is drawn, hung on its anchor where it has one."""
+def add_skin(out: FigureNodes, scene: viser.SceneApi, name: str, skin: Skin, **style: Any) -> None:
+    """Add a skin to the figure, attached to its anchor if it has one."""
     vertices, positions, turns = skin.vertices, skin.positions, skin.turns
     if skin.anchor is not None:
         k = skin.bones.index(skin.anchor)
@@ -130,29 +130,29 @@ def add_skin(out: Drawn, scene: viser.SceneApi, name: str, skin: Skin, **style: 
     out.skins.append((mesh, skin.bones, skin.anchor))
 
 
-OWN = 0.5  # of a vertex's weight: what a bone needs to count it as its own
-FELT = 0.02  # of a vertex's weight: bones with less are left out of a shell
-LIFT = 0.0015  # of the figure's size: how far over the skin the shell lies
-MOST = 6  # limbs over which shells are laid at once
-TINT = 0.34  # how much of the colour a limb takes
+OWN = 0.5  # weight from which a vertex belongs to a bone
+FELT = 0.02  # bones with a smaller weight are left out of a shell
+LIFT = 0.0015  # relative to the figure: offset of a shell from the skin
+MOST = 6  # largest number of shells
+TINT = 0.34  # opacity of the tint
 Color = tuple[int, int, int]
 
 
 class LimitHighlight:
-    """The colours of the limbs of a figure; a shell is made when a joint first meets a limit, and kept."""
+    """Tints the limbs of joints at a limit; a shell is created when a joint first meets a limit, and kept."""
 
-    def __init__(self, scene: viser.SceneApi, drawn: Drawn, size: float):
+    def __init__(self, scene: viser.SceneApi, drawn: FigureNodes, size: float):
         self.scene, self.drawn, self.size = scene, drawn, size
         self.rigid: list[tuple[Any, str, Color]] = [(node, joint, node.color) for node, joint in drawn.rigid]
         self.colors: dict[str, Color] = {}
 
     def show(self, frames: Any, colors: dict[str, Color]) -> None:
-        """Tint the limbs of the joints named, and no others."""
+        """Tint the limbs of the given joints, and no others."""
         shells = self.drawn.shells
         if colors != self.colors:
             for node, joint, own in self.rigid:
                 if colors.get(joint) != self.colors.get(joint):
-                    node.color = mixed(own, colors[joint]) if joint in colors else own
+                    node.color = blend_color(own, colors[joint]) if joint in colors else own
             for joint in list(colors)[:MOST]:
                 if joint not in shells and self.drawn.covers:
                     shells[joint] = self._shell(joint)
@@ -165,24 +165,24 @@ class LimitHighlight:
             if joint in shells:
                 shells[joint].show(frames)
 
-    def _shell(self, joint: str) -> Drawn:
-        out = Drawn()
+    def _shell(self, joint: str) -> FigureNodes:
+        out = FigureNodes()
         for k, skin in enumerate(self.drawn.covers):
-            piece = piece_of(skin, joint, LIFT * self.size)
+            piece = skin_patch(skin, joint, LIFT * self.size)
             if piece is not None:
                 style = {"opacity": TINT, "cast_shadow": False, "receive_shadow": False}
                 add_skin(out, self.scene, f"{self.drawn.root.name}/limit{len(self.drawn.shells)}.{k}", piece, **style)
         return out
 
 
-def mixed(own: Color, color: Color) -> Color:
-    """Return a colour with some of another."""
+def blend_color(own: Color, color: Color) -> Color:
+    """Return a colour mixed with the tint."""
     r, g, b = (round((1.0 - TINT) * a + TINT * c) for a, c in zip(own, color, strict=True))
     return r, g, b
 
 
-def piece_of(skin: Skin, joint: str, lift: float) -> Skin | None:
-    """Return what of a skin moves with a joint, `lift` [m] over it and hung on it; None where nothing does."""
+def skin_patch(skin: Skin, joint: str, lift: float) -> Skin | None:
+    """Return the part of a skin that moves with a joint, offset by `lift` [m]; None if there is none."""
     if joint not in skin.bones:
         return None
     own = skin.weights[:, skin.bones.index(joint)] >= OWN

@@ -1,4 +1,4 @@
-"""Files that come and go over the page: kept in the session's own folder, read and written by Posable's own formats."""
+"""Uploads and downloads of a page: stored in the session's own folder, read and written by Posable's formats."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import numpy as np
 
 import posable as ps
 
-LARGEST = 64 * 2**20  # [bytes] of an upload
+LARGEST = 64 * 2**20  # [bytes] largest upload
 EXPORTS = ("bvh", "glb", "amc", "csv", "npz")
-ALONE = (".bvh", ".glb", ".npz", ".c3d", ".trc", ".asf", ".npy")  # formats whose file holds everything
+ALONE = (".bvh", ".glb", ".npz", ".c3d", ".trc", ".asf", ".npy")  # formats with everything in one file
 _PATH = re.compile(r"(?<![\w.:/])(?:[A-Za-z]:)?[/\\](?:[^\s/\\:'\"<>|]+[/\\])+")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a figure came from: one of Posable's own by `figure`, bytes `data` of a file `name`, or a `path`."""
+    """Where a figure came from: a built-in one by `figure`, the bytes `data` of a file `name`, or a `path`."""
 
     name: str = ""
     figure: str | None = None
@@ -31,24 +31,24 @@ class Origin:
 
 
 class Folder:
-    """A folder of a session's own, removed with it; nothing is written anywhere else."""
+    """The temporary folder of a session; nothing is written anywhere else."""
 
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="posable-studio-")
         self.path = Path(self._temporary.name)
 
     def close(self) -> None:
-        """Remove the folder and what is in it."""
+        """Remove the folder and its contents."""
         self._temporary.cleanup()
 
     def place(self, name: str) -> Path:
-        """Return where a file of that name goes: its last part, in plain letters, in the folder."""
+        """Return the path of a file in the folder: the last part of its name, in safe characters."""
         last = re.split(r"[/\\]", name)[-1]
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", last).lstrip(".")[-100:] or "file"
         return self.path / plain
 
     def load(self, name: str, data: bytes, skeleton: ps.Skeleton | None = None) -> ps.Scene:
-        """Return what uploaded bytes hold; an AMC or a CSV without a figure of its own is read for `skeleton`."""
+        """Return the contents of uploaded bytes; an AMC or a CSV without a figure is read for `skeleton`."""
         if len(data) > LARGEST:
             raise ps.PosableError(f"{name}: expected at most {LARGEST >> 20} MB, got {len(data) / 2**20:.0f} MB")
         place = self.place(name)
@@ -56,7 +56,7 @@ class Folder:
         return load_quietly(place, skeleton)
 
     def export(self, motion: ps.Motion | ps.Scene, suffix: str, name: str = "posable") -> tuple[str, bytes]:
-        """Return the name and bytes of a motion in a format; what needs two files (AMC with its ASF) comes as a ZIP."""
+        """Return the name and bytes of a motion in a format; formats of two files (AMC with its ASF) are zipped."""
         if suffix not in EXPORTS:
             raise ps.errors.unknown("export", suffix, EXPORTS)
         with tempfile.TemporaryDirectory(dir=self.path) as fresh:
@@ -73,13 +73,13 @@ class Folder:
 
 
 def origin_of(path: Path) -> Origin:
-    """Return where a file of this machine came from: its bytes where they are all of it, and its path."""
+    """Return the origin of a local file: its bytes if the format is self-contained, and its path."""
     alone = path.suffix.lower() in ALONE and path.stat().st_size <= LARGEST
     return Origin(path.name, data=path.read_bytes() if alone else None, path=str(path.resolve()))
 
 
 def load_quietly(path: str | Path, skeleton: ps.Skeleton | None = None) -> ps.Scene:
-    """Return what a file holds; notes on what was repaired are in the scene and need no warnings."""
+    """Return the contents of a file without warnings; notes on repairs are in the scene."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PosableWarning)
         needs = Path(path).suffix.lower() in (".amc", ".csv")
@@ -87,12 +87,12 @@ def load_quietly(path: str | Path, skeleton: ps.Skeleton | None = None) -> ps.Sc
 
 
 def without_paths(text: str) -> str:
-    """Return a message without the folders of this machine: a page need not know them."""
+    """Return a message without the folders of this machine."""
     return _PATH.sub("", text)
 
 
 def first_seen(markers: ps.Markers | None) -> float:
-    """Return the first frame in which any marker is seen; a recording may begin before anybody comes in."""
+    """Return the first frame in which any marker is visible."""
     if markers is None or not len(markers):
         return 0.0
     seen = np.isfinite(markers.positions).all(axis=-1)  # (T, M)
@@ -100,7 +100,7 @@ def first_seen(markers: ps.Markers | None) -> float:
 
 
 def upright(markers: ps.Markers | None, skeleton: ps.Skeleton) -> ps.Markers | None:
-    """Return markers with their up axis turned to the figure's."""
+    """Return markers rotated to the up axis of the figure."""
     if markers is None or skeleton.up is None or not np.isfinite(markers.positions).any():
         return markers
     tall = np.nan_to_num(np.nanmax(markers.positions, axis=(0, 1)) - np.nanmin(markers.positions, axis=(0, 1)))

@@ -1,4 +1,4 @@
-"""Pictures and films of a figure: PNG, GIF and MP4 by our own renderer, and a page that plays a take by itself."""
+"""Pictures and films of a figure: PNG, GIF and MP4 by our own renderer, and a page that plays a take."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.studio.appearance import Look, extent, look_of, skinned
-from posable.studio.raster import Eye, Surface, render
+from posable.studio.appearance import Appearance, appearance_of, extent, skinned
+from posable.studio.raster import Camera, Surface, render
 
 FILMS = ("mp4", "gif")
-SMOOTHEST = 60.0  # frames per second of a film
-GIF_FPS = 25.0  # what players of GIF keep up with
-LONGEST = 20_000  # frames of a film
+SMOOTHEST = 60.0  # highest frame rate of a film
+GIF_FPS = 25.0  # highest frame rate of a GIF
+LONGEST = 20_000  # largest number of frames of a film
 
 Progress = Callable[[float], None]
 
 
-def eye_for(skeleton: ps.Skeleton, poses: np.ndarray, look: Look, *, aspect: float = 16 / 9) -> Eye:
-    """Return a view that holds a figure, as it looks, over all its poses (T, n)."""
+def camera_for(skeleton: ps.Skeleton, poses: np.ndarray, look: Appearance, *, aspect: float = 16 / 9) -> Camera:
+    """Return a camera that shows a figure in all its poses (T, n)."""
     some = poses[np.unique(np.linspace(0, len(poses) - 1, 12).astype(int))]
     surfaces = [part.vertices for pose in some for part in surfaces_of(look, ps.forward(skeleton, pose))]
     places = np.concatenate([part for part in surfaces if len(part)])
@@ -34,32 +34,38 @@ def eye_for(skeleton: ps.Skeleton, poses: np.ndarray, look: Look, *, aspect: flo
     up = np.array([0.0, 1.0, 0.0]) if tall else np.array([0.0, 0.0, 1.0])
     across = np.array([0.45, 0.0, 1.0]) if tall else np.array([1.0, 0.45, 0.0])
     away = across / np.linalg.norm(across) + 0.22 * up
-    return Eye(middle + 1.5 * size * away, middle, up, float(np.radians(38.0)))
+    return Camera(middle + 1.5 * size * away, middle, up, float(np.radians(38.0)))
 
 
-def eye_of(camera: Any, skeleton: ps.Skeleton) -> Eye:
-    """Return where a page's camera looks from."""
+def camera_of(camera: Any, skeleton: ps.Skeleton) -> Camera:
+    """Return the camera of a page."""
     up = np.array([0.0, 0.0, 1.0]) if skeleton.up == "z" else np.array([0.0, 1.0, 0.0])
-    return Eye(np.array(camera.position), np.array(camera.look_at), up, float(camera.fov))
+    return Camera(np.array(camera.position), np.array(camera.look_at), up, float(camera.fov))
 
 
-def surfaces_of(look: Look, frames: Any) -> list[Surface]:
-    """Return what a figure looks like at its frames."""
+def surfaces_of(look: Appearance, frames: Any) -> list[Surface]:
+    """Return the surfaces of a figure at its frames."""
     out = [Surface(skinned(skin, frames), skin.faces, np.array(skin.color) / 255.0) for skin in look.skins]
     for part in look.rigid:
         turn, place = frames.rotation_matrix(part.body), frames.position(part.body)
         vertices, faces = part.vertices @ turn.T + place, part.faces
-        if part.flat:  # every face with corners of its own, so that edges stay edges
+        if part.flat:  # duplicate the corners of every face for flat shading
             vertices, faces = vertices[faces.ravel()], np.arange(3 * len(faces)).reshape(-1, 3)
         out.append(Surface(vertices, faces, np.array(part.color) / 255.0))
     return out
 
 
 def picture(
-    skeleton: ps.Skeleton, pose: np.ndarray, look: Look, eye: Eye, size: tuple[int, int], *, transparent: bool = False
+    skeleton: ps.Skeleton,
+    pose: np.ndarray,
+    look: Appearance,
+    camera: Camera,
+    size: tuple[int, int],
+    *,
+    transparent: bool = False,
 ) -> np.ndarray:
     """Return a picture (height, width, 3 or 4) of a figure at a pose (n,)."""
-    return render(surfaces_of(look, ps.forward(skeleton, pose)), eye, size, transparent=transparent)
+    return render(surfaces_of(look, ps.forward(skeleton, pose)), camera, size, transparent=transparent)
 
 
 def png(image: np.ndarray) -> bytes:
@@ -71,15 +77,19 @@ def png(image: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def frames_of(motion: ps.Motion, look: Look, eye: Eye, size: tuple[int, int], progress: Progress) -> Iterator[Any]:
-    """Yield the pictures of a motion, the camera moving along with the figure."""
+def frames_of(
+    motion: ps.Motion, look: Appearance, camera: Camera, size: tuple[int, int], progress: Progress
+) -> Iterator[Any]:
+    """Yield the pictures of a motion; the camera follows the figure."""
     root = motion.skeleton.names[0]
     first = ps.forward(motion.skeleton, motion.poses[0]).position(root)
     for k, pose in enumerate(motion.poses):
         frames = ps.forward(motion.skeleton, pose)
-        step = (frames.position(root) - first) * (1.0 - eye.up)
+        step = (frames.position(root) - first) * (1.0 - camera.up)
         yield render(
-            surfaces_of(look, frames), eye._replace(position=eye.position + step, look_at=eye.look_at + step), size
+            surfaces_of(look, frames),
+            camera._replace(position=camera.position + step, look_at=camera.look_at + step),
+            size,
         )
         progress((k + 1) / len(motion))
 
@@ -88,7 +98,7 @@ def film(pictures: Iterable[np.ndarray], fps: float, kind: str) -> bytes:
     """Return pictures (height, width, 3) as the bytes of an MP4 or a GIF.
 
     Raises:
-        PosableError: If what writes MP4 is not installed.
+        PosableError: If imageio-ffmpeg, which MP4 needs, is not installed.
     """
     if kind == "gif":
         from PIL import Image
@@ -120,8 +130,8 @@ def film(pictures: Iterable[np.ndarray], fps: float, kind: str) -> bytes:
         return place.read_bytes()
 
 
-def at_rate(motion: ps.Motion, kind: str, fps: float | None = None) -> ps.Motion:
-    """Return a motion at the rate of a film: its own, where a player keeps up with it."""
+def resample_for(motion: ps.Motion, kind: str, fps: float | None = None) -> ps.Motion:
+    """Return a motion at the frame rate of a film: its own, if players support it."""
     most = GIF_FPS if kind == "gif" else SMOOTHEST
     rate = min(fps or motion.fps, most)
     out = motion if rate == motion.fps else motion.resample(rate)
@@ -133,29 +143,31 @@ def at_rate(motion: ps.Motion, kind: str, fps: float | None = None) -> ps.Motion
 # ---------------------------------------------------------------------------------------------------- of a session
 
 
-def _look(session: Any) -> Look:
-    return look_of(session.skeleton, session.scene, detail=1.0)
+def _look(session: Any) -> Appearance:
+    return appearance_of(session.skeleton, session.scene, detail=1.0)
 
 
 def picture_of(session: Any, camera: Any, size: tuple[int, int], transparent: bool) -> bytes:
     """Return the pose on screen as a PNG, without handles and lines."""
-    eye = eye_of(camera, session.skeleton)
-    return png(picture(session.skeleton, session.pose, _look(session), eye, size, transparent=transparent))
+    camera = camera_of(camera, session.skeleton)
+    return png(picture(session.skeleton, session.pose, _look(session), camera, size, transparent=transparent))
 
 
 def film_of(session: Any, camera: Any, size: tuple[int, int], kind: str, progress: Progress) -> bytes:
     """Return the motion on screen as an MP4 or a GIF."""
-    motion = at_rate(session.timeline.motion(session.pose), kind)
-    return film(frames_of(motion, _look(session), eye_of(camera, session.skeleton), size, progress), motion.fps, kind)
+    motion = resample_for(session.timeline.motion(session.pose), kind)
+    return film(
+        frames_of(motion, _look(session), camera_of(camera, session.skeleton), size, progress), motion.fps, kind
+    )
 
 
 def page_of(session: Any, camera: Any) -> bytes:
-    """Return the motion on screen as a page that plays it by itself."""
-    return page(session.timeline.motion(session.pose), _look(session), eye_of(camera, session.skeleton))
+    """Return the motion on screen as a self-contained page that plays it."""
+    return page(session.timeline.motion(session.pose), _look(session), camera_of(camera, session.skeleton))
 
 
-def page(motion: ps.Motion, look: Look, eye: Eye) -> bytes:
-    """Return an HTML page that plays a motion: it needs no server and nothing from elsewhere."""
+def page(motion: ps.Motion, look: Appearance, camera: Camera) -> bytes:
+    """Return a self-contained HTML page that plays a motion."""
     from posable.studio.playback import recorded
 
-    return recorded(at_rate(motion, "html"), look, eye)
+    return recorded(resample_for(motion, "html"), look, camera)

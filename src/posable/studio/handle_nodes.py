@@ -1,4 +1,4 @@
-"""The handles in the scene: rings and balls to drag and click, and the arrows and circles of the chosen one."""
+"""The handles in the scene: rings and balls to drag and click, and the gizmo of the selected one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import viser
 from posable.studio.meshes import matrices_wxyz, moved, quaternions, ring, sphere
 from posable.studio.session import Session
 from posable.studio.state import View
-from posable.studio.viser_adapter import Mover
+from posable.studio.viser_adapter import NodeUpdater
 
 HELD, PINNED, FREE, ELBOW, CHOSEN = (46, 196, 182), (255, 159, 28), (170, 178, 190), (155, 114, 207), (239, 71, 111)
-REACH = 1.50  # [m] from the pelvis to the farthest fingertip of a person of 1.80 m: what handles are scaled by
+REACH = 1.50  # [m] from pelvis to fingertip of a person of 1.80 m: scale of the handles
 GIZMO = "/gizmo"
 
 
-class Look(NamedTuple):
+class HandleStyle(NamedTuple):
     """How a handle looks."""
 
     shape: str
@@ -27,36 +27,36 @@ class Look(NamedTuple):
 
 
 class HandleNodes:
-    """The handles of one figure, kept in step with the session, and the session told when they are dragged."""
+    """The handles of one figure, synchronised with the session, which is notified when they are dragged."""
 
     def __init__(
         self, scene: viser.SceneApi, session: Session, *, size: float, up: np.ndarray, dressed: bool, thick: float = 1.0
     ):
         self.scene, self.session = scene, session
-        self.thick = thick  # how much larger balls are, so that they stand out of a skin
+        self.thick = thick  # scale of balls, so that they protrude from a skin
         self.size, self.up, self.dressed = size, up, dressed
         self.nodes: dict[str, Any] = {}
-        self.looks: dict[str, Look] = {}
-        self.grabbing: dict[str, np.ndarray] = {}  # what is being dragged: from the pointer to the handle (3,) [m]
-        self.holders: dict[str, tuple[int | None, str]] = {}  # who drags it, and which handle that is
+        self.looks: dict[str, HandleStyle] = {}
+        self.grabbing: dict[str, np.ndarray] = {}  # by dragged body: from the pointer to the handle (3,) [m]
+        self.holders: dict[str, tuple[int | None, str]] = {}  # the page that drags it, and the handle
         self.gizmo: tuple[tuple[str, str], Any] | None = None
-        self.round, self.flat = Mover(), Mover()  # balls look the same however they are turned
+        self.round, self.flat = NodeUpdater(), NodeUpdater()  # balls need no orientation
 
     def show(self, view: View) -> None:
-        """Bring the handles to a view."""
+        """Update the handles to a view."""
         self._dress(view)
         self._move(view)
         self._show_gizmo(view)
 
     def remove(self) -> None:
-        """Take everything away."""
+        """Remove all nodes."""
         for node in self.nodes.values():
             node.remove()
         if self.gizmo is not None:
             self.gizmo[1].remove()
 
     def let_go(self, client: int) -> None:
-        """End the drags of a page that is gone: nobody else will."""
+        """End the drags of a page that has disconnected."""
         for node in [node for node, (holder, _) in self.holders.items() if holder == client]:
             self._drop(node)
 
@@ -72,7 +72,7 @@ class HandleNodes:
     def _dress(self, view: View) -> None:
         wanted = {h.body: self._look(view, h) for h in view.handles}
         for name in view.elbows:
-            wanted.setdefault(name, Look("elbow", CHOSEN if name in view.selection else ELBOW, 0.85))
+            wanted.setdefault(name, HandleStyle("elbow", CHOSEN if name in view.selection else ELBOW, 0.85))
         if wanted == self.looks:
             return
         for name in [name for name in self.nodes if wanted.get(name) != self.looks.get(name)]:
@@ -83,11 +83,11 @@ class HandleNodes:
             if name not in self.nodes:
                 self.nodes[name], self.looks[name] = self._add(name, look), look
 
-    def _look(self, view: View, handle: Any) -> Look:
+    def _look(self, view: View, handle: Any) -> HandleStyle:
         color = CHOSEN if handle.body in view.selection else {"pinned": PINNED, "held": HELD, "free": FREE}[handle.hold]
         kind = handle.body.partition(".")[0]
         shape = kind if kind in ("pelvis", "head", "foot", "hand") else "end"
-        return Look(shape, color, 0.35 if handle.hold == "free" else 0.9)
+        return HandleStyle(shape, color, 0.35 if handle.hold == "free" else 0.9)
 
     def _move(self, view: View) -> None:
         names = list(self.nodes)
@@ -110,7 +110,7 @@ class HandleNodes:
         shape = self.looks[name].shape
         return shape in ("hand", "end") or (shape == "elbow" and not self.dressed)
 
-    def _add(self, name: str, look: Look) -> Any:
+    def _add(self, name: str, look: HandleStyle) -> Any:
         unit = self.size / REACH  # 1 for a person of 1.80 m
         _x, y, z = np.eye(3)
         if look.shape == "pelvis":
@@ -164,7 +164,7 @@ class HandleNodes:
         return add
 
     def _show_gizmo(self, view: View) -> None:
-        """Show arrows and circles on the chosen handle: for exact moves along an axis, and for turning."""
+        """Show arrows and circles on the selected handle, for moves along an axis and for rotation."""
         handle = next((h for h in view.handles if h.body == view.selected), None)
         look = None if handle is None else (handle.body, handle.mode)
         if self.gizmo is not None and self.gizmo[0] != look:

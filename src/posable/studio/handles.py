@@ -110,7 +110,7 @@ def default_handles(skeleton: ps.Skeleton, frames: Any, limbs: Collection[str] =
     if moving and root.name not in bodies:
         bodies = [*bodies, root.name]
     feet = re.compile(_ENDS[1], re.IGNORECASE)
-    tool = len(bodies) == 1 and skeleton.size >= 6 and not moving  # of an arm: a place and a direction
+    tool = len(bodies) == 1 and skeleton.size >= 6 and not moving  # of an arm: position and orientation
     return tuple(
         handle_at(
             frames, body, hold="pinned" if moving and feet.search(_plain(body)) else "held",
@@ -232,7 +232,7 @@ def _leaves(skeleton: ps.Skeleton) -> list[str]:
         if joint.name in parents or moved is None or moved in inner:
             continue
         finger = skeleton.joint(moved)
-        if isinstance(finger.motion, ps.Prismatic) and finger.parent is not None:  # of a gripper: its palm is the end
+        if isinstance(finger.motion, ps.Prismatic) and finger.parent is not None:  # a gripper: its palm is the end
             out.append(finger.parent)
             continue
         sites = [site for site in skeleton.sites if site.joint == joint.name]
@@ -273,7 +273,7 @@ def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.
 
 
 def nearest_to_ray(frames: Any, names: tuple[str, ...], eye: np.ndarray, ray: np.ndarray) -> str | None:
-    """Return the body nearest to a ray from `eye` (3,) along `ray` (3,), None where none is near; the one in front."""
+    """Return the body nearest to a ray from `eye` (3,) along `ray` (3,), the front one of several, or None."""
     places = frames.many(names)[0]
     size = float(np.linalg.norm(np.ptp(places, axis=0)))
     depth = (places - eye) @ ray / max(float(ray @ ray), 1e-12)
@@ -299,7 +299,7 @@ def goals_of(
 
 
 def relaxed(skeleton: ps.Skeleton, pose: np.ndarray, share: float, rest: np.ndarray) -> np.ndarray:
-    """Return a pose (n,) a share of the way to `rest` (n,); where a free root is and which way it faces stays."""
+    """Return a pose (n,) a fraction of the way to `rest` (n,); position and heading of a free root are kept."""
     out = pose + share * (rest - pose)
     root = skeleton.joints[0]
     if root.motion.size == 6:
@@ -313,11 +313,11 @@ def relaxed(skeleton: ps.Skeleton, pose: np.ndarray, share: float, rest: np.ndar
     return out
 
 
-def effort_of(skeleton: ps.Skeleton, strength: Mapping[str, float]) -> np.ndarray:
-    """Return how unwillingly (n,) each degree of freedom moves: by the share of the figure that hangs on it.
+def posture_weights(skeleton: ps.Skeleton, strength: Mapping[str, float]) -> np.ndarray:
+    """Return the weight (n,) of each degree of freedom in the posture goal: the share of the figure that it carries.
 
-    So an arm reaches before the trunk leans, and the trunk leans before the whole figure moves. It is multiplied by the
-    joint's own gain and by the strength that a person gave it.
+    So an arm reaches before the trunk leans, and the trunk leans before the whole figure moves. Weights are multiplied
+    by the gain of the joint and by the strength that the user gave it.
     """
     share = {joint.name: max(float(joint.mass), 0.0) for joint in skeleton.joints}
     if not sum(share.values()) > 0.0:

@@ -1,4 +1,4 @@
-"""The limbs of a figure that have a closed form: arms and legs with a swivel angle, its ranges and its branches."""
+"""The limbs of a figure with a closed form: arms and legs with a swivel angle, its ranges and branches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import posable as ps
 from posable.studio.handles import below_of
 
 TURN = ps.Revolute().dofs[0].kind
-MEETING = 1e-4  # [m] within which axes meet in a point
-SQUARE = 1e-6  # cosine of the angle between axes that are perpendicular
+MEETING = 1e-4  # [m] tolerance for axes that intersect
+SQUARE = 1e-6  # tolerance for perpendicular axes
 
 
 @dataclass(frozen=True, eq=False)
 class LimbView:
-    """A limb as it is now: swivel [rad], the ranges that hold every limit, the elbow's circle, how many branches."""
+    """The current state of a limb: swivel [rad], its feasible ranges, the elbow's circle, the number of branches."""
 
     name: str
     swivel: float
@@ -52,12 +52,12 @@ def find_limbs(skeleton: ps.Skeleton) -> dict[str, ps.Limb]:
             out[middle.name] = ps.Limb(whole, ball_name(upper), middle.name, ball_name(lower), site=site)
         except ps.PosableError:
             continue
-    upper_ends = {limb.first for limb in out.values()}  # a collarbone between chest and shoulder is no limb of its own
+    upper_ends = {limb.first for limb in out.values()}  # a collarbone between chest and shoulder is no limb
     return {name: limb for name, limb in out.items() if limb.last not in upper_ends}
 
 
 def _moving_chain(skeleton: ps.Skeleton, joint: ps.Joint) -> list[ps.Joint]:
-    """Return the moving joints from a joint upward that a limb could have, the uppermost first."""
+    """Return the moving joints from a joint upward that a limb could have, uppermost first."""
     at: ps.Joint | None = joint
     out: list[ps.Joint] = []
     while at is not None and len(out) < 7:
@@ -70,7 +70,7 @@ def _moving_chain(skeleton: ps.Skeleton, joint: ps.Joint) -> list[ps.Joint]:
 
 
 def _ball_at_end(chain: list[ps.Joint]) -> list[ps.Joint]:
-    """Return the joints at the end of a chain that have three angles together, or none."""
+    """Return the joints at the end of a chain with three angles together, or none."""
     group: list[ps.Joint] = []
     for joint in reversed(chain):
         group.insert(0, joint)
@@ -83,10 +83,10 @@ def _ball_at_end(chain: list[ps.Joint]) -> list[ps.Joint]:
 
 
 def with_ball(skeleton: ps.Skeleton, names: list[str]) -> ps.Skeleton | None:
-    """Return a figure of the same poses in which hinges with three axes through one point are one ball joint.
+    """Return an equivalent figure in which hinges with three axes through one point are one ball joint.
 
-    Each axis is perpendicular to the next one; None where that or the point is missing. With the axes u1, u2, u3 and
-    the point p at angle 0, the hinges move what they carry by T(p) R(u1, a) R(u2, b) R(u3, c) T(-p).
+    Each axis is perpendicular to the next one; returns None otherwise, or if the axes do not intersect. With the axes
+    u1, u2, u3 and the point p at angle 0, the hinges apply T(p) R(u1, a) R(u2, b) R(u3, c) T(-p).
     """
     frames = ps.forward(skeleton, np.zeros(skeleton.size))
     joints = [skeleton.joint(name) for name in names]
@@ -113,7 +113,7 @@ def with_ball(skeleton: ps.Skeleton, names: list[str]) -> ps.Skeleton | None:
     )  # fmt: skip
     carried = turn.T @ frames.rotation_matrix(names[-1])
     shift = turn.T @ (frames.position(names[-1]) - point)
-    still = {name: ps.Joint(name, ps.Fixed(), ball.name) for name in names[:-1]}  # no part of the limb is on them
+    still = {name: ps.Joint(name, ps.Fixed(), ball.name) for name in names[:-1]}  # they carry no part of the limb
     still[names[-1]] = ps.Joint(names[-1], ps.Fixed(), ball.name, offset=shift, rotation=carried)
     made: list[ps.Joint] = []
     for joint in skeleton.joints:
@@ -123,12 +123,12 @@ def with_ball(skeleton: ps.Skeleton, names: list[str]) -> ps.Skeleton | None:
 
 
 def ball_name(joints: list[ps.Joint]) -> str:
-    """Return the name of a ball that is one joint, or several."""
+    """Return the name of a ball made of one joint, or of several."""
     return joints[0].name if len(joints) == 1 else f"{joints[0].name} to {joints[-1].name}"
 
 
 def _meeting_point(places: np.ndarray, axes: np.ndarray) -> np.ndarray | None:
-    """Return the point (3,) [m] that three lines have in common, or None; lines at places (3, 3) along axes (3, 3)."""
+    """Return the intersection (3,) [m] of three lines at places (3, 3) along axes (3, 3), or None."""
     across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
     point = np.linalg.lstsq(across.sum(axis=0), np.einsum("kij,kj->i", across, places), rcond=None)[0]
     away = np.linalg.norm(np.einsum("kij,kj->ki", across, point - places), axis=1)
@@ -156,26 +156,26 @@ def dofs_of(limb: ps.Limb) -> np.ndarray:
 
 
 def ends_of(skeleton: ps.Skeleton, limb: ps.Limb) -> frozenset[str]:
-    """Return the joints and sites at the end of a limb: its last joint and what hangs on it."""
+    """Return the joints and sites at the end of a limb: its last joint and its descendants."""
     last = skeleton.names[int(np.flatnonzero([part.stop == dofs_of(limb)[-1] + 1 for part in skeleton.slices])[0])]
     joints = {last, *below_of(skeleton, last)}
     return frozenset(joints | {site.name for site in skeleton.sites if site.joint in joints})
 
 
 def blended(skeleton: ps.Skeleton, limb: ps.Limb, fk: np.ndarray, ik: np.ndarray, share: float) -> np.ndarray:
-    """Return the pose `ik` (n,) with the joints of a limb a share of the way there from where they are in `fk` (n,)."""
+    """Return the pose `ik` (n,) with the joints of a limb interpolated from `fk` (n,) by `share`."""
     out, dofs = ik.copy(), dofs_of(limb)
     out[dofs] = ps.Motion(skeleton, np.stack([fk, ik]), 1.0).at(share)[dofs]
     return out
 
 
 def limb_target(limb: ps.Limb, pose: np.ndarray) -> np.ndarray:
-    """Return the transform (4, 4) that the limb's end has at a pose."""
+    """Return the transform (4, 4) of the limb's end at a pose."""
     return ps.forward(limb.skeleton, pose).matrix(limb.site)
 
 
-def look_at(limb: ps.Limb, pose: np.ndarray) -> LimbView:
-    """Return what the limb panel shows at a pose (n,)."""
+def limb_view(limb: ps.Limb, pose: np.ndarray) -> LimbView:
+    """Return the data of the limb panel at a pose (n,)."""
     target = limb_target(limb, pose)
     swivel = float(limb.swivel(pose))
     ranges = tuple((float(r[0]), float(r[1])) for r in limb.swivel_ranges(target, base=pose))
@@ -187,17 +187,17 @@ def look_at(limb: ps.Limb, pose: np.ndarray) -> LimbView:
 
 
 def at_swivel(limb: ps.Limb, pose: np.ndarray, swivel: float, *, limits: bool) -> Any:
-    """Return the limb's solution with the end where it is and the middle joint turned to a swivel angle [rad]."""
+    """Return the solution of a limb with its end fixed and a given swivel angle [rad]."""
     return limb.solve(limb_target(limb, pose), swivel=swivel, limits=limits, base=pose)
 
 
 def with_elbow_near(limb: ps.Limb, pose: np.ndarray, point: np.ndarray, *, limits: bool) -> Any:
-    """Return the limb's solution with the end where it is and the middle joint as near to a point (3,) as it can be."""
+    """Return the solution of a limb with its end fixed and the middle joint as close to a point (3,) as possible."""
     return limb.solve(limb_target(limb, pose), elbow=point, limits=limits, base=pose)
 
 
 def branch_poses(limb: ps.Limb, pose: np.ndarray) -> list[np.ndarray]:
-    """Return the poses of every branch at the present swivel angle."""
+    """Return the poses of every branch at the current swivel angle."""
     swivel = float(limb.swivel(pose))
     found = limb.solutions(limb_target(limb, pose), swivel=swivel, base=pose)
     return [np.asarray(solution.pose) for solution in found]

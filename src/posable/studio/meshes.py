@@ -32,7 +32,7 @@ def capsule(length: float, radius: float, end_radius: float | None = None, aroun
 
 
 def bone(length: float, radius: float) -> Shape:
-    """Return a slender bone along z: thickest near its beginning, rounded at both ends."""
+    """Return a slender bone along z: thickest near its start, rounded at both ends."""
     share = np.linspace(0.0, 1.0, 13)
     swell = np.interp(share, [0.0, 0.18, 0.55, 1.0], [0.55, 1.0, 0.80, 0.42])
     cap = np.sqrt(np.clip(1.0 - (1.0 - np.clip(share / 0.08, 0, 1)) ** 2, 0.0, 1.0))
@@ -61,12 +61,12 @@ def disc(radius: float, up: np.ndarray, around: int = 48) -> Shape:
 
 
 def moved(shape: Shape, offset: np.ndarray) -> Shape:
-    """Return a shape somewhere else, by `offset` (3,) [m]."""
+    """Return a shape translated by `offset` (3,) [m]."""
     return shape[0] + offset, shape[1]
 
 
 def towards(direction: np.ndarray) -> np.ndarray:
-    """Return a rotation (3, 3) that takes z to a direction (3,)."""
+    """Return a rotation (3, 3) that maps z to a direction (3,)."""
     z = np.asarray(direction, dtype=float)
     z = z / max(float(np.linalg.norm(z)), 1e-12)
     helper = np.eye(3)[int(np.argmin(np.abs(z)))]
@@ -94,7 +94,7 @@ _TERMS, _ADDED = _quaternion_terms()
 
 def quaternions(matrices: np.ndarray) -> np.ndarray:
     """Return rotations (B, 3, 3) as unit quaternions (B, 4), w first."""
-    # the quaternion times each of its parts; the one with the largest part is the best conditioned
+    # the quaternion times each of its components; the largest component is the best conditioned
     options = (matrices.reshape(-1, 9) @ _TERMS + _ADDED).reshape(-1, 4, 4)
     largest = np.argmax(options.reshape(-1, 16)[:, ::5], axis=1)
     best = options[np.arange(len(options)), largest]

@@ -10,7 +10,7 @@ import viser
 
 from posable.studio.contacts import DEEP, Balance, balance_of
 from posable.studio.joint_ranges import POINTS, bone_of, range_of
-from posable.studio.messages import amount, joint_of, plain, slides
+from posable.studio.messages import amount, is_length, joint_of, strip_control
 from posable.studio.state import View
 
 # --- Geometry ---
@@ -50,7 +50,7 @@ def ranges_of(view: Any, size: float) -> list[Range]:
     length = {met.joint: float(np.linalg.norm(bone_of(skeleton, met.joint))) for met in view.limits}
     found: dict[tuple[str, str], Range] = {}
     for met in sorted(view.limits, key=lambda met: -length[met.joint]):
-        if len(found) >= MOST or length[met.joint] < SHORT * size or slides(skeleton, met.dof):
+        if len(found) >= MOST or length[met.joint] < SHORT * size or is_length(skeleton, met.dof):
             continue
         sweep = range_of(skeleton, met.joint, met.dof, view.pose)
         if sweep is not None and (met.joint, sweep.kind) not in found:
@@ -155,7 +155,7 @@ def misses_of(view: Any) -> list[Miss]:
 
 
 def notes_of(view: Any) -> list[Miss]:
-    """Return what the limits that block most would have to give, each beside its joint."""
+    """Return labels for the limits that block most: how much relaxing each of them would gain, beside its joint."""
     out = []
     for block in view.blocking[:NOTES] if view.calm else ():
         joint = joint_of(view.skeleton, block.dof)
@@ -163,7 +163,7 @@ def notes_of(view: Any) -> list[Miss]:
         if gains:
             name, gain = max(gains, key=lambda item: item[1])
             more = "5 mm" if block.slides else "5°"
-            text = f"{plain(block.dof)}: {more} more, {plain(name)} {amount(gain)} closer"
+            text = f"{strip_control(block.dof)}: {more} more, {strip_control(name)} {amount(gain)} closer"
             out.append(Miss(f"limit of {joint}", view.frames.position(joint), view.frames.position(joint), text))
     return out
 

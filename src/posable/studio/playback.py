@@ -9,15 +9,15 @@ import numpy as np
 import viser
 
 import posable as ps
-from posable.studio.appearance import Look, extent
+from posable.studio.appearance import Appearance, extent
 from posable.studio.figure_nodes import draw
-from posable.studio.raster import Eye
+from posable.studio.raster import Camera
 
 GROUND, LINES = (222, 227, 234), (196, 204, 216)
 
 
-def recorded(motion: ps.Motion, look: Look, eye: Eye) -> bytes:
-    """Return a page that plays a motion from `eye`, as the bytes of an HTML file."""
+def recorded(motion: ps.Motion, look: Appearance, camera: Camera) -> bytes:
+    """Return a page that plays a motion from `camera`, as the bytes of an HTML file."""
     with contextlib.redirect_stdout(io.StringIO()):
         server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
     try:
@@ -30,8 +30,8 @@ def recorded(motion: ps.Motion, look: Look, eye: Eye) -> bytes:
             "/ground", plane="xz" if up == "y" else "xy", infinite_grid=True, cell_size=cell, section_size=4 * cell,
             cell_color=GROUND, section_color=LINES, fade_distance=9.0 * size,
         )  # fmt: skip
-        server.initial_camera.position, server.initial_camera.look_at = tuple(eye.position), tuple(eye.look_at)
-        server.initial_camera.fov = eye.fov
+        server.initial_camera.position, server.initial_camera.look_at = tuple(camera.position), tuple(camera.look_at)
+        server.initial_camera.fov = camera.fov
         drawn = draw(scene, "/figure", look)
         drawn.show(ps.forward(motion.skeleton, motion.poses[0]))
         recording = server.get_scene_serializer()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.studio.contacts import locked
+from posable.studio.contacts import lock_body
 from posable.studio.handles import is_number
 from posable.studio.timeline import EASINGS, FASTEST, LONGEST
 from posable.studio.workbench import Workbench
@@ -123,7 +123,7 @@ class Player:
             if not poses or len(poses) < len(frames):
                 session.say("There is no motion to lock a contact in.", "bad")
                 return False
-            held = locked(session.engine.moving, poses, body, session.frames.matrix(body))
+            held = lock_body(session.engine.moving, poses, body, session.frames.matrix(body))
             session.remember()
             session.timeline = replace(session.timeline, keys={**session.timeline.keys, **held})
             session.show_frame()

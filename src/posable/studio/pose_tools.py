@@ -11,7 +11,7 @@ import numpy as np
 import posable as ps
 from posable.studio.handles import checked_target, is_number
 from posable.studio.limbs import at_swivel, branch_poses
-from posable.studio.messages import plain
+from posable.studio.messages import strip_control
 from posable.studio.workbench import Workbench
 
 _SWAPS = (("left", "right"), ("Left", "Right"), ("LEFT", "RIGHT"))
@@ -22,7 +22,7 @@ _OTHER = {"l": "r", "r": "l", "L": "R", "R": "L"}
 
 @lru_cache(maxsize=32)
 def partners(skeleton: ps.Skeleton) -> dict[str, str]:
-    """Return the joint on the other side of each joint; one in the middle is its own partner."""
+    """Return the joint on the other side of each joint; a joint in the middle is its own partner."""
     names = set(skeleton.names)
     return {name: next((other for other in _others(name) if other in names), name) for name in skeleton.names}
 
@@ -38,10 +38,10 @@ def _others(name: str) -> list[str]:
 
 
 def mirrored(skeleton: ps.Skeleton, pose: np.ndarray) -> np.ndarray | None:
-    """Return a pose (n,) with left and right swapped where the figure stands, or None where it has no two sides.
+    """Return a pose (n,) with left and right swapped in place, or None if the figure has no two sides.
 
-    Every joint turns as its partner did, reflected in the plane that halves the figure: the world rotation of a joint
-    becomes M R R0^T M S0, with M the reflection, R and R0 its partner's rotation now and at rest, S0 its own at rest.
+    Every joint rotates as its partner did, reflected in the sagittal plane: the world rotation of a joint becomes
+    M R R0^T M S0, with M the reflection, R and R0 its partner's rotation now and at rest, S0 its own at rest.
     """
     pairs = partners(skeleton)
     sides = [(name, other) for name, other in pairs.items() if name != other]
@@ -60,7 +60,7 @@ def mirrored(skeleton: ps.Skeleton, pose: np.ndarray) -> np.ndarray | None:
     reflect, at_rest = _reflection(normal), rest.rotation_matrix
     goals: list[ps.goals.Goal] = []
     for name, other in pairs.items():
-        # what the figure was turned by as a whole is reflected with it: the plane turns along
+        # the plane rotates with the figure, so its overall rotation is reflected, too
         turn = reflect @ now.rotation_matrix(other) @ at_rest(other).T @ _reflection(across / np.linalg.norm(across))
         goals.append(ps.goals.Orientation(name, turn @ at_rest(name), label=name))
     goals.append(ps.goals.Position(root, now.position(root), label="root place"))
@@ -74,7 +74,7 @@ def mirrored(skeleton: ps.Skeleton, pose: np.ndarray) -> np.ndarray | None:
 
 
 def _across(rest: Any, name: str, other: str) -> np.ndarray:
-    """Return the way (3,) from the right one of a pair to the left one; which is which only decides the sign."""
+    """Return the vector (3,) from one joint of a pair to the other; the order only decides the sign."""
     way = rest.position(name) - rest.position(other)
     return way if name < other else -way
 
@@ -133,7 +133,7 @@ class PoseTools:
         with session.lock:
             session.remember()
             values = dict(zip(session.skeleton.dof_names, session.pose.tolist(), strict=True))
-            session.library = {**session.library, plain(name.strip())[:60]: values}
+            session.library = {**session.library, strip_control(name.strip())[:60]: values}
         session.changed()
         return True
 
@@ -150,7 +150,7 @@ class PoseTools:
 
 
 def _standing(skeleton: ps.Skeleton) -> set[int]:
-    """Return the degrees of freedom of a figure's position on the floor."""
+    """Return the degrees of freedom of the position of a figure on the floor."""
     root = skeleton.joints[0]
     first = skeleton.index(root.name).start
     return {first + k for k in range(3) if k != (2 if skeleton.up == "z" else 1)} if root.motion.size == 6 else set()
@@ -163,7 +163,7 @@ class LimbTools:
         self.session = session
 
     def blend(self, name: str, share: float) -> bool:
-        """Say how far a limb is IK (1: its end stays in its place) or FK (0: its joints keep their angles)."""
+        """Set how far a limb is IK (1: its end stays in place) or FK (0: its joints keep their angles)."""
         session = self.session
         if name not in session.limbs or not is_number(share, 0.0, 1.0):
             return False

@@ -24,8 +24,8 @@ from posable.studio.timeline import EASINGS, FASTEST, LONGEST, Timeline
 
 SUFFIX = ".posable"
 VERSION = 1
-LARGEST = 512 * 2**20  # [bytes] of what is in a project, unpacked
-RECENT = 10  # projects that are kept for recovery
+LARGEST = 512 * 2**20  # [bytes] largest unpacked size of a project
+RECENT = 10  # number of projects kept for recovery
 _TIME = ("fps", "frame", "length", "loop", "onion", "autokey", "fade", "easing")
 
 
@@ -33,10 +33,10 @@ def dump(state: State, folder: Folder, *, saved: bool, camera: Any = None) -> by
     """Return a state as the bytes of a project.
 
     Args:
-        state: What to keep.
-        folder: Where to write what goes inside.
-        saved: Whether a person asked for it; else it is recovered at the next start.
-        camera: Where the view was: position and look_at (3,) [m].
+        state: What to save.
+        folder: Where to write the files inside the project.
+        saved: Whether the user saved it; otherwise it is offered for recovery at the next start.
+        camera: The view: position and look_at (3,) [m].
     """
     line, origin = state.timeline, state.origin
     data: dict[str, Any] = {
@@ -60,7 +60,7 @@ def dump(state: State, folder: Folder, *, saved: bool, camera: Any = None) -> by
         archive.writestr("project.json", json.dumps(data))
         if origin.data is not None:
             archive.writestr(f"figure/{folder.place(origin.name).name}", origin.data)
-        elif origin.figure is None:  # what a path may no longer hold, or what never was a file
+        elif origin.figure is None:  # the file may have changed, or there never was one
             skeleton = line.skeleton
             take = line.take if line.take is not None else ps.Motion(skeleton, state.pose[None], line.fps)
             archive.writestr("figure.npz", folder.export(take, "npz", "figure")[1])
@@ -68,10 +68,10 @@ def dump(state: State, folder: Folder, *, saved: bool, camera: Any = None) -> by
 
 
 def load(name: str, data: bytes, folder: Folder) -> tuple[ps.Scene, Origin, dict[str, Any]]:
-    """Return the figure of a project, where it came from, and everything else as `restore` takes it.
+    """Return the figure of a project, its origin, and everything else as `restore` expects it.
 
     Raises:
-        PosableError: If the bytes are no project.
+        PosableError: If the bytes are not a project.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -105,7 +105,7 @@ def load(name: str, data: bytes, folder: Folder) -> tuple[ps.Scene, Origin, dict
 
 
 def restore(state: State, kept: dict[str, Any], limbs: Collection[str] = ()) -> State:
-    """Return a state with what a project keeps; raises PosableError where it does not fit the figure."""
+    """Return a state with the contents of a project; raises PosableError if it does not fit the figure."""
     skeleton = state.timeline.skeleton
     try:
         line = kept["timeline"]
@@ -155,28 +155,28 @@ def _poses(skeleton: ps.Skeleton, kept: dict[str, Any]) -> dict[int, np.ndarray]
 def camera_of(kept: dict[str, Any] | None) -> Any:
     """Return the view stored in a project, or None."""
     camera = (kept or {}).get("camera")
-    try:  # a camera of another type raises, and is caught below
+    try:  # a malformed camera raises, and is caught below
         places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore[index]
-    except (TypeError, KeyError, AttributeError):  # a file may hold anything in its place
+    except (TypeError, KeyError, AttributeError):  # the file may contain anything
         return None
     return places
 
 
-class Shelf:
-    """The projects that are kept by themselves, one for each figure or file: what recovery and `Recent` offer."""
+class RecoveryStore:
+    """Automatically kept projects, one per figure or file, for recovery and the `Recent` list."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def place(self, origin: Origin) -> Path:
-        """Return where the work on a figure is kept."""
+        """Return the path at which the work on a figure is kept."""
         key = origin.path or origin.figure or hashlib.sha256(origin.data or origin.name.encode()).hexdigest()
         stem = "".join(c if c.isalnum() else "_" for c in origin.name)[:40] or "figure"
         return self.folder / f"{stem}-{hashlib.sha256(key.encode()).hexdigest()[:10]}{SUFFIX}"
 
     def keep(self, origin: Origin, data: bytes) -> None:
-        """Write a project, whole or not at all, and drop the oldest ones."""
+        """Write a project atomically and delete the oldest ones."""
         place = self.place(origin)
         fresh = place.with_suffix(".part")
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -186,7 +186,7 @@ class Shelf:
             old.unlink(missing_ok=True)
 
     def unsaved(self, origin: Origin) -> bytes | None:
-        """Return the work on a figure that no person saved, or None."""
+        """Return the unsaved work on a figure, or None."""
         place = self.place(origin)
         try:
             data = place.read_bytes()
@@ -196,6 +196,6 @@ class Shelf:
             return None
 
     def recent(self) -> list[Path]:
-        """Return the projects that are kept, the newest first."""
+        """Return the kept projects, newest first."""
         found = [(path.stat().st_mtime, path) for path in self.folder.glob(f"*{SUFFIX}")]
         return [path for _, path in sorted(found, reverse=True)]

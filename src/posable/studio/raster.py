@@ -1,4 +1,4 @@
-"""A small renderer: triangles to pixels on the CPU, with a floor, soft light and a shadow. No screen, no GPU."""
+"""A small software renderer: triangles to pixels on the CPU, with a floor, soft light and a shadow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 SKY, HORIZON, FLOOR = np.array([0.80, 0.87, 0.95]), np.array([0.97, 0.98, 0.99]), np.array([0.93, 0.94, 0.96])
 LINE = np.array([0.80, 0.83, 0.87])
-SAMPLES = 2  # pixels on a side that are drawn for each that is kept: smooth edges
-SHADOW = 384  # cells on a side of the shadow on the floor
+SAMPLES = 2  # supersampling per side, for smooth edges
+SHADOW = 384  # cells per side of the shadow map on the floor
 
 
 class Surface(NamedTuple):
@@ -21,8 +21,8 @@ class Surface(NamedTuple):
     color: np.ndarray
 
 
-class Eye(NamedTuple):
-    """Where from and what to look at (3,), (3,) [m], up (3,), and the vertical field of view [rad]."""
+class Camera(NamedTuple):
+    """Position and point to look at (3,), (3,) [m], up (3,), and the vertical field of view [rad]."""
 
     position: np.ndarray
     look_at: np.ndarray
@@ -32,7 +32,7 @@ class Eye(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def _fill(screen, depth_of, normals, faces, color, depth, normal, paint):  # pragma: no cover - compiled
-    """Draw triangles: screen (V, 2) [pixels], depth_of (V,), into depth (H, W), normal and paint (H, W, 3)."""
+    """Rasterise triangles: screen (V, 2) [pixels], depth_of (V,), into depth (H, W), normal and paint (H, W, 3)."""
     height, width = depth.shape
     for f in range(faces.shape[0]):
         a, b, c = faces[f, 0], faces[f, 1], faces[f, 2]
@@ -52,7 +52,7 @@ def _fill(screen, depth_of, normals, faces, color, depth, normal, paint):  # pra
                 w = 1.0 - u - v
                 if u < 0.0 or v < 0.0 or w < 0.0:
                     continue
-                near = u / za + v / zb + w / zc  # 1 / depth is straight on the screen
+                near = u / za + v / zb + w / zc  # 1 / depth is linear on the screen
                 if near > depth[y, x]:
                     depth[y, x] = near
                     for k in range(3):
@@ -79,25 +79,25 @@ def _shade_floor(flat, faces, cells):  # pragma: no cover - compiled
                     cells[y, x] = 1.0
 
 
-def render(surfaces: list[Surface], eye: Eye, size: tuple[int, int], *, transparent: bool = False) -> np.ndarray:
-    """Return a picture (height, width, 3 or 4) of surfaces over the floor; `transparent`, of the surfaces alone.
+def render(surfaces: list[Surface], camera: Camera, size: tuple[int, int], *, transparent: bool = False) -> np.ndarray:
+    """Return a picture (height, width, 3 or 4) of surfaces over the floor.
 
     Args:
         surfaces: What to draw.
-        eye: From where.
+        camera: The view.
         size: Width and height [pixels].
-        transparent: Leave out floor and sky, and give every pixel an opacity.
+        transparent: Leave out floor and sky, and add an alpha channel.
     """
     width, height = size[0] * SAMPLES, size[1] * SAMPLES
-    forward = _unit(eye.look_at - eye.position)
-    side = np.cross(forward, eye.up)
-    side = _unit(side if np.linalg.norm(side) > 1e-6 else np.cross(forward, np.roll(eye.up, 1)))
+    forward = _unit(camera.look_at - camera.position)
+    side = np.cross(forward, camera.up)
+    side = _unit(side if np.linalg.norm(side) > 1e-6 else np.cross(forward, np.roll(camera.up, 1)))
     axes = np.stack([side, np.cross(forward, side), forward])  # right, down, ahead
-    focal = 0.5 * height / np.tan(0.5 * eye.fov)
+    focal = 0.5 * height / np.tan(0.5 * camera.fov)
     depth = np.zeros((height, width))
     normal, paint = np.zeros((height, width, 3)), np.zeros((height, width, 3))
     for surface in surfaces:
-        local = (surface.vertices - eye.position) @ axes.T
+        local = (surface.vertices - camera.position) @ axes.T
         away = np.where(local[:, 2] > 1e-4, local[:, 2], -1.0)
         screen = 0.5 * np.array([width, height]) + focal * local[:, :2] / away[:, None]
         _fill(
@@ -106,10 +106,10 @@ def render(surfaces: list[Surface], eye: Eye, size: tuple[int, int], *, transpar
         )  # fmt: skip
     rows, columns = np.mgrid[0:height, 0:width]
     rays = np.stack([(columns - 0.5 * width) / focal, (rows - 0.5 * height) / focal, np.ones_like(depth)], -1) @ axes
-    color = _lit(paint, normal, rays, eye.up)
+    color = _lit(paint, normal, rays, camera.up)
     drawn = depth > 0.0
     if not transparent:
-        color = np.where(drawn[..., None], color, _surroundings(surfaces, eye, rays))
+        color = np.where(drawn[..., None], color, _surroundings(surfaces, camera, rays))
     color = np.clip(color, 0.0, 1.0).reshape(size[1], SAMPLES, size[0], SAMPLES, 3)
     cover = drawn.reshape(size[1], SAMPLES, size[0], SAMPLES)
     if not transparent:
@@ -121,7 +121,7 @@ def render(surfaces: list[Surface], eye: Eye, size: tuple[int, int], *, transpar
 
 
 def _lit(paint: np.ndarray, normal: np.ndarray, rays: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Return the colours (H, W, 3) of a key light, light from the sky and the floor, and a little gloss."""
+    """Return the colours (H, W, 3) under a key light and ambient light from sky and floor, with a little gloss."""
     n = normal / np.maximum(np.linalg.norm(normal, axis=-1, keepdims=True), 1e-9)
     view = -rays / np.linalg.norm(rays, axis=-1, keepdims=True)
     n = np.where(np.einsum("...k,...k->...", n, view)[..., None] < 0.0, -n, n)
@@ -140,21 +140,21 @@ def light_of(up: np.ndarray) -> np.ndarray:
     return _unit(up + side)
 
 
-def _surroundings(surfaces: list[Surface], eye: Eye, rays: np.ndarray) -> np.ndarray:
+def _surroundings(surfaces: list[Surface], camera: Camera, rays: np.ndarray) -> np.ndarray:
     """Return the sky and the floor (H, W, 3) with its grid and the figure's shadow."""
-    up = eye.up
+    up = camera.up
     climb = (rays @ up) / np.linalg.norm(rays, axis=-1)
     share = np.clip(0.5 + 1.4 * climb, 0.0, 1.0)[..., None]
     sky = HORIZON + share * (SKY - HORIZON)
-    height = float(eye.position @ up)
+    height = float(camera.position @ up)
     if height <= 0.0:
         return sky
     reach = np.where(climb < -1e-4, -height / np.minimum(rays @ up, -1e-9), np.inf)
-    place = eye.position + np.where(np.isfinite(reach), reach, 0.0)[..., None] * rays
+    place = camera.position + np.where(np.isfinite(reach), reach, 0.0)[..., None] * rays
     u_axis = np.array([1.0, 0.0, 0.0])
     v_axis = np.array([0.0, 0.0, 1.0]) if up[1] > 0.5 else np.array([0.0, 1.0, 0.0])
     u, v = place @ u_axis, place @ v_axis
-    scale = float(np.linalg.norm(eye.look_at - eye.position))
+    scale = float(np.linalg.norm(camera.look_at - camera.position))
     cell = 10.0 ** np.round(np.log10(scale)) / 4.0
     wide = 0.0012 * np.where(np.isfinite(reach), reach, 1.0) * 1.4
     near = np.minimum(_to_line(u, cell), _to_line(v, cell))
@@ -172,7 +172,7 @@ def _to_line(value: np.ndarray, cell: float) -> np.ndarray:
 def _shadow(
     surfaces: list[Surface], up: np.ndarray, u_axis: np.ndarray, v_axis: np.ndarray, u: np.ndarray, v: np.ndarray
 ) -> np.ndarray:
-    """Return how dark (H, W) the figure's shadow is where the floor is at (u, v) [m]."""
+    """Return the darkness (H, W) of the figure's shadow where the floor is at (u, v) [m]."""
     key = light_of(up)
     casts = [s.vertices - ((s.vertices @ up) / (key @ up))[:, None] * key for s in surfaces if len(s.vertices)]
     if not casts:

@@ -1,4 +1,4 @@
-"""What would make a handle reachable that is missed: looked for in a thread of its own, applied with one click."""
+"""Remedies for a handle that is out of reach: searched in a thread of their own, applied with one click."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import posable as ps
 from posable.studio.handles import Handle
 from posable.studio.workbench import Workbench
 
-_FOR_PROGRAMS = re.compile(r" Solve from remedy\.start.*$")  # of no use to a person at a page
+_FOR_PROGRAMS = re.compile(r" Solve from remedy\.start.*$")  # of no use on a page
 
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """A remedy as it is offered: in words, with the handles as they were when it was looked for."""
+    """A remedy offered to the user: its text, and the handles at the time of the search."""
 
     text: str
     remedy: Any
     handles: tuple[Handle, ...]
-    left_out: frozenset[str] = frozenset()  # the handles that it lets go
+    left_out: frozenset[str] = frozenset()  # the handles that it releases
 
 
 class Remedies:
-    """The remedies of a session's last drag. They belong to the figure as it is: any change drops them."""
+    """The remedies for the last drag of a session; any change of the figure discards them."""
 
     def __init__(self, session: Workbench):
         self.session = session
 
     def look(self) -> None:
-        """Look for remedies of the last answer; they are shown when they are found."""
+        """Search remedies for the last result; they are shown when they are found."""
         session, engine = self.session, self.session.engine
         goals = [goal for goal in engine.main.goals if np.isfinite(np.min(goal.tolerance))]
         work = (session.answer, engine.moving, goals, session.pose.copy(), session.settings.limits, session.handles)
@@ -45,16 +45,16 @@ class Remedies:
     ) -> None:  # fmt: skip
         try:
             found = offers_for(skeleton, goals, pose, limits, handles)
-        except ps.PosableError:  # goals that no remedy is known for
+        except ps.PosableError:  # no remedies for these goals
             return
         with self.session.lock:
-            if answer is not self.session.answer:  # the figure has moved on
+            if answer is not self.session.answer:  # the figure has changed meanwhile
                 return
             self.session.offers = found
         self.session.changed()
 
     def apply(self, number: int) -> bool:
-        """Apply one of the remedies that are offered, as one step of undo."""
+        """Apply one of the offered remedies, as one step of undo."""
         session = self.session
         with session.lock:
             if not 0 <= number < len(session.offers):
@@ -75,7 +75,7 @@ class Remedies:
         return True
 
     def _widen(self, limits: dict[str, tuple[float, float]]) -> None:
-        """Give the figure other limits; everything else of the session stays."""
+        """Change the limits of the figure and keep everything else."""
         session = self.session
         skeleton = session.skeleton.with_limits(limits)
         take = session.timeline.take
@@ -88,7 +88,7 @@ class Remedies:
 def offers_for(
     skeleton: ps.Skeleton, goals: list[Any], pose: np.ndarray, limits: bool, handles: tuple[Handle, ...]
 ) -> tuple[Offer, ...]:
-    """Return the remedies for goals that are missed from a pose (n,), but those that only a program could use."""
+    """Return the remedies for goals missed from a pose (n,), except those that only a program could use."""
     labels = frozenset(goal.label for goal in goals)
     result = ps.solve(skeleton, goals, start=pose, limits=limits, natural=False)
     if result.ok:

@@ -7,28 +7,28 @@ from typing import Any, Literal
 import numpy as np
 
 import posable as ps
-from posable.studio.appearance import extent, has_body, look_of
-from posable.studio.figure_nodes import Drawn, LimitHighlight, draw
+from posable.studio.appearance import appearance_of, extent, has_body
+from posable.studio.figure_nodes import FigureNodes, LimitHighlight, draw
 from posable.studio.handle_nodes import HandleNodes
 from posable.studio.meshes import disc
 from posable.studio.overlays import Overlays, levels_of, marker_places
 from posable.studio.session import Session
 from posable.studio.state import View
-from posable.studio.viser_adapter import Mover, Server
+from posable.studio.viser_adapter import NodeUpdater, Server
 
 Side = Literal["front", "right", "back", "top", "frame"]
 
 
-def box_of(frames: Any, names: tuple[str, ...]) -> tuple[np.ndarray, float]:
-    """Return the middle (3,) and the size [m] of the box around bodies."""
+def bounding_box(frames: Any, names: tuple[str, ...]) -> tuple[np.ndarray, float]:
+    """Return the centre (3,) and the diagonal [m] of the bounding box of bodies."""
     places = frames.many(names)[0]
     low, high = places.min(axis=0), places.max(axis=0)
     return 0.5 * (low + high), float(np.linalg.norm(high - low))
 
 
-def aim(view: Any, side: Side, camera: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the position and the point to look at (3,), (3,) [m] for a side of the figure, or to frame a selection."""
-    middle, size = box_of(view.frames, view.skeleton.names)
+def camera_pose(view: Any, side: Side, camera: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return position and look-at point (3,), (3,) [m] for a side of the figure, or to frame the selection."""
+    middle, size = bounding_box(view.frames, view.skeleton.names)
     size = max(size, 1e-3)
     up = np.array([0.0, 1.0, 0.0]) if view.skeleton.up == "y" else np.array([0.0, 0.0, 1.0])
     front = np.array([0.0, 0.0, 1.0]) if view.skeleton.up == "y" else np.array([1.0, 0.0, 0.0])
@@ -55,9 +55,9 @@ class Stage:
     def __init__(self, server: Server, session: Session, *, detail: float = 1.0):
         self.server, self.session, self.detail = server, session, detail
         self.figure, self.count = -1, 0
-        self.drawn, self.ghosts = Drawn(), {}
+        self.drawn, self.ghosts = FigureNodes(), {}
         self.parts: tuple[Any, ...] = ()
-        self.under = Mover()
+        self.under = NodeUpdater()
         self.follow = False  # whether cameras follow the figure
         self.balance = True  # whether the support polygon is shown
         self.last_root: np.ndarray | None = None
@@ -137,7 +137,7 @@ class Stage:
         """Draw the figure in place of the previous one."""
         for drawn in (self.drawn, *self.ghosts.values()):
             drawn.remove()
-        self.ghosts: dict[str, Drawn] = {}
+        self.ghosts: dict[str, FigureNodes] = {}
         self.count += 1
         self.look = self._look(view, self.detail)
         self.drawn = draw(self.server.scene, f"/figure/{self.count}", self.look)
@@ -145,7 +145,7 @@ class Stage:
         self.server.forget_removed()
 
     def _look(self, view: View, detail: float) -> Any:
-        return look_of(view.skeleton, self.session.scene, detail=detail)
+        return appearance_of(view.skeleton, self.session.scene, detail=detail)
 
     def _aim_camera(self, view: View) -> None:
         bodies = np.concatenate([view.frames.many(view.skeleton.names)[0], *seen_markers(view)])

@@ -14,9 +14,9 @@ import viser
 
 import posable as ps
 from posable.studio.access import Guard, free_port
-from posable.studio.commands import do, keyboard
+from posable.studio.commands import register_hotkeys, run_command
 from posable.studio.files import without_paths
-from posable.studio.messages import plain
+from posable.studio.messages import strip_control
 from posable.studio.panels.files import files
 from posable.studio.panels.joints import joints, speeds, strength
 from posable.studio.panels.pose import library, limb, pose
@@ -24,12 +24,12 @@ from posable.studio.panels.solver import solver
 from posable.studio.panels.status import display, status
 from posable.studio.panels.time import strip
 from posable.studio.panels.time import time as player
-from posable.studio.scene import Side, Stage, aim
+from posable.studio.scene import Side, Stage, camera_pose
 from posable.studio.session import Session
 from posable.studio.state import View
 from posable.studio.viser_adapter import Server
 
-PANELS = {  # a panel is a file in panels/ and a line here
+PANELS = {  # each panel is a function in panels/ and a line here
     "Pose": (pose, library, display),
     "Limb": (limb,),
     "Joints": (joints, strength, speeds),
@@ -41,13 +41,13 @@ FAST = 0.25  # [s] rendering time of a small picture on a page with a GPU
 SLOW = 0.8  # [s] rendering time above which a page gets fewer polygons
 PATIENCE = 30.0  # [s] timeout for that picture
 COARSE = 0.45  # detail of the body on slow pages
-MOST_VIEWS = 32  # of pages, the last ones: a page that connects again is known by where it looks from
+MOST_VIEWS = 32  # remembered views: a page that reconnects is recognised by its camera
 PACE = 0.1  # [s] between refreshes of the panels; the figure is updated at once
 
 
 def notes_on(scene: ps.Scene, most: int = 2) -> str:
-    """Return what was noted while a file was read, such as meshes that were not found."""
-    return " ".join(f"Note: {plain(without_paths(note))}." for note in scene.notes[:most])
+    """Return the notes on reading a file, such as missing meshes."""
+    return " ".join(f"Note: {strip_control(without_paths(note))}." for note in scene.notes[:most])
 
 
 class Studio:
@@ -96,7 +96,7 @@ class Studio:
         self._view: View = session.view()
         self._sending, self._refreshing = threading.Lock(), threading.Lock()
         self._greeting = notes_on(session.scene)
-        self._views: dict[int, dict[str, Any]] = {}  # by page, the last one last
+        self._views: dict[int, dict[str, Any]] = {}  # by page, most recent last
         session.listen(self.show)
         session.speak_to(self.say)
         session.watched.ask = self._ask_about_change
@@ -126,12 +126,12 @@ class Studio:
             with tabs.add_tab(label):
                 refreshers += [panel(gui, self.session, self) for panel in panels]
         refreshers.append(strip(gui, self.session))
-        keyboard(self)
+        register_hotkeys(self)
         self.server.scene.on_click(modifier="shift")(self._pick)
         return refreshers
 
     def _do(self, name: str, query: dict[str, str]) -> Any:
-        return do(self.session, name, query)
+        return run_command(self.session, name, query)
 
     def _pick(self, event: viser.SceneClickEvent) -> None:
         self.session.pick(event.ray_origin, event.ray_direction)
@@ -191,8 +191,8 @@ class Studio:
         self._greeting = "" if pages else " ".join(filter(None, (text, self._greeting)))
 
     def _welcome(self, client: viser.ClientHandle) -> None:
-        """Give a new page the view of the last one, and measure its speed; one that connects again keeps its view."""
-        with contextlib.suppress(Exception):  # a page that has gone again
+        """Give a new page the view of the last one and measure its speed; a page that reconnects keeps its view."""
+        with contextlib.suppress(Exception):  # a page that has disconnected
             place = client.camera.position
             told = (self.server.initial_camera.position, place)
             view = self._view_from(place) or self.session.camera
@@ -203,7 +203,7 @@ class Studio:
             threading.Thread(target=self._time, args=(client, view, told), name="posable pace", daemon=True).start()
 
     def _view_from(self, place: np.ndarray) -> dict[str, Any] | None:
-        """Return the last view that some page had from a place (3,) [m], in its axes or in those of another way up."""
+        """Return the last view that some page had from a place (3,) [m], also if its up axis differs."""
         for view in reversed(list(self._views.values())):
             if any(np.allclose(view["position"], np.roll(place, k), atol=1e-3) for k in range(3)):
                 return view
@@ -250,7 +250,7 @@ class Studio:
     def look(self, client: viser.ClientHandle | None, view: Side) -> None:
         """Move a page's camera to a side of the figure, or frame the selection."""
         if client is not None:
-            client.camera.position, client.camera.look_at = aim(self._view, view, client.camera)
+            client.camera.position, client.camera.look_at = camera_pose(self._view, view, client.camera)
             self._look(client.camera)
 
     # --------------------------------------------------------------------------------------------------- showing
@@ -258,7 +258,7 @@ class Studio:
     def show(self, view: View) -> None:
         """Send a view to every page: the figure at once, the panels with the next refresh."""
         with self._sending:
-            if view.number >= self._view.number:  # views are made by several threads, and may come in another order
+            if view.number >= self._view.number:  # views come from several threads, possibly out of order
                 self._view = view
                 self.stage.show(view)
         self._news.set()
@@ -284,11 +284,11 @@ class Studio:
             time.sleep(PACE)
 
     def refresh_soon(self) -> None:
-        """Refresh the panels, though nothing has changed in the session."""
+        """Refresh the panels although nothing has changed in the session."""
         self._news.set()
 
     def refresh_panels(self) -> None:
-        """Bring every panel to what is shown; one thread at a time, as viser asks for."""
+        """Update every panel; only one thread at a time, as viser requires."""
         with self._refreshing:
             for refresh in self.refreshers:
                 try:

@@ -18,7 +18,7 @@ import numpy as np
 import posable as ps
 from posable.studio import project
 from posable.studio.appearance import asset, has_body
-from posable.studio.drag_solver import LONGEST, ROUNDS, Drive, Settings, are_settings
+from posable.studio.drag_solver import LONGEST, ROUNDS, ControlledDrag, Settings, are_settings
 from posable.studio.files import Folder, Origin, load_quietly, origin_of
 from posable.studio.handles import (
     HOLDS,
@@ -31,7 +31,7 @@ from posable.studio.handles import (
     is_number,
     nearest_to_ray,
 )  # fmt: skip
-from posable.studio.limbs import blended, ends_of, look_at, with_elbow_near
+from posable.studio.limbs import blended, ends_of, limb_view, with_elbow_near
 from posable.studio.player import Player
 from posable.studio.pose_tools import LimbTools, PoseTools
 from posable.studio.remedies import Remedies
@@ -40,7 +40,7 @@ from posable.studio.workbench import Workbench
 
 FRAME = 1.0 / 60.0  # [s] between frames while playing
 CALM = 0.12  # [s] without a new target before slow results are computed: blocking limits, curves
-MORE = 40  # solves that go on for the same targets, where they are not reached
+MORE = 40  # further solves for targets that are not reached
 AUTOSAVE = 3.0  # [s] between two copies of unsaved work
 
 WEAKEST, STRONGEST = 0.03, 30.0  # bounds of a joint's strength, relative to its own
@@ -52,7 +52,7 @@ class Session(Workbench):
     Args:
         source: The figure or file contents to open; the human by default.
         settings: How to solve.
-        shelf: Where unsaved work is kept for the next start; None: it is not kept.
+        recovery: Where unsaved work is kept for the next start; None: it is not kept.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class Session(Workbench):
         source: ps.Scene | ps.Skeleton | None = None,
         *,
         settings: Settings | None = None,
-        shelf: project.Shelf | None = None,
+        recovery: project.RecoveryStore | None = None,
     ):
         self._mail = threading.Lock()  # guards only the next two fields, so that a drag never waits for a solve
         self._wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]] = {}
         self._released: set[str] = set()
-        self._leaving: set[str] = set()  # handles that were let go while a drive is on its way
-        self._left = 0.0  # [s] when
-        self._more = 0  # solves that went on for the last targets
+        self._leaving: set[str] = set()  # handles released while a controlled drag is still moving
+        self._left = 0.0  # [s] when they were released
+        self._more = 0  # further solves so far for the last targets
         self._worker: threading.Thread | None = None
         self._closed = False
         self.folder = Folder()
-        self.shelf = shelf
+        self.recovery = recovery
         self.watched = WatchedFile(self)
         self.remedies = Remedies(self)
         self.player, self.limb_tools, self.pose_tools = Player(self), LimbTools(self), PoseTools(self)
@@ -132,8 +132,8 @@ class Session(Workbench):
             state = self.state()
             data = project.dump(state, self.folder, saved=True, camera=self.camera)
             self._saved = state.revision
-            if self.shelf is not None:
-                self.shelf.keep(state.origin, data)
+            if self.recovery is not None:
+                self.recovery.keep(state.origin, data)
         self.changed()
         return f"{Path(state.origin.name or 'posable').stem}{project.SUFFIX}", data
 
@@ -152,7 +152,7 @@ class Session(Workbench):
 
     def recover(self) -> bool:
         """Restore unsaved work on the current figure from the last run of the studio; return whether there was any."""
-        data = self.shelf.unsaved(self.origin) if self.shelf is not None else None
+        data = self.recovery.unsaved(self.origin) if self.recovery is not None else None
         if data is None:
             return False
         try:
@@ -165,8 +165,8 @@ class Session(Workbench):
         return True
 
     def autosave(self) -> bool:
-        """Write unsaved work to the shelf; return whether there was any."""
-        if self.shelf is None:
+        """Write unsaved work to the recovery store; return whether there was any."""
+        if self.recovery is None:
             return False
         with self.lock:
             state = self.state()
@@ -174,7 +174,7 @@ class Session(Workbench):
                 return False
             data = project.dump(state, self.folder, saved=False, camera=self.camera)
             self._kept = state.revision
-        self.shelf.keep(state.origin, data)
+        self.recovery.keep(state.origin, data)
         return True
 
     # ----------------------------------------------------------------------------------------------------- worker
@@ -187,10 +187,10 @@ class Session(Workbench):
     def warm_up(self) -> None:
         """Compile what the first drag needs (once per machine, about 20 s), without changing anything."""
         engine = self._new_engine()
-        engine.settle(self.handles, {self.handles[0].body} if self.handles else set(), self.pose)
+        engine.pack(self.handles, {self.handles[0].body} if self.handles else set(), self.pose)
         engine.solve(self.handles, {h.body for h in self.handles}, self.pose)
         for limb in list(self.limbs.values())[:1]:
-            look_at(limb, self.pose)
+            limb_view(limb, self.pose)
 
     def _work(self) -> None:
         try:
@@ -259,7 +259,7 @@ class Session(Workbench):
                 self.offers = ()
                 self._follow(wanted)
                 self._last_target, self.stale, did = time.perf_counter(), True, True
-                self._doing = None
+                self._last_edit = None
             elif self.dragging and self.drive is None and self.engine.going and self._more < MORE:
                 self._more += 1
                 self._solve_for({})
@@ -277,24 +277,26 @@ class Session(Workbench):
         if did:
             self.changed()
         elif self.stale and time.perf_counter() - self._last_target > CALM and not self.timeline.playing:
-            self._reflect()
+            self._compute_diagnostics()
             did = True
         return did
 
     def _follow(self, wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]]) -> None:
         new = [name for name in wanted if name not in self.dragging]
         if new:
-            self.remember()  # one gesture is one step of undo
+            self.remember()  # one drag is one step of undo
             self.timeline = replace(self.timeline, playing=False)
             self.start, self.blocking, self.reasons = self.pose, (), ()
             for name in new:
                 self.dragging[name] = self.frames.position(name)
             self.dragged = tuple(name for name in self.dragging if name not in self.limbs)
             self.engine = self._new_engine()
-            self.engine.settle(self._loosened(), self._moved_together(), self.pose)
+            self.engine.pack(self._loosened(), self._moved_together(), self.pose)
             moving = self.settings.motors and self.dragged
             self.drive = (
-                Drive(self.engine.moving, self.engine.goals, self.pose, limits=self.settings.limits) if moving else None
+                ControlledDrag(self.engine.moving, self.engine.goals, self.pose, limits=self.settings.limits)
+                if moving
+                else None
             )
         self.active = next(reversed(wanted))
         for name, (position, _) in wanted.items():
@@ -320,7 +322,7 @@ class Session(Workbench):
                     begin = self.dragging.setdefault(other, self.frames.position(other))
                     targets[other] = (begin + (moved[lead][0] - self.dragging[lead]), None)  # type: ignore[operator]
         self.handles = tuple(h.moved(*targets[h.body]) if h.body in targets else h for h in self.handles)
-        if self.drive is not None:  # it follows by itself, tick by tick
+        if self.drive is not None:  # it follows tick by tick
             return
         try:
             self.answer, self.ghost = self.engine.solve(self.handles, set(targets), self.pose)
@@ -331,16 +333,16 @@ class Session(Workbench):
             self.place(self._with_fk(self.answer.pose, set(targets)))
 
     def _drive_on(self) -> bool:
-        """Follow the handles as motors do, up to now."""
+        """Advance the controlled drag to the current time."""
         drive, now = self.drive, time.perf_counter()
         if drive is None or not drive.run(self.handles, now):
             return False
-        self.answer, self.ghost = self.engine.driven(drive.step), None
+        self.answer, self.ghost = self.engine.from_step(drive.step), None
         self.place(drive.step.pose)
         return True
 
     def _arrived(self, released: set[str]) -> set[str]:
-        """Return the handles that were let go and where the drive has arrived; it still goes on to the others."""
+        """Return the released handles whose controlled drag has arrived; it continues for the others."""
         self._leaving |= released & self.dragging.keys()
         drive = self.drive
         if drive is None or not self._leaving:
@@ -352,7 +354,7 @@ class Session(Workbench):
         return arrived
 
     def _loosened(self) -> tuple[Handle, ...]:
-        """Return the handles, those at the ends of limbs that are not wholly IK held gently, or free where it is FK."""
+        """Return the handles; those at the ends of limbs that are not fully IK are held gently, or free for FK."""
         holds = {
             body: "free" if share == 0.0 else "held"
             for name, share in self.blend.items() for body in ends_of(self.skeleton, self.limbs[name])
@@ -360,14 +362,14 @@ class Session(Workbench):
         return tuple(replace(h, hold=holds.get(h.body, h.hold)) for h in self.handles)
 
     def _with_fk(self, pose: np.ndarray, dragged: set[str]) -> np.ndarray:
-        """Return a pose (n,) with the limbs that are not wholly IK blended with how they were; not those dragged."""
+        """Return a pose (n,) with the limbs that are not fully IK blended with their FK pose, except dragged ones."""
         for name, share in self.blend.items():
             if not dragged & ends_of(self.skeleton, self.limbs[name]):
                 pose = blended(self.skeleton, self.limbs[name], self.start, pose, share)
         return pose
 
     def _let_go(self, released: set[str]) -> None:
-        """End drags: move handles that are not pinned to their bodies, and make the pose a key."""
+        """End drags: move handles that are not pinned to their bodies, and set a key."""
         for name in released:
             self.dragging.pop(name, None)
         if not any(name in self.dragging for name in self.dragging if name not in self.selection):
@@ -381,7 +383,7 @@ class Session(Workbench):
         self.active = next(iter(self.dragging), None)
         self.stale = True
 
-    def _reflect(self) -> None:
+    def _compute_diagnostics(self) -> None:
         """Compute slow results: the blocking limits, and the convergence of both solvers."""
         with self.lock:
             self.stale = self._busy = False
@@ -561,7 +563,7 @@ class Session(Workbench):
         start = self.start if self.answer is not None else self.pose
         engine = self._new_engine()
         try:
-            engine.settle(self._loosened(), set(self.dragged) if self.answer is not None else set(), start)
+            engine.pack(self._loosened(), set(self.dragged) if self.answer is not None else set(), start)
             self.answer, self.ghost = engine.solve(self.handles, set(), start, rounds=ROUNDS)
         except ps.PosableError as error:
             self.say(str(error), "bad")
@@ -574,5 +576,5 @@ class Session(Workbench):
     def _try(self, solver: str) -> None:
         engine = self._new_engine(replace(self.settings, solver=solver, options={}, ghost=None, iterations=1))
         with contextlib.suppress(ps.PosableError):
-            engine.settle(self.handles, set(), self.pose)
+            engine.pack(self.handles, set(), self.pose)
             engine.solve(self.handles, set(), self.pose)

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 import posable as ps
-from posable.studio.contacts import Touch
-from posable.studio.drag_solver import Answer, Settings, Speeds
+from posable.studio.contacts import Contact
+from posable.studio.drag_solver import DragResult, JointSpeeds, Settings
 from posable.studio.files import Origin
 from posable.studio.handles import Handle
 from posable.studio.limbs import LimbView
@@ -23,19 +23,19 @@ DEEPEST = 200
 
 
 class History(Generic[T]):
-    """What was before, and what was undone."""
+    """Undo and redo of immutable states."""
 
     def __init__(self) -> None:
         self._before: list[T] = []
         self._after: list[T] = []
 
     def remember(self, state: T) -> None:
-        """Keep a state before it changes; what had been undone is forgotten."""
+        """Record a state before it changes; redo is cleared."""
         self._before = [*self._before[-DEEPEST + 1 :], state]
         self._after = []
 
     def undo(self, now: T) -> T | None:
-        """Return the state before the last change, or None; `now` can be had again by `redo`."""
+        """Return the state before the last change, or None; `now` becomes available to `redo`."""
         if not self._before:
             return None
         self._after.append(now)
@@ -49,7 +49,7 @@ class History(Generic[T]):
         return self._after.pop()
 
     def keep(self, different: int, what: Callable[[T], Any]) -> None:
-        """Forget states that are older than the last `different` values of `what`: figures are large."""
+        """Drop states older than the last `different` values of `what`: figures are large."""
         seen: list[Any] = []
         for index in range(len(self._before) - 1, -1, -1):
             value = what(self._before[index])
@@ -65,7 +65,7 @@ class History(Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What undo brings back, and what a project keeps."""
+    """What undo restores, and what a project saves."""
 
     scene: ps.Scene
     origin: Origin
@@ -78,15 +78,15 @@ class State:
     library: dict[str, dict[str, float]]
     settings: Settings
     revision: int
-    blend: dict[str, float] = field(default_factory=dict)  # limbs that are not wholly IK: 0 is FK
+    blend: dict[str, float] = field(default_factory=dict)  # limbs that are not fully IK; 0 is FK
 
 
 @dataclass(frozen=True, eq=False)
 class View:
     """Everything that a page shows, at one moment."""
 
-    number: int  # counts the views: a page never goes back to an older one
-    figure: int  # counts the figures that were opened
+    number: int  # increasing: a page never shows an older view
+    figure: int  # number of figures opened so far
     skeleton: ps.Skeleton
     pose: np.ndarray
     frames: Any
@@ -95,23 +95,23 @@ class View:
     active: str | None
     selected: str | None
     selection: tuple[str, ...]
-    answer: Answer | None
+    answer: DragResult | None
     ghost: np.ndarray | None
-    ghost_answer: Answer | None
+    ghost_answer: DragResult | None
     limits: tuple[AtLimit, ...]
-    touches: tuple[Touch, ...]  # limbs in each other, and what is on or below the floor
+    touches: tuple[Contact, ...]  # contacts between limbs and with the floor
     blocking: tuple[Any, ...]
     reasons: tuple[Any, ...]
-    offers: tuple[str, ...]  # what would make missed handles reachable, in words
+    offers: tuple[str, ...]  # remedies for missed handles, as text
     curves: dict[str, np.ndarray]
     limb: LimbView | None
     blend: dict[str, float]
-    loose: frozenset[str]  # bodies at the ends of limbs that are not wholly IK
+    loose: frozenset[str]  # bodies at the ends of limbs that are not fully IK
     timeline: Timeline
     settings: Settings
-    strength: dict[str, float]  # of the joints that a person made stronger or weaker than they are
-    speeds: Speeds | None  # of the joints, where drags keep to velocity limits
+    strength: dict[str, float]  # of the joints whose strength was changed
+    speeds: JointSpeeds | None  # of the joints, if drags respect velocity limits
     library: tuple[str, ...]
     name: str
-    dirty: bool  # there is work that no project file has
-    calm: bool  # nothing is being dragged or played: what takes longer has been worked out
+    dirty: bool  # there are unsaved changes
+    calm: bool  # nothing is being dragged or played, and slow results are up to date

@@ -1,7 +1,7 @@
-"""Time: a take, a layer of keys over it, and where in it one is. No clock in here.
+"""Time: a take, a layer of keys over it, and the current frame. There is no clock in this module.
 
-The layer is an edit of the take: at a key's frame the figure is as the key says, and around it the change blends into
-the take. Without a take the keys are the motion. What `at` shows is what `motion` writes.
+The layer is an edit of the take: at the frame of a key the figure has the pose of the key, and around it the change
+blends into the take. Without a take, the keys are the motion. `at` shows exactly what `motion` exports.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 import posable as ps
 
-LONGEST, FASTEST = 1_000_000, 1000.0  # frames, and frames per second
+LONGEST, FASTEST = 1_000_000, 1000.0  # largest number of frames, highest frame rate
 EASINGS = ("smooth", "linear", "stepped")
 Keys = dict[int, np.ndarray]
 
@@ -49,30 +49,30 @@ class Timeline:
 
     @property
     def count(self) -> int:
-        """How many frames there are to scrub through."""
+        """The number of frames to scrub through."""
         if self.take is not None and len(self.take):
             return len(self.take)
         return max(self.length, max(self.keys, default=0) + 1)
 
     @property
     def last(self) -> int:
-        """The frame where playing ends."""
+        """The frame at which playback ends."""
         return max(self.keys) if len(self.keys) > 1 and self.take is None else self.count - 1
 
     @property
     def shown(self) -> int:
-        """The whole frame that is shown."""
+        """The current frame, rounded."""
         return round(self.frame)
 
     @property
     def edited(self) -> ps.Motion | None:
-        """The take with the layer of keys over it."""
+        """The take with the layer of keys applied."""
         if self.take is None or not len(self.take):
             return None
         return _layered(self.take, self.keys, self.fade)
 
     def at(self, frame: float) -> np.ndarray | None:
-        """Return the pose (n,) at a frame, or None where nothing says what it is."""
+        """Return the pose (n,) at a frame, or None if there is neither a take nor a key."""
         if frame == round(frame) and round(frame) in self.drafts:
             return self.drafts[round(frame)]
         edited = self.edited
@@ -81,7 +81,7 @@ class Timeline:
         return self.between(frame) if self.keys else None
 
     def between(self, frame: float) -> np.ndarray:
-        """Return the pose (n,) between the keys at a frame: slerp in balls, straight elsewhere, the ends held."""
+        """Return the pose (n,) between the keys at a frame: slerp for balls, linear elsewhere, constant at the ends."""
         frames = sorted(self.keys)
         after = int(np.searchsorted(frames, frame, side="right"))
         if after in (0, len(frames)):
@@ -92,7 +92,7 @@ class Timeline:
         return ps.Motion(self.skeleton, np.stack([self.keys[a], self.keys[b]]), 1.0).at(share)
 
     def motion(self, pose: np.ndarray, name: str = "") -> ps.Motion:
-        """Return what an export holds: every frame as it is shown, or the one pose on screen."""
+        """Return the motion to export: every frame as shown, or the current pose."""
         edited = self.edited
         if edited is None and len(self.keys) < 2:
             return ps.Motion(self.skeleton, pose[None], self.fps, name)
@@ -106,19 +106,19 @@ class Timeline:
         return ps.Motion(self.skeleton, poses, self.fps, name)
 
     def posed(self, pose: np.ndarray) -> Timeline:
-        """Return it with a pose that a person made at the frame shown: a key, or a draft while auto-key is off."""
+        """Return a timeline with a pose edited at the current frame: a key, or a draft if auto-key is off."""
         drafts = {frame: draft for frame, draft in self.drafts.items() if frame != self.shown}
         if self.autokey:
             return replace(self, keys={**self.keys, self.shown: np.array(pose)}, drafts=drafts)
         return replace(self, drafts={**drafts, self.shown: np.array(pose)})
 
     def with_key(self, frame: int, pose: np.ndarray) -> Timeline:
-        """Return it with a key at a frame."""
+        """Return a timeline with a key at a frame."""
         drafts = {at: draft for at, draft in self.drafts.items() if at != int(frame)}
         return replace(self, keys={**self.keys, int(frame): np.array(pose)}, drafts=drafts)
 
     def without_key(self, frame: int) -> Timeline:
-        """Return it without the key, or the draft, at a frame."""
+        """Return a timeline without the key, or the draft, at a frame."""
         return replace(
             self,
             keys={at: pose for at, pose in self.keys.items() if at != int(frame)},
@@ -126,7 +126,7 @@ class Timeline:
         )
 
     def with_key_moved(self, frame: int, to: int) -> Timeline:
-        """Return it with the key of one frame at another; within a take, at one of its frames."""
+        """Return a timeline with a key moved to another frame; within a take, to one of its frames."""
         if frame not in self.keys or to < 0:
             return self
         to = min(int(to), self.count - 1) if self.take is not None else int(to)
@@ -134,7 +134,7 @@ class Timeline:
         return replace(self, keys={**kept, to: self.keys[frame]})
 
     def next_key(self, step: int) -> int:
-        """Return the frame of the next key after the frame shown, or with a negative step the one before."""
+        """Return the frame of the next key after the current frame, or with a negative step the previous one."""
         if step > 0:
             return min([k for k in self.keys if k > self.shown], default=self.shown)
         return max([k for k in self.keys if k < self.shown], default=self.shown)
@@ -153,7 +153,7 @@ class Timeline:
         return ends
 
     def advanced(self, seconds: float) -> Timeline:
-        """Return it after `seconds` of playing; at the end it starts again, or stops."""
+        """Return the timeline after `seconds` of playback; at the end it loops or stops."""
         frame, last = self.frame + seconds * self.fps, self.last
         if frame <= last:
             return replace(self, frame=frame)
@@ -166,13 +166,13 @@ _layers: OrderedDict[tuple[int, int, int], tuple[Any, Any, ps.Motion]] = Ordered
 
 
 def _layered(take: ps.Motion, keys: Keys, fade: int) -> ps.Motion:
-    """Return a take with keys over it, worked out once: neither is ever changed in place."""
+    """Return a take with keys applied, cached: neither is ever changed in place."""
     if not keys:
         return take
     key = (id(take), id(keys), fade)
     if key not in _layers:
         within = {frame: pose for frame, pose in keys.items() if frame < len(take)}
-        _layers[key] = (take, keys, take.layered(within, fade=fade))  # both are kept, so their ids stay theirs
+        _layers[key] = (take, keys, take.layered(within, fade=fade))  # keeping both keeps their ids unique
         while len(_layers) > 4:
             _layers.popitem(last=False)
     return _layers[key][2]

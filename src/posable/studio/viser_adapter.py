@@ -37,11 +37,11 @@ from websockets.http11 import Request, Response
 
 from posable.studio.access import FORBIDDEN, Guard
 
-CLIENTS = 8  # pages at once
-SILENT = 20.0  # [s] after which a connection that never became a page is closed
-LARGEST = 64 * 2**20  # [bytes] of an upload
+CLIENTS = 8  # largest number of pages
+SILENT = 20.0  # [s] timeout for a connection that does not become a page
+LARGEST = 64 * 2**20  # [bytes] largest upload
 LARGEST_MESSAGE = 32 * 2**20  # [bytes]: a large picture of the view; uploads come in pieces of 512 KB
-UPLOADS = 2  # of one page at once
+UPLOADS = 2  # simultaneous uploads per page
 POLICY = (
     "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' "
     "'unsafe-inline'; worker-src 'self' blob: data:; connect-src 'self' data: blob:; frame-src 'none'; "
@@ -52,18 +52,18 @@ _starting = threading.Lock()
 Command = Callable[[str, dict[str, str]], Any]
 
 
-QUIET = logging.getLogger("posable.studio.sockets")  # pages that leave in the middle of a handshake are no errors
+QUIET = logging.getLogger("posable.studio.sockets")  # pages that disconnect during the handshake are no errors
 QUIET.setLevel(logging.CRITICAL)
 
 
 class Server(viser.ViserServer):
-    """A viser server that only those who have the token reach.
+    """A viser server that requires the token.
 
     Args:
-        guard: Who may connect.
+        guard: Access control.
         port: A free port.
         label: The title of the panel.
-        command: Called with the name and parameters of what our own script asks for; returns JSON data.
+        command: Called with the name and parameters of a command of the page's script; returns JSON data.
     """
 
     def __init__(self, guard: Guard, port: int, label: str, command: Command):
@@ -79,7 +79,7 @@ class Server(viser.ViserServer):
             )
             return serve(lambda connection: self._bounded(handler, connection), *args, **options)
 
-        # viser offers no hook for requests: while its server starts, `serve` is ours
+        # viser offers no hook for requests: while its server starts, `serve` is replaced
         with _starting, contextlib.redirect_stdout(io.StringIO()):
             websockets.asyncio.server.serve = guarded  # type: ignore[assignment]
             try:
@@ -122,7 +122,7 @@ class Server(viser.ViserServer):
             await handler(connection)
         except ConnectionClosed:
             raise
-        except Exception as problem:  # whatever viser raises for a message that is none of its own
+        except Exception as problem:  # whatever viser raises for an invalid message
             kind = type(problem).__name__
             print(f"a page sent what the studio does not understand ({kind}); it was disconnected", file=sys.stderr)
             await connection.close(1003, "not understood")
@@ -161,15 +161,15 @@ class Server(viser.ViserServer):
     # ------------------------------------------------------------------------------------------------- memory
 
     def forget_removed(self) -> None:
-        """Drop what is kept for new pages of nodes that were removed; viser does it only when a page connects."""
+        """Drop the messages of removed nodes that are kept for new pages; viser does so only when a page connects."""
         self._run_garbage_collector()
 
     def backlog(self) -> int:
-        """Return how many messages a new page is sent."""
+        """Return the number of messages that a new page receives."""
         return len(self._websock_server._broadcast_buffer.message_from_id)
 
     def drop_connections(self) -> None:
-        """Close every connection, as a failing network does; pages connect again by themselves."""
+        """Close every connection, as a network failure does; pages reconnect by themselves."""
         self._websock_server.disconnect_all_clients()
 
 
@@ -189,19 +189,19 @@ def _response(data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, encodi
 
 # ---------------------------------------------------------------------------------------------------- the page
 
-_MENDS = (  # what is wrong in viser's script, and what is right
-    (  # a node's reference is cleared to null, but compared with undefined alone before it is used
+_MENDS = (  # corrections of viser's script
+    (  # a node's reference is cleared to null, but only compared with undefined before use
         b"e!==void 0&&n!==void 0&&n.forEach(t=>e.remove(t))",
         b"e!=null&&n!==void 0&&n.forEach(t=>e.remove(t))",
     ),
-    # a press on a handle is heard by a passive listener, where this does nothing but log an error
+    # in a passive listener this only logs an error
     (b",s&&t.nativeEvent.preventDefault())}", b")}"),
-    # a page that connects again is sent the same up direction, and would lose its view
+    # a page that reconnects receives the same up direction, and would lose its view
     (
         b'o=n!=="default"||r!=="default"||i!=="default";return b.useEffect(()=>{o&&t.resetCameraPose?.(!1)},[o,a,t])',
         b'o=n!="default"||r!="default"||i!="default";return b.useEffect(()=>{o&&t.resetCameraPose?.(!1)},[o,a+"",t])',
     ),
-    # a page applies changes of widgets last in a frame: a widget that went in the same frame is no error
+    # updates of a widget that was removed in the same frame are no error
     (b"{console.error(`Tried to update non-existent component '${i}'`,a);continue}", b"continue;"),
 )
 _SCRIPT = re.compile(r'<script data-p="([^"]*)"')
@@ -210,14 +210,14 @@ _ALPHABET = bytes(c for c in range(0x21, 0x7F) if chr(c) not in "\"&<>'`")
 
 @cache
 def page(zipped: bool = False) -> bytes:
-    """Return viser's page with our title and script, and its faults mended."""
+    """Return viser's page with our title and script, and its script corrected."""
     text = (Path(viser.__file__).parent / "client" / "build" / "index.html").read_text(encoding="utf-8")
     found = _SCRIPT.search(text)
     if found is not None:
         script = zstandard.ZstdDecompressor().decompressobj().decompress(_from_88(found[1].encode()))
         for wrong, right in _MENDS:
             if script.count(wrong) == 1:
-                script = script.replace(wrong, right.ljust(len(wrong)))  # the page knows the length of its script
+                script = script.replace(wrong, right.ljust(len(wrong)))  # the page stores the length of its script
         packed = zstandard.ZstdCompressor(level=9).compress(script)
         text = text[: found.start(1)] + _to_88(packed).decode() + text[found.end(1) :]
     ours = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
@@ -228,7 +228,7 @@ def page(zipped: bool = False) -> bytes:
 
 
 def _from_88(text: bytes) -> bytes:
-    """Return bytes from five characters of 88 for every four of them."""
+    """Decode base 88: five characters for every four bytes."""
     digits = np.zeros(128, dtype=np.int64)
     digits[list(_ALPHABET)] = np.arange(88)
     values = digits[np.frombuffer(text, dtype=np.uint8)]
@@ -257,7 +257,7 @@ def _to_88(data: bytes) -> bytes:
 
 
 class Slot:
-    """Where a node or a bone is kept in viser's buffer of messages, worked out once: a figure has a hundred of them."""
+    """The place of a node or bone in viser's message buffer, computed once: a figure has a hundred of them."""
 
     def __init__(self, node: Any):
         self.impl = impl = node._impl
@@ -273,12 +273,12 @@ class Slot:
         self.entity: Any = samples[0].entity_state_key()
 
     def position(self, place: np.ndarray) -> tuple[Slot, str, Any]:
-        """Return the message that puts it to a place (3,) [m]."""
+        """Return the message that moves it to a place (3,) [m]."""
         self.impl.position[:] = place
         return self._message(0, place)
 
     def turn(self, wxyz: np.ndarray) -> tuple[Slot, str, Any]:
-        """Return the message that turns it by a quaternion (4,), w first."""
+        """Return the message that sets its orientation to a quaternion (4,), w first."""
         self.impl.wxyz[:] = wxyz
         return self._message(1, wxyz)
 
@@ -292,7 +292,7 @@ class Slot:
 def send(moves: list[tuple[Slot, str, Any]]) -> None:
     """Queue the messages of slots of one scene, as viser's `queue_message` does for one, but all at once.
 
-    Each replaces the one before it of the same kind. One by one they take most of a drag.
+    Each replaces its predecessor of the same kind. Sent one by one, they would take most of the time of a drag.
     """
     if not moves:
         return
@@ -322,11 +322,11 @@ def send(moves: list[tuple[Slot, str, Any]]) -> None:
                 buffer.event_loop.call_soon_threadsafe(buffer.message_event.set)
 
 
-STILL = 1e-4  # [m] and of a quaternion: a tenth of a millimetre, which nobody sees
+STILL = 1e-4  # [m] and quaternion component: smaller moves are invisible
 
 
-class Mover:
-    """Moves nodes of the scene, and only those that have moved: a node that stays costs a comparison, not a message."""
+class NodeUpdater:
+    """Updates nodes of the scene, and sends messages only for those that have moved."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -334,7 +334,7 @@ class Mover:
         self.positions, self.turns = np.zeros((0, 3)), np.zeros((0, 4))
 
     def move(self, nodes: list[Any], positions: np.ndarray, turns: np.ndarray | None = None) -> None:
-        """Bring nodes to positions (B, 3) [m] and, where given, to quaternions (B, 4), w first."""
+        """Move nodes to positions (B, 3) [m] and, if given, to quaternions (B, 4), w first."""
         if len(nodes) != len(self.nodes) or any(a is not b for a, b in zip(nodes, self.nodes, strict=True)):
             self.nodes, self.slots = list(nodes), [Slot(node) for node in nodes]
             self.positions, self.turns = np.full((len(nodes), 3), np.inf), np.full((len(nodes), 4), np.inf)

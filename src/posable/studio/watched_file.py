@@ -1,4 +1,4 @@
-"""The file that a session was opened from: read again when it changes."""
+"""The file that a session was opened from: reloaded when it changes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from posable.studio.workbench import Workbench
 
 
 class WatchedFile:
-    """The file below a session, or none."""
+    """The file of a session, or none."""
 
     def __init__(self, session: Workbench):
         self.session = session
         self.path: Path | None = None
-        self.seen = 0.0  # [s] when it was last written, as far as known
-        self.ask: Callable[[str], None] | None = None  # asks the user what to do where there is unsaved work
+        self.seen = 0.0  # [s] last known modification time
+        self.ask: Callable[[str], None] | None = None  # asks the user what to do if there is unsaved work
 
     def watch(self, path: Path | None) -> None:
         """Watch a file, or none."""
         self.path, self.seen = path, path.stat().st_mtime if path is not None else 0.0
 
     def look(self) -> None:
-        """Read the file again if it has changed, or ask where there is unsaved work."""
+        """Reload the file if it has changed, or ask if there is unsaved work."""
         if self.path is None or not self.path.exists():
             return
         now = self.path.stat().st_mtime
@@ -39,7 +39,7 @@ class WatchedFile:
             self.reload()
 
     def reload(self) -> bool:
-        """Read the watched file again; keys, handles and pose are kept if the figure is the same. Can be undone."""
+        """Reload the file; keys, handles and pose are kept if the figure is the same. Can be undone."""
         session = self.session
         path = self.path
         if path is None:

@@ -1,4 +1,4 @@
-"""The figure on screen as plain data: what is open, its pose, undo and redo, and who is looking on."""
+"""The figure on screen as plain data: what is open, its pose, undo and redo, and listeners."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 
 import posable as ps
 from posable.studio import project
-from posable.studio.contacts import Touch, Touching
-from posable.studio.drag_solver import Answer, Drive, Engine, Settings
+from posable.studio.contacts import Contact, ContactDetector
+from posable.studio.drag_solver import ControlledDrag, DragResult, DragSolver, Settings
 from posable.studio.files import Origin, first_seen, upright, without_paths
 from posable.studio.handles import default_handles, opening_pose
-from posable.studio.limbs import LimbView, ends_of, find_limbs, look_at
-from posable.studio.messages import limits_met, plain
+from posable.studio.limbs import LimbView, ends_of, find_limbs, limb_view
+from posable.studio.messages import limits_met, strip_control
 from posable.studio.state import History, State, View
 from posable.studio.timeline import Timeline
 
-ONE_CHANGE = 1.5  # [s] within which two steps of one slider are undone together
-FIGURES = 3  # that undo can return to
+ONE_CHANGE = 1.5  # [s] within which steps of one slider are merged into one undo
+FIGURES = 3  # figures that undo can return to
 
 
 class Workbench:
@@ -47,12 +47,12 @@ class Workbench:
         self.history: History[State] = History()
         self.settings = settings or Settings()
         self.figure = 0
-        self.camera: Any = None  # where a page looked from last
-        self.opening_view: Any = None  # where the project that was opened last looks from; None: it does not say
-        self.contacts = True  # whether it is looked for what touches what
+        self.camera: Any = None  # the last view of a page
+        self.opening_view: Any = None  # the view of the project opened last, None if it has none
+        self.contacts = True  # whether contacts are detected
         self.library: dict[str, dict[str, float]] = {}
         self._revision = self._newest = self._saved = self._kept = 0
-        self._tense = False  # whether drags stay near the pose of a take instead of relaxing
+        self._keeps_take_pose = False  # whether drags stay near the pose of a take instead of relaxing
         first = source if source is not None else ps.figures.human()
         self.open(first, origin=Origin("human", figure="human") if source is None else None)
         self._saved = self._kept = self._revision
@@ -75,7 +75,7 @@ class Workbench:
                 raise ps.PosableError("expected a file with a figure, a motion or markers, got none of them")
             if self.figure:
                 self.remember()
-            if not scene.has_skeleton:  # markers alone: shown beside the present figure, turned upright like it
+            if not scene.has_skeleton:  # markers only: shown beside the current figure, with its up axis
                 markers = upright(scene.markers, self.skeleton)
                 scene = self.scene.replace(motion=None, markers=markers, name=scene.name)
             skeleton = scene.skeleton
@@ -86,11 +86,11 @@ class Workbench:
                 skeleton, take, scene.markers, fps=fps, length=length,
                 frame=first_seen(scene.markers) if take is None else 0.0,
             )  # fmt: skip
-            # the rest pose of a take is its T-pose, which is no pose to relax to
+            # the rest pose of a take is often a T-pose, which is no pose to relax to
             if take is not None and self.settings.home == "relaxed":
-                self.settings, self._tense = replace(self.settings, home="drag"), True
-            elif take is None and self._tense:
-                self.settings, self._tense = replace(self.settings, home="relaxed"), False
+                self.settings, self._keeps_take_pose = replace(self.settings, home="drag"), True
+            elif take is None and self._keeps_take_pose:
+                self.settings, self._keeps_take_pose = replace(self.settings, home="relaxed"), False
             pose = opening_pose(skeleton, scene) if take is None else np.array(take.poses[0], dtype=float)
             frames = ps.forward(skeleton, pose)
             rest = pose.copy() if take is None else np.array(skeleton.rest)
@@ -117,8 +117,8 @@ class Workbench:
             self.scene, self.origin, self.skeleton = state.scene, state.origin, state.timeline.skeleton
             self.figure = max(self.figure, state.figure) + (state.figure != self.figure)
             self.limbs = find_limbs(self.skeleton)
-            self.touching = Touching(self.skeleton, self.scene, self._solids_made)
-            self.touching.start()  # not before it has its name: it may be made at once
+            self.contact_detector = ContactDetector(self.skeleton, self.scene, self._contacts_ready)
+            self.contact_detector.start()  # after the assignment: it may be ready at once
             self.selected: str | None = None
             self.selection: tuple[str, ...] = ()
         self.timeline, self.handles = state.timeline, state.handles
@@ -129,17 +129,17 @@ class Workbench:
         self.engine = self._new_engine()
         self.active: str | None = None
         self.dragging: dict[str, np.ndarray] = {}  # the bodies being dragged, with their positions at the start
-        self.dragged: tuple[str, ...] = ()  # the handles of the last answer
-        self.answer: Answer | None = None
-        self.ghost: Answer | None = None
+        self.dragged: tuple[str, ...] = ()  # the handles of the last result
+        self.answer: DragResult | None = None
+        self.ghost: DragResult | None = None
         self.blocking: tuple[Any, ...] = ()
         self.reasons: tuple[Any, ...] = ()
         self.offers: tuple[Any, ...] = ()  # remedies that are offered
-        self.drive: Drive | None = None  # follows the handles where drags keep to velocity limits
+        self.drive: ControlledDrag | None = None  # if drags respect velocity limits
         self.curves: dict[str, np.ndarray] = {}
         self.start = self.pose
-        self._doing: str | None = None
-        self._last_target = self._did = 0.0
+        self._last_edit: str | None = None
+        self._last_target = self._last_edit_time = 0.0
         self.stale = self._busy = True
 
     @property
@@ -147,8 +147,8 @@ class Workbench:
         """Whether there are unsaved changes."""
         return self._revision != self._saved
 
-    def _new_engine(self, settings: Settings | None = None) -> Engine:
-        return Engine(self.skeleton, settings or self.settings, self.rest, self.strength)
+    def _new_engine(self, settings: Settings | None = None) -> DragSolver:
+        return DragSolver(self.skeleton, settings or self.settings, self.rest, self.strength)
 
     # --------------------------------------------------------------------------------------------------------- the pose
 
@@ -174,7 +174,7 @@ class Workbench:
         self.offers = ()
 
     def take(self, what: str | None, pose: np.ndarray) -> bool:
-        """Set a pose (n,) that some tool made, as one step of undo; `what` as in `remember`."""
+        """Set a pose (n,) made by a tool, as one step of undo; `what` as in `remember`."""
         if not np.isfinite(pose).all():
             return False
         self.remember(what)
@@ -184,7 +184,7 @@ class Workbench:
         return True
 
     def show_frame(self) -> None:
-        """Show the pose of the current frame, if anything says what it is."""
+        """Show the pose of the current frame, if there is one."""
         pose = self.timeline.at(self.timeline.frame)
         if pose is not None:
             self.place(pose)
@@ -195,7 +195,7 @@ class Workbench:
     # ---------------------------------------------------------------------------------------------------- undo and redo
 
     def state(self) -> State:
-        """Return what undo and projects keep of the session now."""
+        """Return the part of the session that undo and projects keep."""
         return State(
             self.scene, self.origin, self.figure, self.pose, self.handles, replace(self.timeline, playing=False),
             self.rest, self.strength, self.library, self.settings, self._revision, self.blend,
@@ -204,12 +204,12 @@ class Workbench:
     def remember(self, doing: str | None = None) -> None:
         """Record the current state for undo. Consecutive small steps of the same `doing` (a slider) are merged."""
         now = time.perf_counter()
-        again = doing is not None and doing == self._doing and now - self._did < ONE_CHANGE
+        again = doing is not None and doing == self._last_edit and now - self._last_edit_time < ONE_CHANGE
         if not again:
             self.history.remember(self.state())
         self._newest += 1
         self._revision = self._newest
-        self._doing, self._did = doing, now
+        self._last_edit, self._last_edit_time = doing, now
         self._last_target, self.stale = now, True
 
     def undo(self) -> bool:
@@ -240,7 +240,7 @@ class Workbench:
                 self._views,
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
                 self.selected, self.selection, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
-                limits_met(self.skeleton, self.pose), self._touches(), self.blocking, self.reasons,
+                limits_met(self.skeleton, self.pose), self._find_contacts(), self.blocking, self.reasons,
                 tuple(offer.text for offer in self.offers),
                 self.curves, limb, self.blend, self.loose, self.timeline, self.settings, self.strength,
                 None if self.drive is None else self.drive.speeds, tuple(self.library),
@@ -248,27 +248,27 @@ class Workbench:
                 self.active is None and not self._busy and not self.timeline.playing,
             )  # fmt: skip
 
-    def _solids_made(self, made: Touching) -> None:
-        if made is self.touching:
+    def _contacts_ready(self, made: ContactDetector) -> None:
+        if made is self.contact_detector:
             self.changed()
 
-    def _touches(self) -> tuple[Touch, ...]:
-        """Return what touches what, where it is asked for and, during a drag, cheap."""
-        if not self.contacts or not self.touching.ready:
+    def _find_contacts(self) -> tuple[Contact, ...]:
+        """Return the contacts, if they are shown and, during a drag, fast to detect."""
+        if not self.contacts or not self.contact_detector.ready:
             return ()
-        if not self.touching.cheap and (self.active is not None or self.timeline.playing):
+        if not self.contact_detector.cheap and (self.active is not None or self.timeline.playing):
             return ()
-        return self.touching.at(self.pose, self.frames)
+        return self.contact_detector.at(self.pose, self.frames)
 
     @property
     def loose(self) -> frozenset[str]:
-        """The bodies at the ends of limbs that are not wholly IK."""
+        """The bodies at the ends of limbs that are not fully IK."""
         return frozenset().union(*(ends_of(self.skeleton, self.limbs[name]) for name in self.blend))
 
     def limb_view(self, name: str) -> LimbView | None:
         """Return the swivel angle, ranges, circle and branches of a limb, by its middle joint."""
         with self.lock:
-            return look_at(self.limbs[name], self.pose) if name in self.limbs else None
+            return limb_view(self.limbs[name], self.pose) if name in self.limbs else None
 
     def listen(self, listener: Callable[[View], None]) -> None:
         """Call `listener` with a view after every change; it must be quick."""
@@ -281,10 +281,10 @@ class Workbench:
     def say(self, text: str, kind: str = "good") -> None:
         """Show a message to users, without control characters and local paths."""
         for speaker in self._speakers:
-            speaker(plain(without_paths(text)), kind)
+            speaker(strip_control(without_paths(text)), kind)
 
     def changed(self) -> None:
-        """Tell every listener what is to be seen now."""
+        """Notify every listener with the current view."""
         if self._listeners:
             view = self.view()
             for listener in self._listeners:

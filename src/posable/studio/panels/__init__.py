@@ -1,1 +1,1 @@
-"""The panels of the page: one file, one function each."""
+"""The panels of the page: each function adds the widgets of one panel and returns a callback that refreshes them."""

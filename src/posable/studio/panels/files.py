@@ -1,4 +1,4 @@
-"""Files: Posable's own figures, recent work, downloads, pictures and films."""
+"""Files: built-in figures, recent work, downloads, pictures and films."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import viser
 import posable as ps
 from posable.studio.files import EXPORTS
 from posable.studio.film import FILMS, film_of, page_of, picture_of
-from posable.studio.messages import marked
-from posable.studio.panels.widgets import Refresh, write
+from posable.studio.messages import escape_markdown
+from posable.studio.panels.widgets import Refresh, set_text
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -92,9 +92,9 @@ def files(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
 
     @again.on_click
     def _(event: viser.GuiEvent) -> None:
-        if session.shelf is None:
+        if session.recovery is None:
             return
-        path = next((p for p in session.shelf.recent() if p.stem == recent.value), None)
+        path = next((p for p in session.recovery.recent() if p.stem == recent.value), None)
         if path is not None:
             studio.ask_first(event.client, lambda: session.upload(path.name, path.read_bytes()))
 
@@ -108,8 +108,8 @@ def files(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
         size_words = f"{len(view.skeleton.joints)} joints, {view.skeleton.size} degrees of freedom"
         line = view.timeline
         take = f"; a take of {len(line.take)} frames at {line.take.fps:g} fps" if line.take is not None else ""
-        write(text, f"**{marked(view.name)}**: {size_words}{take}")
-        kept = tuple(path.stem for path in session.shelf.recent()) if session.shelf is not None else ()
+        set_text(text, f"**{escape_markdown(view.name)}**: {size_words}{take}")
+        kept = tuple(path.stem for path in session.recovery.recent()) if session.recovery is not None else ()
         if kept != shown["recent"]:
             shown["recent"] = kept
             recent.options = kept or (NONE,)

@@ -9,13 +9,13 @@ import viser
 from viser import uplot
 
 import posable as ps
-from posable.studio.messages import marked, slides
-from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.messages import escape_markdown, is_length
+from posable.studio.panels.widgets import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 
-WIDEST = 180.0  # [deg] of an angle without limits
-MOST = 80  # sliders at once
+WIDEST = 180.0  # [deg] slider range of an angle without limits
+MOST = 80  # largest number of sliders
 
 
 def joints(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
@@ -37,34 +37,34 @@ def joints(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
                     if len(made["sliders"]) < MOST:
                         made["sliders"][dof] = slider_for(gui, session, view, dof)
 
-    part.on_update(by_person(lambda _: studio.refresh_soon()))  # widgets are made by the thread that changes them
-    values.on_update(by_person(lambda text: session.set_pose(numbers_in(text))))
+    part.on_update(on_user_change(lambda _: studio.refresh_soon()))  # widgets are created by the refresh thread
+    values.on_update(on_user_change(lambda text: session.set_pose(numbers_in(text))))
 
     def refresh(view: View) -> None:
         if made["figure"] != view.figure:
             made.update(figure=view.figure, parts=dict(branches(view.skeleton)), part=None, selected=None)
             part.options = tuple(made["parts"])
-            put(part, part.options[0])
+            set_value(part, part.options[0])
         if view.selected != made["selected"]:
             made["selected"] = view.selected
             joint = next((s.joint for s in view.skeleton.sites if s.name == view.selected), view.selected)
             found = next((title for title, names in made["parts"].items() if joint in names), None)
             if found is not None:
-                put(part, found)
+                set_value(part, found)
         if made["part"] != part.value:
             build(view)
         if view.calm:
-            put(values, ", ".join(f"{value:.6g}" for value in view.pose))
+            set_value(values, ", ".join(f"{value:.6g}" for value in view.pose))
             for dof, (slider, scale) in made["sliders"].items():
                 value = float(np.clip(round(view.pose[dof] * scale, 2), slider.min, slider.max))
                 if abs(slider.value - value) > 5e-3:
-                    put(slider, value)
+                    set_value(slider, value)
 
     return refresh
 
 
 def numbers_in(text: str) -> list[float]:
-    """Return the numbers of a text that a person typed; none where it is no list of numbers."""
+    """Return the numbers in a text typed by the user; empty if it is no list of numbers."""
     try:
         return [float(word) for word in text.replace(",", " ").replace("[", " ").replace("]", " ").split()]
     except ValueError:
@@ -72,9 +72,9 @@ def numbers_in(text: str) -> list[float]:
 
 
 def slider_for(gui: viser.GuiApi, session: Session, view: View, dof: int) -> tuple[Any, float]:
-    """Add the slider of one degree of freedom, in degrees or metres; return it and its unit over ours."""
+    """Add the slider of one degree of freedom, in degrees or metres; return it and the unit conversion factor."""
     skeleton = view.skeleton
-    straight = slides(skeleton, dof)
+    straight = is_length(skeleton, dof)
     scale = 1.0 if straight else 180.0 / np.pi
     low, high = skeleton.lower[dof] * scale, skeleton.upper[dof] * scale
     widest = 3.0 if straight else WIDEST
@@ -86,12 +86,12 @@ def slider_for(gui: viser.GuiApi, session: Session, view: View, dof: int) -> tup
     name = skeleton.dof_names[dof]
     value = float(np.clip(round(view.pose[dof] * scale, 2), low, high))
     slider = gui.add_slider(name, float(low), float(high), step, value)
-    slider.on_update(by_person(lambda given: session.set_dof(name, given / scale)))
+    slider.on_update(on_user_change(lambda given: session.set_dof(name, given / scale)))
     return slider, scale
 
 
 def branches(skeleton: ps.Skeleton) -> list[tuple[str, list[str]]]:
-    """Return the joints in groups: the trunk, and every branch that leaves it, each under its first joint's name."""
+    """Return the joints in groups: the trunk, and every branch that leaves it, named after its first joint."""
     children: dict[str | None, list[str]] = {}
     for joint in skeleton.joints:
         children.setdefault(joint.parent, []).append(joint.name)
@@ -111,11 +111,11 @@ def branches(skeleton: ps.Skeleton) -> list[tuple[str, list[str]]]:
     return found or [(f"{skeleton.names[0]} (0)", list(skeleton.names))]
 
 
-LISTED = 8  # joints that the text names
+LISTED = 8  # joints named in the text
 
 
 def strength(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
-    """Add the joint to choose, its strength, and what was changed so far."""
+    """Add the widgets for the strength of a joint, and a list of changes."""
     with gui.add_folder("Stiffness of joints", expand_by_default=False):
         joint = gui.add_dropdown("Joint", _joints(session.view()), hint="or click a joint with Shift")
         power = gui.add_slider("Stiffness, 10^", -1.5, 1.5, 0.1, 0.0, hint="0: as it is; 1: ten times; -1: a tenth")
@@ -127,8 +127,8 @@ def strength(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh
     def change(value: float) -> None:
         session.set_strength(joint.value, float(np.clip(10.0**value, 0.03, 30.0)), below=below.value)
 
-    power.on_update(by_person(change))
-    joint.on_update(by_person(lambda name: put(power, _power(session.strength.get(name, 1.0)))))
+    power.on_update(on_user_change(change))
+    joint.on_update(on_user_change(lambda name: set_value(power, _power(session.strength.get(name, 1.0)))))
     clear.on_click(lambda _: session.clear_strength())
 
     def refresh(view: View) -> None:
@@ -138,12 +138,12 @@ def strength(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh
         if view.selected != shown["selected"]:
             shown["selected"] = view.selected
             if view.selected in joint.options:
-                put(joint, view.selected)
+                set_value(joint, view.selected)
         if view.calm:
-            put(power, _power(view.strength.get(joint.value, 1.0)))
-        changed = [f"{marked(name)} × {value:.2g}" for name, value in view.strength.items()]
+            set_value(power, _power(view.strength.get(joint.value, 1.0)))
+        changed = [f"{escape_markdown(name)} × {value:.2g}" for name, value in view.strength.items()]
         more = f" and {len(changed) - LISTED} more" if len(changed) > LISTED else ""
-        write(text, (", ".join(changed[:LISTED]) + more) or "Stiffer joints move later, looser ones sooner.")
+        set_text(text, (", ".join(changed[:LISTED]) + more) or "Stiffer joints move later, looser ones sooner.")
 
     return refresh
 
@@ -161,17 +161,17 @@ COLORS = ("#20817e", "#ef476f", "#c97a12", "#5a8cff", "#9b72cf", "#7a8699")
 
 
 def speeds(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
-    """Add the switch and the plot."""
+    """Add the checkbox and the plot."""
     with gui.add_folder("Speeds", expand_by_default=False) as folder:
         motors = gui.add_checkbox(
             "Keep to velocity limits", session.settings.motors,
             hint="drags go on as fast as the joints may: the file's limits, or 180°/s and 1 m/s",
         )  # fmt: skip
     shown: dict[str, Any] = {"plot": None, "names": None, "until": -1.0}
-    motors.on_update(by_person(lambda value: session.configure(motors=value)))
+    motors.on_update(on_user_change(lambda value: session.configure(motors=value)))
 
     def refresh(view: View) -> None:
-        put(motors, view.settings.motors)
+        set_value(motors, view.settings.motors)
         now = view.speeds
         if now is None or len(now.times) < 2 or now.times[-1] == shown["until"]:
             return

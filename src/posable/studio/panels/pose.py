@@ -10,7 +10,7 @@ import viser
 
 import posable as ps
 from posable.studio.handles import HOLDS, MODES
-from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.panels.widgets import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -59,11 +59,11 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
                 "This is the rest pose now." if event.target.value == "Set" else "The rest pose is the figure's own."
             )
 
-    selected.on_update(by_person(lambda value: session.select(None if value == NOTHING else value)))
-    hold.on_update(by_person(lambda value: value != LOOSE and _each(session, hold=value)))
-    mode.on_update(by_person(lambda value: _each(session, mode=value)))
-    weight.on_update(by_person(lambda value: _each(session, weight=value)))
-    priority.on_update(by_person(lambda value: _each(session, priority=int(value))))
+    selected.on_update(on_user_change(lambda value: session.select(None if value == NOTHING else value)))
+    hold.on_update(on_user_change(lambda value: value != LOOSE and _each(session, hold=value)))
+    mode.on_update(on_user_change(lambda value: _each(session, mode=value)))
+    weight.on_update(on_user_change(lambda value: _each(session, weight=value)))
+    priority.on_update(on_user_change(lambda value: _each(session, priority=int(value))))
 
     @drop.on_click
     def _(_: viser.GuiEvent) -> None:
@@ -78,17 +78,17 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             own = [h.body for h in view.handles]
             others = [name for name in (*view.skeleton.names, *view.skeleton.site_names) if name not in own]
             selected.options = [NOTHING, *dict.fromkeys([*own, *others])]
-        put(selected, view.selected or NOTHING)
+        set_value(selected, view.selected or NOTHING)
         handle = next((h for h in view.handles if h.body == view.selected), None)
         for widget in (hold, mode):
             widget.disabled = view.selected is None
         for widget in (weight, priority, drop):
             widget.disabled = handle is None
-        put(hold, LOOSE if handle is None else handle.hold)
+        set_value(hold, LOOSE if handle is None else handle.hold)
         if handle is not None:
-            put(mode, handle.mode)
-            put(weight, handle.weight)
-            put(priority, handle.priority)
+            set_value(mode, handle.mode)
+            set_value(weight, handle.weight)
+            set_value(priority, handle.priority)
 
     return refresh
 
@@ -105,7 +105,7 @@ HANDS = {"open": (0.0, 0.0), "relaxed": (0.25, 0.25), "fist": (0.92, 0.75), "poi
 
 
 def library(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
-    """Add the poses that were kept, and the hands."""
+    """Add the saved poses and the hand shapes."""
     with gui.add_folder("Pose library", expand_by_default=False):
         name = gui.add_text("Name", "pose 1")
         keep = gui.add_button("Keep this pose", icon=viser.Icon.BOOKMARK)
@@ -137,7 +137,7 @@ def library(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         options = view.library or (NO_POSES,)
         if tuple(poses.options) != options:
             poses.options = options
-            put(poses, options[-1])
+            set_value(poses, options[-1])
         for group in (left, right):
             group.visible = bool(fingers(view.skeleton, "L" if group is left else "R"))
 
@@ -151,7 +151,7 @@ def fingers(skeleton: ps.Skeleton, side: str) -> list[str]:
 
 
 def hand(skeleton: ps.Skeleton, side: str, shape: str) -> dict[str, float]:
-    """Return a hand by name, as values [rad] of its fingers: parts of the way from straight to where they bend most."""
+    """Return a hand shape as values [rad] of its fingers: fractions of the way from straight to fully bent."""
     out = {}
     for joint in fingers(skeleton, side):
         bend = HANDS[shape][1 if "thumb" in joint.lower() else 0]
@@ -171,7 +171,7 @@ NONE = "(none)"
 
 
 def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
-    """Add the swivel slider, the bar of its ranges, the branches, and the two tasks with less than a whole frame."""
+    """Add the swivel slider with its ranges, the branches, and the tasks that constrain less than a full frame."""
     which = gui.add_dropdown("Limb", (NONE, *session.limbs), initial_value=NONE)
     swivel = gui.add_slider("Swivel [°]", -180.0, 180.0, 0.5, 0.0)
     blend = gui.add_slider(
@@ -185,10 +185,10 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     task = gui.add_button_group("Task", ("aim at", "point along"))
     step = {"branch": 0, "figure": -1}
 
-    which.on_update(by_person(lambda value: session.select(None if value == NONE else value)))
-    swivel.on_update(by_person(lambda value: session.limb_tools.swivel(which.value, np.radians(value))))
+    which.on_update(on_user_change(lambda value: session.select(None if value == NONE else value)))
+    swivel.on_update(on_user_change(lambda value: session.limb_tools.swivel(which.value, np.radians(value))))
 
-    blend.on_update(by_person(lambda value: session.limb_tools.blend(which.value, float(value))))
+    blend.on_update(on_user_change(lambda value: session.limb_tools.blend(which.value, float(value))))
 
     @branch.on_click
     def _(event: viser.GuiEvent) -> None:
@@ -204,23 +204,23 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         if step["figure"] != view.figure:
             step["figure"] = view.figure
             which.options = (NONE, *view.elbows)
-        put(which, view.selected if view.selected in view.elbows else NONE)
+        set_value(which, view.selected if view.selected in view.elbows else NONE)
         swivel.disabled = view.limb is None
         blend.disabled = which.value == NONE
-        put(blend, view.blend.get(which.value, 1.0))
+        set_value(blend, view.blend.get(which.value, 1.0))
         if view.limb is not None:
             angle = (view.limb.swivel + np.pi) % (2.0 * np.pi) - np.pi
             if view.calm:
-                put(swivel, float(np.clip(round(np.degrees(angle) * 2.0) / 2.0, -180.0, 180.0)))
-            write(bar, ranges_bar(view.limb.ranges, angle, view.limb.branches))
+                set_value(swivel, float(np.clip(round(np.degrees(angle) * 2.0) / 2.0, -180.0, 180.0)))
+            set_text(bar, ranges_bar(view.limb.ranges, angle, view.limb.branches))
         else:
-            write(bar, ranges_bar((), 0.0))
+            set_text(bar, ranges_bar((), 0.0))
 
     return refresh
 
 
 def ranges_bar(ranges: tuple[tuple[float, float], ...], angle: float, branches: int = 0) -> str:
-    """Return a picture of the swivel ranges that hold every limit, in green, from -180 to 180 degrees."""
+    """Return a picture of the feasible swivel ranges, in green, from -180 to 180 degrees."""
     pieces = []
     for low, high in ranges:
         for turn in (-2.0 * np.pi, 0.0, 2.0 * np.pi):

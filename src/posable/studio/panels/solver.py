@@ -1,4 +1,4 @@
-"""The solver: which one, a second one as a ghost, limits, how strongly to stay; and how both converged."""
+"""The solver: its choice, a second one as a ghost, limits, posture; and the convergence of both."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import viser
 
 import posable as ps
 from posable.studio.body_goals import is_person
-from posable.studio.drag_solver import Settings, unstretched
-from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.drag_solver import Settings, without_stretch
+from posable.studio.panels.widgets import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -20,7 +20,7 @@ COLORS = ("#20a79a", "#5a8cff")
 
 
 def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
-    """Add the solver's menus and the plot of both."""
+    """Add the widgets of the solver and the convergence plot."""
     names = ps.solvers.names()
     s = session.settings
     main = gui.add_dropdown("Solver", names, initial_value=s.solver)
@@ -47,46 +47,46 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     table = gui.add_markdown("")
     plot = gui.add_html(plot_of({}))
 
-    main.on_update(by_person(lambda value: session.configure(solver=value)))
-    ghost.on_update(by_person(lambda value: session.configure(ghost=None if value == NONE else value)))
-    limits.on_update(by_person(lambda value: session.configure(limits=value)))
-    iterations.on_update(by_person(lambda value: session.configure(iterations=int(value))))
-    stay.on_update(by_person(lambda value: session.configure(stay=float(10.0**value))))
-    home.on_update(by_person(lambda value: session.configure(home=HOMES[value])))
-    steady.on_update(by_person(lambda value: session.configure(balance=value)))
-    likely.on_update(by_person(lambda value: session.configure(natural=value)))
-    stretch.on_update(by_person(lambda value: session.configure(stretch=value)))
-    apart.on_update(by_person(lambda value: session.configure(apart=value)))
+    main.on_update(on_user_change(lambda value: session.configure(solver=value)))
+    ghost.on_update(on_user_change(lambda value: session.configure(ghost=None if value == NONE else value)))
+    limits.on_update(on_user_change(lambda value: session.configure(limits=value)))
+    iterations.on_update(on_user_change(lambda value: session.configure(iterations=int(value))))
+    stay.on_update(on_user_change(lambda value: session.configure(stay=float(10.0**value))))
+    home.on_update(on_user_change(lambda value: session.configure(home=HOMES[value])))
+    steady.on_update(on_user_change(lambda value: session.configure(balance=value)))
+    likely.on_update(on_user_change(lambda value: session.configure(natural=value)))
+    stretch.on_update(on_user_change(lambda value: session.configure(stretch=value)))
+    apart.on_update(on_user_change(lambda value: session.configure(apart=value)))
 
     def refresh(view: View) -> None:
-        put(main, view.settings.solver)
-        put(ghost, view.settings.ghost or NONE)
-        put(limits, view.settings.limits)
-        put(iterations, view.settings.iterations)
-        put(stay, round(float(np.log10(np.clip(view.settings.stay, 1e-6, 1.0))), 1))
-        put(home, next(label for label, value in HOMES.items() if value == view.settings.home))
-        put(steady, view.settings.balance)
-        put(apart, view.settings.apart)
-        put(likely, view.settings.natural)
+        set_value(main, view.settings.solver)
+        set_value(ghost, view.settings.ghost or NONE)
+        set_value(limits, view.settings.limits)
+        set_value(iterations, view.settings.iterations)
+        set_value(stay, round(float(np.log10(np.clip(view.settings.stay, 1e-6, 1.0))), 1))
+        set_value(home, next(label for label, value in HOMES.items() if value == view.settings.home))
+        set_value(steady, view.settings.balance)
+        set_value(apart, view.settings.apart)
+        set_value(likely, view.settings.natural)
         likely.visible = is_person(view.skeleton)
-        put(stretch, view.settings.stretch)
-        stretch.visible = unstretched(view.skeleton) is not view.skeleton
+        set_value(stretch, view.settings.stretch)
+        stretch.visible = without_stretch(view.skeleton) is not view.skeleton
         options.show(view.settings)
-        write(table, table_of(view))
-        write(plot, plot_of(view.curves))
+        set_text(table, table_of(view))
+        set_text(plot, plot_of(view.curves))
 
     return refresh
 
 
 class Options:
-    """The options of the solver that is chosen, each as a checkbox, a number or a text; another solver has others."""
+    """The options of the selected solver, each as a checkbox, a number or a text."""
 
     def __init__(self, gui: viser.GuiApi, folder: Any, session: Session):
         self.gui, self.folder, self.session = gui, folder, session
         self.solver, self.widgets = "", {}
 
     def show(self, settings: Settings) -> None:
-        """Show the options of the solver of some settings, and their values."""
+        """Show the options of the solver in the settings, with their values."""
         if settings.solver != self.solver:
             for widget in self.widgets.values():
                 widget.remove()
@@ -97,7 +97,7 @@ class Options:
                 }
         defaults = ps.solvers.options(self.solver)
         for name, widget in self.widgets.items():
-            put(widget, _shown(settings.options.get(name, defaults[name]), defaults[name]))
+            set_value(widget, _shown(settings.options.get(name, defaults[name]), defaults[name]))
 
     def _widget(self, name: str, default: Any) -> Any:
         label, shown = name.replace("_", " "), _shown(default, default)
@@ -107,7 +107,7 @@ class Options:
             widget = self.gui.add_number(label, default, step=1 if isinstance(default, int) else 1e-6)
         else:
             widget = self.gui.add_text(label, shown, hint="a number, several of them, a word, or none")
-        widget.on_update(by_person(lambda value: self._change(name, default, value)))
+        widget.on_update(on_user_change(lambda value: self._change(name, default, value)))
         return widget
 
     def _change(self, name: str, default: Any, value: Any) -> None:
@@ -123,7 +123,7 @@ def _is_plain_number(value: Any) -> bool:
 
 
 def _shown(value: Any, default: Any) -> Any:
-    """Return the value of an option as its widget has it."""
+    """Return the value of an option as its widget represents it."""
     if isinstance(default, bool) or _is_plain_number(default):
         return value
     return (
@@ -132,7 +132,7 @@ def _shown(value: Any, default: Any) -> Any:
 
 
 def table_of(view: View) -> str:
-    """Return the numbers of the last answer, and of the ghost's, as a table."""
+    """Return a table of the last result and of the ghost's."""
     if view.answer is None:
         return ""
     rows = []
@@ -145,7 +145,7 @@ def table_of(view: View) -> str:
 
 
 def plot_of(curves: dict[str, np.ndarray], width: float = 300.0, height: float = 130.0) -> str:
-    """Return a picture of how the energy fell over the iterations, on a logarithmic scale, for each solver."""
+    """Return a plot of the energy over the iterations, on a logarithmic scale, for each solver."""
     logs = {name: np.log10(np.maximum(curve, 1e-16)) for name, curve in curves.items()}
     low = min((float(log.min()) for log in logs.values()), default=-1.0)
     high = max((float(log.max()) for log in logs.values()), default=0.0)

@@ -1,4 +1,4 @@
-"""How it stands: reached or by how much not, what is in the way. A box of its own size: what is below it stays put."""
+"""The status box: whether the goals are reached, what is in the way; and the display options."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ import viser
 
 from posable.studio.appearance import extent
 from posable.studio.contacts import DEEP
-from posable.studio.messages import in_the_way, inside_each_other, plain, standing, why_missed
+from posable.studio.messages import (
+    blocking_sentences,
+    goal_summary,
+    penetration_sentences,
+    reason_sentences,
+    strip_control,
+)
 from posable.studio.overlays import marker_places
-from posable.studio.panels.widgets import Refresh, by_person, write
+from posable.studio.panels.widgets import Refresh, on_user_change, set_text
 from posable.studio.session import Session
 from posable.studio.state import View
 
-MOST = 5  # joints at a limit that are named
+MOST = 5  # joints at a limit that are listed
 BOX = (
     '<div id="posable-status" style="height:9.4em;overflow:auto;margin:0.35em 0.75em 0.6em;padding:0.45em 0.6em;'
     'border-radius:6px;background:rgba(32,129,126,0.07);font-size:0.84em;line-height:1.38">{}</div>'
@@ -29,39 +35,39 @@ OFFER = (
 
 
 def status(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
-    """Add the text on top of the page."""
+    """Add the status box, of fixed height so that the widgets below do not move."""
     text = gui.add_html(BOX.format(""))
 
     def refresh(view: View) -> None:
         first, *others = (as_html(line) for line in lines_for(view))
-        offers = "".join(OFFER.format(k, html.escape(plain(text))) for k, text in enumerate(view.offers))
-        write(text, BOX.format("<br>".join([first + offers, *others] if offers else [first, *others])))
+        offers = "".join(OFFER.format(k, html.escape(strip_control(text))) for k, text in enumerate(view.offers))
+        set_text(text, BOX.format("<br>".join([first + offers, *others] if offers else [first, *others])))
 
     return refresh
 
 
 def lines_for(view: View) -> list[str]:
-    """Return what the page says about a view, in lines of Markdown."""
+    """Return the status of a view as lines of Markdown."""
     if view.timeline.playing:
         return [f"Playing at {view.timeline.fps:g} frames per second."]
-    touching = inside_each_other(view.touches, DEEP * extent(view.skeleton))
+    touching = penetration_sentences(view.touches, DEEP * extent(view.skeleton))
     if view.answer is None:
         return [welcome(view), *_markers(view), *touching, *_at_limits(view)]
     answer = view.answer
-    lines = [standing(answer, {h.body: h.mode for h in view.handles}), *touching]
+    lines = [goal_summary(answer, {h.body: h.mode for h in view.handles}), *touching]
     if answer.status == "OUT_OF_REACH":
         lines[0] += " It is farther away than the figure can reach."
-    lines += [f"• {sentence}" for sentence in why_missed(view.reasons)]
-    lines += [f"• {sentence}" for sentence in in_the_way(view.skeleton, view.blocking)] or _at_limits(view)
+    lines += [f"• {sentence}" for sentence in reason_sentences(view.reasons)]
+    lines += [f"• {sentence}" for sentence in blocking_sentences(view.skeleton, view.blocking)] or _at_limits(view)
     if answer.status == "MOVING":
-        lines.append(f"Following within the limits of the joints: {as_text(plain(answer.message))}")
+        lines.append(f"Following within the limits of the joints: {as_text(strip_control(answer.message))}")
     elif answer.iterations:
         lines.append(f"*{answer.solver}: {answer.iterations} iterations, {answer.seconds * 1e6:.0f} µs*")
     return lines
 
 
 def welcome(view: View) -> str:
-    """Return what can be done with a figure that nobody has touched."""
+    """Return instructions for a figure that has not been dragged yet."""
     if not view.handles:
         return "This figure has no handle: shift-click a joint, then choose how to hold it."
     feet = [h for h in view.handles if h.hold == "pinned"]
@@ -70,7 +76,7 @@ def welcome(view: View) -> str:
 
 
 def _markers(view: View) -> list[str]:
-    """Return how many markers of a recording are seen at this frame."""
+    """Return how many markers of a recording are visible in this frame."""
     places = marker_places(view)
     if not len(places):
         return []
@@ -85,17 +91,17 @@ def _is_foot(body: str) -> bool:
 def _at_limits(view: View) -> list[str]:
     if not view.limits:
         return []
-    names = ", ".join(plain(met.name) for met in view.limits[:MOST])
+    names = ", ".join(strip_control(met.name) for met in view.limits[:MOST])
     return ["At a limit: " + as_text(names) + (" …" if len(view.limits) > MOST else "") + "."]
 
 
 def as_text(text: str) -> str:
-    """Return a text in which no character is markup, for `as_html`."""
+    """Return a text escaped for `as_html`."""
     return re.sub(r"([*\\])", r"\\\1", text)
 
 
 def as_html(line: str) -> str:
-    """Return a line with **bold** and *slanted* parts as HTML; everything else is text."""
+    """Return a line with **bold** and *italic* parts as HTML; everything else is text."""
     line = re.sub(r"\\(.)", lambda m: f"&#{ord(m[1])};", html.unescape(line).replace("&", "&amp;"))
     line = line.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
     line = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", line)
@@ -103,7 +109,7 @@ def as_html(line: str) -> str:
 
 
 def display(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
-    """Add the views and what can be switched off."""
+    """Add the views and the display options."""
     with gui.add_folder("Display", expand_by_default=False):
         views = gui.add_button_group("View", ("front", "right", "back", "top", "frame"), hint="1, 2, 3, 4, F")
         balance = gui.add_checkbox("Balance", True, hint="what the figure stands on, and its centre of mass above it")
@@ -117,9 +123,9 @@ def display(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
         studio.show(session.view())
 
     views.on_click(lambda event: studio.look(event.client, event.target.value))
-    balance.on_update(by_person(lambda value: change("balance", value)))
-    contacts.on_update(by_person(lambda value: change("contacts", value)))
-    follow.on_update(by_person(lambda value: change("follow", value)))
+    balance.on_update(on_user_change(lambda value: change("balance", value)))
+    contacts.on_update(on_user_change(lambda value: change("contacts", value)))
+    follow.on_update(on_user_change(lambda value: change("follow", value)))
 
     def refresh(view: View) -> None:
         """Nothing here depends on the view."""

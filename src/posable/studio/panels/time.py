@@ -10,18 +10,18 @@ import numpy as np
 import viser
 from viser import uplot
 
-from posable.studio.messages import plain, slides
-from posable.studio.panels.widgets import Refresh, by_person, put, write
+from posable.studio.messages import is_length, strip_control
+from posable.studio.panels.widgets import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 from posable.studio.timeline import EASINGS
 
 CURVES = ("#20817e", "#ef476f", "#5a8cff", "#c97a12", "#9b72cf", "#2ea070")
-POINTS = 600  # of a curve that are sent
+POINTS = 600  # points of a curve that are sent
 
 
 class Curves:
-    """A folder with a plot of the selected joint's numbers, [deg] or [m]; drawn anew when they change."""
+    """A folder with a plot of the selected joint's values, [deg] or [m]; redrawn when they change."""
 
     def __init__(self, gui: viser.GuiApi):
         self.gui, self.folder = gui, gui.add_folder("Curves of the selected joint", expand_by_default=False)
@@ -33,7 +33,7 @@ class Curves:
         self.what: Any = None
 
     def show(self, view: View) -> None:
-        """Bring the plot to a view."""
+        """Update the plot to a view."""
         line = view.timeline
         joint = next((s.joint for s in view.skeleton.sites if s.name == view.selected), view.selected)
         what = (view.figure, joint, id(line.keys), id(line.take), line.fade, line.easing, line.last)
@@ -49,7 +49,7 @@ class Curves:
         frames = np.unique(np.linspace(0, line.last, POINTS).round())
         poses = np.stack([line.at(f) for f in frames])  # type: ignore[misc]  # with keys or a take there is one
         dofs = range(*view.skeleton.index(joint).indices(view.skeleton.size))
-        units = [1.0 if slides(view.skeleton, dof) else 180.0 / np.pi for dof in dofs]
+        units = [1.0 if is_length(view.skeleton, dof) else 180.0 / np.pi for dof in dofs]
         data = (frames, *(poses[:, dof] * unit for dof, unit in zip(dofs, units, strict=True)))
         series = (
             uplot.Series(label="frame"),
@@ -67,24 +67,26 @@ class Curves:
 
 
 def strip(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
-    """Add the hidden element that holds the state of the strip."""
+    """Add the hidden element that holds the state of the timeline strip, which the page's script reads."""
     text = gui.add_html("")
 
     def refresh(view: View) -> None:
-        write(text, f'<div id="posable-state" style="display:none" data-state="{html.escape(state_of(view))}"></div>')
+        set_text(
+            text, f'<div id="posable-state" style="display:none" data-state="{html.escape(state_of(view))}"></div>'
+        )
 
     return refresh
 
 
 def state_of(view: View) -> str:
-    """Return what the strip shows as JSON."""
+    """Return the state of the timeline strip as JSON."""
     line = view.timeline
     return json.dumps(
         {
             "frame": round(line.frame, 3), "count": line.count, "last": line.last, "fps": line.fps,
             "playing": line.playing, "autokey": line.autokey, "keys": sorted({*line.keys, *line.drafts})[:2000],
-            "edited": line.reach()[:500], "take": line.take is not None, "name": plain(view.name)[:60],
-            "dirty": view.dirty, "figure": view.figure, "selected": plain(view.selected or "")[:60],
+            "edited": line.reach()[:500], "take": line.take is not None, "name": strip_control(view.name)[:60],
+            "dirty": view.dirty, "figure": view.figure, "selected": strip_control(view.selected or "")[:60],
         }
     )  # fmt: skip
 
@@ -107,14 +109,14 @@ def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         lock = gui.add_button("Lock the selected body in place", icon=viser.Icon.LOCK)
     curves = Curves(gui)
 
-    frame.on_update(by_person(session.player.seek))
-    auto.on_update(by_person(lambda value: session.player.set_time(autokey=value)))
-    loop.on_update(by_person(lambda value: session.player.set_time(loop=value)))
-    onion.on_update(by_person(lambda value: session.player.set_time(onion=value)))
-    easing.on_update(by_person(lambda value: session.player.set_time(easing=value)))
-    fade.on_update(by_person(lambda value: session.player.set_time(fade=int(value))))
-    fps.on_update(by_person(lambda value: session.player.set_time(fps=float(value))))
-    length.on_update(by_person(lambda value: session.player.set_time(length=int(value))))
+    frame.on_update(on_user_change(session.player.seek))
+    auto.on_update(on_user_change(lambda value: session.player.set_time(autokey=value)))
+    loop.on_update(on_user_change(lambda value: session.player.set_time(loop=value)))
+    onion.on_update(on_user_change(lambda value: session.player.set_time(onion=value)))
+    easing.on_update(on_user_change(lambda value: session.player.set_time(easing=value)))
+    fade.on_update(on_user_change(lambda value: session.player.set_time(fade=int(value))))
+    fps.on_update(on_user_change(lambda value: session.player.set_time(fps=float(value))))
+    length.on_update(on_user_change(lambda value: session.player.set_time(length=int(value))))
 
     @keys.on_click
     def _(event: viser.GuiEvent) -> None:
@@ -131,12 +133,12 @@ def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
 
     def refresh(view: View) -> None:
         now = view.timeline
-        put(frame, now.shown)
+        set_value(frame, now.shown)
         for widget, value in (
             (auto, now.autokey), (loop, now.loop), (onion, now.onion), (easing, now.easing), (fade, now.fade),
             (fps, now.fps), (length, now.count),
         ):  # fmt: skip
-            put(widget, value)
+            set_value(widget, value)
         easing.disabled = fps.disabled = length.disabled = now.take is not None
         fade.disabled = now.take is None
         curves.show(view)

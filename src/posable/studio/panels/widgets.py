@@ -1,4 +1,4 @@
-"""What all panels share: telling a person's change from the program's own, and values that are set without echo."""
+"""Helpers of the panels: callbacks for changes by the user only, and updates without echo."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from posable.studio.state import View
 Refresh = Callable[[View], None]
 
 
-def by_person(change: Callable[[Any], Any]) -> Callable[[Any], None]:
-    """Return a callback that runs only where a person on a page made the change; the program's own go unheard."""
+def on_user_change(change: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """Return a callback that runs only if a user made the change, not the program."""
 
     def callback(event: Any) -> None:
         if event.client is not None:
@@ -20,13 +20,13 @@ def by_person(change: Callable[[Any], Any]) -> Callable[[Any], None]:
     return callback
 
 
-def write(text: Any, content: str) -> None:
-    """Set a text where it differs."""
+def set_text(text: Any, content: str) -> None:
+    """Set the content of a text if it differs."""
     if text.content != content:
         text.content = content
 
 
-def put(widget: Any, value: Any) -> None:
-    """Set a widget where its value differs."""
+def set_value(widget: Any, value: Any) -> None:
+    """Set the value of a widget if it differs."""
     if widget.value != value:
         widget.value = value
