@@ -1,4 +1,4 @@
-"""Jobs, and the outcome file beside each result, which is written last and atomically: where it is, the result is."""
+"""Jobs, and the outcome file beside each result, written last and atomically: if it exists, the result is complete."""
 
 import hashlib
 import json

@@ -14,7 +14,7 @@ from posable.cli.info import figure_of
 from posable.cli.solve import goals_of, start_of
 
 EXAMPLE = "posable control panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4 --velocity 1.5 --plot speeds.png"
-BARS = 24  # letters of a bar
+BARS = 24  # characters of a bar
 
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace, controller: ps.Controller, steps: list[Any]) -> int:
-    """Print what the loop did, and write what was asked for."""
+    """Print a summary of the loop, and write the requested files."""
     velocities = np.array([step.velocity for step in steps])
     errors = {name: np.array([step.errors[name] for step in steps]) for name in steps[-1].errors}
     if args.out:
@@ -97,7 +97,7 @@ def _report(args: argparse.Namespace, controller: ps.Controller, steps: list[Any
 
 
 def _show(controller: ps.Controller, step: Any, tick: int) -> None:
-    """Draw the joints' speeds as bars, ten times a second, over the last ones; on a terminal alone."""
+    """Draw the speeds of the joints as bars on a terminal, ten times a second, over the previous ones."""
     if not sys.stderr.isatty() or tick % max(round(0.1 / controller.dt), 1):
         return
     names, width = controller.skeleton.dof_names, max(map(len, controller.skeleton.dof_names))

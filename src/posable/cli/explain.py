@@ -15,7 +15,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "explain",
-        help="say what stands in the way of a goal",
+        help="explain a pose: freedom, singularity, limits, what blocks a goal",
         description="Solve, then say what the goals make of the figure: how much freedom is left, how near a "
         "singularity is, which limits are near or reached, which of them blocks which goal, and the swivel ranges of "
         "its limbs. Lengths are metres, angles degrees.",

@@ -1,4 +1,4 @@
-"""`posable reach`: where a site can be brought inside the limits, and how well."""
+"""`posable reach`: which points a site can reach inside the limits, and how well."""
 
 import argparse
 import json

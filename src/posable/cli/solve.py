@@ -34,14 +34,14 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     work.add_argument("--solver", default="newton", help=f"one of {', '.join(ps.solvers.names())}")
     work.add_argument(
         "--restarts", type=restarts_of, default=0, metavar="N|auto",
-        help="fresh random starts where it is stuck; auto: until it is solved or sure",
+        help="random restarts if it is stuck; auto: until it is solved or proved unlikely",
     )  # fmt: skip
-    work.add_argument("--seed", type=int, default=0, help="of the random starts")
+    work.add_argument("--seed", type=int, default=0, help="seed of the random starts")
     work.add_argument("--swivel", type=float, metavar="RAD", help="swivel angle of the limbs [rad], by the limb solver")
     work.add_argument("--no-limits", action="store_true", help="let joints turn past their limits")
     add_method(work)
     out = parser.add_argument_group("what becomes of it")
-    out.add_argument("--remedy", action="store_true", help="where goals are missed, say what would have to change")
+    out.add_argument("--remedy", action="store_true", help="if goals are missed, say what would have to change")
     out.add_argument("--plot", metavar="FILE", help="draw the pose: png, svg or pdf")
     out.add_argument(
         "-o",
@@ -61,7 +61,7 @@ def restarts_of(text: str) -> int | str:
 
 
 def add_method(group: Any) -> None:
-    """Add the flags that say how a solve goes: options of the solver, start, iterations, weights, joints."""
+    """Add the flags that control a solve: options of the solver, start, iterations, weights, joints."""
     group.add_argument(
         "--option", metavar="NAME=VALUE", action="append", default=[],
         help="an option of the solver: damping=0.1, order=ranked, step=0.01, gains=0.5, toward=rest, alpha=1e-4, ...",
@@ -69,9 +69,9 @@ def add_method(group: Any) -> None:
     group.add_argument(
         "--start", metavar="FILE[:FRAME]", help="start from a pose of a motion file, or of --json's output"
     )
-    group.add_argument("--max-iterations", type=int, metavar="N", help="of the solver")
+    group.add_argument("--max-iterations", type=int, metavar="N", help="largest number of iterations")
     group.add_argument(
-        "--weight", metavar="GOAL=FACTOR", action="append", default=[], help="make a goal, by its label, count more"
+        "--weight", metavar="GOAL=FACTOR", action="append", default=[], help="multiply the weight of a goal"
     )
     group.add_argument("--freeze", metavar="JOINT,JOINT,...", default="", help="joints that keep their values")
     group.add_argument(
@@ -94,7 +94,7 @@ def add_goals(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Solve for the goals of the command line, or for those of many files."""
     if batch.is_batch(args, args.files, args.save):
-        figure_of(args.figure)  # what is wrong with the call is wrong before it begins
+        figure_of(args.figure)  # a wrong call fails before any work is done
         if args.plot or args.write_goals:
             raise ps.PosableError("--plot, --write-goals: expected goals of one file, got many files")
         needs = ("goals",) if args.figure in ps.figures.names() else ("goals", "figure")
@@ -117,7 +117,7 @@ def solved(args: argparse.Namespace, skeleton: ps.Skeleton, goals: list[ps.goals
 
 
 def solver_of(name: str, words: list[str], **given: Any) -> Any:
-    """Return a solver by name with options NAME=VALUE, and others given where they are not None."""
+    """Return a solver by name with options NAME=VALUE; `given` options that are not None are added."""
     method = ps.solvers.get(name)
     known = {field.name: field for field in dataclasses.fields(method)}
     options = {key: value for key, value in given.items() if value is not None}
@@ -133,7 +133,7 @@ def solver_of(name: str, words: list[str], **given: Any) -> Any:
 
 
 def start_of(text: str | None, skeleton: ps.Skeleton) -> np.ndarray | None:
-    """Return the pose of FILE or FILE:FRAME (from 0, -1 for the last): a motion, or what `solve --json` printed."""
+    """Return the pose of FILE or FILE:FRAME (from 0, -1 for the last): a motion, or the output of `solve --json`."""
     if text is None:
         return None
     name, _, frame = text.rpartition(":") if text.rpartition(":")[2].lstrip("-").isdigit() else (text, "", "0")
@@ -179,7 +179,7 @@ def prepared(args: argparse.Namespace) -> ps.Skeleton:
             strengths[joint] = float(text)
         except ValueError:
             raise ps.PosableError(f"--strength: expected JOINT=S, got {word!r}") from None
-        skeleton.joint(joint)  # a wrong name is said here
+        skeleton.joint(joint)  # raises for a wrong name
     if strengths:
         joints = [dataclasses.replace(j, gain=strengths.get(j.name, j.gain)) for j in skeleton.joints]
         skeleton = skeleton.replace(joints=joints)
@@ -197,7 +197,7 @@ def work(args: argparse.Namespace) -> batch.FileResult:
 
 
 def run_one(args: argparse.Namespace) -> int:
-    """Solve for the goals of the command line, say what became of it, draw and save."""
+    """Solve for the goals of the command line, report the result, draw and save."""
     skeleton = prepared(args)
     goals = goals_of(args, skeleton)
     if args.write_goals and goals:
@@ -219,7 +219,7 @@ def run_one(args: argparse.Namespace) -> int:
             print("No change was found that a solve confirms.")
         if remedies:
             print("Each of these changes alone reaches the goals:", *(f"  {remedy}" for remedy in remedies), sep="\n")
-        if args.swivel is not None:  # what became of the wish, and what it could have been
+        if args.swivel is not None:  # the swivel angle reached, and its feasible ranges
             told = ps.explain(skeleton, goals, result.pose, limits=not args.no_limits, limbs=True)
             print("\n".join(told.limbs))
         written = [file for file in (args.plot, args.save, args.write_goals) if file]
@@ -228,7 +228,7 @@ def run_one(args: argparse.Namespace) -> int:
 
 
 def summary(skeleton: ps.Skeleton, result: ps.Result) -> dict[str, Any]:
-    """Return an answer as plain data."""
+    """Return a result as plain data."""
     return {
         "ok": result.ok,
         "status": str(result.status),
@@ -260,7 +260,7 @@ def remedy_data(remedy: Any) -> dict[str, Any]:
 
 
 def pose_text(skeleton: ps.Skeleton, pose: np.ndarray) -> str:
-    """Return what has moved, joint by joint: degrees, or metres for slides."""
+    """Return the joints that have moved: degrees, or metres for slides."""
     lines = ["Pose [deg, m], where it is not at rest:"]
     for joint, where in zip(skeleton.names, skeleton.slices, strict=True):
         if np.abs(pose[where] - skeleton.rest[where]).max(initial=0.0) > 1e-3:
@@ -294,7 +294,7 @@ def goals_of(args: argparse.Namespace, skeleton: ps.Skeleton) -> list[ps.goals.G
 
 
 def numbers(text: str, count: int) -> np.ndarray:
-    """Return comma-separated numbers; raises ValueError where there are not so many."""
+    """Return comma-separated numbers; raises ValueError if their count is wrong."""
     values = [float(part) for part in text.split(",")]
     if len(values) != count:
         raise ValueError(text)
@@ -302,7 +302,7 @@ def numbers(text: str, count: int) -> np.ndarray:
 
 
 def split(text: str, sign: str = "=") -> tuple[str, str]:
-    """Return what stands before and after a sign; raises ValueError where it is missing."""
+    """Return the parts before and after a separator; raises ValueError if it is missing."""
     before, found, after = text.partition(sign)
     if not found or not before or not after:
         raise ValueError(text)
@@ -378,7 +378,7 @@ def _reach(text: str, _: ps.Skeleton) -> Any:
     return ps.goals.Position(body, numbers(point, 3))
 
 
-# flag, what stands after it, what it means, what it makes
+# flag, its argument, its help, the function that makes the goal
 GOALS = (
     ("--reach", "BODY=X,Y,Z", "bring a body to a point", _reach),
     ("--turn", "BODY=X,Y,Z", "turn a body to Euler angles xyz", _turn),

@@ -33,9 +33,9 @@ from posable.engine.layout import (
 from posable.model.joints import Joint, frozen_array
 from posable.model.shapes import WORLD, Shape
 
-MOST_CORNERS = 64  # of a hull; a larger hull is replaced by a smaller one with a radius that covers it
+MOST_CORNERS = 64  # of a hull; larger ones are replaced by fewer corners and a covering radius
 CLOSE_FIT = 5e-4  # [m] accuracy of that replacement
-MOST_SEEDS, SEED_SPACING = 48, 0.015  # points of a hull from which its distance from a grid is looked for; [m]
+MOST_SEEDS, SEED_SPACING = 48, 0.015  # starting points of the search for the distance to a grid; [m]
 SURFACE_POINTS = 3000  # of which the seeds are chosen
 SAMPLES = 1000  # random poses at which pairs are examined
 ALWAYS = 0.95  # fraction of poses in contact above which a pair counts as always touching
@@ -155,7 +155,7 @@ class SolidTables:
         self.pairs: list[tuple[int, int]] = []
         self.rows: dict[Shape, int] = {}
         self._count = 0
-        self._figure: tuple[int, Figure] | None = None  # as it was with so many pairs
+        self._figure: tuple[int, Figure] | None = None  # cached, with the number of pairs
 
     def body_of(self, joint: str) -> int:
         """Return the body that a joint belongs to; -1 for the world."""
@@ -247,7 +247,7 @@ class SolidTables:
 
 
 def spread_seeds(corners: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return points (k, 3) [m] spread over the hull of corners (V, 3), and how far its surface is from them [m]."""
+    """Return points (k, 3) [m] spread over the hull of corners (V, 3), and their covering radius [m]."""
     if len(corners) == 1:
         return corners, 0.0
     dense, gap = _surface_points(corners)
@@ -260,7 +260,7 @@ def spread_seeds(corners: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _surface_points(corners: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return many points (k, 3) [m] of the surface of a hull of corners (V, 3), and how far others are from one [m]."""
+    """Return many points (k, 3) [m] on the surface of a hull of corners (V, 3), and their covering radius [m]."""
     from scipy.spatial import ConvexHull, QhullError
 
     if len(corners) == 2:

@@ -1,4 +1,4 @@
-"""How a frame moves when the degrees of freedom do: Jacobians by the papers' methods, and their time derivative."""
+"""Jacobians of a frame by the methods of the papers, and their time derivative."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _axis_row_rates(
     skeleton: Skeleton, poses: np.ndarray, speeds: np.ndarray, body: str, frame: str, angular_rates: np.ndarray
 ) -> np.ndarray:
     """Return the time derivatives (t, 6, n) of the rows "axes"; angular_rates (t, 3, n): those of the rotation rows."""
-    if frame == "body":  # its own axes stand still
+    if frame == "body":  # its own axes do not move relative to it
         return _axis_rows(angular_rates, np.eye(3)[None])
     rotations = forward(skeleton, poses).matrix(body)[:, :3, :3]
     angular = jacobian(skeleton, poses, body, rows="rotation")

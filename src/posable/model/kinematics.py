@@ -205,7 +205,7 @@ class Frames:
 
 
 class Part(NamedTuple):
-    """Some bodies of a figure with all that they hang from, and the springs on them."""
+    """Some bodies of a figure with all their ancestors, and the springs on them."""
 
     figure: Figure
     order: Order
@@ -218,22 +218,22 @@ class Part(NamedTuple):
 
 
 def whole_of(figure: Figure, order: Order, depth: int, kind: np.ndarray, pull: np.ndarray, home: np.ndarray) -> Part:
-    """Return a figure and its springs as a part that is all of it."""
+    """Return a figure and its springs as a part that is the whole."""
     return Part(figure, order, depth, kind, pull, home, first_numbers(len(figure.dof)), first_numbers(len(figure.body)))
 
 
 @lru_cache(maxsize=64)
 def first_numbers(count: int) -> np.ndarray:
-    """Return 0, 1 ... (count,) int64, read-only."""
+    """Return 0, 1, ... (count,) int64, read-only."""
     return frozen_array(np.arange(count, dtype=np.int64))
 
 
 def part_of(whole: Part, bodies: Iterable[int]) -> Part:
-    """Return the part of a figure that carries some bodies; the whole where that is all that moves.
+    """Return the part of a figure that carries some bodies; the whole if nothing else moves.
 
     Args:
         whole: Without couplings across its branches.
-        bodies: Their numbers; those below 0 are not in the figure.
+        bodies: Their indices; those below 0 are not in the figure.
     """
     figure = whole.figure
     wanted = sorted({b for body in bodies for b in carriers(figure, body)})
@@ -264,7 +264,7 @@ def part_of(whole: Part, bodies: Iterable[int]) -> Part:
 
 
 def carriers(figure: Figure, body: int) -> list[int]:
-    """Return a body and all that it hangs from."""
+    """Return a body and all its ancestors."""
     out = []
     while body >= 0:
         out.append(body)

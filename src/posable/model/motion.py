@@ -19,7 +19,7 @@ from posable.model.skeleton import Skeleton
 def interpolate(skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, seconds: ArrayLike) -> Floats:
     """Return the poses (S, n) at `seconds` (S,) between `poses` (T, n) at increasing `times` (T,) [s].
 
-    Ball and free joints take the shortest rotation (slerp), everything else goes straight; the ends hold outside.
+    Ball and free joints take the shortest rotation (slerp), everything else is linear; constant beyond the ends.
     """
     times, poses, seconds = (np.asarray(a, dtype=float) for a in (times, poses, seconds))
     if len(poses) == 1:
@@ -27,7 +27,7 @@ def interpolate(skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, seconds:
     before = np.clip(np.searchsorted(times, seconds, side="right") - 1, 0, len(times) - 2)
     share = np.clip((seconds - times[before]) / (times[before + 1] - times[before]), 0.0, 1.0)[:, None]
     start, end = poses[before], poses[before + 1]
-    if not np.any((share > 0.0) & (share < 1.0)):  # given poses alone: nothing lies between
+    if not np.any((share > 0.0) & (share < 1.0)):  # only given poses: nothing to interpolate
         return np.where(share == 1.0, end, start)
     result = start + share * (end - start)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
@@ -42,9 +42,9 @@ def interpolate(skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, seconds:
 
 
 def carry_over(skeleton: Skeleton, poses: ArrayLike, before: ArrayLike, after: ArrayLike, share: ArrayLike) -> Floats:
-    """Return `poses` (T, n) changed as `before` (n,) was changed to `after` (n,), each by its share (T,) of the change.
+    """Return `poses` (T, n) changed by the change from `before` (n,) to `after` (n,), scaled by a share (T,) per frame.
 
-    Ball and free joints turn by that share of the rotation, about the same axis of their own; all else moves straight.
+    Ball and free joints rotate by that share, about the same axis in their own frame; everything else is linear.
     """
     poses, before, after = (np.asarray(a, dtype=float) for a in (poses, before, after))
     part = np.asarray(share, dtype=float)[:, None]
@@ -127,7 +127,7 @@ class Motion:
 
     @property
     def times(self) -> Floats:
-        """(T,) [s]: when each frame is."""
+        """(T,) [s]: time of each frame."""
         return np.arange(len(self)) / self.fps
 
     @property
@@ -136,7 +136,7 @@ class Motion:
         return max(len(self) - 1, 0) / self.fps
 
     def at(self, seconds: ArrayLike) -> Floats:
-        """Return the pose (n,) at a time, or (..., n) at many: slerp in ball and free joints, the ends held outside."""
+        """Return the pose (n,) at a time, or (..., n) at many: slerp for ball and free joints, constant at the ends."""
         if not len(self):
             raise PosableError("Motion.at: expected at least one frame, got none")
         when = np.asarray(seconds, dtype=float)
@@ -149,7 +149,7 @@ class Motion:
         return poses.reshape(*when.shape, self.skeleton.size)
 
     def resample(self, fps: float) -> Motion:
-        """Return the same motion at another rate; the first frame stays, the last is the latest that fits."""
+        """Return the same motion at another rate, from the first frame to the latest that fits."""
         fps = _rate(fps, "Motion.resample")
         if not len(self):
             return Motion(self.skeleton, self.poses, fps, self.name)
@@ -278,12 +278,12 @@ class Markers:
 
     @property
     def times(self) -> Floats:
-        """(T,) [s]: when each frame is."""
+        """(T,) [s]: time of each frame."""
         return np.arange(len(self)) / self.fps
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """(T, M): where a marker was seen."""
+        """(T, M): whether a marker was visible."""
         return np.asarray(np.isfinite(self.positions).all(axis=-1))
 
     def index(self, name: str) -> int:
@@ -293,7 +293,7 @@ class Markers:
         return self.names.index(name)
 
     def select(self, names: Iterable[str]) -> Markers:
-        """Return the named markers alone, in the order given."""
+        """Return only the named markers, in the given order."""
         chosen: Sequence[str] = tuple(names)
         columns = [self.index(name) for name in chosen]
         return Markers(tuple(chosen), self.positions[:, columns], self.fps, self.up, self.unit)
@@ -318,7 +318,7 @@ def ease(skeleton: Skeleton, when: Floats, keys: Floats, at: Floats) -> Floats:
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
         if turns_freely(joint.motion):
             turned = joint_transform(joint.motion, keys[:, where])[1]
-            ways = (turned[:-1].inv() * turned[1:]).as_rotvec()  # the same vector in the frames of both keys
+            ways = (turned[:-1].inv() * turned[1:]).as_rotvec()  # equal in the frames of both keys
             rates = slopes(ways / steps[:, None], steps)
             last = slice(where.stop - 3, where.stop)
             linear = keys[k][:, last] + part[:, None] * (keys[k + 1] - keys[k])[:, last]

@@ -71,7 +71,7 @@ class Shape:
         return f"<Shape{label}: {self.kind} on {self.joint!r}>"
 
     def moved(self, joint: str, offset: Any = (0.0, 0.0, 0.0), rotation: Any = None) -> Shape:
-        """Return the solid on another joint; its present frame is at offset (3,) [m] and rotation in that joint's."""
+        """Return the solid on another joint, in which its present frame has offset (3,) [m] and rotation."""
         turn = rotation_matrix(rotation)
         assert turn is not None
         normal = None if self.normal is None else turn @ self.normal
@@ -79,7 +79,7 @@ class Shape:
 
     @property
     def collides(self) -> bool:
-        """Whether it may collide with anything; a shape that may not is there to be seen."""
+        """Whether it may collide with anything; otherwise it is only displayed."""
         return bool(self.contype | self.conaffinity)
 
     def may_touch(self, other: Shape) -> bool:
@@ -87,7 +87,7 @@ class Shape:
         return bool((self.contype & other.conaffinity) | (other.contype & self.conaffinity))
 
     def problems(self) -> list[str]:
-        """Return every fault of the shape, as one sentence each."""
+        """Return every fault of the shape, one sentence each."""
         out = []
         if self.kind not in KINDS:
             out.append(f"kind: expected one of {', '.join(KINDS)}, got {self.kind!r}")
