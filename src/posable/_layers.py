@@ -1,7 +1,7 @@
-"""Solving as a layer that learns: poses from targets, and gradients of a loss from the poses back to the targets.
+"""Solving as a differentiable layer: poses from targets, and gradients of a loss from the poses back to the targets.
 
-What `posable.torch` and `posable.jax` share; arrays in and out. Backward is the adjoint of the implicit derivative: one
-factorisation of the exact Hessian a pose, whatever the number of targets (engine/sensitivity.py).
+Shared by `posable.torch` and `posable.jax`; arrays in and out. The backward pass is the adjoint of the implicit
+derivative: one factorisation of the exact Hessian per pose, whatever the number of targets (engine/sensitivity.py).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from posable.solvers.base import SolveOptions
 if TYPE_CHECKING:
     from posable.gpu.layer import DeviceForwardState
 
-PIECE = 256  # problems that a thread takes at a time
-REFINED = 40  # Newton steps with which a pose is brought to its minimum
+PIECE = 256  # problems per thread and chunk
+REFINED = 40  # Newton steps that refine a pose to its minimum
 
 
 @dataclass(frozen=True)
 class ForwardState:
-    """What a forward pass leaves for the backward pass.
+    """What a forward pass stores for the backward pass.
 
     Attributes:
-        problem: The problem on the figure that was solved for.
+        problem: The problem, on the figure that was solved for.
         options: The limits and starts.
         poses: (t, n) [rad, m], minima.
-        shape: The batch's axes.
+        shape: The leading axes of the batch.
         ok: (t,) whether the goals were reached.
     """
 
@@ -122,7 +122,7 @@ class Layer:
         """Solve for targets that are on a GPU, one array per label; the poses stay there.
 
         Raises:
-            SolverError: The GPU does not serve these goals or options, or offsets, which are summed on the CPU.
+            SolverError: The GPU does not support these goals or options, or offsets, which are summed on the CPU.
         """
         from posable.gpu.layer import polished
 
@@ -155,7 +155,7 @@ class Layer:
         lower, upper = solved.options.lower.copy(), solved.options.upper.copy()
 
         def work(piece: slice) -> None:
-            figure = problem.figure._replace(rest=problem.figure.rest.copy())  # written while it runs
+            figure = problem.figure._replace(rest=problem.figure.rest.copy())  # modified during the call
             constants, rows = piece_of(problem.constants, piece).copy(), piece_of(problem.targets, piece).copy()
             adjoint_batch(
                 figure, problem.order, problem.kind, constants, rows, problem.pull, problem.home, lower, upper,
@@ -169,7 +169,7 @@ class Layer:
         return [self._of_target(label, solved, by_target) for label in self.labels], self._of_offsets(by_rest, by_point)
 
     def _of_target(self, label: str, solved: ForwardState, slopes: np.ndarray) -> np.ndarray:
-        """Return how the loss changes with a target (..., *shape), from its springs (t, g, TARGETS)."""
+        """Return the gradient of the loss with respect to a target (..., *shape), from its springs (t, g, TARGETS)."""
         row, shape = solved.problem.first_rows[self.index[label]], self.target_shape(label)
         out = np.zeros((len(slopes), *shape))
         if shape == (3,):
@@ -195,9 +195,9 @@ class Layer:
         )
 
     def _of_offsets(self, by_rest: np.ndarray, by_point: np.ndarray) -> list[np.ndarray]:
-        """Return how the loss changes with each offset (3,), summed over the batch.
+        """Return the gradient of the loss with respect to each offset (3,), summed over the batch.
 
-        The places of bodies on their parents and of points on bodies are linear in each offset alone.
+        Positions of bodies on their parents and of points on bodies are linear in each single offset.
         """
         zero = [np.zeros(3) for _ in self.offsets]
         base = self._places(zero)

@@ -25,12 +25,12 @@ from posable.problem import Problem
 from posable.solvers.base import SolveOptions, limits_of
 from posable.solvers.newton import Newton
 
-STARTS = 48  # random starts of one round
+STARTS = 48  # random starts per round
 ROUNDS = 12
-SURE = 0.999  # of the starts that reach, how many find what is known, before the list counts as complete
-SAMPLE = 16  # poses of a redundant figure
-SAME = 1e-4  # [rad, m]: poses that differ by less are one
-REFINED = 1e-9  # [m, rad]: what solutions are refined to
+SURE = 0.999  # fraction of successful starts that must find known solutions before the list counts as complete
+SAMPLE = 16  # sample size for a redundant figure
+SAME = 1e-4  # [rad, m]: poses that differ by less are the same
+REFINED = 1e-9  # [m, rad]: accuracy to which solutions are refined
 
 
 class Solutions(np.ndarray):
@@ -129,7 +129,7 @@ class _Search:
         return out
 
     def refined(self, poses: np.ndarray, iterations: int = 100) -> np.ndarray:
-        """Return, of poses (k, n), those from which the goals are reached, refined, inside the limits."""
+        """Return the poses of (k, n) that reach the goals inside the limits, refined."""
         if not len(poses):
             return poses
         starts = np.clip(poses, self.lower, self.upper)
@@ -138,11 +138,11 @@ class _Search:
         return self.near_start(outcome.poses[reached])
 
     def is_new(self, pose: np.ndarray, known: list[np.ndarray]) -> bool:
-        """Return whether a pose differs from all that are known by more than whole turns."""
+        """Return whether a pose differs from all known ones by more than full turns."""
         return all(self.gap(pose, other) > SAME for other in known)
 
     def gap(self, pose: np.ndarray, other: np.ndarray) -> float:
-        """Return the largest difference [rad, m] of two poses, turns being the same."""
+        """Return the largest difference [rad, m] of two poses, modulo full turns."""
         difference = pose - other
         difference[self.turns] -= 2.0 * np.pi * np.round(difference[self.turns] / (2.0 * np.pi))
         return float(np.abs(difference).max(initial=0.0))
@@ -158,12 +158,12 @@ class _Search:
         """Return poses (count, n) spread over the limits; half a turn around the start where there are none."""
         low = np.where(np.isfinite(self.lower), self.lower, self.start - np.pi)
         high = np.where(np.isfinite(self.upper), self.upper, self.start + np.pi)
-        narrow = self.turns & (high - low > 2.0 * np.pi)  # more than a turn: the same poses again
+        narrow = self.turns & (high - low > 2.0 * np.pi)  # more than a full turn repeats the same poses
         low, high = np.where(narrow, self.start - np.pi, low), np.where(narrow, self.start + np.pi, high)
         return np.clip(self.rng.uniform(low, high, (count, len(low))), self.lower, self.upper)
 
     def is_redundant(self, pose: np.ndarray) -> bool:
-        """Return whether the figure can move at a solution without leaving its goals."""
+        """Return whether the figure can move at a solution while its goals stay met."""
         free = self.lower < self.upper
         hessian = self.problem.evaluate(pose, exact=False)[2][np.ix_(free, free)]
         if not free.any():
@@ -172,7 +172,7 @@ class _Search:
         return bool(values[0] < 1e-9 * max(values[-1], 1e-300))
 
     def run(self, n: int | None) -> tuple[np.ndarray, float, bool]:
-        """Return poses (k, n), how complete they are, and whether they are a sample of infinitely many."""
+        """Return poses (k, n), their completeness, and whether they are a sample of infinitely many."""
         known: list[np.ndarray] = []
         hits: list[int] = []
         redundant = False
@@ -205,9 +205,9 @@ class _Search:
 
     @staticmethod
     def completeness(hits: list[int]) -> float:
-        """Return the share of starts that find what is known: one minus the share of what was found only once.
+        """Return the estimated share of starts that find known solutions: one minus the share of those found only once.
 
-        The estimate of Good (1953) for the mass of what has not been seen.
+        The estimate of Good (1953) for the probability mass of unseen species.
         """
         total = sum(hits)
         return 1.0 - (sum(hit == 1 for hit in hits) + (total < 40 * len(hits)) / max(total, 1)) / max(total, 1)
@@ -229,7 +229,7 @@ class _Search:
 
 
 def _in_closed_form(skeleton: Skeleton, goals: Any, start: Any, n: Any, limits: bool) -> Solutions | None:
-    """Return the solutions of one Pose of a six-axis arm; None for whatever else, and for what is to be refused."""
+    """Return the solutions for one Pose of a six-axis arm; None for any other problem."""
     goal = goals if isinstance(goals, Goal) else None
     if goal is None and isinstance(goals, (tuple, list)) and len(goals) == 1:
         goal = goals[0]

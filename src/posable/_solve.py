@@ -1,4 +1,4 @@
-"""`solve` for one answer or a batch, and `Session` for many answers to goals that move."""
+"""`solve` for one problem or a batch, and `Session` for repeated solves with moving goals."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def answer_of(
 
     near: (t or 1, n), the poses to stay near, None where nothing is asked. groups: see `frozen_groups`.
     """
-    if 0 in shape:  # a batch of nothing: no solver need know of it
+    if 0 in shape:  # an empty batch needs no solver
         nothing, errors = np.zeros(0), np.zeros((0, len(problem.springs)))
         return problem, RawResult(options.starts[:0], np.zeros(0, np.int64), errors, nothing, nothing), None
     if groups:
@@ -132,7 +132,7 @@ def answer_of(
 
 
 def check_device(device: str, precision: str, restarts: int | str) -> None:
-    """Raise SolverError for a device or a precision that does not exist, or that cannot do what was asked."""
+    """Raise SolverError for an unknown device or precision, or one that does not support the call."""
     if device not in DEVICES:
         raise SolverError("device", expected=" or ".join(map(repr, DEVICES)), got=repr(device))
     if precision not in PRECISIONS:
@@ -142,7 +142,7 @@ def check_device(device: str, precision: str, restarts: int | str) -> None:
 
 
 def nearest_start(problem: Problem, start: Any, limits: bool, seed: int) -> Any:
-    """Return the solution that is nearest to a start; the start itself where none is found."""
+    """Return the solution nearest to a start, or the start itself if none is found."""
     from posable._solutions import solutions
 
     skeleton = problem.skeleton
@@ -268,7 +268,7 @@ def check_solver(solver: Solver, problem: Problem) -> None:
 
 
 def as_solver(solver: str | Solver) -> Solver:
-    """Return a solver given by name, as a class or as an object; one with limbs lands them in closed form."""
+    """Return a solver given by name, as a class or as an object; with limbs, one that solves them in closed form."""
     if isinstance(solver, str):
         return _by_name(solver)
     if isinstance(solver, type) and issubclass(solver, Solver):
@@ -284,7 +284,7 @@ def as_solver(solver: str | Solver) -> Solver:
 
 @lru_cache(maxsize=64)
 def _by_name(name: str) -> Solver:
-    """Return a solver with its default options; solvers are frozen, so one serves all."""
+    """Return a solver with its default options; solvers are frozen, so one instance is shared."""
     return SOLVERS.get(name)()
 
 
@@ -300,7 +300,7 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
         raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
     if given.shape[-1:] != (n,):
         raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")
-    if np.count_nonzero(np.isfinite(given)) < given.size:  # several times as quick as `all`
+    if np.count_nonzero(np.isfinite(given)) < given.size:  # several times faster than `all`
         where = np.argwhere(~np.isfinite(given))[0][-1]
         name = problem.skeleton.dof_names[where]
         raise SolverError("start", expected="finite numbers", got=f"{given[..., where].ravel()[0]} at {name!r}")
@@ -482,8 +482,8 @@ class Session:
         starts = projected(skeleton, starts, lower, upper)
         self.pose = starts[0]
         self._natural = wants_natural(natural, self.problem, self.solver)
-        self._reference = starts.copy()  # what least change is measured from: drags do not drift
-        self._answered = False  # whether a result holds the problem as it is
+        self._reference = starts.copy()  # reference of the least change, so that drags do not drift
+        self._answered = False  # whether a result refers to the current problem
         self._options = (
             lower, upper, nonneg_int(max_iterations, "max_iterations"), nonneg_int(restarts, "restarts") or 0,
             as_int(seed, "seed"),
@@ -500,19 +500,19 @@ class Session:
         return self.problem.goals
 
     def move(self, label: str, target: Any) -> None:
-        """Give the goal of that label another target."""
+        """Move the goal with that label to another target."""
         k = self._goal(label)
         self._leave_answers()
         self.problem.move_to(k, target)
 
     def enable(self, label: str, on: bool = True) -> None:
-        """Switch the goal of that label on or off: off, it neither pulls nor decides `ok`."""
+        """Enable or disable the goal with that label; a disabled goal neither pulls nor decides `ok`."""
         k = self._goal(label)
         self._leave_answers()
         self.problem.enable(k, on)
 
     def _leave_answers(self) -> None:
-        """Go on with another problem where a result holds this one: an answer is about the question as it was."""
+        """Continue with a copy of the problem if a result refers to it: a result must not change afterwards."""
         if self._answered:
             self.problem = self.problem.with_own_targets()
             self._answered = False
@@ -559,7 +559,7 @@ class Session:
         return Result(problem, raw, options, self.solver.name, solving_time() - begin, (), chosen)
 
     def _move_all(self, targets: Mapping[str, Any]) -> None:
-        """Move several goals, or none where one of the targets is wrong."""
+        """Move several goals, or none if one of the targets is invalid."""
         moves = [(self._goal(label), target) for label, target in targets.items()]
         before, answered = self.problem, self._answered
         self.problem = before.with_own_targets()
@@ -572,4 +572,4 @@ class Session:
         self._answered = False
 
 
-Result.front_door = staticmethod(solve)  # what `result.remedy` verifies with
+Result.front_door = staticmethod(solve)  # used by `result.remedy`

@@ -1,4 +1,4 @@
-"""What goes wrong, with its data: every error says what was expected, what was found and what was probably meant."""
+"""Errors with their data: each says what was expected, what was found and what was probably meant."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from os import PathLike, fspath
 
 
 class PosableError(Exception):
-    """The parent of every error that Posable raises on purpose."""
+    """Base class of every error that Posable raises on purpose."""
 
 
 class PosableWarning(UserWarning):
-    """The parent of every warning that Posable gives."""
+    """Base class of every warning of Posable."""
 
 
 def printable(text: str) -> str:
-    """Return a text with escapes in place of what a terminal would obey: names in files may hold anything."""
+    """Return a text with control characters escaped: names in files may contain anything."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
@@ -29,7 +29,7 @@ def _expected_got(expected: str, got: object) -> str:
 
 
 class SkeletonError(PosableError):
-    """A figure that cannot be built. `findings` holds every fault at once, not just the first."""
+    """A figure that cannot be built. `findings` lists every fault, not only the first."""
 
     def __init__(self, findings: str | Iterable[str], *, name: str = ""):
         self.findings: tuple[str, ...] = (findings,) if isinstance(findings, str) else tuple(findings)
@@ -43,7 +43,7 @@ class SkeletonError(PosableError):
 
 
 class _InvalidArgument(PosableError):
-    """A value that does not fit its place: where it was given, what was expected, what was got."""
+    """An invalid argument: which one, what was expected, what was got."""
 
     def __init__(self, message: str = "", *, expected: str = "", got: object = None):
         self.message = message
@@ -56,7 +56,7 @@ class _InvalidArgument(PosableError):
 
 
 class GoalError(_InvalidArgument):
-    """A goal that cannot be posed to this figure: `message`, `expected`, `got`."""
+    """A goal that does not fit the figure: `message`, `expected`, `got`."""
 
 
 class SolverError(_InvalidArgument):
@@ -101,13 +101,13 @@ class FormatError(PosableError):
 
 
 class MissingFile(FormatError, FileNotFoundError):
-    """There is no such file: a `FormatError` that is a `FileNotFoundError` too."""
+    """There is no such file: a `FormatError` that is also a `FileNotFoundError`."""
 
     __str__ = FormatError.__str__
 
 
 class UnknownName(PosableError):
-    """A name that nothing goes by: its `kind`, the `name`, the `choices` and the likeliest `suggestion`, or None."""
+    """An unknown name: its `kind`, the `name`, the `choices` and the closest `suggestion`, or None."""
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         self.kind = kind
@@ -136,5 +136,5 @@ def did_you_mean(name: object, choices: Iterable[str]) -> str:
 
 
 def unknown(kind: str, name: object, choices: Iterable[str]) -> UnknownName:
-    """Return the error to raise for a `name` that no `kind` ("joint", "solver", ...) among `choices` goes by."""
+    """Return the error to raise if no `kind` ("joint", "solver", ...) among `choices` has that `name`."""
     return UnknownName(kind, name, choices)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape of the batch that targets with these leading axes make."""
+    """Return the batch shape of targets with these leading axes."""
     try:
         return np.broadcast_shapes(*shapes) if shapes else ()
     except ValueError:
@@ -57,12 +57,12 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 # --- Constants that problems share ---
 
 MOST_TEMPLATES = 64
-_TEMPLATES: dict[Any, dict[str, Any]] = {}  # all of a problem but its goals and targets, by its goals' keys
+_TEMPLATES: dict[Any, dict[str, Any]] = {}  # everything but goals and targets, by the keys of the goals
 _NO_TARGET = np.zeros(0)
 
 
 def constants_key(skeleton: Skeleton, goals: tuple[Any, ...]) -> Any:
-    """Return what the constants of a problem depend on, None where one of its goals does not say."""
+    """Return a key of what the constants of a problem depend on, None if one of its goals has none."""
     if skeleton.couplings or skeleton.loops or not goals:
         return None
     keys = []
@@ -71,7 +71,7 @@ def constants_key(skeleton: Skeleton, goals: tuple[Any, ...]) -> Any:
         if key is None:
             return None
         keys.append(key)
-    return (id(skeleton), *keys)  # the template holds the skeleton: no other takes its id
+    return (id(skeleton), *keys)  # the template keeps the skeleton alive, so its id stays unique
 
 
 # --- Problem ---
@@ -97,7 +97,7 @@ class Problem:
         self.skeleton = skeleton
         self._goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
         self._targets: np.ndarray | None = None
-        self._moved: dict[int, np.ndarray] = {}  # targets that were written, of goals that are not yet rebuilt
+        self._moved: dict[int, np.ndarray] = {}  # targets written since the goals were last rebuilt
         key = constants_key(skeleton, self._goals)
         template = _TEMPLATES.get(key) if key is not None else None
         if key is not None and template is None and any(goal.target_batch for goal in self._goals):
@@ -111,11 +111,11 @@ class Problem:
 
             self._goals += mimic_goals(skeleton)
         self._collect(skeleton, on_gpu)
-        if key is not None and 0 not in self.batch_shape:  # a batch of nothing has no targets to begin from
+        if key is not None and 0 not in self.batch_shape:  # an empty batch has no targets
             self._keep_template(key)
 
     def _collect(self, skeleton: Skeleton, on_gpu: bool) -> None:
-        """Make springs of the goals and pack them."""
+        """Convert the goals to springs and pack them."""
         self._kept: dict[Any, Any] = {}  # see `once`
         self.springs: list[Spring] = []
         self.owners: list[int] = []  # the goal of each spring
@@ -123,8 +123,8 @@ class Problem:
         self.customs: list[tuple[VectorEnergy, slice]] = []  # each energy in Python, and the springs of its model
         n = skeleton.size
         self.pull, self.home = np.zeros(n), np.zeros(n)
-        self.soft = False  # something is to be minimised beyond the goals' tolerances
-        self.off: frozenset[int] = frozenset()  # the goals that are switched off
+        self.soft = False  # whether the energy is minimised beyond the goals' tolerances
+        self.off: frozenset[int] = frozenset()  # the disabled goals
         plain = True
         for k, goal in enumerate(self._goals):
             if not isinstance(goal, Goal):
@@ -139,11 +139,11 @@ class Problem:
             self.springs += members
             self.owners += [k] * len(members)
         self.priors = tuple(k for k, goal in enumerate(self._goals) if goal.is_prior)
-        self.plain = plain and not self.customs  # one level, no energy in Python, no choice: the solver alone answers
+        self.plain = plain and not self.customs  # one level, no energy in Python, no choice: one run of the solver
         self._pack(skeleton)
 
     def _template_of_first(self, key: Any, on_gpu: bool) -> dict[str, Any] | None:
-        """Return the template of a batch, made of its first problem; None where the batch is empty."""
+        """Return the template of a batch, made from its first problem; None if the batch is empty."""
         if any(0 in goal.target_batch for goal in self._goals):
             return None
         first = [
@@ -154,7 +154,7 @@ class Problem:
         return _TEMPLATES.get(key)
 
     def first_alone(self) -> Problem:
-        """Return a single problem that has everything of this batch but its targets."""
+        """Return a single problem with everything of this batch but its targets."""
         out = object.__new__(Problem)
         out.__dict__.update(self.__dict__)
         out.batch_shape = ()
@@ -162,7 +162,7 @@ class Problem:
         return out
 
     def _keep_template(self, key: Any) -> None:
-        """Keep everything but the targets for the next problem whose goals differ in nothing else."""
+        """Keep everything but the targets for further problems whose goals differ in nothing else."""
         _ = self.first_rows, self.work_size, self.labels  # once, not for each problem
         if len(_TEMPLATES) >= MOST_TEMPLATES:
             _TEMPLATES.clear()
@@ -276,7 +276,7 @@ class Problem:
         self.soft = True
 
     def _take_choice(self, goal: Any) -> list[Spring]:
-        """Return the springs of all members, and note which are whose."""
+        """Return the springs of all members, and record which member each belongs to."""
         out: list[Spring] = []
         parts = []
         for member in goal.members:
@@ -309,7 +309,7 @@ class Problem:
         self.depth = int(self.order.rows[:, DEPTH].max()) + 1 if skeleton.size else 1
 
     def _figure_with_solids(self, skeleton: Skeleton) -> Figure:
-        """Return the figure with what must not collide, and tell each COLLISION spring which rows are its own."""
+        """Return the figure with its collision shapes, and set the rows of each COLLISION spring."""
         mine = [k for k, spring in enumerate(self.springs) if spring.kind == COLLISION_SPRING]
         if not mine:
             return skeleton.figure
@@ -322,7 +322,7 @@ class Problem:
         return figure
 
     def _stack(self, rows: list[np.ndarray], width: int) -> np.ndarray:
-        """Return the springs' rows (..., width) as (t, g, width), or as (1, g, width) where no row has leading axes."""
+        """Return the springs' rows (..., width) as (t, g, width), or as (1, g, width) if no row has leading axes."""
         size = int(np.prod(self.batch_shape)) if any(row.ndim > 1 for row in rows) else 1
         out = np.empty((size, len(rows), width))
         for k, row in enumerate(rows):
@@ -330,7 +330,7 @@ class Problem:
         return out
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return what `make` returns for the constants of this problem; problems that differ in targets share it."""
+        """Return the cached result of `make`, shared by problems that differ only in their targets."""
         found = self._kept.get(key)
         if found is None:
             if len(self._kept) >= MOST_TEMPLATES:
@@ -339,7 +339,7 @@ class Problem:
         return found
 
     def fitted(self, loop: entry) -> Callable[..., Any]:
-        """Return a compiled loop with what this problem needs."""
+        """Return a compiled loop with only the features that this problem needs."""
         found = self._kept.get(loop)
         if found is None:
             found = self._kept[loop] = loop.without(*self.lacks).compiled
@@ -347,19 +347,19 @@ class Problem:
 
     @property
     def moving(self) -> Part:
-        """The part of the figure that the goals move; all of it where dofs are coupled or pulled."""
+        """The part of the figure that the goals move; all of it if dofs are coupled or have springs."""
         if self.coupled or np.count_nonzero(self.pull):
             return self.whole
         return self.once("moving", lambda: part_of(self.whole, self.kind[:, ON].tolist()))
 
     @property
     def whole(self) -> Part:
-        """All of the figure."""
+        """The whole figure as a part."""
         return whole_of(self.figure, self.order, self.depth, self.kind, self.pull, self.home)
 
     @property
     def lacks(self) -> list[str]:
-        """The features (engine/layout.py) that this problem does not have: what need not be compiled for it."""
+        """The features (engine/layout.py) that this problem does not have and that need not be compiled."""
         return [name for name, has in ((COUPLINGS, self.coupled), (SOLIDS, self.has_solids)) if not has]
 
     def packed(self, member: int = 0) -> Springs:
@@ -370,7 +370,7 @@ class Problem:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The goals' labels, numbered where they repeat."""
+        """The labels of the goals, numbered if they repeat."""
         seen: dict[str, int] = {}
         out = []
         for goal in self._goals:
@@ -380,7 +380,7 @@ class Problem:
 
     @cached_property
     def label_index(self) -> dict[str, int]:
-        """The number of each goal, by its label."""
+        """The index of each goal, by its label."""
         return {label: k for k, label in enumerate(self.labels)}
 
     @cached_property
@@ -393,7 +393,7 @@ class Problem:
 
     @cached_property
     def error_groups(self) -> dict[str, list[int]]:
-        """The springs of each name: the largest of their errors is the one that is reported."""
+        """The springs of each error name; the largest of their errors is reported."""
         groups: dict[str, list[int]] = {}
         for k, name in enumerate(self.error_names):
             groups.setdefault(name, []).append(k)
@@ -416,12 +416,12 @@ class Problem:
 
     @cached_property
     def work_size(self) -> int:
-        """How many numbers of scratch memory one solve needs."""
+        """The size of the scratch memory of one solve."""
         n, b, g = self.skeleton.size, self.skeleton.figure.body.shape[0], len(self.springs)
         return work_size(n, b, g, self.depth) + EXTRA * n
 
     def broadcast(self, shape: tuple[int, ...]) -> None:
-        """Spread the targets over a batch of this shape, which their own batch must fit."""
+        """Broadcast the targets to a batch shape."""
         if shape == self.batch_shape or not self.batch_shape:
             return
         for name in ("constants", "targets"):
@@ -434,12 +434,12 @@ class Problem:
         self.batch_shape = shape
 
     def spread(self, count: int) -> None:
-        """Give each of `count` problems constants and targets of its own."""
+        """Give each of `count` problems its own constants and targets."""
         self.constants = np.repeat(self.constants, count // self.constants.shape[0], axis=0)
         self.targets = np.repeat(self.targets, count // self.targets.shape[0], axis=0)
 
     def part(self, first: int, last: int | None) -> Problem:
-        """Return the problems from number `first` to `last` of the batch, with numbers of their own."""
+        """Return the problems from `first` to `last` of the batch, with their own arrays."""
         out = object.__new__(Problem)
         out.__dict__.update(self.__dict__)
         out.pull, out.home, out._moved = self.pull.copy(), self.home.copy(), self._moved.copy()
@@ -461,20 +461,20 @@ class Problem:
     # ----------------------------------------------------------------------------------------- changes without packing
 
     def copy(self) -> Problem:
-        """Return a problem of its own with the same figure and goals, as they are now."""
+        """Return an independent problem with the same figure and current goals."""
         out = self.with_own_targets()
         out.constants = self.constants.copy()
         out.pull, out.home = self.pull.copy(), self.home.copy()
         return out
 
     def with_own_targets(self) -> Problem:
-        """Return the same problem, whose targets can be moved without moving this one's."""
+        """Return the same problem with independent targets."""
         out = object.__new__(Problem)
         out.__dict__ = self.__dict__ | {"_targets": self.targets.copy(), "_moved": self._moved.copy()}
         return out
 
     def move_to(self, goal: int, target: Any) -> None:
-        """Give a goal of one pose another target; it stays switched on or off. Targets of numbers are only written."""
+        """Move a goal of a single problem to another target; numeric targets are only written."""
         shape, targets = self._goals[goal].target_shape, self.targets
         plain = isinstance(target, (np.ndarray, tuple, list))
         value = target.as_matrix() if not plain and hasattr(target, "as_matrix") else target
@@ -482,14 +482,14 @@ class Problem:
             try:
                 value = np.array(value, dtype=float)
             except (TypeError, ValueError):
-                value = _NO_TARGET  # `moved` finds the words
+                value = _NO_TARGET  # `moved` raises with the reason
             if value.shape == shape and take_targets(value.reshape(1, -1), targets, self.first_rows[goal]) < 0:
                 self._moved[goal] = value
                 return
         self.move(goal, self.goals[goal].moved(target))
 
     def move(self, goal: int, moved: Goal) -> None:
-        """Put another target of the same goal in its place, without packing again; it stays switched on or off."""
+        """Replace a goal by the same goal with another target, without packing again; it stays enabled or disabled."""
         if moved.device_array is not None:
             raise moved.on_a_gpu()
         rows = [k for k, owner in enumerate(self.owners) if owner == goal]
@@ -514,7 +514,7 @@ class Problem:
             self._add_pulls()
 
     def _add_pulls(self) -> None:
-        """Add up the postures that are switched on."""
+        """Add up the postures that are enabled."""
         self.pull, self.home = np.zeros(self.skeleton.size), np.zeros(self.skeleton.size)
         self._kept = {}
         for k, goal in enumerate(self.goals):
@@ -522,7 +522,7 @@ class Problem:
                 self._take_pulls(goal)
 
     def enable(self, goal: int, on: bool = True) -> None:
-        """Switch a goal on or off: off, it has no energy, no force and no error."""
+        """Enable or disable a goal. A disabled goal has no energy, no force and no error."""
         self.off = self.off - {goal} if on else self.off | {goal}
         if self._goals[goal].is_posture:
             self._add_pulls()
@@ -534,14 +534,14 @@ class Problem:
     # ------------------------------------------------------------------------------------------------------ choices
 
     def combinations(self) -> list[tuple[int, ...]]:
-        """Return every choice of members of the AnyOf goals; one empty choice where there are none."""
+        """Return every choice of members of the AnyOf goals; one empty choice if there are none."""
         return list(product(*(range(len(parts)) for _, parts in self.choices)))
 
     def choose(self, constants: np.ndarray, combination: tuple[int, ...]) -> None:
-        """Switch off, in constants (..., g, CONSTANTS), all members of the AnyOf goals but the chosen ones."""
+        """Disable, in constants (..., g, CONSTANTS), all members of the AnyOf goals but the chosen ones."""
         for (_, parts), chosen in zip(self.choices, combination, strict=True):
             if all((constants[..., part, ROBUST] < 0.0).all() for part in parts):
-                continue  # the whole goal is switched off
+                continue  # the whole goal is disabled
             for member, part in enumerate(parts):
                 for k in range(part.start, part.stop):
                     robust = self.springs[k].constants[..., ROBUST].max()
@@ -562,7 +562,7 @@ class Problem:
             return self._evaluate(theta, springs, exact)
         springs = springs._replace(constants=springs.constants.copy(), targets=springs.targets.copy())
         constants = springs.constants
-        values: list[tuple[int, float]] = []  # of each energy in Python: its model leaves out the constant
+        values: list[tuple[int, float]] = []  # of each energy in Python, whose model lacks the constant term
         true_errors = []
         if self.customs:
             from posable.goals.energy import fill_model, measured_rows, place_vectors
