@@ -38,7 +38,7 @@ class Settings:
     home: str = "relaxed"  # reference posture: at the start of the "drag", between it and rest, or "rest"
     options: dict[str, Any] = field(default_factory=dict)  # of the solver
     balance: bool = True  # keep the centre of mass above pinned feet
-    arms_off_trunk: bool = True  # keep arms out of the trunk
+    apart: bool = True  # keep arms out of the trunk
     natural: bool = True  # human figures: prefer likely poses
     motors: bool = False  # drags respect the velocity limits of the joints
     stretch: bool = False  # bones may change their lengths if the file allows it
