@@ -18,7 +18,7 @@ from posable.goals.base import Goal
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, limits_of
-from posable.solvers.natural import prior_weight, rows_of, settle, settle_held, wants_natural
+from posable.solvers.natural import ease, prior_weight, rows_of, settle, settle_held, wants_natural
 from posable.solvers.newton import Newton
 from posable.solvers.result import Result, Status, evaluate, judge
 
@@ -440,6 +440,8 @@ class Session:
         restarts: Random starts of each solve, where it is stuck.
         seed: Of the random starts.
         natural: As in `solve`, but nearest to the session's own start: a target that comes back brings the pose back.
+            Where that pose jumps though targets moved little, the session reaches the goals and goes there over several
+            solves; a solve without new targets, or from a given start, goes all the way.
         continuous: Each answer stays on the branch of the last one: no restarts, no perturbations, and polished, so
             that a slow target does not move the pose in stairs. For hardware, see `Controller`.
         max_step: [rad, m], with `continuous`: how far a degree of freedom may move in one solve, a number or (n,); an
@@ -484,6 +486,8 @@ class Session:
         self._natural = wants_natural(natural, self.problem, self.solver)
         self._reference = starts.copy()  # reference of the least change, so that drags do not drift
         self._answered = False  # whether a result refers to the current problem
+        self._dragged = False  # whether only targets have changed since the last answer, and some have
+        self._solved = False  # whether there is a last answer to the same goals
         self._options = (
             lower, upper, nonneg_int(max_iterations, "max_iterations"), nonneg_int(restarts, "restarts") or 0,
             as_int(seed, "seed"),
@@ -504,12 +508,14 @@ class Session:
         k = self._goal(label)
         self._leave_answers()
         self.problem.move_to(k, target)
+        self._dragged = self._solved
 
     def enable(self, label: str, on: bool = True) -> None:
         """Enable or disable the goal with that label; a disabled goal neither pulls nor decides `ok`."""
         k = self._goal(label)
         self._leave_answers()
         self.problem.enable(k, on)
+        self._dragged = self._solved = False
 
     def _leave_answers(self) -> None:
         """Continue with a copy of the problem if a result refers to it: a result must not change afterwards."""
@@ -551,6 +557,9 @@ class Session:
                 raw = run_method(self.problem, self.solver, options)
             else:
                 raw = settle(self.problem, self.solver, options, near)
+                if self._dragged and start is None:
+                    raw = ease(self.problem, options, near, raw)
+            self._solved, self._dragged = True, False
             self.pose = raw.poses[0].copy()
             name = self.solver.told(self.problem, options, raw)
             return Result(self.problem, raw, options, name, solving_time() - begin)
@@ -570,6 +579,7 @@ class Session:
             self.problem, self._answered = before, answered
             raise
         self._answered = False
+        self._dragged = self._solved
 
 
 Result.front_door = staticmethod(solve)  # used by `result.remedy`

@@ -78,6 +78,32 @@ def test_no_pose_that_scipy_finds_is_more_than_5_percent_better(human):
         assert cost(human, ours.pose, human.rest) <= 1.05 * theirs
 
 
+@pytest.mark.parametrize(
+    "places",
+    [
+        # elbows begin at their limits and must leave them
+        {"hand.R": (-0.425, 0.93, 0.319), "foot.L": (-0.206, 0.073, 0.241), "foot.R": (-0.005, 0.041, 0.103),
+         "hand.L": (0.29, 1.113, 0.463), "head": (-0.079, 1.686, -0.089)},
+        # the neck meets its limit on the way and must leave it
+        {"hand.R": (-0.209, 0.829, 0.278), "foot.R": (0.125, -0.118, 0.035), "pelvis": (-0.187, 0.757, 0.013),
+         "foot.L": (0.397, -0.043, -0.045), "hand.L": (0.229, 0.69, -0.084), "head": (-0.138, 1.375, 0.015)},
+        # slow steps near a saddle
+        {"head": (-0.246, 1.478, -0.171), "hand.L": (0.236, 0.907, -0.126), "foot.R": (0.574, 0.188, -0.178),
+         "pelvis": (0.046, 0.941, -0.179), "hand.R": (-0.173, 0.663, -0.279), "foot.L": (0.869, 0.371, -0.229)},
+        # another valley than the one that the rest pose leads to
+        {"head": (-0.353, 1.518, -0.186), "foot.R": (0.639, 0.346, 0.28), "hand.R": (-0.112, 0.855, -0.186),
+         "hand.L": (0.361, 1.105, 0.09)},
+    ],
+    ids=["elbows", "neck", "saddle", "valley"],
+)  # fmt: skip
+def test_hard_problems_are_within_5_percent_too(human, places):
+    goals = [ps.goals.Position(body, place) for body, place in places.items()]
+    ours, bare = ps.solve(human, goals), ps.solve(human, goals, natural=False)
+    assert ours.ok
+    theirs = min(best_of_scipy(human, goals, start) for start in (ours.pose, bare.pose))
+    assert cost(human, ours.pose, human.rest) <= 1.05 * theirs
+
+
 def test_a_start_that_meets_the_goals_stays(human):
     start = human.rest.copy()
     start[human.dof("elbow.R")] = 1.2

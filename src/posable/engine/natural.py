@@ -21,7 +21,7 @@ from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, p
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ABOVE, DEPTH, workspace
-from posable.engine.ltl import add_entry
+from posable.engine.ltl import add_entry, multiply
 from posable.engine.newton import damped_step, hold_bounds, pick, put
 
 # Columns of Comfort.pair_data
@@ -63,6 +63,7 @@ MOST, COUPLED, FIRST, LEAST, MERIT, ENOUGH, EXACT, FALL, STIFF = range(9)  # STI
 TRIES = 10  # dampings tried for one step
 SHORT = 0.3  # [rad, m] of any dof: a longer step is not the last
 NEAR_GOALS, WARM = 1e-3, 0.02  # a start with so little energy was settled before: more exactly, lest a drag trembles
+SLOWEST = 0.95  # ratio of the gains of two steps: as if those to come would shrink at least as fast
 RESTORATIONS = 8  # steps that bring the goals back at the end
 LAST_DAMPING = 1e-9  # of those steps, relative to the stiffness of the goals
 LIGHT = 1e-9  # share of a component that does not count
@@ -72,7 +73,7 @@ TIGHT = 0.05  # of a goal's tolerance: how near it must be at the end
 def room_size(prior: Prior) -> int:
     """Return how many numbers of scratch memory the prior needs."""
     m, k = prior.mean.shape[1], prior.mean.shape[1] // 3
-    placed = 2 * m + 9 * k + len(prior.level) + prior.factor.shape[2]
+    placed = len(prior.limb) * (2 * m + 9 * k) + len(prior.level) + prior.factor.shape[2]
     return placed + m + m * m + 9 * k * (k + 1) + (k + 1) * (k + 1) + 12 * (k + 1) + 3
 
 
@@ -190,23 +191,27 @@ def mixture_energy(prior, limb, room, shares, inner):
 
 @kernel
 def prior_energy(prior, ws, room):
-    """Return the energy of the prior at a pose whose bodies are placed."""
+    """Return the energy of the prior at a pose whose bodies are placed; leave features and shares in room."""
     m = prior.mean.shape[1]
-    shares = room[2 * m + 9 * (m // 3) :]
+    shares = room[5 * m * prior.limb.shape[0] :]
     inner = shares[prior.level.shape[0] :]
     total = 0.0
     for limb in range(prior.limb.shape[0]):
         if prior.scale[limb] > 0.0:
-            place_features(prior, limb, ws, room)
-            total += prior.scale[limb] * mixture_energy(prior, limb, room, shares, inner)
+            own = room[5 * m * limb : 5 * m * (limb + 1)]
+            place_features(prior, limb, ws, own)
+            total += prior.scale[limb] * mixture_energy(prior, limb, own, shares, inner)
     return total
 
 
 @kernel
 def add_prior(figure, order, prior, ws, room, epsilon):
-    """Add epsilon times the gradient of the prior and its Gauss-Newton Hessian to ws.gradient and ws.hessian."""
+    """Add epsilon times the gradient of the prior and its Gauss-Newton Hessian to ws.gradient and ws.hessian.
+
+    The last `prior_energy` was of the same pose.
+    """
     m, r, k = prior.mean.shape[1], prior.factor.shape[2], prior.mean.shape[1] // 3
-    shares = room[2 * m + 9 * k :]
+    shares = room[5 * m * prior.limb.shape[0] :]
     inner = shares[prior.level.shape[0] :]
     rest = inner[r:]
     force, matrix, rest = rest[:m], rest[m : m + m * m], rest[m + m * m :]
@@ -214,10 +219,9 @@ def add_prior(figure, order, prior, ws, room, epsilon):
     for limb in range(prior.limb.shape[0]):
         if not prior.scale[limb] > 0.0:
             continue
-        place_features(prior, limb, ws, room)
-        mixture_energy(prior, limb, room, shares, inner)
-        mixture_force(prior, limb, room, shares, force, matrix)
-        turn_features(prior, limb, room, matrix, turns, pairs)
+        own = room[5 * m * limb : 5 * m * (limb + 1)]
+        mixture_force(prior, limb, own, shares, force, matrix)
+        turn_features(prior, limb, own, matrix, turns, pairs)
         add_chain(figure, order, prior, limb, ws, force, turns, pairs, rest, epsilon * prior.scale[limb])
 
 
@@ -374,7 +378,7 @@ def natural_derivatives(
 ):
     """Write gradient and Hessian of E + epsilon L at a placed pose, and the gradient of epsilon L into slope (n,).
 
-    fresh: whether those of E must be written first.
+    The last `prior_energy` was of the same pose. fresh: whether those of E must be written first.
     """
     if fresh:
         if coupled:
@@ -389,83 +393,105 @@ def natural_derivatives(
 
 
 @kernel
+def natural_step(
+    figure, order, springs, comfort, prior, lower, upper, theta, reference, ws, room, fixed, scale, params, unit,
+    enough, epsilon, damping, energy, change, before, fresh,
+):  # fmt: skip
+    """Write into ws.trial a step that lowers E + epsilon L, placed; E is `energy` and L is `change` at theta.
+
+    `before` is what the step before has gained of L, to first order. Returns whether there is a step; whether it gains
+    next to nothing; whether it gains what was predicted; E and L there; what it gains of L; and the next damping.
+    """
+    n, coupled = theta.shape[0], params[COUPLED] != 0.0
+    own = ws.best  # (n,): gradient of epsilon L
+    exact = 1.0 if fresh and energy < params[EXACT] * epsilon * abs(change) else 0.0
+    merit = max(epsilon, params[MERIT] * unit)
+    natural_derivatives(
+        figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, exact, fresh
+    )
+    for attempt in range(TRIES):
+        hold_bounds(order, theta, lower, upper, ws, fixed)
+        if not damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
+            if exact == 0.0:
+                damping = max(8.0 * damping, epsilon)
+                continue
+            exact = 0.0  # the exact Hessian is indefinite here: Gauss-Newton's is not
+            if attempt > 0:
+                energy_at(figure, springs, theta, ws)
+                prior_energy(prior, ws, room)
+            natural_derivatives(
+                figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, 0.0, True
+            )
+            continue
+        slope, own_slope, length = 0.0, 0.0, 0.0
+        for i in range(n):
+            ws.trial[i] = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
+            move = ws.trial[i] - theta[i]
+            slope += ws.gradient[i] * move
+            own_slope += own[i] * move
+            length = max(length, abs(move))
+        little = enough * max(abs(change), 1e-4)  # of L
+        gain = abs(own_slope) / epsilon
+        to_come = gain / (1.0 - min(gain / before, SLOWEST))  # of this step and those after it
+        settled = to_come <= little and length < SHORT
+        if settled and bound_is_wrong(order, comfort, lower, upper, ws, fixed, epsilon, little):
+            settled = False
+        after = energy_at(figure, springs, ws.trial, ws)
+        changed = natural_energy(comfort, prior, ws.trial, reference, ws, room)
+        if after + merit * changed < energy + merit * change or after < 0.25 * energy or settled:
+            good = after + epsilon * changed - energy - epsilon * change <= 0.4 * slope
+            damping = 0.0 if damping < 0.1 * epsilon else 0.2 * damping
+            return True, settled, good, after, changed, max(gain, 1e-300), damping
+        damping = max(8.0 * damping, 2.0 * epsilon)
+    energy_at(figure, springs, theta, ws)
+    return False, False, False, energy, change, before, damping
+
+
+@kernel
+def bound_is_wrong(order, comfort, lower, upper, ws, fixed, epsilon, little):
+    """Return whether a dof that the step holds at its bound would leave it there and gain more than `little` of L.
+
+    Which bounds hold is decided by the gradient where the step begins, and that is mostly the goals' own.
+    """
+    multiply(order, ws.hessian, ws.step, ws.spare, ws.path)
+    for i in range(fixed.shape[0]):
+        if fixed[i] != 0.0 and lower[i] < upper[i]:
+            slope = (ws.gradient[i] + ws.spare[i]) / epsilon  # of L, where the step ends
+            inward = -slope if ws.trial[i] <= lower[i] else (slope if ws.trial[i] >= upper[i] else 0.0)
+            if inward > 0.0 and inward * inward > 2.0 * comfort.stiffness[i] * little:
+                return True
+    return False
+
+
+@kernel
 def natural_loop(
     figure, order, springs, tolerances, comfort, prior, lower, upper, theta, reference, ws, room, fixed, scale, params
 ):
     """Minimise E + epsilon L from theta, in place, as epsilon falls; return whether it settled, and the iterations."""
     n = theta.shape[0]
-    coupled = params[COUPLED] != 0.0
     project(theta, lower, upper)
     energy = energy_at(figure, springs, theta, ws)
     change = natural_energy(comfort, prior, theta, reference, ws, room)
-    unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale, params[STIFF])
+    unit = goal_stiffness(figure, order, springs, comfort, theta, ws, params[COUPLED] != 0.0, scale, params[STIFF])
     if not unit > 0.0:
         unit = 1.0  # no goals
     least = params[LEAST] * unit
     epsilon = max(least, min(params[FIRST] * unit, energy))
     enough = params[ENOUGH] * (WARM if energy < NEAR_GOALS * unit else 1.0)
-    damping = 0.0
-    own = ws.best  # (n,): gradient of epsilon L
+    damping, gain = 0.0, math.inf
     for turn in range(int(params[MOST])):
-        exact = 1.0 if turn > 0 and energy < params[EXACT] * epsilon * abs(change) else 0.0
-        natural_derivatives(
-            figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, exact, turn > 0
-        )
-        accepted, settled = False, False
-        after, changed, slope = energy, change, 0.0
-        for attempt in range(TRIES):
-            hold_bounds(order, theta, lower, upper, ws, fixed)
-            if not damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
-                if exact == 0.0:
-                    damping = max(8.0 * damping, epsilon)
-                    continue
-                exact = 0.0  # the exact Hessian is indefinite here: Gauss-Newton's is not
-                if attempt > 0:
-                    energy_at(figure, springs, theta, ws)
-                natural_derivatives(
-                    figure,
-                    order,
-                    springs,
-                    comfort,
-                    prior,
-                    theta,
-                    reference,
-                    ws,
-                    room,
-                    epsilon,
-                    own,
-                    coupled,
-                    exact,
-                    True,
-                )
-                continue
-            slope, own_slope, length = 0.0, 0.0, 0.0
-            for i in range(n):
-                ws.trial[i] = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
-                move = ws.trial[i] - theta[i]
-                slope += ws.gradient[i] * move
-                own_slope += own[i] * move
-                length = max(length, abs(move))
-            settled = abs(own_slope) <= enough * epsilon * max(abs(change), 1e-4) and length < SHORT
-            after = energy_at(figure, springs, ws.trial, ws)
-            changed = natural_energy(comfort, prior, ws.trial, reference, ws, room)
-            merit = max(epsilon, params[MERIT] * unit)
-            if after + merit * changed < energy + merit * change or after < 0.25 * energy or settled:
-                accepted = True
-                break
-            damping = max(8.0 * damping, 2.0 * epsilon)
+        accepted, settled, good, energy, change, gain, damping = natural_step(
+            figure, order, springs, comfort, prior, lower, upper, theta, reference, ws, room, fixed, scale, params,
+            unit, enough, epsilon, damping, energy, change, gain, turn > 0,
+        )  # fmt: skip
         if not accepted:
-            energy_at(figure, springs, theta, ws)
             return False, turn
-        good = after + epsilon * changed - energy - epsilon * change <= 0.4 * slope
-        energy, change = after, changed
         for i in range(n):
             theta[i] = ws.trial[i]
         if recentre_all(figure, theta, lower, upper):
             energy = energy_at(figure, springs, theta, ws)
         if settled and epsilon <= 1.001 * least:
             return True, turn + 1
-        damping = 0.0 if damping < 0.1 * epsilon else 0.2 * damping
         if good or settled:
             epsilon = max(epsilon * params[FALL], least)
     return False, int(params[MOST])

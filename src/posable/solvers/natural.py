@@ -43,8 +43,11 @@ MOST = 40  # iterations of one problem
 FIRST, LEAST, LEAST_WHERE_MISSED = 5e-2, 5e-5, 1e-8
 FALL = 0.1  # of epsilon after a good step
 MERIT = 5e-4  # epsilon of the measure by which steps are accepted
-ENOUGH = 4e-3  # part of the change: where a step would gain no more, a pose is natural
+ENOUGH = 7e-3  # part of the change: where a step would gain no more, a pose is natural
 EXACT = 0.1  # part of the change that the goals' energy may be where the exact Hessian pays
+HARD = 14  # iterations after which a solve that began at the reference may be in the wrong valley
+# A drag: how far a dof may move for a target that moves a little, [rad, m] and relative to what the goals alone ask for
+HOP, PACE = 0.012, 4.0
 GROWTH = 1e-6  # [m, rad] by which the error of a goal that is missed may grow
 NO_WORSE, TINY = 1e-9, 1e-14  # part of the energy of missed goals, and energy, by which it may grow
 
@@ -215,7 +218,9 @@ def settle(problem: Problem, method: Solver, request: SolveOptions, references: 
         outcome = method.run(problem, request)
         lowest.refine(outcome)
         return outcome
-    outcome, _ = lowest.run(request.starts.copy(), None, FIRST, LEAST)
+    outcome, values = lowest.run(request.starts.copy(), None, FIRST, LEAST)
+    if outcome.iterations.max() >= HARD:
+        try_again(problem, method, request, references, outcome, values[:, 1])
     missed = np.flatnonzero(outcome.codes != CONVERGED)
     if missed.size:
         some = rows_of(problem, missed)
@@ -227,6 +232,67 @@ def settle(problem: Problem, method: Solver, request: SolveOptions, references: 
         outcome.iterations[missed] += answer.iterations
         outcome.evaluations[missed] += answer.evaluations
     return outcome
+
+
+def try_again(
+    problem: Problem, method: Solver, request: SolveOptions, references: np.ndarray, outcome: RawResult,
+    costs: np.ndarray,
+) -> None:  # fmt: skip
+    """Settle hard problems from the solver's own answer too, in place, and keep what changes less.
+
+    Only those that start at their reference: elsewhere, as in a drag, an answer stays on the branch that it is on.
+
+    Args:
+        problem: The goals, all of one priority.
+        method: The solver.
+        request: As for `settle`.
+        references: (t or 1, n) [rad, m], the poses to stay near.
+        outcome: What was found.
+        costs: (t,), what it costs.
+    """
+    begins = (request.starts == references).all(axis=1)
+    hard = np.flatnonzero((outcome.iterations >= HARD) & (outcome.codes == CONVERGED) & begins)
+    if not hard.size:
+        return
+    some = rows_of(problem, hard)
+    answer = method.run(some, request._replace(starts=request.starts[hard]))
+    lowest = Lowest(some, request, references if len(references) == 1 else references[hard])
+    found, values = lowest.run(answer.poses, None, LEAST, LEAST)
+    outcome.iterations[hard] += answer.iterations + found.iterations
+    outcome.evaluations[hard] += answer.evaluations + found.evaluations
+    better = (found.codes == CONVERGED) & (values[:, 1] < costs[hard])
+    if better.any():
+        outcome.poses[hard[better]], outcome.errors[hard[better]] = found.poses[better], found.errors[better]
+        outcome.good = None  # the verdict was on other poses
+
+
+def ease(problem: Problem, request: SolveOptions, references: np.ndarray, outcome: RawResult) -> RawResult:
+    """Return the answer of a drag, held back where it would hop.
+
+    The pose of least change jumps where the branch that it is on ends, however little a target moves. The goals are
+    reached on the way there too: the pose goes as far as HOP and PACE allow, and the next solves go on from there.
+
+    Args:
+        problem: The goals, all of one priority.
+        request: Its starts are the last answer (1, n).
+        references: (1, n) [rad, m], the pose to stay near.
+        outcome: What `settle` found.
+    """
+    last = request.starts
+    largest = float(np.abs(outcome.poses - last).max(initial=0.0))
+    if largest <= HOP or largest > np.pi or outcome.codes[0] != CONVERGED:  # beyond pi: the same turn, written anew
+        return outcome
+    lowest = Lowest(problem, request, references)
+    needed = lowest.restored(last.copy())
+    most = HOP + PACE * float(np.abs(needed.poses - last).max())
+    if largest <= most or needed.codes[0] != CONVERGED:
+        return outcome
+    held = lowest.restored(last + most / largest * (outcome.poses - last))
+    if held.codes[0] != CONVERGED:
+        return outcome
+    held.iterations += outcome.iterations + needed.iterations
+    held.evaluations += outcome.evaluations + needed.evaluations
+    return held
 
 
 def settle_held(problem: Problem, outcome: RawResult, request: SolveOptions, references: np.ndarray) -> None:
@@ -304,6 +370,12 @@ class Lowest:
             in_pieces(settle_some, t, piece_size(t, request.threads), request.threads, [])
         iterations = turns.astype(float)
         return RawResult(poses, codes, errors, iterations, iterations + 1.0, None, values[:, 2]), values
+
+    def restored(self, poses: np.ndarray) -> RawResult:
+        """Bring the goals back at poses (t, n), in place, with the least change of them: no step towards comfort."""
+        return Lowest(self.problem, self.request._replace(max_iterations=0), self.references).run(
+            poses, None, LEAST, LEAST
+        )[0]
 
     def _params(self, first: float, least: float) -> np.ndarray:
         """Return what the loop reads, column by column (engine/natural.py)."""
