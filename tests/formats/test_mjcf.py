@@ -216,3 +216,53 @@ def test_a_missing_mesh_costs_only_its_geom(tmp_path):
 def test_what_mujoco_refuses(change, message):
     with pytest.raises(FormatError, match=message):
         ps.load(TOY.replace(*change), format="mjcf")
+
+
+TENDONS = """<mujoco model="gripper">
+  <compiler angle="radian" autolimits="true"/>
+  <worldbody><body name="palm"><geom size="0.02" mass="1"/>
+    <body name="left" pos="0.1 0 0"><joint name="left" axis="0 1 0" ref="0.2"/><geom size="0.01" mass="1"/>
+      <site name="tip" pos="0 0 0.2"/>
+      <body name="pad" pos="0 0 0.2"><joint name="pad" axis="0 1 0" ref="-0.1"/><geom size="0.01" mass="1"/></body>
+    </body>
+    <body name="right" pos="-0.1 0 0"><joint name="right" axis="0 1 0" ref="0.3"/><geom size="0.01" mass="1"/></body>
+    <body name="lid"><joint name="lid" axis="1 0 0"/><geom size="0.01" mass="1"/></body>
+    <body name="free"><joint name="free" axis="1 0 0"/><geom size="0.01" mass="1"/></body>
+  </body></worldbody>
+  <tendon>
+    <fixed name="both"><joint joint="left" coef="0.5"/><joint joint="right" coef="-0.8"/></fixed>
+    <fixed name="one"><joint joint="pad" coef="2"/></fixed>
+    <fixed name="other"><joint joint="left" coef="-3"/></fixed>
+    <fixed name="still"><joint joint="lid" coef="0.7"/></fixed>
+    <fixed name="spare"><joint joint="free" coef="1"/></fixed>
+  </tendon>
+  <equality>
+    <tendon tendon1="both" polycoef="0.1 0 0 0 0"/>
+    <tendon tendon1="one" tendon2="other" polycoef="0.05 0.4 0 0 0"/>
+    <tendon tendon1="still" polycoef="0.14 0 0 0 0"/>
+  </equality>
+</mujoco>"""
+
+
+def test_equalities_of_fixed_tendons_hold_where_goals_are_reached():
+    skeleton = ps.load(TENDONS, format="mjcf").skeleton
+    assert {follower for follower, *_ in skeleton.couplings} == {"left", "pad"}
+    target = ps.forward(skeleton, skeleton.rest).position("tip") + np.array([0.05, 0.0, -0.01])
+    result = ps.solve(skeleton, [ps.goals.Position("tip", target)])
+    model = mujoco.MjModel.from_xml_string(TENDONS)
+    data = mujoco.MjData(model)
+    data.qpos[:] = skeleton.to_qpos(result.pose)
+    mujoco.mj_forward(model, data)
+    assert abs(result.pose[skeleton.index("left")][0] - 0.2) > 0.05  # it moved
+    assert data.ne == 3
+    assert np.abs(data.efc_pos[: data.ne]).max() < 2e-4
+
+
+def test_tendons_that_are_not_used_are_named(data_dir):
+    notes = "\n".join(ps.load(TENDONS, format="mjcf").notes)
+    assert "1 tendons are not used, their joints move independently: spare" in notes
+    notes = "\n".join(ps.load(data_dir / "mjcf" / "shadow_hand" / "right_hand.xml").notes)
+    assert "4 tendons are not used" in notes
+    wide = TENDONS.replace('<joint joint="right" coef="-0.8"/>', '<joint joint="right"/><joint joint="free"/>')
+    with pytest.warns(PosableWarning, match="'both' ties 3 joints together"):
+        ps.load(wide, format="mjcf")

@@ -24,7 +24,8 @@ from posable.model.skeleton import Skeleton
 
 _FREE, _BALL, _SLIDE, _HINGE = 0, 1, 2, 3  # mjtJoint
 _PLANE, _HFIELD, _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = range(8)  # mjtGeom
-_CONNECT, _WELD, _EQ_JOINT = 0, 1, 2  # mjtEq
+_CONNECT, _WELD, _EQ_JOINT, _EQ_TENDON = 0, 1, 2, 3  # mjtEq
+_WRAP_JOINT = 1  # mjtWrap: a joint of a fixed tendon
 _OBJ_SITE = 6  # mjtObj
 _COLLISION_GROUP = 3  # geoms of this group and above are for collision, by the convention of most models
 
@@ -271,7 +272,55 @@ def _couplings(
         if any(higher):
             source.warn(f"joint {follower!r} follows {leader!r} by a polynomial; its linear part was kept")
         out.append((follower, leader, ratio, home + zero - ratio * away))
+    _add_tendons(source, model, tree, out, still)
     return out, still
+
+
+def _add_tendons(source: Source, model: Any, tree: _JointTree, couplings: list, still: dict[str, float]) -> None:
+    """Add what equality constraints on fixed tendons, weighted sums of joints, say of one joint or of two.
+
+    Everything else about tendons is left out, with a note.
+    """
+    used: set[int] = set()
+    for e in range(model.neq):
+        if model.eq_type[e] != _EQ_TENDON or not model.eq_active0[e]:
+            continue
+        tendons = [int(t) for t in (model.eq_obj1id[e], model.eq_obj2id[e]) if t >= 0]
+        zero, ratio, *higher = model.eq_data[e, :5].tolist()
+        sums = [_fixed_tendon(model, t) for t in tendons]
+        label = " and ".join(repr(model.tendon(t).name or f"tendon_{t}") for t in tendons)
+        if any(part is None for part in sums):
+            continue
+        terms: dict[int, float] = dict(sums[0] or {})  # sum of factor * (q - q0) = zero
+        for k, factor in (sums[1] or {}).items() if len(sums) > 1 else ():
+            terms[k] = terms.get(k, 0.0) - ratio * factor
+        terms = {k: factor for k, factor in terms.items() if factor}
+        if not 1 <= len(terms) <= 2:
+            source.warn(f"the constraint on the tendon {label} ties {len(terms)} joints together and was left out")
+            continue
+        if len(tendons) > 1 and any(higher):
+            source.warn(f"the constraint on the tendons {label} is a polynomial; its linear part was kept")
+        used.update(tendons)
+        (first, scale), *other = terms.items()
+        name, home = tree.joint_names[first], float(model.qpos0[model.jnt_qposadr[first]])
+        if not other:
+            still[name] = home + zero / scale
+            continue
+        second, factor = other[0]
+        away = float(model.qpos0[model.jnt_qposadr[second]])
+        couplings.append((name, tree.joint_names[second], -factor / scale, home + (zero + factor * away) / scale))
+    rest = [model.tendon(t).name or f"tendon_{t}" for t in range(model.ntendon) if t not in used]
+    if rest:
+        source.note(f"{len(rest)} tendons are not used, their joints move independently: {', '.join(rest[:3])}")
+
+
+def _fixed_tendon(model: Any, tendon: int) -> dict[int, float] | None:
+    """Return {joint: factor} of a fixed tendon, None of a spatial one."""
+    first = int(model.tendon_adr[tendon])
+    rows = range(first, first + int(model.tendon_num[tendon]))
+    if any(model.wrap_type[row] != _WRAP_JOINT for row in rows):
+        return None
+    return {int(model.wrap_objid[row]): float(model.wrap_prm[row]) for row in rows}
 
 
 def _sites(source: Source, model: Any, tree: _JointTree) -> tuple[list[Site], list[tuple[str, str, bool]]]:
