@@ -1,10 +1,15 @@
 """Short gaps in markers, against paths that are known."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import posable as ps
+from posable.mocap import gaps
 from posable.mocap.gaps import SLOPE, column_medians, fill_short
+
+from .conftest import holed as with_holes
 
 FRAMES = np.arange(60.0)
 
@@ -51,3 +56,36 @@ def test_medians_leave_out_what_is_not_seen(seed, count):
     values = rng.normal(size=(count, 6))
     values[1:][rng.random((count - 1, 6)) < 0.4] = np.nan
     np.testing.assert_array_equal(column_medians(values), np.nanmedian(values, axis=0))
+
+
+def test_the_bend_of_a_gap_is_the_mean_of_a_motion_that_forgets_its_speed():
+    """Against the conditional mean of a simulated Ornstein-Uhlenbeck speed, by its covariance matrix on a fine grid."""
+    length, memory, fine = 12, 5.0, 40
+    times = np.arange(1, length * fine + 1) / fine
+    e = np.exp(-np.abs(times[:, None] - times[None]) / memory)
+    speeds = 0.5 * memory * (e - np.exp(-(times[:, None] + times[None]) / memory))  # from a speed of 0 at first
+    places = np.cumsum(speeds, axis=0) / fine
+    both = np.cumsum(places, axis=1) / fine
+    ends = np.array([[both[-1, -1], places[-1, -1]], [places[-1, -1], speeds[-1, -1]]])
+    rows = fine * np.arange(1, length) - 1
+    gain = np.stack([both[rows, -1], places[rows, -1]], axis=1) @ np.linalg.inv(ends)
+    left, right = gaps._speed_weights(np.arange(1.0, length), float(length), memory)
+    np.testing.assert_allclose(right, gain[:, 1], atol=0.02)
+    drift = memory * (1.0 - np.exp(-times / memory))  # of a speed of 1 at first that nothing disturbs
+    np.testing.assert_allclose(left, drift[rows] - gain @ [drift[-1], np.exp(-length / memory)], atol=0.02)
+    x = np.arange(1.0, length) / length
+    left, right = gaps._speed_weights(np.arange(1.0, length), float(length), 1e4)  # it never forgets: a cubic
+    np.testing.assert_allclose(left, length * x * (1.0 - x) ** 2, atol=1e-3)
+    np.testing.assert_allclose(right, -length * x * x * (1.0 - x), atol=1e-3)
+
+
+@pytest.mark.parametrize("start", [60, 100, 150])
+def test_an_arm_that_is_lost_does_not_drag_the_trunk_along(human, markers, start):
+    """Lines of the lost markers are wrong, and the trunk has markers of its own."""
+    lost = [markers.names.index("R" + name) for name in ("UPA", "ELB", "FRM", "WRA", "WRB", "FIN")]
+    gone = np.zeros(markers.positions.shape[:2], dtype=bool)
+    gone[start : start + 30, lost] = True
+    poses = [ps.track(human, take, threads=1).motion.poses for take in (markers, with_holes(markers, gone))]
+    whole, part = (ps.forward(human, each[start : start + 30]) for each in poses)
+    for joint in ("spine3", "neck", "shoulder.L", "shoulder.R"):
+        assert np.linalg.norm(whole.position(joint) - part.position(joint), axis=-1).max() < 0.008, joint

@@ -15,7 +15,9 @@ OUTLIER_LEAST = 0.05  # [m]: and at least this far
 LONG = 8  # frames: shorter gaps are not bridged
 CATCH_UP = 12  # frames after a gap in which the solver converges to the marker again
 CHUNK = 1 << 15  # frames
-CARRY = 0.25  # [s]: for how long an unobserved motion continues as before
+CARRY = 0.25  # [s]: gaps that are shorter are crossed in pose space alone,
+LINES = 0.5  # share that the lines of markers have in longer ones
+MEMORY = 0.06  # [s]: after which an unobserved motion has forgotten its speed
 MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be unobserved for the gap to be filled
 SLOPE = 3  # frames over which speed is measured
 SHORT = 0.1  # [s]: shorter gaps are filled by the marker's own path
@@ -167,12 +169,20 @@ class UnobservedJoints:
             filled[rows - start, k] = True
         return filled
 
+    def loose(self, total: int) -> np.ndarray:
+        """Return (total, n) bool: the degrees of freedom that are not determined, frame by frame."""
+        out = np.zeros((total, self.skeleton.size), dtype=bool)
+        for name, spans in self.joints.items():
+            for a, b in spans:
+                out[a:b, self.skeleton.index(name)] = True
+        return out
+
     def cross(self, poses: np.ndarray, fps: float) -> np.ndarray:
         """Interpolate joints while they are not determined, in place; return the frames (T,) that changed.
 
-        A joint leaves with its speed before the gap, arrives with its speed after it, and takes the shortest way
-        between; the longer the gap, the closer to the poses that follow the lines of `fill`. Before its first and after
-        its last marker it rests.
+        A joint takes the shortest way, in a long gap halfway to the poses that follow the lines of `fill`. It leaves
+        with its speed before the gap and arrives with its speed after it. Before its first and after its last marker it
+        rests.
         """
         changed = np.zeros(len(poses), dtype=bool)
         self._turned_back(poses)
@@ -187,9 +197,9 @@ class UnobservedJoints:
                     poses[a:b, where] = poses[b, where] if a == 0 and b < len(poses) else poses[max(a - 1, 0), where]
                     continue
                 if turns_freely(joint.motion):
-                    poses[a:b, where] = _cross_ball(joint.motion, poses[:, where], a, b, CARRY * fps)
+                    poses[a:b, where] = _cross_ball(joint.motion, poses[:, where], a, b, fps)
                 else:
-                    poses[a:b, where] = _cross(poses[:, where], a, b, CARRY * fps)
+                    poses[a:b, where] = _cross(poses[:, where], a, b, fps)
         return changed
 
     def _turned_back(self, poses: np.ndarray) -> None:
@@ -207,7 +217,7 @@ class UnobservedJoints:
                 poses[a:b] = interpolate(self.skeleton, [a - 1.0, float(b)], poses[[a - 1, b]], at)
 
 
-def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, carry: float) -> np.ndarray:
+def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
     """Return values (b - a, k) of a ball or free joint across a gap, its rotation relative to that before the gap."""
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
     part = values[before : after + 1].copy()
@@ -216,7 +226,7 @@ def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, carry: 
     turns = slice(part.shape[1] - 3, part.shape[1])
     seen = part.copy()
     seen[:, turns] = _nearby((rotation[first].inv() * rotation).as_rotvec())
-    out = _cross(seen, first + 1, first + 1 + b - a, carry)
+    out = _cross(seen, first + 1, first + 1 + b - a, fps)
     turned = rotation[first] * Rotation.from_rotvec(out[:, turns])
     near = np.linspace(part[first, turns], part[first + 1 + b - a, turns], b - a + 2)[1:-1]
     out[:, turns] = rotation_values(motion, turned, near)
@@ -234,18 +244,48 @@ def _nearby(vectors: np.ndarray) -> np.ndarray:
     return out
 
 
-def _cross(values: np.ndarray, a: int, b: int, carry: float) -> np.ndarray:
-    """Return rows a to b of values (T, k), blended with a cubic between the adjacent rows.
+def _cross(values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
+    """Return rows a to b of values (T, k): the line between the adjacent rows, mixed with what is there, and bent.
 
-    The cubic has the slopes of the adjacent rows; the shorter the gap, the larger its weight.
+    The bend is what the speeds of the adjacent rows say of a motion that wanders and soon forgets its speed: a cubic in
+    a short gap, next to nothing in the middle of a long one.
+
+    Args:
+        values: Before and after the gap as measured, in it as the lines of markers have it.
+        a: The first row of the gap.
+        b: The first row after it.
+        fps: Frames per second.
     """
-    length = float(b - a + 1)
+    length = b - a + 1
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
-    first = (values[a - 1] - values[before]) / max(a - 1 - before, 1)
-    last = (values[after] - values[b]) / max(after - b, 1)
-    x = (np.arange(1, b - a + 1) / length)[:, None]
-    start, end = values[a - 1], values[b]
-    cubic = start + (3.0 - 2.0 * x) * x * x * (end - start)
-    cubic += length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
-    share = min(length, carry) / length
-    return share * cubic + (1.0 - share) * values[a:b]
+    step = (values[b] - values[a - 1]) / length
+    first = (values[a - 1] - values[before]) / max(a - 1 - before, 1) - step
+    last = (values[after] - values[b]) / max(after - b, 1) - step
+    times = np.arange(1.0, length)
+    left, right = _speed_weights(times, float(length), MEMORY * fps)
+    share = max(1.0 - LINES, min(1.0, CARRY * fps / length))
+    path = share * (values[a - 1] + times[:, None] * step) + (1.0 - share) * values[a:b]
+    return path + left[:, None] * first + right[:, None] * last
+
+
+def _speed_weights(times: np.ndarray, length: float, memory: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far a motion from 0 to 0 is from there (t,) at times (t,), for a speed of 1 at its start, or its end.
+
+    The speed is an Ornstein-Uhlenbeck process with a memory; all in frames.
+    """
+
+    def spread(t: np.ndarray) -> np.ndarray:  # covariance (..., 2, 2) of place and speed after a time
+        e = np.exp(-t / memory)
+        both = 0.5 * memory**2 * (1.0 - e) ** 2
+        place = memory**2 * (t - 2.0 * memory * (1.0 - e) + 0.5 * memory * (1.0 - e * e))
+        return np.stack([place, both, both, 0.5 * memory * (1.0 - e * e)], axis=-1).reshape(*np.shape(t), 2, 2)
+
+    def ahead(t: np.ndarray) -> np.ndarray:  # (..., 2, 2): place and speed after a time by those at first
+        e = np.exp(-t / memory)
+        one, none = np.ones_like(e), np.zeros_like(e)
+        return np.stack([one, memory * (1.0 - e), none, e], axis=-1).reshape(*np.shape(t), 2, 2)
+
+    end = np.asarray(length)
+    gain = spread(times) @ np.swapaxes(ahead(length - times), -1, -2) @ np.linalg.inv(spread(end))
+    left = ahead(times)[:, 0, 1] - (gain @ ahead(end))[:, 0, 1]
+    return left, gain[:, 0, 1]

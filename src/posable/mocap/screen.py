@@ -621,18 +621,18 @@ class MarkerSource:
         out = np.empty((self.total, len(self.sites)), dtype=bool)
         for start in range(0, self.total, READ_CHUNK):
             end = min(start + READ_CHUNK, self.total)
-            out[start:end] = np.isfinite(self._bridged(start, end)[0][..., 0])
+            out[start:end] = np.isfinite(self.bridged(start, end)[0][..., 0])
         return out
 
     def filled(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Return places (end - start, M, 3) [m] without gaps that are short or in which no marker holds a joint, and
         where they were filled (end - start, M).
         """
-        places, filled = self._bridged(start, end)
+        places, filled = self.bridged(start, end)
         filled |= self.unobserved.fill(places, start, lambda t, k: self.read(t, t + 1)[0, k])
         return places, filled
 
-    def _bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    def bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Return places (end - start, M, 3) [m] of frames with short gaps filled, and where (end - start, M)."""
         most = short_gap(self.markers.fps)
         before, after = max(0, start - most - SLOPE), min(self.total, end + most + SLOPE)

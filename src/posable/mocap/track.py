@@ -185,6 +185,7 @@ def _solve_take(actor, source, limits, start, robust, threads, progress, stop):
         work, [end - begin for _, begin, end in parts], threads=threads, progress=progress, stop=stop, what="tracking"
     )
     poses, errors, statuses = _join(actor, frame_solver, source, parts, done)
+    _follow_the_seen(actor, frame_solver, source, poses)
     changed = source.unobserved.cross(poses, source.markers.fps)
     np.clip(poses, frame_solver.lower, frame_solver.upper, out=poses)
     for a, b in runs(changed):
@@ -193,6 +194,30 @@ def _solve_take(actor, source, limits, start, robust, threads, progress, stop):
         errors[a:b] = np.where(np.isfinite(errors[a:b]), chunk.measure(), np.nan)
     statuses[(statuses != BLIND) & _lost(errors)] = FAILED  # judged by the final frames
     return poses, errors, statuses
+
+
+def _follow_the_seen(actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, poses: np.ndarray) -> None:
+    """Solve poses (T, n) again, in place, where markers were filled by lines, for the joints that others determine.
+
+    A line leads a hand to where it reappears, and would drag the trunk along, whose own markers are seen. Without the
+    hand the trunk comes out a little elsewhere; by how much is known on either side of the gap.
+    """
+    loose = source.unobserved.loose(len(poses))
+    for a, b in runs(loose.any(axis=1) & ~loose.all(axis=1)):
+        first, end = max(0, a - CATCH_UP), min(b + CATCH_UP, len(poses))
+        if first == a or end == b:
+            continue
+        places, _ = source.bridged(first, end)
+        gone = np.isnan(places[..., 0])
+        places[: a - first, gone[a - first]] = np.nan
+        places[b - first :, gone[b - first - 1]] = np.nan
+        found = np.empty((end - first, actor.size))
+        options = _chunk(actor, frame_solver, source, first, end).options
+        frame_solver(options, found, targets=places, last=poses[first])
+        before, after = poses[a - 1] - found[a - 1 - first], poses[b] - found[b - first]
+        share = np.linspace(0.0, 1.0, b - a + 2)[1:-1, None]
+        found = found[a - first : b - first] + (1.0 - share) * before + share * after
+        poses[a:b] = np.where(loose[a:b], poses[a:b], found)
 
 
 def _known_poses(actor: Skeleton, start: Any) -> np.ndarray:
