@@ -263,6 +263,8 @@ def test_tendons_that_are_not_used_are_named(data_dir):
     assert "1 tendons are not used, their joints move independently: spare" in notes
     notes = "\n".join(ps.load(data_dir / "mjcf" / "shadow_hand" / "right_hand.xml").notes)
     assert "4 tendons are not used" in notes
-    wide = TENDONS.replace('<joint joint="right" coef="-0.8"/>', '<joint joint="right"/><joint joint="free"/>')
+    wide = TENDONS.replace(
+        '<joint joint="right" coef="-0.8"/>', '<joint joint="right" coef="1"/><joint joint="free" coef="2"/>'
+    )
     with pytest.warns(PosableWarning, match="'both' ties 3 joints together"):
         ps.load(wide, format="mjcf")

@@ -122,3 +122,36 @@ def test_markers_of_two_subjects_are_a_doubt(markers):
     names = [f"{subject}:{name}" for subject in ("A", "B") for name in markers.names]
     places = np.concatenate([markers.positions, markers.positions[::-1] + 2.0], axis=1)
     assert "2 subjects (A, B)" in screen(ps.Markers(names, places, markers.fps, markers.up)).doubts[0]
+
+
+def traded(markers, a, b, rows=slice(None)):
+    """Return markers in which two labels are exchanged in some frames."""
+    places = markers.positions.copy()
+    pair = [markers.names.index(a), markers.names.index(b)]
+    places[rows, pair] = places[rows, pair[::-1]]
+    return replace(markers, positions=places)
+
+
+@pytest.mark.parametrize("side", ["L", "R"])
+def test_ankle_and_heel_exchanged_in_the_whole_take_are_exchanged_back(markers, side):
+    found = screen(traded(markers, f"{side}ANK", f"{side}HEE"))
+    wrong = traded(markers, f"{side}ANK", f"{side}HEE")
+    np.testing.assert_array_equal(found.read(wrong.positions, 0, len(wrong)), markers.positions)
+    assert f"{side}ANK with {side}HEE" in found.notes[0]
+    assert not screen(markers).swaps
+
+
+@pytest.mark.parametrize(("first", "end"), [(24, 204), (36, 240)])
+def test_a_swap_of_sides_for_most_of_the_take_is_mended_the_right_way(markers, first, end):
+    wrong = traded(markers, "LKNE", "RKNE", slice(first, end))
+    found = screen(wrong)
+    assert found.swaps == (("LKNE", "RKNE", first, end),)
+    assert not found.doubts
+    np.testing.assert_array_equal(found.read(wrong.positions, 0, len(wrong)), markers.positions)
+
+
+def test_a_long_swap_on_one_bone_is_left_to_the_user(markers):
+    found = screen(traded(markers, "LWRA", "LWRB", slice(24, 204)))
+    assert len(found.doubts) == 1
+    assert "LWRA and LWRB have traded labels in 25% of the frames" in found.doubts[0]
+    assert not screen(traded(markers, "LWRA", "LWRB", slice(24, 40))).doubts  # short: the rest is right

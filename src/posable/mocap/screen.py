@@ -184,6 +184,7 @@ FOREIGN = 3  # frames for which a marker may be without a label and still be fou
 OWN = 0.3  # of a jump: bonus for a marker that keeps its label
 FEW_SAMPLES = 100  # frames that tell whether labels are an actor's
 SHOWN = 4  # markers or labels named in a note
+LONG_SWAP = 0.1  # part of the frames for which labels are swapped, above which either part may be the right one
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,28 +270,45 @@ def _screen(markers: Markers) -> Screening:
     positions = markers.positions
     gone = find_unseen(positions, names, markers.fps)
     seen = positions if gone.mask is None else np.where(gone.mask[..., None], np.nan, positions)
-    columns, jumps, swaps = _follow(seen, markers.fps) or (_own(gone, len(markers)), {}, ())
+    columns, jumps, swaps = _follow(seen, markers.fps, names) or (_own(gone, len(markers)), {}, ())
+    doubts = (*gone.doubts(names), *_repeated(markers.names), *_undecided(names, swaps, len(markers)))
     found = Screening(
         columns,
         {names[m]: count for m, count in jumps.items()},
         tuple((names[a], names[b], start, end) for a, b, start, end in swaps),
         (),
         tuple(gone.notes(names)),
-        (*gone.doubts(names), *_repeated(markers.names)),
+        doubts,
     )
     rows = np.unique(np.linspace(0, max(len(markers) - 1, 0), min(SAMPLES, len(markers))).astype(int))
     sample = found.pick(positions, rows)
-    exchanged = exchanged_sides(names, sample)
-    if not exchanged:
+    crossed, exchanged = exchanged_heels(names, sample), exchanged_sides(names, sample)
+    if not crossed and not exchanged:
         return found
     order = np.arange(len(names))
-    for a, b in exchanged:
+    for a, b in (*crossed, *exchanged):
         order[[a, b]] = order[[b, a]]
+    found = replace(found, swaps=(*found.swaps, *((names[a], names[b], 0, len(markers)) for a, b in crossed)))
     if columns is None:
         columns = np.broadcast_to(order.astype(np.int16), (len(markers), len(names)))
     else:
         columns = columns[:, order]
     return replace(found, columns=columns, sides=tuple(names[k] for pair in exchanged for k in pair))
+
+
+def _undecided(names: list[str], swaps: Sequence[tuple[int, int, int, int]], total: int) -> list[str]:
+    """Return what to say of markers of one bone that traded labels for long: which of the two is right was guessed."""
+    frames: dict[tuple[int, int], int] = {}
+    for a, b, start, end in swaps:
+        frames[(a, b)] = frames.get((a, b), 0) + end - start
+    out = []
+    for (a, b), count in frames.items():
+        first, second = placement_of(names[a]), placement_of(names[b])
+        alike = first is not None and second is not None and (first[0].on[0], first[1]) == (second[0].on[0], second[1])
+        if alike and count > LONG_SWAP * total:
+            share = f"{names[a]} and {names[b]} have traded labels in {count / total:.0%} of the frames"
+            out.append(f"{share}; the labels of the others were believed: check which are right")
+    return out
 
 
 def _repeated(labels: Sequence[str]) -> list[str]:
@@ -318,7 +336,7 @@ def _own(gone: Unseen, total: int) -> np.ndarray | None:
 # ------------------------------------------------------------------------------------------------ jumps and swaps
 
 
-def _follow(positions: np.ndarray, fps: float):
+def _follow(positions: np.ndarray, fps: float, names: list[str]):
     """Return columns (T, M), jumps {column: count} and swaps of a take, or None where no label jumps."""
     total, count = positions.shape[:2]
     if total < 3 or not count:
@@ -340,19 +358,47 @@ def _follow(positions: np.ndarray, fps: float):
     renamed = np.empty_like(columns)
     renamed[:, order] = columns[:, rows]
     seen = np.isfinite(positions[..., 0])
-    own = np.arange(count)
     used = np.zeros((total, count), dtype=bool)
     t, m = np.nonzero(renamed >= 0)
     used[t, renamed[t, m]] = True
     lost = (seen & ~used).sum(axis=0)
     jumps = {int(m): int(lost[m]) for m in np.flatnonzero(lost)}
-    swaps = []
-    for m in np.flatnonzero(((renamed != own) & (renamed >= 0)).any(axis=0)):
-        for a, b in runs((renamed[:, m] != m) & (renamed[:, m] >= 0)):
-            other = int(renamed[a, m])
-            if m < other or renamed[a, other] != m:
-                swaps.append((int(m), other, a, b))
-    return renamed, jumps, tuple(swaps)
+    swaps = _swaps_in(renamed)
+    exchanged = _other_side(positions, names, renamed, swaps)
+    for a, b in exchanged:
+        renamed[:, [a, b]] = renamed[:, [b, a]]
+    return renamed, jumps, tuple(_swaps_in(renamed) if exchanged else swaps)
+
+
+def _swaps_in(columns: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """Return (marker, label that carries it, first frame, end) of labels (T, M); of two that trade, the first alone."""
+    out = []
+    own = np.arange(columns.shape[1])
+    for m in np.flatnonzero(((columns != own) & (columns >= 0)).any(axis=0)):
+        for a, b in runs((columns[:, m] != m) & (columns[:, m] >= 0)):
+            other = int(columns[a, m])
+            if m < other or columns[a, other] != m:
+                out.append((int(m), other, a, b))
+    return out
+
+
+def _other_side(positions: np.ndarray, names: list[str], columns: np.ndarray, swaps) -> list[tuple[int, int]]:
+    """Return the swapped pairs of left and right that were mended the wrong way: they are on the other's side.
+
+    A swap that lasts for most of the take looks like one of the rest of it.
+    """
+    traded = {(min(a, b), max(a, b)) for a, b, _, _ in swaps}
+    pairs = {pair: part for pair, part in _pairs(names).items() if tuple(sorted(pair)) in traded}
+    if not pairs:
+        return []
+    rows = np.unique(np.linspace(0, len(columns) - 1, min(SAMPLES, len(columns))).astype(int))
+    sample = Screening(columns, {}, (), ()).pick(positions, rows)
+    body = _BodyAxes({name.upper(): k for k, name in enumerate(names)}, sample)
+    trunk = body.handedness() or 1.0
+    votes = {
+        pair: body.nearer_to_own_side([pair], LIMB_ROOTS[part]) for pair, part in pairs.items() if part in LIMB_ROOTS
+    }
+    return [pair for pair, own in votes.items() if own is not None and own * trunk < 0.0]
 
 
 def _breaks(positions: np.ndarray, fps: float, jump: float) -> tuple[np.ndarray, np.ndarray]:
@@ -476,6 +522,33 @@ class _LabelTracker:
 # -------------------------------------------------------------------------------------------------- left and right
 
 
+LIMB_ROOTS = {"leg": ("FWT", "ASI", "BWT", "PSI"), "arm": ("SHO",)}  # markers of the trunk that a limb hangs on
+FOOT = 0.2  # [m]: how far an ankle may be from the heel
+SURELY = 0.9  # part of the frames in which an ankle is where the heel must be
+
+
+def exchanged_heels(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
+    """Return (ankle, heel), columns of places (T, M, 3), whose labels are exchanged.
+
+    A heel is farther from the knee and the toes than the ankle is, by 6 to 15 cm in all.
+    """
+    at = _BodyAxes({name.upper(): k for k, name in enumerate(names)}, places).at
+    out = []
+    for side in "LR":
+        needed = [side + name for name in ("ANK", "HEE", "KNE", "TOE")]
+        if not all(name in at for name in needed):
+            continue
+        ankle, heel, *ends = (places[:, at[name]] for name in needed)
+        farther = np.sum(
+            [np.linalg.norm(heel - end, axis=-1) - np.linalg.norm(ankle - end, axis=-1) for end in ends], axis=0
+        )
+        nearby = np.linalg.norm(heel - ankle, axis=-1) < FOOT
+        seen = np.isfinite(farther)
+        if seen.any() and np.mean((farther < 0.0)[seen] & nearby[seen]) > SURELY:
+            out.append((at[side + "ANK"], at[side + "HEE"]))
+    return out
+
+
 def exchanged_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
     """Return the pairs of columns whose left and right are exchanged in places (T, M, 3) of the usual marker sets.
 
@@ -489,7 +562,7 @@ def exchanged_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int
     middle = _BodyAxes(column, places)
     trunk = middle.handedness()
     exchanged = [pair for pair, part in pairs.items() if part == "trunk"] if trunk < 0.0 else []
-    for part, near in (("leg", ("FWT", "ASI", "BWT", "PSI")), ("arm", ("SHO",))):
+    for part, near in LIMB_ROOTS.items():
         own = middle.nearer_to_own_side([pair for pair, of in pairs.items() if of == part], near)
         if own is not None and own * (trunk or 1.0) < 0.0:
             exchanged += [pair for pair, of in pairs.items() if of == part]

@@ -203,7 +203,7 @@ def _follow_the_seen(actor: Skeleton, frame_solver: FrameSolver, source: MarkerS
     hand the trunk comes out a little elsewhere; by how much is known on either side of the gap.
     """
     loose = source.unobserved.loose(len(poses))
-    for a, b in runs(loose.any(axis=1) & ~loose.all(axis=1)):
+    for a, b in runs(np.asarray(loose.any(axis=1) & ~loose.all(axis=1))):
         first, end = max(0, a - CATCH_UP), min(b + CATCH_UP, len(poses))
         if first == a or end == b:
             continue
