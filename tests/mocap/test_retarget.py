@@ -379,3 +379,12 @@ def test_wide_feet_do_not_stand_in_each_other(human):
     quality = ps.motion_quality(result, together)
     assert quality["self penetration over 1 cm [% of frames]"] == 0.0
     assert quality["slip of standing feet, largest [mm]"] < 5.0
+
+
+@pytest.mark.parametrize("step", [4, 1])
+def test_a_stretched_leg_does_not_slip(data_dir, step):
+    """At the end of its stance a leg of `human` is straight in this walk: the pelvis gives way, not the foot."""
+    whole = ps.load(data_dir / "cmu" / "05_01.bvh").motion
+    result = ps.retarget(ps.Motion(whole.skeleton, whole.poses[1::step], whole.fps / step), ps.figures.human())
+    assert len(result.contacts.steps()) > 10
+    assert result.contacts.slips(result).max() < 0.004

@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import maximum_filter1d
 
 from posable.engine.layout import OFF, ROBUST, WEIGHT
 from posable.errors import PosableError, PosableWarning, unknown
@@ -25,14 +26,14 @@ from posable.goals.collision import obstacle_shape
 from posable.mocap.contacts import Contacts, held_places, paths_of
 from posable.mocap.foot_steps import FootSteps
 from posable.mocap.frame_solver import FrameOptions, FrameSolver
-from posable.mocap.gaps import blend_weight
+from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_on, touch_weights
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
 from posable.mocap.role_frames import RoleFrames, bone_angles, frame_of, standing_axis, unit
 from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
 from posable.mocap.screen import motion_for
-from posable.mocap.smooth import CAREFUL, HOLD, STANDS, box_of, goal_stiffness, smooth_goals
+from posable.mocap.smooth import CAREFUL, HOLD, STANDS, box_of, goal_stiffness, reach_of, smooth_goals
 from posable.mocap.supports import Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody, standing_up, with_all_solid
 from posable.mocap.trajectory import Effort
@@ -80,11 +81,14 @@ NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a bod
 NEAR_SHAPES, LOOK = 0.1, 2  # [m] within which shapes are kept apart; every so many frames are looked at for them
 EFFORT = Effort(4, 1e-4)  # of the optimisation over all frames: its targets are no finer
 REFINING = Effort(8, 3e-4)  # of those that follow, with what is near the ground, objects and hands looked up anew
-CARE = Effort(6, 3e-4, CAREFUL)  # of the last one where limits make a foot slip
+CARE = Effort(6, 3e-4, CAREFUL)  # of those about single frames: limits are what makes feet slip there
+STANDINGS = 2  # times the steps that slip even so are solved again
 SLIPS = 0.02  # [m]: a foot that slips further is said
 LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 FAR_BONE = 25.0  # [deg] on average by which a bone's direction may be off before it is said
 UNLIKELY = 10.0  # times larger or smaller, or the unit is another
+
+Held = list[tuple[Goal, np.ndarray]]  # goals with their weights (t,) over time; 0: switched off
 
 SETTLE = FrameOptions(max_iterations=200, min_gain=1e-7, damping=1e-1, independent=True, pull=1e-5)
 WALK = FrameOptions(max_iterations=20, min_gain=1e-5, damping=1e-2, pull=1e-4)
@@ -451,27 +455,32 @@ class _Job:
             if k and mine:
                 held += self._touch_goals(mine, poses, first, end)
             problem = self._with(goals, held, len(poses))
-            effort = EFFORT if k == 0 else REFINING
-            if k == PASSES - 1 and contacts and self._slip(poses, first) > STANDS:
-                effort = CARE  # limits keep a foot from standing: ask again with what they hold
+            effort = REFINING if k else EFFORT
+            if k and contacts and self._slipping(poses, first).any():
+                effort = effort._replace(passes=2)  # limits keep a foot from standing: ask again with what they hold
             poses = self._smoothed(problem, poses, seconds, effort, stiffness)
         touched = self._touch_goals(mine, poses, first, end) if mine else []
-        poses = self._freed(poses, first, seconds, stiffness, [*locks, *touched])
+        for _ in range(STANDINGS if contacts else 0):
+            slipping = self._slipping(poses, first)
+            if not slipping.any():
+                break
+            locks = self._locks(poses, first)
+            poses = self._mended(goals, [*locks, *touched], poses, seconds, stiffness, slipping)
+        poses = self._freed(goals, [*locks, *touched], poses, seconds, stiffness)
         for _ in range(CALMINGS):
             fast = self._too_fast(poses)
             if not fast.any():
                 break
             dofs = fast.any(axis=0)
             stiffness = np.where(dofs, np.where(self.legs, 2.0, CALMER) * stiffness, stiffness)  # feet stand first
-            problem = self._apart_problem(goals, [*locks, *touched], poses)
-            poses = self._smoothed(problem, poses, seconds, CARE, stiffness, np.asarray(fast.any(axis=1)))
-            poses = self._freed(poses, first, seconds, stiffness, [*locks, *touched])
+            held, asked = [*locks, *touched], np.asarray(fast.any(axis=1))
+            poses = self._mended(goals, held, poses, seconds, stiffness, asked)
+            poses = self._freed(goals, held, poses, seconds, stiffness)
         return self._slowed(goals, [*locks, *touched], poses, seconds, stiffness)
 
     def _slowed(
-        self, goals: list[Goal], held: list[tuple[Goal, np.ndarray]], poses: np.ndarray, seconds: float,
-        stiffness: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
+        self, goals: list[Goal], held: Held, poses: np.ndarray, seconds: float, stiffness: np.ndarray
+    ) -> np.ndarray:
         """Return poses (t, n) in which what is still too fast moves as fast as it may; the rest makes up for it."""
         slow = np.zeros(self.figure.size, dtype=bool)
         lower, upper = (np.tile(bound, (len(poses), 1)) for bound in box_of(self.solvable, True))
@@ -484,8 +493,7 @@ class _Job:
             paths = np.clip(paths, lower[:, fast], upper[:, fast])
             lower[:, fast] = upper[:, fast] = paths
             asked = np.asarray((np.abs(np.clip(poses, lower, upper) - poses) > MOVED).any(axis=1))
-            problem = self._apart_problem(goals, held, poses)
-            poses = self._smoothed(problem, poses, seconds, CARE, stiffness, asked, (lower, upper))
+            poses = self._mended(goals, held, poses, seconds, stiffness, asked, (lower, upper))
         return self.within_speed(poses)
 
     def within_speed(self, poses: np.ndarray) -> np.ndarray:
@@ -514,24 +522,37 @@ class _Job:
         )  # fmt: skip
 
     def _freed(
-        self, poses: np.ndarray, first: int, seconds: float, stiffness: np.ndarray, held: list[tuple[Goal, np.ndarray]]
+        self, goals: list[Goal], held: Held, poses: np.ndarray, seconds: float, stiffness: np.ndarray
     ) -> np.ndarray:
-        """Return poses (t, n) of frames from `first` on whose shapes are pushed out of each other once more.
-
-        held: Goals of feet that stand and hands that touch, each with its weights (t,).
-        """
-        goals = self.goals(first, first + len(poses))
+        """Return poses (t, n) whose shapes are pushed out of each other once more, where they are still inside."""
+        deep = self.depth(poses, self.obstacles) > DEEP
         for _ in range(FREEINGS):
-            deep = self.depth(poses, self.obstacles) > DEEP
             if not deep.any():
                 break
-            poses = self._smoothed(self._apart_problem(goals, held, poses), poses, seconds, CARE, stiffness, deep)
+            before, poses = poses, self._mended(goals, held, poses, seconds, stiffness, deep)
+            moved = np.flatnonzero((poses != before).any(axis=1))
+            deep[moved] = self.depth(poses[moved], self.obstacles) > DEEP
         return poses
 
-    def _apart_problem(self, goals: list[Goal], held: list[tuple[Goal, np.ndarray]], poses: np.ndarray) -> Problem:
-        """Return the problem in which shapes that are near in poses (t, n) keep off each other, ground and objects."""
-        apart = [(goal, np.ones(len(poses))) for goal in self._apart(poses)]
-        return self._with(goals, [*held, *self._clearances(poses), *apart], len(poses))
+    def _mended(
+        self, goals: list[Goal], held: Held, poses: np.ndarray, seconds: float, stiffness: np.ndarray,
+        asked: np.ndarray, box: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Return poses (t, n) solved again about the frames asked (t,) for, with what limits hold; the others stay.
+
+        What is near in poses keeps off each other, ground and objects. held: goals with their weights (t,) over time,
+        such as those of feet that stand and hands that touch. box: bounds (t, n) instead of the limits.
+        """
+        out = poses.copy()
+        margin = reach_of(seconds, self.motion.fps) + 2  # a frame meets the two on either side of it
+        for a, b in runs(maximum_filter1d(asked, 2 * margin + 1)):
+            part, rows = out[a:b], slice(a, b)
+            near = [*self._clearances(part), *((goal, np.ones(b - a)) for goal in self._apart(part))]
+            some = [(goal.moved(goal.target[rows]), weights[rows]) for goal, weights in held if weights[rows].any()]
+            problem = self._with([goal.moved(goal.target[rows]) for goal in goals], [*some, *near], b - a)
+            bounds = None if box is None else (box[0][rows], box[1][rows])
+            out[a:b] = self._smoothed(problem, part, seconds, CARE, stiffness, asked[rows], bounds)
+        return out
 
     def mend_seam(self, poses: np.ndarray, first: int, begin: int, contacts: bool, seconds: float) -> None:
         """Push shapes out of each other where two pieces were blended, from frame `first` to `begin`, in place.
@@ -542,10 +563,11 @@ class _Job:
         part = poses[a:b]
         if self.depth(part).max(initial=0.0) < DEEP:
             return
-        problem = Problem(self.solvable, self.goals(a, b))
+        goals = self.goals(a, b)
+        problem = Problem(self.solvable, goals)
         problem.broadcast((b - a,))
         stiffness = goal_stiffness(problem, part, np.full(self.figure.size, HOLD))
-        better = self._freed(part, a, seconds, stiffness, self._locks(part, a) if contacts else [])
+        better = self._freed(goals, self._locks(part, a) if contacts else [], part, seconds, stiffness)
         weight = np.ones(b - a)
         if a:
             weight[: first - a] = blend_weight(first - a)
@@ -565,10 +587,14 @@ class _Job:
         step = np.abs(np.diff(poses, axis=0, prepend=poses[:1]))
         return (step > self.most_step * (1.0 + 1e-9)) & self.turning
 
-    def _slip(self, poses: np.ndarray, first: int) -> float:
-        """Return how far a standing foot slips at most in the poses of frames from `first` on [m]."""
+    def _slipping(self, poses: np.ndarray, first: int) -> np.ndarray:
+        """Return where (t,) a standing foot slips plainly, of poses of frames from `first` on: its whole step."""
         found = self.contacts(poses, first)
-        return float(found.slips(Motion(self.figure, poses, self.motion.fps)).max(initial=0.0))
+        slips = found.slips(Motion(self.figure, poses, self.motion.fps))
+        out = np.zeros(len(poses), dtype=bool)
+        for (_, start, end), slip in zip(found.steps(), slips, strict=True):
+            out[start:end] |= slip > STANDS
+        return out
 
     def _start(self, goals: list[Goal]) -> np.ndarray:
         """Return the rest pose (1, n) with its root where the first frame wants it."""
@@ -583,7 +609,7 @@ class _Job:
             None
         ].copy()
 
-    def _locks(self, poses: np.ndarray, first: int) -> list[tuple[Goal, np.ndarray]]:
+    def _locks(self, poses: np.ndarray, first: int) -> Held:
         """Return a goal for each point of the soles, and its weights (t,): 1 where it stands, else 0."""
         out, rows = [], slice(first, first + len(poses))
         frames = forward(self.figure, poses)
@@ -684,27 +710,29 @@ class _Job:
             return []
         return [NoCollision(near, self.obstacles, weight=APART_WEIGHT, tolerance=np.inf)]
 
-    def _clearances(self, poses: np.ndarray) -> list[tuple[Goal, np.ndarray]]:
-        """Return goals that keep the body above the ground and out of objects, where it comes near them."""
+    def _clearances(self, poses: np.ndarray) -> Held:
+        """Return goals that keep the body above the ground and out of objects, in frames where it comes near them."""
         up, near = self.target.up, NEAR_GROUND * self.target.leg
-        always, frames = np.ones(len(poses)), forward(self.figure, poses)
-        out: list[tuple[Goal, np.ndarray]] = []
+        frames = forward(self.figure, poses)
+        out: Held = []
         for joint, probes in groupby(self.body.probes, key=lambda probe: probe.joint):
             probes = list(probes)
             place, turn = frames.position(joint), frames.rotation_matrix(joint)
             points, radii = np.array([probe.point for probe in probes]), np.array([probe.radius for probe in probes])
-            low = ((place @ up)[:, None] + (up @ turn) @ points.T).min(axis=0) - radii
-            for probe in (probes[k] for k in np.flatnonzero(low < near)):
+            close = (place @ up)[:, None] + (up @ turn) @ points.T - radii < near
+            for k in np.flatnonzero(close.any(axis=0)):
+                probe = probes[k]
                 goal = HalfSpace(joint, probe.radius * up, up, at=probe.point, weight=CLEAR_WEIGHT, tolerance=np.inf)
-                out.append((goal, always))
+                out.append((goal, close[:, k].astype(float)))
             for probe in probes if self.solids and not self.figure.shapes else ():
                 face, normal, gap = nearest_face(self.solids, place + turn @ probe.point)
-                if (gap - probe.radius).min() < near:
+                close = gap - probe.radius < near
+                if close.any():
                     goal = HalfSpace(
                         joint, face + probe.radius * normal, normal, at=probe.point, weight=CLEAR_WEIGHT,
                         tolerance=np.inf,
                     )  # fmt: skip
-                    out.append((goal, always))
+                    out.append((goal, close.astype(float)))
         return out
 
     def contacts(self, poses: np.ndarray, first: int = 0) -> Contacts:
@@ -725,12 +753,10 @@ class _Job:
             if isinstance(touch.part, str) or both.issuperset(touch.part)
         ]
 
-    def _touch_goals(
-        self, touches: list[Touch], poses: np.ndarray, first: int, end: int
-    ) -> list[tuple[Goal, np.ndarray]]:
+    def _touch_goals(self, touches: list[Touch], poses: np.ndarray, first: int, end: int) -> Held:
         """Return, for every touch, the goal of a hand (two for a touch of hands) and its weights (t,) over time."""
         ours = forward(self.figure, poses)
-        out: list[tuple[Goal, np.ndarray]] = []
+        out: Held = []
         for touch in touches:
             weights = touch_weights(touch, len(self.motion), self.motion.fps)[first:end]
             sides = SIDES if touch.part == "hands" else (touch.side,)
@@ -762,7 +788,7 @@ class _Job:
         start, stop = self.target.position(ours, a), self.target.position(ours, b)
         return start + share[:, None] * (stop - start) + self.scale * away
 
-    def _with(self, goals: list[Goal], extra: list[tuple[Goal, np.ndarray]], count: int) -> Problem:
+    def _with(self, goals: list[Goal], extra: Held, count: int) -> Problem:
         """Return the problem of all goals; each of `extra` comes with its weights (t,) over time, 0: switched off."""
         problem = Problem(self.solvable, [*goals, *(goal for goal, _ in extra)])
         problem.broadcast((count,))

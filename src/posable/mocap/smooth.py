@@ -289,13 +289,17 @@ def smooth_goals(
     if asked is None:
         return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)
     out = poses.copy()
-    margin = int(np.ceil(3.0 * seconds * fps))
-    for a, b in runs(maximum_filter1d(asked, 2 * margin + 1)):
+    for a, b in runs(maximum_filter1d(asked, 2 * reach_of(seconds, fps) + 1)):
         first, last = max(a - 2, 0), min(b + 2, len(poses))  # a frame meets the two on either side of it
         free = np.zeros(last - first, dtype=bool)
         free[a - first : b - first] = True
         out[first:last] = window(first, last).solve(out[first:last], effort, free)
     return np.clip(out, lower, upper)
+
+
+def reach_of(seconds: float, fps: float) -> int:
+    """Return how many frames a change may reach on either side."""
+    return int(np.ceil(3.0 * seconds * fps))
 
 
 def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
