@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from posable.engine.collision import FAR, GRID, HALF_SPACE, HULL, measure_pairs
+from posable.engine.collision import measure_pairs
 from posable.engine.layout import (
     BOUND,
     CORNERS,
@@ -30,6 +30,7 @@ from posable.engine.layout import (
     Figure,
     work_size,
 )
+from posable.engine.narrow_phase import FAR, GRID, HALF_SPACE, HULL
 from posable.model.joints import Joint, frozen_array
 from posable.model.shapes import WORLD, Shape
 

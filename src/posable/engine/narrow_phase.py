@@ -1,0 +1,597 @@
+"""Narrow phase of collision detection: distances between rounded convex hulls, half spaces and distance grids.
+
+A solid is the convex hull of a few corners, rounded by a radius. Two levels of bounds (a ball around all solids of a
+body, a capsule around each solid) discard what is far apart; the rest is measured by GJK (Gilbert, Johnson & Keerthi
+1988), and by EPA (van den Bergen 2001) where the hulls themselves overlap. Both end with a simplex of the difference
+of the two hulls, points w_i = a_i - b_i with weights l_i, whose point delta = sum l_i w_i is nearest to the origin:
+the distance is |delta| minus the radii, negative where the solids overlap.
+"""
+
+from __future__ import annotations
+
+import math
+
+from posable.engine.distance_grid import grid_distance_at, grid_gradient
+from posable.engine.jit import kernel, small
+from posable.engine.layout import (
+    BOUND,
+    CORNERS,
+    COVER,
+    DIRECTIONS,
+    FIELD,
+    FIRST_CORNER,
+    FIRST_SEED,
+    LINE,
+    MOST_DIRECTIONS,
+    MOST_FACES,
+    MOST_VERTICES,
+    NORMAL,
+    ON_BODY,
+    RADIUS,
+    SEEDS,
+    SOLID,
+    START,
+)
+
+HULL, HALF_SPACE, GRID = 0.0, 1.0, 2.0  # kinds of solids
+FAR = 1e30  # [m]: the distance of solids that need not be measured
+ROUNDS = 40  # of GJK
+SAME = 1e-12  # relative: the nearest point of the simplex is the nearest of the whole difference
+TOUCHING = 1e-20  # [m^2]: hulls that share a point
+SHORT = 1e-9  # [m]: a gap that gives no direction
+# Places in the scratch memory `m`: four vertices (w, index in a, index in b), their weights, the nearest point, normal
+VERTEX, WEIGHTS, NEAREST, OUTWARD = 5, 20, 24, 27
+SHIFT = 30  # [m] by which the difference is moved off the origin; see `ALIGNED`
+ALIGNED = 1e-8  # [m]: hulls whose difference has the origin on a face are measured this far off, where none has
+FACE = 7  # numbers of a face of EPA: three vertices, outward normal, distance
+VERTICES = 32  # where the vertices of EPA begin
+FACES = VERTICES + VERTEX * MOST_VERTICES
+EDGES = FACES + FACE * MOST_FACES
+# Of a contact with a grid: the point (3) of the solid, relative to ws.origin; gradient (3) and second
+# derivatives (6) of the distance there. Atoms of the search for it: place (3) and weight
+SLOPE, ATOMS, MOST_ATOMS = 5, VERTICES, 16
+SEARCHES, STEPS, HALVINGS, SETTLED = 6, 60, 16, 1e-7  # seeds that are followed, steps of each, of a line, [m]
+
+
+# --- Solids in the world ---
+
+
+@small
+def placed(figure, ws, solid, x, y, z):
+    """Return a point of a solid's body in world axes, relative to ws.origin."""
+    body = int(figure.solid[solid, ON_BODY])
+    if body < 0:
+        return x - ws.origin[0], y - ws.origin[1], z - ws.origin[2]
+    p, r = ws.position[body], ws.rotation[body]
+    return (
+        p[0] + r[0] * x + r[1] * y + r[2] * z,
+        p[1] + r[3] * x + r[4] * y + r[5] * z,
+        p[2] + r[6] * x + r[7] * y + r[8] * z,
+    )
+
+
+@small
+def turned(figure, ws, solid, x, y, z):
+    """Return a direction of a solid's body in world axes."""
+    body = int(figure.solid[solid, ON_BODY])
+    if body < 0:
+        return x, y, z
+    r = ws.rotation[body]
+    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+
+
+@kernel
+def support(figure, ws, solid, x, y, z):
+    """Return the corner of a solid that lies farthest along a direction of the world."""
+    body = int(figure.solid[solid, ON_BODY])
+    if body >= 0:
+        r = ws.rotation[body]
+        x, y, z = r[0] * x + r[3] * y + r[6] * z, r[1] * x + r[4] * y + r[7] * z, r[2] * x + r[5] * y + r[8] * z
+    first = int(figure.solid[solid, FIRST_CORNER])
+    last = first + int(figure.solid[solid, CORNERS])
+    c = figure.corner
+    best, found = c[first, 0] * x + c[first, 1] * y + c[first, 2] * z, first
+    for i in range(first + 1, last):
+        along = c[i, 0] * x + c[i, 1] * y + c[i, 2] * z
+        if along > best:
+            best, found = along, i
+    return found
+
+
+@small
+def put_vertex(figure, ws, a, b, i, j, m, at):
+    """Write the vertex a_i - b_j of the difference at m[at:at+5]."""
+    c = figure.corner
+    ax, ay, az = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    bx, by, bz = placed(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
+    e = m[SHIFT]
+    m[at], m[at + 1], m[at + 2] = ax - bx + 0.57 * e, ay - by + 0.31 * e, az - bz + 0.76 * e
+    m[at + 3], m[at + 4] = float(i), float(j)
+
+
+@kernel
+def copy_vertex(m, source, target):
+    """Copy the five numbers of a vertex."""
+    for k in range(VERTEX):
+        m[target + k] = m[source + k]
+
+
+# --- The nearest point of a simplex to the origin ---
+
+
+@kernel
+def nearest_on_segment(m, i, j):
+    """Return the weight of vertex j at the nearest point of the segment from vertex i to vertex j."""
+    ax, ay, az = m[i], m[i + 1], m[i + 2]
+    dx, dy, dz = m[j] - ax, m[j + 1] - ay, m[j + 2] - az
+    square = dx * dx + dy * dy + dz * dz
+    return min(max(-(ax * dx + ay * dy + az * dz) / square, 0.0), 1.0) if square > 0.0 else 0.0
+
+
+@kernel
+def nearest_on_triangle(m, i, j, k):
+    """Return the weights of three vertices at the nearest point of their triangle (Ericson 2005, 5.1.5)."""
+    ax, ay, az = m[i], m[i + 1], m[i + 2]
+    bx, by, bz = m[j], m[j + 1], m[j + 2]
+    cx, cy, cz = m[k], m[k + 1], m[k + 2]
+    ux, uy, uz = bx - ax, by - ay, bz - az
+    vx, vy, vz = cx - ax, cy - ay, cz - az
+    d1, d2 = -(ux * ax + uy * ay + uz * az), -(vx * ax + vy * ay + vz * az)
+    if d1 <= 0.0 and d2 <= 0.0:
+        return 1.0, 0.0, 0.0
+    d3, d4 = -(ux * bx + uy * by + uz * bz), -(vx * bx + vy * by + vz * bz)
+    if d3 >= 0.0 and d4 <= d3:
+        return 0.0, 1.0, 0.0
+    vc = d1 * d4 - d3 * d2
+    if vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
+        t = d1 / (d1 - d3) if d1 > d3 else 0.0
+        return 1.0 - t, t, 0.0
+    d5, d6 = -(ux * cx + uy * cy + uz * cz), -(vx * cx + vy * cy + vz * cz)
+    if d6 >= 0.0 and d5 <= d6:
+        return 0.0, 0.0, 1.0
+    vb = d5 * d2 - d1 * d6
+    if vb <= 0.0 and d2 >= 0.0 and d6 <= 0.0:
+        t = d2 / (d2 - d6) if d2 > d6 else 0.0
+        return 1.0 - t, 0.0, t
+    va = d3 * d6 - d5 * d4
+    if va <= 0.0 and d4 >= d3 and d5 >= d6:
+        t = (d4 - d3) / ((d4 - d3) + (d5 - d6)) if (d4 - d3) + (d5 - d6) > 0.0 else 0.0
+        return 0.0, 1.0 - t, t
+    total = va + vb + vc
+    if not total > 0.0:  # a triangle without an area
+        return 1.0, 0.0, 0.0
+    return va / total, vb / total, vc / total
+
+
+@kernel
+def foot_on_plane(m, i, j, k):
+    """Return the weights of three vertices at the foot of the perpendicular on their plane; some may be negative.
+
+    A face of EPA may be a part of a larger flat one: the nearest point is then beside the triangle, in its plane.
+    """
+    ux, uy, uz = m[j] - m[i], m[j + 1] - m[i + 1], m[j + 2] - m[i + 2]
+    vx, vy, vz = m[k] - m[i], m[k + 1] - m[i + 1], m[k + 2] - m[i + 2]
+    uu, vv, uv = ux * ux + uy * uy + uz * uz, vx * vx + vy * vy + vz * vz, ux * vx + uy * vy + uz * vz
+    up, vp = -(ux * m[i] + uy * m[i + 1] + uz * m[i + 2]), -(vx * m[i] + vy * m[i + 1] + vz * m[i + 2])
+    room = uu * vv - uv * uv
+    s, t = (vv * up - uv * vp) / room, (uu * vp - uv * up) / room
+    return 1.0 - s - t, s, t
+
+
+@kernel
+def volume_side(m, i, j, k, l):
+    """Return on which side of the triangle i, j, k the origin is, against vertex l: positive for the same."""
+    ux, uy, uz = m[j] - m[i], m[j + 1] - m[i + 1], m[j + 2] - m[i + 2]
+    vx, vy, vz = m[k] - m[i], m[k + 1] - m[i + 1], m[k + 2] - m[i + 2]
+    nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    origin = -(nx * m[i] + ny * m[i + 1] + nz * m[i + 2])
+    other = nx * (m[l] - m[i]) + ny * (m[l + 1] - m[i + 1]) + nz * (m[l + 2] - m[i + 2])
+    return origin * other
+
+
+@kernel
+def keep(m, count):
+    """Drop the vertices without weight and write the nearest point; return how many are left."""
+    kept = 0
+    x, y, z = 0.0, 0.0, 0.0
+    for i in range(count):
+        share = m[WEIGHTS + i]
+        if share > 0.0:
+            at = VERTEX * i
+            x, y, z = x + share * m[at], y + share * m[at + 1], z + share * m[at + 2]
+            if kept != i:
+                copy_vertex(m, at, VERTEX * kept)
+            m[WEIGHTS + kept] = share
+            kept += 1
+    m[NEAREST], m[NEAREST + 1], m[NEAREST + 2] = x, y, z
+    return kept
+
+
+@kernel
+def reduce_simplex(m, count):
+    """Keep the vertices of the simplex that carry its nearest point to the origin; return how many; 4: it is inside."""
+    w = WEIGHTS
+    if count == 1:
+        m[w] = 1.0
+    elif count == 2:
+        t = nearest_on_segment(m, 0, VERTEX)
+        m[w], m[w + 1] = 1.0 - t, t
+    elif count == 3:
+        m[w], m[w + 1], m[w + 2] = nearest_on_triangle(m, 0, VERTEX, 2 * VERTEX)
+    else:
+        best = FAR
+        b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
+        for face in range(4):  # each without one vertex
+            i = VERTEX * (1 if face == 0 else 0)
+            j = VERTEX * (2 if face <= 1 else 1)
+            k = VERTEX * (3 if face <= 2 else 2)
+            if volume_side(m, i, j, k, VERTEX * face) > 0.0:
+                continue
+            s, t, u = nearest_on_triangle(m, i, j, k)
+            x = s * m[i] + t * m[j] + u * m[k]
+            y = s * m[i + 1] + t * m[j + 1] + u * m[k + 1]
+            z = s * m[i + 2] + t * m[j + 2] + u * m[k + 2]
+            square = x * x + y * y + z * z
+            if square < best:
+                best = square
+                b0 = 0.0 if face == 0 else s
+                b1 = s if face == 0 else (0.0 if face == 1 else t)
+                b2 = t if face <= 1 else (0.0 if face == 2 else u)
+                b3 = 0.0 if face == 3 else u
+        if best == FAR:
+            return 4
+        m[w], m[w + 1], m[w + 2], m[w + 3] = b0, b1, b2, b3
+    return keep(m, count)
+
+
+# --- Hulls apart: GJK ---
+
+
+@kernel
+def gjk(figure, ws, a, b, stop, m):
+    """Return how many vertices the simplex nearest to the origin has, written in m; 0: farther apart than stop.
+
+    4: the hulls overlap, and the simplex holds the origin.
+    """
+    s = figure.solid
+    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    x, y, z = ax - bx, ay - by, az - bz
+    if x * x + y * y + z * z < TOUCHING:
+        x = 1.0
+    i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
+    put_vertex(figure, ws, a, b, i, j, m, 0)
+    count = reduce_simplex(m, 1)
+    for _ in range(ROUNDS):
+        x, y, z = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
+        square = x * x + y * y + z * z
+        if square < TOUCHING:
+            return count
+        i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
+        at = VERTEX * count
+        put_vertex(figure, ws, a, b, i, j, m, at)
+        along = x * m[at] + y * m[at + 1] + z * m[at + 2]
+        if along > 0.0 and along * along > stop * stop * square:
+            return 0  # the plane across the nearest point keeps them farther apart than asked
+        if square - along <= SAME * square:
+            return count
+        for k in range(count):
+            if m[VERTEX * k + 3] == m[at + 3] and m[VERTEX * k + 4] == m[at + 4]:
+                return count
+        count = reduce_simplex(m, count + 1)
+        if count == 4:
+            return 4
+        now = m[NEAREST] * m[NEAREST] + m[NEAREST + 1] * m[NEAREST + 1] + m[NEAREST + 2] * m[NEAREST + 2]
+        if now >= square:
+            return count
+    return count
+
+
+# --- Hulls that overlap: EPA ---
+
+
+@kernel
+def put_face(m, face, i, j, k):
+    """Write a face of the polytope with its outward normal and distance; return whether it has an area."""
+    at = FACES + FACE * face
+    a, b, c = VERTICES + VERTEX * i, VERTICES + VERTEX * j, VERTICES + VERTEX * k
+    ux, uy, uz = m[b] - m[a], m[b + 1] - m[a + 1], m[b + 2] - m[a + 2]
+    vx, vy, vz = m[c] - m[a], m[c + 1] - m[a + 1], m[c + 2] - m[a + 2]
+    nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    length = math.sqrt(nx * nx + ny * ny + nz * nz)
+    if length < 1e-18:
+        return False
+    nx, ny, nz = nx / length, ny / length, nz / length
+    d = nx * m[a] + ny * m[a + 1] + nz * m[a + 2]
+    if d < 0.0:  # the origin is inside: outward has a positive distance
+        nx, ny, nz, d = -nx, -ny, -nz, -d
+        j, k = k, j
+    m[at], m[at + 1], m[at + 2] = float(i), float(j), float(k)
+    m[at + 3], m[at + 4], m[at + 5], m[at + 6] = nx, ny, nz, d
+    return True
+
+
+@kernel
+def add_edge(m, edges, i, j):
+    """Add an edge of the horizon; one that comes twice, the other way round, is inside and goes. Return the count."""
+    for e in range(edges):
+        if m[EDGES + 2 * e] == float(j) and m[EDGES + 2 * e + 1] == float(i):
+            m[EDGES + 2 * e], m[EDGES + 2 * e + 1] = m[EDGES + 2 * edges - 2], m[EDGES + 2 * edges - 1]
+            return edges - 1
+    m[EDGES + 2 * edges], m[EDGES + 2 * edges + 1] = float(i), float(j)
+    return edges + 1
+
+
+@kernel
+def epa(figure, ws, a, b, m):
+    """Return how deep overlapping hulls are [m]; m has the face nearest to the origin as simplex, and its normal.
+
+    Negative where the difference is flat: then nothing is written.
+    """
+    for k in range(4):
+        copy_vertex(m, VERTEX * k, VERTICES + VERTEX * k)
+    vertices, faces = 4, 0
+    for k in range(4):
+        if not put_face(m, faces, 1 if k == 0 else 0, 2 if k <= 1 else 1, 3 if k <= 2 else 2):
+            return -1.0
+        faces += 1
+    best = 0
+    while True:
+        best = 0
+        for f in range(1, faces):
+            if m[FACES + FACE * f + 6] < m[FACES + FACE * best + 6]:
+                best = f
+        at = FACES + FACE * best
+        x, y, z, d = m[at + 3], m[at + 4], m[at + 5], m[at + 6]
+        if vertices >= MOST_VERTICES:
+            break
+        i, j = support(figure, ws, a, x, y, z), support(figure, ws, b, -x, -y, -z)
+        new = VERTICES + VERTEX * vertices
+        put_vertex(figure, ws, a, b, i, j, m, new)
+        px, py, pz = m[new], m[new + 1], m[new + 2]
+        if px * x + py * y + pz * z - d <= 1e-10 + 1e-9 * d:
+            break
+        edges = 0
+        f = 0
+        while f < faces:  # remove what the new vertex sees, and keep the edges around the hole
+            q = FACES + FACE * f
+            if m[q + 3] * px + m[q + 4] * py + m[q + 5] * pz - m[q + 6] > 0.0:
+                edges = add_edge(m, edges, int(m[q]), int(m[q + 1]))
+                edges = add_edge(m, edges, int(m[q + 1]), int(m[q + 2]))
+                edges = add_edge(m, edges, int(m[q + 2]), int(m[q]))
+                faces -= 1
+                for k in range(FACE):
+                    m[q + k] = m[FACES + FACE * faces + k]
+            else:
+                f += 1
+        if faces + edges > MOST_FACES:
+            return -1.0
+        for e in range(edges):
+            if put_face(m, faces, int(m[EDGES + 2 * e]), int(m[EDGES + 2 * e + 1]), vertices):
+                faces += 1
+        vertices += 1
+        if faces == 0:
+            return -1.0
+    at = FACES + FACE * best
+    depth = m[at + 6]
+    m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = m[at + 3], m[at + 4], m[at + 5]
+    for k in range(3):
+        copy_vertex(m, VERTICES + VERTEX * int(m[at + k]), VERTEX * k)
+    m[WEIGHTS], m[WEIGHTS + 1], m[WEIGHTS + 2] = foot_on_plane(m, 0, VERTEX, 2 * VERTEX)
+    return depth
+
+
+# --- The distance of a pair ---
+
+
+@kernel
+def bounds_apart(figure, ws, a, b):
+    """Return a lower bound of the distance of two solids [m]: that of the capsules around them."""
+    s = figure.solid
+    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    ux, uy, uz = turned(figure, ws, a, s[a, LINE], s[a, LINE + 1], s[a, LINE + 2])
+    vx, vy, vz = turned(figure, ws, b, s[b, LINE], s[b, LINE + 1], s[b, LINE + 2])
+    px, py, pz = ax - bx, ay - by, az - bz
+    # nearest points of two segments that are given by their middles: parameters in [-1, 1]
+    uu, vv, uv = ux * ux + uy * uy + uz * uz, vx * vx + vy * vy + vz * vz, ux * vx + uy * vy + uz * vz
+    up, vp = ux * px + uy * py + uz * pz, vx * px + vy * py + vz * pz
+    room = uu * vv - uv * uv
+    i = min(max((uv * vp - vv * up) / room, -1.0), 1.0) if room > 1e-12 * uu * vv and room > 0.0 else 0.0
+    j = min(max((uv * i + vp) / vv, -1.0), 1.0) if vv > 0.0 else 0.0
+    i = min(max((uv * j - up) / uu, -1.0), 1.0) if uu > 0.0 else 0.0
+    x, y, z = px + i * ux - j * vx, py + i * uy - j * vy, pz + i * uz - j * vz
+    return math.sqrt(x * x + y * y + z * z) - s[a, BOUND] - s[b, BOUND]
+
+
+@kernel
+def plane_distance(figure, ws, a, b, m):
+    """Return the distance of solid a from the half space b [m]; m has the nearest corner and the plane's normal."""
+    s = figure.solid
+    nx, ny, nz = turned(figure, ws, b, s[b, NORMAL], s[b, NORMAL + 1], s[b, NORMAL + 2])
+    i = support(figure, ws, a, -nx, -ny, -nz)
+    put_vertex(figure, ws, a, b, i, int(s[b, FIRST_CORNER]), m, 0)
+    m[WEIGHTS] = 1.0
+    m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = nx, ny, nz
+    return nx * m[0] + ny * m[1] + nz * m[2] - s[a, RADIUS]
+
+
+@kernel
+def known_apart(figure, ws, a, b, stop, m, slot):
+    """Return whether the direction that kept a pair apart before still does: one look instead of a search."""
+    x, y, z = m[slot], m[slot + 1], m[slot + 2]
+    c = figure.corner
+    i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
+    ax, ay, az = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    bx, by, bz = placed(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
+    along = x * (ax - bx) + y * (ay - by) + z * (az - bz)
+    return along > 0.0 and along * along > stop * stop * (x * x + y * y + z * z)
+
+
+# --- The distance of a hull from a grid ---
+
+
+@kernel
+def lowest_on_line(field, at, x, y, z, dx, dy, dz, slope):
+    """Return where, in [0, 1], the distance of a grid is least on the line from a point along d."""
+    grid_gradient(field, at, x + dx, y + dy, z + dz, slope)
+    if slope[0] * dx + slope[1] * dy + slope[2] * dz <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        t = 0.5 * (low + high)
+        grid_gradient(field, at, x + t * dx, y + t * dy, z + t * dz, slope)
+        if slope[0] * dx + slope[1] * dy + slope[2] * dz <= 0.0:
+            low = t
+        else:
+            high = t
+    return low
+
+
+@kernel
+def descend(figure, ws, a, at, x, y, z, m):
+    """Return the point of hull a, in world axes, where the distance of a grid is least, from a point of the hull on.
+
+    Frank-Wolfe with pairwise steps (Lacoste-Julien & Jaggi 2015): the point is a mean of corners and of where it began.
+    """
+    field, c, o = figure.field, figure.corner, ws.origin
+    slope = m[SLOPE : SLOPE + 9]
+    atoms = 1
+    m[ATOMS], m[ATOMS + 1], m[ATOMS + 2], m[ATOMS + 3] = x, y, z, 1.0
+    for _ in range(STEPS):
+        grid_gradient(field, at, x + o[0], y + o[1], z + o[2], slope)
+        gx, gy, gz = slope[0], slope[1], slope[2]
+        i = support(figure, ws, a, -gx, -gy, -gz)
+        px, py, pz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        if gx * (x - px) + gy * (y - py) + gz * (z - pz) < SETTLED:
+            break
+        worst, highest, same = 0, -FAR, -1
+        for k in range(atoms):
+            q = ATOMS + 4 * k
+            along = gx * m[q] + gy * m[q + 1] + gz * m[q + 2]
+            if along > highest:
+                worst, highest = k, along
+            if m[q] == px and m[q + 1] == py and m[q + 2] == pz:
+                same = k
+        if same < 0:
+            if atoms >= MOST_ATOMS:
+                break
+            q = ATOMS + 4 * atoms
+            m[q], m[q + 1], m[q + 2], m[q + 3] = px, py, pz, 0.0
+            same = atoms
+            atoms += 1
+        q = ATOMS + 4 * worst
+        most = m[q + 3]
+        dx, dy, dz = most * (px - m[q]), most * (py - m[q + 1]), most * (pz - m[q + 2])
+        t = lowest_on_line(field, at, x + o[0], y + o[1], z + o[2], dx, dy, dz, slope)
+        if t <= 0.0:
+            break
+        x, y, z = x + t * dx, y + t * dy, z + t * dz
+        m[ATOMS + 4 * same + 3] += t * most
+        m[q + 3] -= t * most
+        if t >= 1.0:  # the atom is spent
+            atoms -= 1
+            for k in range(4):
+                m[q + k] = m[ATOMS + 4 * atoms + k]
+    return x, y, z
+
+
+@kernel
+def field_distance(figure, ws, a, b, size, m):
+    """Return (distance [m], 1) of solid a from grid b; FAR, 0 where that exceeds size. m has the point and the slope.
+
+    The least distance over the hull is looked for from the seeds that may be near it: distances change by no more than
+    the way between two points, and no point of the hull is farther than COVER from a seed.
+    """
+    s, c, o, field = figure.solid, figure.corner, ws.origin, figure.field
+    at, radius = int(s[b, FIELD]), s[a, RADIUS]
+    x, y, z = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    half = math.sqrt(s[a, LINE] ** 2 + s[a, LINE + 1] ** 2 + s[a, LINE + 2] ** 2)
+    if grid_distance_at(field, at, x + o[0], y + o[1], z + o[2]) - half - s[a, BOUND] >= size:
+        return FAR, 0
+    best, followed, bx, by, bz = FAR, 0, x, y, z
+    least, skip = FAR, -1
+    first, last = int(s[a, FIRST_SEED]), int(s[a, FIRST_SEED] + s[a, SEEDS])
+    for i in range(first, last):  # the lowest seed first: what it finds rules most of the others out
+        x, y, z = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d < least:
+            least, skip = d, i
+    if least - s[a, COVER] - radius >= size:
+        return FAR, 0
+    for i in range(first - 1, last):
+        j = skip if i < first else i
+        if i == skip or followed >= SEARCHES:
+            continue
+        x, y, z = placed(figure, ws, a, c[j, 0], c[j, 1], c[j, 2])
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d - s[a, COVER] >= best:
+            continue
+        x, y, z = descend(figure, ws, a, at, x, y, z, m)
+        followed += 1
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d < best:
+            best, bx, by, bz = d, x, y, z
+    if best - radius >= size:
+        return FAR, 0
+    m[0], m[1], m[2] = bx, by, bz
+    grid_gradient(field, at, bx + o[0], by + o[1], bz + o[2], m[SLOPE : SLOPE + 9])
+    return best - radius, 1
+
+
+# --- The distance of any pair ---
+
+
+@kernel
+def solid_distance(figure, ws, a, b, size, m):
+    """Return (distance [m], vertices of the simplex) of two solids; FAR, 0 where they are farther apart than size.
+
+    The simplex is in m, with the unit normal from b to a; 0 vertices beside a distance: the normal is a guess.
+    """
+    s = figure.solid
+    m[SHIFT] = 0.0
+    if s[b, SOLID] == HALF_SPACE:
+        d = plane_distance(figure, ws, a, b, m)
+        return (d, 1) if d < size else (FAR, 0)
+    if s[b, SOLID] == GRID:
+        return field_distance(figure, ws, a, b, size, m)
+    if bounds_apart(figure, ws, a, b) >= size:
+        return FAR, 0
+    radii = s[a, RADIUS] + s[b, RADIUS]
+    stop = max(size + radii, SHORT)
+    slot = DIRECTIONS + 3 * ((31 * a + b) % MOST_DIRECTIONS)
+    # whatever the slot holds is only a direction to look along: another pair's, or none, costs time and no truth
+    if known_apart(figure, ws, a, b, stop, m, slot):
+        return FAR, 0
+    count = gjk(figure, ws, a, b, stop, m)
+    if 0 < count < 4 and m[NEAREST] ** 2 + m[NEAREST + 1] ** 2 + m[NEAREST + 2] ** 2 < TOUCHING:
+        # the origin is on the simplex: hulls that touch, or aligned ones that overlap, which a small offset decides
+        m[SHIFT] = ALIGNED
+        again = gjk(figure, ws, a, b, stop, m)
+        if again > 0:
+            count = again
+    if count == 0:
+        m[slot], m[slot + 1], m[slot + 2] = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
+        return FAR, 0
+    x, y, z = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
+    d = math.sqrt(x * x + y * y + z * z)
+    if count == 4:
+        depth = epa(figure, ws, a, b, m)
+        if depth >= 0.0:
+            m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = -m[OUTWARD], -m[OUTWARD + 1], -m[OUTWARD + 2]
+            return -depth - radii, 3
+        d, count = 0.0, 1
+    if d - radii >= size:
+        return FAR, 0
+    if d > SHORT:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = x / d, y / d, z / d
+        return d - radii, count
+    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    x, y, z = ax - bx, ay - by, az - bz
+    d = math.sqrt(x * x + y * y + z * z)
+    if d > SHORT:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = x / d, y / d, z / d
+    else:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = 1.0, 0.0, 0.0
+    return -radii, 0
