@@ -26,7 +26,17 @@ from posable.engine.layout import (
     WEIGHT,
     workspace,
 )
-from posable.engine.narrow_phase import GRID, HALF_SPACE, OUTWARD, SHORT, SLOPE, VERTEX, WEIGHTS, placed, solid_distance
+from posable.engine.narrow_phase import (
+    GRID,
+    HALF_SPACE,
+    OUTWARD,
+    SHORT,
+    SLOPE,
+    VERTEX,
+    WEIGHTS,
+    point_to_world,
+    solid_distance,
+)
 from posable.engine.springs import add_point_force, add_product
 
 
@@ -74,13 +84,13 @@ def collision_energy(figure, row, ws, index):
                     keep_contact(m, found, q, p, d, count)
                 found += 1
     m[FOUND] = float(found)
-    m[STAMP], m[STAMP + 1] = stamp(ws), row[POINT]
+    m[STAMP], m[STAMP + 1] = placement_checksum(ws), row[POINT]
     ws.error[index] = worst
     return total
 
 
 @kernel
-def stamp(ws):
+def placement_checksum(ws):
     """Return a number that tells one placement of the bodies from another."""
     total = 0.0
     for b in range(ws.ball.shape[0]):
@@ -105,10 +115,10 @@ def add_sliding_simplex(f, figure, ws, a, count, ex, ey, ez, x, y, z, m, s):
         return
     i = int(m[3])
     c = figure.corner
-    ox, oy, oz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    ox, oy, oz = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
     qx, qy, qz = m[5] - m[0], m[6] - m[1], m[7] - m[2]
     i = int(m[8])
-    px, py, pz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    px, py, pz = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
     px, py, pz = px - ox, py - oy, pz - oz
     # u = [alpha x delta + e x q; q]
     u0, u1, u2 = py * z - pz * y + ey * qz - ez * qy, pz * x - px * z + ez * qx - ex * qz, (
@@ -120,7 +130,7 @@ def add_sliding_simplex(f, figure, ws, a, count, ex, ey, ez, x, y, z, m, s):
         return
     rx, ry, rz = m[10] - m[0], m[11] - m[1], m[12] - m[2]
     i = int(m[13])
-    px, py, pz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    px, py, pz = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
     px, py, pz = px - ox, py - oy, pz - oz
     v0, v1, v2 = py * z - pz * y + ey * rz - ez * ry, pz * x - px * z + ez * rx - ex * rz, (
         px * y - py * x + ex * ry - ey * rx)  # fmt: skip
@@ -159,7 +169,7 @@ def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
     ex, ey, ez = 0.0, 0.0, 0.0
     for k in range(max(count, 1)):
         share, i = m[WEIGHTS + k], int(m[VERTEX * k + 3])
-        x, y, z = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        x, y, z = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
         ex, ey, ez = ex + share * x, ey + share * y, ez + share * z
     w, gap = row[WEIGHT], row[SIZE] - d
     force = -w * gap
@@ -185,7 +195,7 @@ def add_collision(figure, row, ws, exact):
         m[CONTACTS] = 0.0
     if row[ROBUST] < 0.0:
         return
-    if m[FOUND] <= float(MOST_CONTACTS) and m[STAMP] == stamp(ws) and m[STAMP + 1] == row[POINT]:
+    if m[FOUND] <= float(MOST_CONTACTS) and m[STAMP] == placement_checksum(ws) and m[STAMP + 1] == row[POINT]:
         for number in range(int(m[FOUND])):  # the energy at this very pose has found them
             at = KEPT + KEPT_WIDTH * number
             for k in range(KEPT_WIDTH - 4):

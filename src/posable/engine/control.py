@@ -91,7 +91,7 @@ ESCAPE = 0.05  # [rad, m] the largest step off a straight arm
 
 
 @kernel
-def hold(order, theta, low, high, ws, fixed):
+def fix_blocked_dofs(order, theta, low, high, ws, fixed):
     """Mark in fixed (n,) the dofs at a bound that the gradient pushes outward, and those that carry no goal."""
     active_bounds(theta, ws.gradient, low, high, fixed)
     for i in range(theta.shape[0]):
@@ -109,7 +109,7 @@ def mean_diagonal(order, hessian):
 
 
 @kernel
-def fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact):
+def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact):
     """Write gradient and Hessian at a placed pose, of each level too; the held dofs; the metric of the damping."""
     n, count = theta.shape[0], levels.scale.shape[0]
     if count == 0:
@@ -131,7 +131,7 @@ def fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, co
             ws.gradient[i] += levels.gradient[level, i] - levels.calm[level] * (theta[i] - ws.best[i])
             for k in range(order.rows[i, DEPTH] + 1):
                 ws.hessian[i, k] += levels.hessian[level, i, k]
-    hold(order, theta, low, high, ws, fixed)
+    fix_blocked_dofs(order, theta, low, high, ws, fixed)
     for i in range(n):  # with strict priorities, the step says which bounds are in its way, not their rounding
         if count > 0 and ws.hessian[i, order.rows[i, DEPTH]] != 0.0:
             fixed[i] = 0.0
@@ -152,7 +152,7 @@ def unbounded_step(order, ws, levels, fixed, scale):
 
 
 @kernel
-def calm_down(order, springs, levels, state, ws, scale, params):
+def add_speed_damping(order, springs, levels, state, ws, scale, params):
     """Resist changes of speed where the goals ask for much of it: near singularities, and when a target jumps.
 
     A spring on each dof draws it to where its course leads, and grows with the largest speed that ws.step would take,
@@ -194,13 +194,17 @@ def first_step(figure, order, springs, levels, state, ws, coupled, exact, params
     indefinite.
     """
     fixed, scale, failed = state[FIXED], state[SCALE], False
-    fresh(figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, exact)
+    refresh_derivatives(
+        figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, exact
+    )
     good = unbounded_step(order, ws, levels, fixed, scale)
     if not good and exact != 0.0:
         failed = True
-        fresh(figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, 0.0)
+        refresh_derivatives(
+            figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, 0.0
+        )
         good = unbounded_step(order, ws, levels, fixed, scale)
-    if good and calm_down(order, springs, levels, state, ws, scale, params):
+    if good and add_speed_damping(order, springs, levels, state, ws, scale, params):
         good = unbounded_step(order, ws, levels, fixed, scale)
     good = good and levels.scale.shape[0] == 0  # strict priorities: see `scaled_step`
     for i in range(scale.shape[0]):
@@ -236,7 +240,7 @@ def leave_saddle(figure, order, springs, levels, state, ws, coupled):
     theta, low, high, lower, upper = state[WANTED], state[BOX_LOW], state[BOX_HIGH], state[LOWER], state[UPPER]
     fixed, scale, origin, n = state[FIXED], state[SCALE], state[ORIGIN], theta.shape[0]
     energy = merit(figure, springs, levels, theta, ws)
-    fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, 1.0)
+    refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, 1.0)
     damped_copy(order, ws.hessian, fixed, 1e-7, scale, ws.factor, ws.path)
     failed = factorise(order, ws.factor, fixed, 0.0)
     if failed < 0:
@@ -265,7 +269,7 @@ def leave_saddle(figure, order, springs, levels, state, ws, coupled):
 
 
 @kernel
-def seek(figure, order, springs, bare, levels, state, ws, params):
+def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
     """Minimise the energy over the box of the wanted pose, in place, by at most params[MOST] Newton steps.
 
     Goes on until a step moves nothing: an answer that stops within a tolerance would move in stairs. bare: the springs
@@ -303,7 +307,7 @@ def seek(figure, order, springs, bare, levels, state, ws, params):
     params[ITERATIONS] = 1.0
     while params[ITERATIONS] < params[MOST] and energy < math.inf and before > 0.0:
         params[ITERATIONS] += 1.0
-        fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
+        refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
         moved, length = False, 0.0
         for attempt in range(TRIES):
             stopped = 0
@@ -317,7 +321,7 @@ def seek(figure, order, springs, bare, levels, state, ws, params):
                 exact, failed = 0.0, True
                 if attempt > 0:
                     forward(figure, theta, ws)
-                fresh(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
+                refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
                 continue
             length, slope = 0.0, 0.0
             for i in range(n):
@@ -344,7 +348,7 @@ def seek(figure, order, springs, bare, levels, state, ws, params):
             if levels.scale.shape[0] > 0:
                 continue
             damping = max(damping, 1e-5) * 8.0
-            hold(order, theta, low, high, ws, fixed)
+            fix_blocked_dofs(order, theta, low, high, ws, fixed)
         damping = min(max(damping, LEAST_DAMPING), MOST_DAMPING)
         if not moved or length * min(length / before, 1.0) < SETTLED:  # what the next step would be
             break
@@ -398,7 +402,7 @@ def compensate(order, state, ws, dt):
 
 
 @kernel
-def aim(figure, order, springs, levels, state, ws, coupled):
+def strict_goal_offset(figure, order, springs, levels, state, ws, coupled):
     """Write OFFSET: what puts the wanted pose where the strictest goals, seen from the present pose, are kept.
 
     The poses that keep them are curved, and a figure that moves straight towards a pose ahead would cut the corner.
@@ -429,7 +433,7 @@ def aim(figure, order, springs, levels, state, ws, coupled):
 
 
 @kernel
-def see_course(state, dt, ws, numeric, together):
+def update_course(state, dt, ws, numeric, together):
     """Update how fast the wanted pose moves, which the last tick had at ws.best (n,), and which dofs are in their box.
 
     together: where one dof is held by its box, none has a course.
@@ -486,7 +490,7 @@ def advance(state, dt, numeric, together):
 
 
 @kernel
-def name_limits(state, i, dt, gradient):
+def label_active_limit(state, i, dt, gradient):
     """Write which limit holds dof i back: at a bound of its box, with the goals pushing outward."""
     state[ACTIVE, i] = 0.0
     wanted = state[WANTED, i]
@@ -512,7 +516,7 @@ def name_limits(state, i, dt, gradient):
 
 
 @kernel
-def come_round(figure, state):
+def shorten_rotation_vectors(figure, state):
     """Write rotation vectors longer than 1.5 pi the short way round, with everything that is remembered of them."""
     n = state.shape[1]
     for i in range(n):
@@ -555,13 +559,13 @@ def follow_targets(
         bare = springs_of(kind, constants, targets, t, pull, home)
         for i in range(n):
             state[POSE, i] = state[WANTED, i]
-        come_round(figure, state)
+        shorten_rotation_vectors(figure, state)
         for i in range(n):
             state[PULL, i], state[HOME, i] = pull[i], home[i]
             q = ws.best[i] = state[WANTED, i]
             state[BOX_LOW, i] = min(max(q - reach[i], state[LOWER, i]), state[UPPER, i])
             state[BOX_HIGH, i] = min(max(q + reach[i], state[LOWER, i]), state[UPPER, i])
-        seek(figure, order, springs, bare, levels, state, ws, params)
+        minimise_in_box(figure, order, springs, bare, levels, state, ws, params)
         iterations[t] = params[ITERATIONS]
         energy_at(figure, springs, state[WANTED], ws)
         for k in range(g):
@@ -579,7 +583,7 @@ def control_tick(figure, order, springs, levels, state, params, work, d, errors)
     n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
     ws = workspace(work, n, b, g, d)
     dt = params[DT]
-    come_round(figure, state)
+    shorten_rotation_vectors(figure, state)
     together = levels.scale.shape[0] > 0
     braking = common_braking(state, dt) if together else 0.0
     for i in range(n):
@@ -592,18 +596,18 @@ def control_tick(figure, order, springs, levels, state, params, work, d, errors)
     held = Springs(springs.kind, springs.constants, springs.targets, state[PULL], state[HOME])
     for level in range(levels.calm.shape[0]):
         levels.calm[level] = 0.0
-    seek(figure, order, held, springs, levels, state, ws, params)
+    minimise_in_box(figure, order, held, springs, levels, state, ws, params)
     numeric = params[ENERGY] < math.inf
     for i in range(n):
-        name_limits(state, i, dt, ws.gradient[i])
+        label_active_limit(state, i, dt, ws.gradient[i])
         if not numeric:
             state[WANTED, i] = state[POSE, i]
         state[OFFSET, i] = 0.0
     if numeric and not together:
         compensate(order, state, ws, dt)
-    see_course(state, dt, ws, numeric, together)
+    update_course(state, dt, ws, numeric, together)
     if numeric and together:
-        aim(figure, order, springs, levels, state, ws, params[COUPLED] != 0.0)
+        strict_goal_offset(figure, order, springs, levels, state, ws, params[COUPLED] != 0.0)
     advance(state, dt, numeric, together)
     energy_at(figure, springs, state[POSE], ws)
     for k in range(g):
@@ -611,7 +615,7 @@ def control_tick(figure, order, springs, levels, state, params, work, d, errors)
 
 
 @kernel
-def take_asked(packed):
+def apply_targets(packed):
     """Move the goals whose targets are new; return FOLLOWED, SOME_HELD, or the first goal whose target is no rotation.
 
     Where a target is no rotation, no goal moves.
@@ -649,7 +653,7 @@ def control_step(ints, floats):
         has moved.
     """
     packed = carve(ints, floats)
-    code = take_asked(packed)
+    code = apply_targets(packed)
     if code < 0:
         control_tick(
             packed.figure, packed.order, packed.springs, packed.levels, packed.state, packed.params, packed.work,

@@ -26,7 +26,7 @@ def outside_by(low, high, x):
 
 
 @small
-def beyond(field, at, u, v, w):
+def outside_nodes(field, at, u, v, w):
     """Return whether a point, in spacings from the first node, is outside the nodes, and how far from the content."""
     nx, ny, nz = field[at + NX] - 2.0, field[at + NY] - 2.0, field[at + NZ] - 2.0
     if u >= 1.0 and v >= 1.0 and w >= 1.0 and u <= nx and v <= ny and w <= nz:
@@ -41,7 +41,7 @@ def grid_distance_at(field, at, x, y, z):
     """Return the distance [m] at a point of the world."""
     s = field[at + PER_METRE]
     u, v, w = (x - field[at + LOW]) * s, (y - field[at + LOW + 1]) * s, (z - field[at + LOW + 2]) * s
-    far, p, q, r = beyond(field, at, u, v, w)
+    far, p, q, r = outside_nodes(field, at, u, v, w)
     if far:
         return math.sqrt(p * p + q * q + r * r) / s
     i, j, k = int(u + 0.5), int(v + 0.5), int(w + 0.5)
@@ -68,7 +68,7 @@ def grid_gradient(field, at, x, y, z, out):
     u, v, w = (x - field[at + LOW]) * s, (y - field[at + LOW + 1]) * s, (z - field[at + LOW + 2]) * s
     for k in range(9):
         out[k] = 0.0
-    far, p, q, r = beyond(field, at, u, v, w)
+    far, p, q, r = outside_nodes(field, at, u, v, w)
     if far:
         length = math.sqrt(p * p + q * q + r * r)
         out[0], out[1], out[2] = p / length, q / length, r / length
@@ -174,7 +174,7 @@ def near_nodes(triangles, low, spacing, reach, square, owner):
 
 
 @kernel
-def take_over(triangles, low, spacing, square, owner, i, j, k, a, b, c):
+def adopt_nearest(triangles, low, spacing, square, owner, i, j, k, a, b, c):
     """Let node i, j, k take the nearest triangle of its neighbour a, b, c where that is nearer than its own."""
     f = owner[a, b, c]
     if f < 0 or f == owner[i, j, k]:
@@ -198,11 +198,11 @@ def sweep_nodes(triangles, low, spacing, square, owner):
                 for c in range(nz):
                     k = c if r else nz - 1 - c
                     if a > 0:
-                        take_over(triangles, low, spacing, square, owner, i, j, k, i - 1 if p else i + 1, j, k)
+                        adopt_nearest(triangles, low, spacing, square, owner, i, j, k, i - 1 if p else i + 1, j, k)
                     if b > 0:
-                        take_over(triangles, low, spacing, square, owner, i, j, k, i, j - 1 if q else j + 1, k)
+                        adopt_nearest(triangles, low, spacing, square, owner, i, j, k, i, j - 1 if q else j + 1, k)
                     if c > 0:
-                        take_over(triangles, low, spacing, square, owner, i, j, k, i, j, k - 1 if r else k + 1)
+                        adopt_nearest(triangles, low, spacing, square, owner, i, j, k, i, j, k - 1 if r else k + 1)
 
 
 @entry

@@ -48,7 +48,7 @@ def factorise(order, factor, fixed, floor):
         if fixed[i] != 0.0:
             continue
         depth = order.rows[i, DEPTH]
-        if not take_root(factor, i, depth, floor):
+        if not scale_by_pivot(factor, i, depth, floor):
             return i
         j = order.rows[i, UP]
         if depth > ALONE and visit >= 0 and order.rows[visit, VISIT] == j and fixed[j] == 0.0:
@@ -56,7 +56,7 @@ def factorise(order, factor, fixed, floor):
             x = factor[i, depth - 1]
             for k in range(depth):
                 factor[j, k] -= x * factor[i, k]
-            if not take_root(factor, j, depth - 1, floor):
+            if not scale_by_pivot(factor, j, depth - 1, floor):
                 return j
             above = order.rows[j, UP]
             for level in range(depth - 2, -1, -1):
@@ -76,7 +76,7 @@ def factorise(order, factor, fixed, floor):
 
 
 @small
-def take_root(factor, i, depth, floor):
+def scale_by_pivot(factor, i, depth, floor):
     """Scale row i by the root of its pivot; return whether the pivot was above `floor`."""
     pivot = factor[i, depth]
     if not pivot > floor:

@@ -57,7 +57,7 @@ SEARCHES, STEPS, HALVINGS, SETTLED = 6, 60, 16, 1e-7  # seeds that are followed,
 
 
 @small
-def placed(figure, ws, solid, x, y, z):
+def point_to_world(figure, ws, solid, x, y, z):
     """Return a point of a solid's body in world axes, relative to ws.origin."""
     body = int(figure.solid[solid, ON_BODY])
     if body < 0:
@@ -71,7 +71,7 @@ def placed(figure, ws, solid, x, y, z):
 
 
 @small
-def turned(figure, ws, solid, x, y, z):
+def direction_to_world(figure, ws, solid, x, y, z):
     """Return a direction of a solid's body in world axes."""
     body = int(figure.solid[solid, ON_BODY])
     if body < 0:
@@ -102,8 +102,8 @@ def support(figure, ws, solid, x, y, z):
 def put_vertex(figure, ws, a, b, i, j, m, at):
     """Write the vertex a_i - b_j of the difference at m[at:at+5]."""
     c = figure.corner
-    ax, ay, az = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
-    bx, by, bz = placed(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
+    ax, ay, az = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    bx, by, bz = point_to_world(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
     e = m[SHIFT]
     m[at], m[at + 1], m[at + 2] = ax - bx + 0.57 * e, ay - by + 0.31 * e, az - bz + 0.76 * e
     m[at + 3], m[at + 4] = float(i), float(j)
@@ -190,7 +190,7 @@ def volume_side(m, i, j, k, l):
 
 
 @kernel
-def keep(m, count):
+def drop_unweighted_vertices(m, count):
     """Drop the vertices without weight and write the nearest point; return how many are left."""
     kept = 0
     x, y, z = 0.0, 0.0, 0.0
@@ -241,7 +241,7 @@ def reduce_simplex(m, count):
         if best == FAR:
             return 4
         m[w], m[w + 1], m[w + 2], m[w + 3] = b0, b1, b2, b3
-    return keep(m, count)
+    return drop_unweighted_vertices(m, count)
 
 
 # --- Hulls apart: GJK ---
@@ -254,8 +254,8 @@ def gjk(figure, ws, a, b, stop, m):
     4: the hulls overlap, and the simplex holds the origin.
     """
     s = figure.solid
-    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
-    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = point_to_world(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
     x, y, z = ax - bx, ay - by, az - bz
     if x * x + y * y + z * z < TOUCHING:
         x = 1.0
@@ -385,13 +385,13 @@ def epa(figure, ws, a, b, m):
 
 
 @kernel
-def bounds_apart(figure, ws, a, b):
+def capsule_distance(figure, ws, a, b):
     """Return a lower bound of the distance of two solids [m]: that of the capsules around them."""
     s = figure.solid
-    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
-    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
-    ux, uy, uz = turned(figure, ws, a, s[a, LINE], s[a, LINE + 1], s[a, LINE + 2])
-    vx, vy, vz = turned(figure, ws, b, s[b, LINE], s[b, LINE + 1], s[b, LINE + 2])
+    ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = point_to_world(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    ux, uy, uz = direction_to_world(figure, ws, a, s[a, LINE], s[a, LINE + 1], s[a, LINE + 2])
+    vx, vy, vz = direction_to_world(figure, ws, b, s[b, LINE], s[b, LINE + 1], s[b, LINE + 2])
     px, py, pz = ax - bx, ay - by, az - bz
     # nearest points of two segments that are given by their middles: parameters in [-1, 1]
     uu, vv, uv = ux * ux + uy * uy + uz * uz, vx * vx + vy * vy + vz * vz, ux * vx + uy * vy + uz * vz
@@ -408,7 +408,7 @@ def bounds_apart(figure, ws, a, b):
 def plane_distance(figure, ws, a, b, m):
     """Return the distance of solid a from the half space b [m]; m has the nearest corner and the plane's normal."""
     s = figure.solid
-    nx, ny, nz = turned(figure, ws, b, s[b, NORMAL], s[b, NORMAL + 1], s[b, NORMAL + 2])
+    nx, ny, nz = direction_to_world(figure, ws, b, s[b, NORMAL], s[b, NORMAL + 1], s[b, NORMAL + 2])
     i = support(figure, ws, a, -nx, -ny, -nz)
     put_vertex(figure, ws, a, b, i, int(s[b, FIRST_CORNER]), m, 0)
     m[WEIGHTS] = 1.0
@@ -417,13 +417,13 @@ def plane_distance(figure, ws, a, b, m):
 
 
 @kernel
-def known_apart(figure, ws, a, b, stop, m, slot):
+def still_separated(figure, ws, a, b, stop, m, slot):
     """Return whether the direction that kept a pair apart before still does: one look instead of a search."""
     x, y, z = m[slot], m[slot + 1], m[slot + 2]
     c = figure.corner
     i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
-    ax, ay, az = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
-    bx, by, bz = placed(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
+    ax, ay, az = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+    bx, by, bz = point_to_world(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
     along = x * (ax - bx) + y * (ay - by) + z * (az - bz)
     return along > 0.0 and along * along > stop * stop * (x * x + y * y + z * z)
 
@@ -432,7 +432,7 @@ def known_apart(figure, ws, a, b, stop, m, slot):
 
 
 @kernel
-def lowest_on_line(field, at, x, y, z, dx, dy, dz, slope):
+def line_minimum(field, at, x, y, z, dx, dy, dz, slope):
     """Return where, in [0, 1], the distance of a grid is least on the line from a point along d."""
     grid_gradient(field, at, x + dx, y + dy, z + dz, slope)
     if slope[0] * dx + slope[1] * dy + slope[2] * dz <= 0.0:
@@ -449,7 +449,7 @@ def lowest_on_line(field, at, x, y, z, dx, dy, dz, slope):
 
 
 @kernel
-def descend(figure, ws, a, at, x, y, z, m):
+def frank_wolfe(figure, ws, a, at, x, y, z, m):
     """Return the point of hull a, in world axes, where the distance of a grid is least, from a point of the hull on.
 
     Frank-Wolfe with pairwise steps (Lacoste-Julien & Jaggi 2015): the point is a mean of corners and of where it began.
@@ -462,7 +462,7 @@ def descend(figure, ws, a, at, x, y, z, m):
         grid_gradient(field, at, x + o[0], y + o[1], z + o[2], slope)
         gx, gy, gz = slope[0], slope[1], slope[2]
         i = support(figure, ws, a, -gx, -gy, -gz)
-        px, py, pz = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        px, py, pz = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
         if gx * (x - px) + gy * (y - py) + gz * (z - pz) < SETTLED:
             break
         worst, highest, same = 0, -FAR, -1
@@ -483,7 +483,7 @@ def descend(figure, ws, a, at, x, y, z, m):
         q = ATOMS + 4 * worst
         most = m[q + 3]
         dx, dy, dz = most * (px - m[q]), most * (py - m[q + 1]), most * (pz - m[q + 2])
-        t = lowest_on_line(field, at, x + o[0], y + o[1], z + o[2], dx, dy, dz, slope)
+        t = line_minimum(field, at, x + o[0], y + o[1], z + o[2], dx, dy, dz, slope)
         if t <= 0.0:
             break
         x, y, z = x + t * dx, y + t * dy, z + t * dz
@@ -497,7 +497,7 @@ def descend(figure, ws, a, at, x, y, z, m):
 
 
 @kernel
-def field_distance(figure, ws, a, b, size, m):
+def grid_distance(figure, ws, a, b, size, m):
     """Return (distance [m], 1) of solid a from grid b; FAR, 0 where that exceeds size. m has the point and the slope.
 
     The least distance over the hull is looked for from the seeds that may be near it: distances change by no more than
@@ -505,7 +505,7 @@ def field_distance(figure, ws, a, b, size, m):
     """
     s, c, o, field = figure.solid, figure.corner, ws.origin, figure.field
     at, radius = int(s[b, FIELD]), s[a, RADIUS]
-    x, y, z = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    x, y, z = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
     half = math.sqrt(s[a, LINE] ** 2 + s[a, LINE + 1] ** 2 + s[a, LINE + 2] ** 2)
     if grid_distance_at(field, at, x + o[0], y + o[1], z + o[2]) - half - s[a, BOUND] >= size:
         return FAR, 0
@@ -513,7 +513,7 @@ def field_distance(figure, ws, a, b, size, m):
     least, skip = FAR, -1
     first, last = int(s[a, FIRST_SEED]), int(s[a, FIRST_SEED] + s[a, SEEDS])
     for i in range(first, last):  # the lowest seed first: what it finds rules most of the others out
-        x, y, z = placed(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        x, y, z = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
         d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
         if d < least:
             least, skip = d, i
@@ -523,11 +523,11 @@ def field_distance(figure, ws, a, b, size, m):
         j = skip if i < first else i
         if i == skip or followed >= SEARCHES:
             continue
-        x, y, z = placed(figure, ws, a, c[j, 0], c[j, 1], c[j, 2])
+        x, y, z = point_to_world(figure, ws, a, c[j, 0], c[j, 1], c[j, 2])
         d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
         if d - s[a, COVER] >= best:
             continue
-        x, y, z = descend(figure, ws, a, at, x, y, z, m)
+        x, y, z = frank_wolfe(figure, ws, a, at, x, y, z, m)
         followed += 1
         d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
         if d < best:
@@ -554,14 +554,14 @@ def solid_distance(figure, ws, a, b, size, m):
         d = plane_distance(figure, ws, a, b, m)
         return (d, 1) if d < size else (FAR, 0)
     if s[b, SOLID] == GRID:
-        return field_distance(figure, ws, a, b, size, m)
-    if bounds_apart(figure, ws, a, b) >= size:
+        return grid_distance(figure, ws, a, b, size, m)
+    if capsule_distance(figure, ws, a, b) >= size:
         return FAR, 0
     radii = s[a, RADIUS] + s[b, RADIUS]
     stop = max(size + radii, SHORT)
     slot = DIRECTIONS + 3 * ((31 * a + b) % MOST_DIRECTIONS)
     # whatever the slot holds is only a direction to look along: another pair's, or none, costs time and no truth
-    if known_apart(figure, ws, a, b, stop, m, slot):
+    if still_separated(figure, ws, a, b, stop, m, slot):
         return FAR, 0
     count = gjk(figure, ws, a, b, stop, m)
     if 0 < count < 4 and m[NEAREST] ** 2 + m[NEAREST + 1] ** 2 + m[NEAREST + 2] ** 2 < TOUCHING:
@@ -586,8 +586,8 @@ def solid_distance(figure, ws, a, b, size, m):
     if d > SHORT:
         m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = x / d, y / d, z / d
         return d - radii, count
-    ax, ay, az = placed(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
-    bx, by, bz = placed(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
+    bx, by, bz = point_to_world(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
     x, y, z = ax - bx, ay - by, az - bz
     d = math.sqrt(x * x + y * y + z * z)
     if d > SHORT:

@@ -57,11 +57,11 @@ from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvat
 # Columns of the state, after those of every loop
 (
     ESCAPES,  # from saddles, since the last start
-    HOPS,  # perturbations off the limits
+    PERTURBATIONS,  # perturbations off the limits
     WAIT, WAITS,  # iterations until the exact Hessian is tried again, and how many those were the last time
     ROUGH,  # 1: the best pose was left before it was stationary
     LAST,  # 1: the best pose is being finished
-    DASH, REFERENCE, DASH_WAIT, DASH_WAITS, EASY,  # see `dash`
+    WATCHDOG, REFERENCE, WATCHDOG_WAIT, WATCHDOG_WAITS, EASY,  # see `watchdog_step`
     RESTING,  # steps in a row that were shorter than STILL
     VERDICT,  # 1: the pose is good, see `judge`
     TRIES,  # dampings refused since the last step (a lane of a GPU)
@@ -108,9 +108,9 @@ def newton_params(
     )  # fmt: skip
 
 
-DASH_STEPS = 5.0  # undamped steps along the valley of poses that meet the goals, before the energy must be lower
-DASH_DAMPING = 1e-7  # of those
-DASH_GAIN = 0.9  # of the energy at the start of several such steps: what they may leave
+WATCHDOG_STEPS = 5.0  # undamped steps along the valley of poses that meet the goals, before the energy must be lower
+WATCHDOG_DAMPING = 1e-7  # of those
+WATCHDOG_GAIN = 0.9  # of the energy at the start of several such steps: what they may leave
 SOFT_GAIN = 1e-10  # gain of an undamped step, relative to the energy, at which a soft problem is solved
 STILL = 1e-9  # [rad, m]: a soft problem whose steps are shorter, STILL_STEPS times in a row, is done
 STILL_STEPS = 3.0
@@ -119,7 +119,7 @@ LARGEST_STEP = 1.0  # [rad] of any one dof that turns: beyond it the quadratic s
 SLOW_STEPS = 3.0  # slow steps before the figure starts elsewhere
 EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
 NO_WORSE = 1.2  # of the energy at the start: what it may cost to begin off the bounds
-KICKS = 2.0  # times a figure caught on its limits is perturbed off them before a restart
+MOST_PERTURBATIONS = 2.0  # times a figure caught on its limits is perturbed off them before a restart
 MUCH_BETTER = 0.5  # of the best energy: progress that earns new ones
 REDRAW_ALL_EVERY = 8.0  # restarts: then the whole figure is redrawn, not only the chains that failed
 ESCAPES_MOST = 20.0
@@ -308,7 +308,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
 
 
 @kernel
-def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
+def watchdog_step(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
     """Make one nearly undamped step without a test; several may lead along a curved valley.
 
     A weak posture moves the figure among poses that meet the goals. A straight step leaves that curved valley and the
@@ -319,11 +319,11 @@ def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, p
     """
     n, last = theta.shape[0], ws.sticky.shape[0] - 1
     before = state[ENERGY]
-    if state[DASH] == 0.0:
+    if state[WATCHDOG] == 0.0:
         state[REFERENCE] = before
         for i in range(n):
             ws.anchor[i] = theta[i]
-    state[DASH] += 1.0
+    state[WATCHDOG] += 1.0
     definite, slope, length, largest = False, 0.0, 0.0, 0.0
     exact, coupled = (1.0 if state[EASY] > 2.0 else 0.0), params[COUPLED] != 0.0
     while True:
@@ -331,47 +331,47 @@ def dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, p
         largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact)
         ws.sticky[last] = 0.0
         damping_scale(order, ws.hessian, scale)
-        definite, slope, _, length = propose(order, theta, lower, upper, ws, fixed, scale, DASH_DAMPING)
+        definite, slope, _, length = propose(order, theta, lower, upper, ws, fixed, scale, WATCHDOG_DAMPING)
         if definite or exact == 0.0:
             break
         exact = 0.0
-    moved = not (definite and state[DASH] == 1.0 and -0.5 * slope <= SOFT_GAIN * before)
+    moved = not (definite and state[WATCHDOG] == 1.0 and -0.5 * slope <= SOFT_GAIN * before)
     if moved:
         for i in range(n):
             theta[i] = ws.trial[i]
         state[ENERGY] = energy_at(figure, springs, theta, ws)
         state[EVALUATIONS] += 1.0
-        end_dash(figure, springs, lower, upper, theta, ws, state, definite)
+        end_watchdog(figure, springs, lower, upper, theta, ws, state, definite)
     else:
-        state[DASH] = 0.0
+        state[WATCHDOG] = 0.0
     if trace.shape[0] > 0:
         row = int(state[ITERATIONS]) - 1
-        record(trace, row, state[ENERGY], largest, length, DASH_DAMPING, fixed, state[EVALUATIONS], slope, before)
+        record(trace, row, state[ENERGY], largest, length, WATCHDOG_DAMPING, fixed, state[EVALUATIONS], slope, before)
     return moved
 
 
 @kernel
-def end_dash(figure, springs, lower, upper, theta, ws, state, definite):
+def end_watchdog(figure, springs, lower, upper, theta, ws, state, definite):
     """End a dash where it has led lower, or where it has gone on too long."""
-    enough = 1.0 if state[DASH] == 1.0 else DASH_GAIN
+    enough = 1.0 if state[WATCHDOG] == 1.0 else WATCHDOG_GAIN
     if definite and state[ENERGY] < enough * state[REFERENCE]:
         if recentre_all(figure, theta, lower, upper):
             state[ENERGY] = energy_at(figure, springs, theta, ws)
-        state[EASY] = state[EASY] + 1.0 if state[DASH] == 1.0 else 0.0
-        state[DASH] = state[DASH_WAIT] = state[DASH_WAITS] = 0.0
-        state[DAMPING] = DASH_DAMPING
-    elif not definite or state[DASH] >= DASH_STEPS:
+        state[EASY] = state[EASY] + 1.0 if state[WATCHDOG] == 1.0 else 0.0
+        state[WATCHDOG] = state[WATCHDOG_WAIT] = state[WATCHDOG_WAITS] = 0.0
+        state[DAMPING] = WATCHDOG_DAMPING
+    elif not definite or state[WATCHDOG] >= WATCHDOG_STEPS:
         if not state[ENERGY] < state[REFERENCE]:
-            take_back(figure, springs, theta, ws.anchor, ws, state)
+            restore_pose(figure, springs, theta, ws.anchor, ws, state)
         for k in range(ws.sticky.shape[0]):
             ws.sticky[k] = 0.0
-        state[DASH] = state[EASY] = 0.0
-        state[DASH_WAITS] = 2.0 * state[DASH_WAITS] + 2.0
-        state[DASH_WAIT] = state[DASH_WAITS]
+        state[WATCHDOG] = state[EASY] = 0.0
+        state[WATCHDOG_WAITS] = 2.0 * state[WATCHDOG_WAITS] + 2.0
+        state[WATCHDOG_WAIT] = state[WATCHDOG_WAITS]
 
 
 @kernel
-def take_back(figure, springs, theta, pose, ws, state):
+def restore_pose(figure, springs, theta, pose, ws, state):
     """Return to an earlier pose (n,)."""
     for i in range(theta.shape[0]):
         theta[i] = pose[i]
@@ -410,17 +410,17 @@ def newton_iteration(
     if not soft and all_reached(ws.error, tolerances):
         return CONVERGED
     if state[ITERATIONS] >= params[MOST_ITERATIONS]:
-        if state[DASH] > 0.0 and not state[ENERGY] < state[REFERENCE]:
-            take_back(figure, springs, theta, ws.anchor, ws, state)
-        put_back_best(figure, springs, theta, ws, state)
+        if state[WATCHDOG] > 0.0 and not state[ENERGY] < state[REFERENCE]:
+            restore_pose(figure, springs, theta, ws.anchor, ws, state)
+        restore_best(figure, springs, theta, ws, state)
         return EXHAUSTED
     state[ITERATIONS] += 1.0
-    if soft and (state[DASH] > 0.0 or (state[SLOW] > 1.0 and state[DASH_WAIT] <= 0.0)):
-        accepted = dash(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace)
+    if soft and (state[WATCHDOG] > 0.0 or (state[SLOW] > 1.0 and state[WATCHDOG_WAIT] <= 0.0)):
+        accepted = watchdog_step(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace)
         if accepted:
             return RUNNING
     else:
-        state[DASH_WAIT] -= 1.0
+        state[WATCHDOG_WAIT] -= 1.0
         accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace)
         if accepted and recentre_all(figure, theta, lower, upper):
             state[ENERGY] = energy_at(figure, springs, theta, ws)
@@ -429,13 +429,15 @@ def newton_iteration(
         if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params):
             return RUNNING
         energy_at(figure, springs, theta, ws)
-    elsewhere = state[LAST] == 0.0 and (state[RESTARTS] < params[MOST_RESTARTS] or state[HOPS] < KICKS)
+    elsewhere = state[LAST] == 0.0 and (
+        state[RESTARTS] < params[MOST_RESTARTS] or state[PERTURBATIONS] < MOST_PERTURBATIONS
+    )
     if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere) and state[RESTING] < STILL_STEPS:
         return RUNNING
     if soft and all_reached(ws.error, tolerances):
         return CONVERGED
     rough = 1.0 if accepted else 0.0
-    if start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
+    if restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
         return RUNNING
     return STATIONARY
 
@@ -459,7 +461,7 @@ def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, 
 
 
 @kernel
-def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
+def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
     """Remember the best pose, and leave it: off the limits that hold it, then to random poses while restarts are left.
 
     rough: 1 where the pose was left before it was stationary; the best of all is finished at the end. Returns whether
@@ -468,7 +470,7 @@ def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws,
     n = theta.shape[0]
     if state[ENERGY] < state[BEST] * (1.0 - 1e-9):
         if state[ENERGY] < MUCH_BETTER * state[BEST]:
-            state[HOPS] = 0.0
+            state[PERTURBATIONS] = 0.0
         state[BEST], state[ROUGH] = state[ENERGY], rough
         for i in range(n):
             ws.best[i] = theta[i]
@@ -477,9 +479,9 @@ def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws,
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     if state[LAST] != 0.0:
         return False
-    hop = state[HOPS]
-    state[HOPS] += 1.0
-    if hop >= KICKS or not perturb_active_limits(theta, lower, upper, ws.gradient, fixed, hop):
+    hop = state[PERTURBATIONS]
+    state[PERTURBATIONS] += 1.0
+    if hop >= MOST_PERTURBATIONS or not perturb_active_limits(theta, lower, upper, ws.gradient, fixed, hop):
         if state[RESTARTS] >= params[MOST_RESTARTS]:
             if state[ROUGH] == 0.0:
                 return False
@@ -501,7 +503,7 @@ def start_elsewhere(figure, springs, tolerances, lower, upper, theta, start, ws,
 
 
 @kernel
-def put_back_best(figure, springs, theta, ws, state):
+def restore_best(figure, springs, theta, ws, state):
     """Return to the best pose of the restarts, where it is better than the one at hand."""
     if state[BEST] < state[ENERGY]:
         for i in range(theta.shape[0]):

@@ -168,7 +168,7 @@ def attempts_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper
     """Return the kernel that makes attempts."""
     constants: dict[str, Any] = {"LARGEST_STEP": LARGEST_STEP, **(SINGLE if plan.single else {})}
     if not plan.alone:
-        constants["KICKS"] = 0.0
+        constants["MOST_PERTURBATIONS"] = 0.0
     constants |= {"SLOW_STEPS": 1e9} if plan.finish else {"PASSES": 1}
     parts = ProblemTables(problem, plan, lower, upper, constants=constants)
     to = parts.to

@@ -42,11 +42,11 @@ from posable.engine.newton import (
     EXACT_NOW,
     FIRST_DAMPING,
     HIGHEST_DAMPING,
-    HOPS,
-    KICKS,
     LOWEST_DAMPING,
+    MOST_PERTURBATIONS,
     MOST_TRIES,
     NEVER,
+    PERTURBATIONS,
     REDRAW_ALL_EVERY,
     SLOW_GAIN,
     SLOW_STEPS,
@@ -69,7 +69,7 @@ NEARBY = 0.8  # fraction of the way from the start to a random pose at which lat
 def lane_begin(figure, lower, upper, theta, start, ws, state, params, attempt, limbs):
     """Set up an attempt at theta (n,): the first starts there, later ones at random or perturbed poses."""
     state[DAMPING] = params[FIRST_DAMPING]
-    state[ITERATIONS] = state[SLOW] = state[HOPS] = state[EXACT_NOW] = state[TRIES] = state[ENERGY] = 0.0
+    state[ITERATIONS] = state[SLOW] = state[PERTURBATIONS] = state[EXACT_NOW] = state[TRIES] = state[ENERGY] = 0.0
     state[BEST] = 1e30
     state[PHASE] = JUMP
     if attempt > 0:
@@ -156,13 +156,13 @@ def lane_verdict(
         )
         state[DAMPING] = more_damping(state[DAMPING])
     if stationary:
-        if state[HOPS] < KICKS:
-            if state[HOPS] == 0.0 or state[ENERGY] < state[BEST]:
+        if state[PERTURBATIONS] < MOST_PERTURBATIONS:
+            if state[PERTURBATIONS] == 0.0 or state[ENERGY] < state[BEST]:
                 state[BEST] = state[ENERGY]
                 for i in range(n):
                     ws.best[i] = theta[i]
-            hop = state[HOPS]
-            state[HOPS] += 1.0
+            hop = state[PERTURBATIONS]
+            state[PERTURBATIONS] += 1.0
             if not soft and perturb_active_limits(theta, lower, upper, ws.gradient, fixed, hop):
                 for i in range(n):
                     ws.trial[i] = theta[i]
@@ -179,7 +179,7 @@ def lane_verdict(
 @kernel
 def lane_end(theta, ws, state):
     """Write the better of the poses before and after a perturbation to theta."""
-    if state[HOPS] > 0.0 and state[BEST] < state[ENERGY]:
+    if state[PERTURBATIONS] > 0.0 and state[BEST] < state[ENERGY]:
         state[ENERGY] = state[BEST]
         for i in range(theta.shape[0]):
             theta[i] = ws.best[i]

@@ -31,13 +31,13 @@ from posable.solvers.line_search import (
     stretch,
     write_trace,
 )
-from posable.solvers.loop import STATIONARY_GAIN, batch_of, started_elsewhere
+from posable.solvers.loop import STATIONARY_GAIN, batch_of, restarted
 
 # --- Projected gradient with the projected Armijo search of Engell-Nørregård & Erleben 2011 ---
 
 # A column of the params and two of the state, after those of line_search.py
-KICKS = OWN_OPTIONS + 1
-SEEN_ENERGY, KICKED = OWN_STATE, OWN_STATE + 1
+MOST_PERTURBATIONS = OWN_OPTIONS + 1
+SEEN_ENERGY, PERTURBATIONS = OWN_STATE, OWN_STATE + 1
 
 WINDOW = 200.0  # steps between two looks at what they won
 LITTLE = 0.9  # of the energy then: where more is left, the figure is caught
@@ -78,11 +78,11 @@ def leave_limits(figure, springs, lower, upper, theta, ws, state, params, moved)
         return False
     caught = not moved or state[ENERGY] > LITTLE * state[SEEN_ENERGY]
     state[SEEN_ENERGY] = state[ENERGY]
-    if not caught or state[KICKED] >= params[KICKS] or params[SOFT] != 0.0:
+    if not caught or state[PERTURBATIONS] >= params[MOST_PERTURBATIONS] or params[SOFT] != 0.0:
         return False  # where more than goals is minimised, little is won near every optimum
     if not leave_bounds(theta, lower, upper, theta):
         return False
-    state[KICKED] += 1.0
+    state[PERTURBATIONS] += 1.0
     state[EVALUATIONS] += 1.0
     state[TAU] = 0.0
     state[ENERGY] = energy_at(figure, springs, theta, ws)
@@ -102,8 +102,8 @@ def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vec
         s = strength(params, n, i)
         direction[i] = -ws.gradient[i] * (s * s)
         square += 0.0 if fixed[i] != 0.0 else -ws.gradient[i] * direction[i]
-    if started_elsewhere(state):
-        state[TAU], state[KICKED], state[SEEN_ENERGY] = 0.0, 0.0, np.inf
+    if restarted(state):
+        state[TAU], state[PERTURBATIONS], state[SEEN_ENERGY] = 0.0, 0.0, np.inf
     if not square > STATIONARY_GAIN * before:
         write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
         return leave_limits(figure, springs, lower, upper, theta, ws, state, params, False)
@@ -222,7 +222,7 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     fixed, direction, old, bent = vectors[0], vectors[1], vectors[2], vectors[3]
     before = state[ENERGY]
     largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, params, 0.0)
-    keep = not started_elsewhere(state) and 0.0 < state[TAU] < n
+    keep = not restarted(state) and 0.0 < state[TAU] < n
     if differ(params, n):
         slope, square = weighted_conjugate(fixed, ws.gradient, direction, old, keep, params)
     else:

@@ -26,7 +26,7 @@ from posable.solvers.line_search import (
     write_trace,
 )
 from posable.solvers.linear import shortening
-from posable.solvers.loop import STATIONARY_GAIN, batch_of, started_elsewhere
+from posable.solvers.loop import STATIONARY_GAIN, batch_of, restarted
 
 GROWTH = OWN_STATE  # how fast the damping grows at the next refusal
 
@@ -58,7 +58,7 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
     n = theta.shape[0]
     fixed, scale, step, product, direction = vectors[0], vectors[1], vectors[2], vectors[3], ws.step
     before = state[ENERGY]
-    if started_elsewhere(state):
+    if restarted(state):
         state[DAMPING], state[GROWTH] = params[OWN_OPTIONS], 2.0
     largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, params, 0.0)
     damping_metric(order, ws.hessian, scale, params[OWN_OPTIONS + 1] != 0.0, params)

@@ -71,7 +71,7 @@ def begin(figure, springs, lower, upper, theta, ws, state):
 
 
 @kernel
-def started_elsewhere(state):
+def restarted(state):
     """Return whether there was a restart since the method's last step, so that its history is void."""
     if state[SEEN] == state[RESTARTS]:
         return False
@@ -91,7 +91,7 @@ def keep_best(theta, ws, state):
 
 
 @kernel
-def put_back_best(figure, springs, theta, ws, state):
+def restore_best(figure, springs, theta, ws, state):
     """Restore the best pose if it is better than the current one."""
     if not state[ENERGY] <= state[BEST]:
         for i in range(theta.shape[0]):
@@ -106,7 +106,7 @@ def before_step(figure, springs, tolerances, theta, ws, state, params, left):
         return CONVERGED
     if state[ITERATIONS] >= params[MOST_ITERATIONS]:
         if params[KEEP_BEST] != 0.0:
-            put_back_best(figure, springs, theta, ws, state)
+            restore_best(figure, springs, theta, ws, state)
         return EXHAUSTED
     if left <= 0.0:
         return RUNNING
@@ -140,7 +140,7 @@ def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, stat
         keep_best(theta, ws, state)
         return GO_ON
     if params[KEEP_BEST] != 0.0 or not numeric:
-        put_back_best(figure, springs, theta, ws, state)
+        restore_best(figure, springs, theta, ws, state)
     return STATIONARY
 
 

@@ -23,7 +23,7 @@ from posable.solvers.line_search import (
     stretch,
     write_trace,
 )
-from posable.solvers.loop import STATIONARY_GAIN, batch_of, started_elsewhere
+from posable.solvers.loop import STATIONARY_GAIN, batch_of, restarted
 
 # --- BFGS in a box ---
 
@@ -124,7 +124,7 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, pa
     fixed, direction, old_pose, old_gradient, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
     before = state[ENERGY]
     largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params)
-    if started_elsewhere(state):
+    if restarted(state):
         state[TAU] = -1.0
     if state[TAU] >= 0.0:
         for i in range(n):
@@ -243,7 +243,7 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, p
     fixed, direction, old_pose, old_gradient = vectors[0, :n], vectors[1, :n], vectors[2, :n], vectors[3, :n]
     before = state[ENERGY]
     largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params)
-    if started_elsewhere(state):
+    if restarted(state):
         state[TAU] = -1.0
     if state[TAU] >= 0.0:
         k = int(state[TAU]) % most

@@ -20,7 +20,7 @@ from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
 from posable.solvers.line_search import accept, differentiate, write_trace
-from posable.solvers.loop import OPTIONS, OWN, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params, started_elsewhere
+from posable.solvers.loop import OPTIONS, OWN, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params, restarted
 
 # --- The trust region's quadratic model in scaled variables ---
 
@@ -312,7 +312,7 @@ def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, st
     """Make one accepted step, in place; return whether there was one to make. The radius follows the gain ratio."""
     n = theta.shape[0]
     before = state[ENERGY]
-    if started_elsewhere(state):
+    if restarted(state):
         state[RADIUS] = params[FIRST_RADIUS]
         move_inside(lower, upper, theta)
         before = state[ENERGY] = energy_at(figure, springs, theta, ws)
