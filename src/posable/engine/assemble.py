@@ -1,8 +1,8 @@
-"""Wrenches and stiffnesses to the root: gradient and Hessian of any sum of springs, without a Jacobian.
+"""Assembly of gradient and Hessian: wrenches and stiffnesses are accumulated towards the root, without a Jacobian.
 
-One sweep from the leaves gives each joint the sum of everything it carries; then gradient_i = S_i . g_i and
+One sweep from the leaves sums up everything that each joint carries. Then gradient_i = S_i . g_i and
 Hessian_ij = S_j . h_i for j = i and every dof j above i, with h_i = B_i S_i plus half the Lie bracket
-(mathematics.md). It is the composite-rigid-body algorithm with springs in the place of masses: O(springs + n depth).
+(mathematics.md). This is the composite-rigid-body algorithm with springs instead of masses: O(springs + n depth).
 """
 
 from __future__ import annotations
@@ -66,22 +66,22 @@ def has_center(springs):
 
 @optional(COUPLINGS, 0.0, home=_couplings)
 def coupled_energy(figure, springs, theta, ws, k):
-    """Return the energy of a spring that is not on one body alone, and write its error."""
+    """Return the energy of a spring that acts on more than one body, and write its error."""
 
 
 @optional(COUPLINGS, home=_couplings)
 def add_coupled(figure, springs, ws, k, exact):
-    """Put a spring that is not on one body alone on its bodies; springs on the center of mass follow together."""
+    """Apply a spring that acts on more than one body; springs on the center of mass are applied together later."""
 
 
 @optional(COUPLINGS, home=_couplings)
 def add_center_forces(figure, springs, ws, exact):
-    """Put each body's share of the force on the center of mass at its own center, with its curvature."""
+    """Apply each body's share of the force on the center of mass at its own center, with its curvature."""
 
 
 @optional(COUPLINGS, home=_couplings)
 def add_couplings(figure, order, springs, theta, ws, exact):
-    """Add to a gathered gradient and Hessian what couples dofs of different branches."""
+    """Add the terms that couple dofs of different branches to an assembled gradient and Hessian."""
 
 
 # --- Springs on one body each ---
@@ -109,9 +109,9 @@ def total_energy(figure, springs, theta, ws):
 
 @kernel
 def add_springs(figure, springs, ws, exact):
-    """Put the wrench and stiffness of every spring on its body; exact is 1, or 0 for Gauss-Newton.
+    """Apply the wrench and stiffness of every spring to its body; exact is 1, or 0 for Gauss-Newton.
 
-    Returns whether some spring couples dofs beyond that: then `add_couplings` follows the gathering.
+    Returns whether some spring couples further dofs; if so, call `add_couplings` after `gather`.
     """
     coupled, sticky = False, ws.sticky[springs.kind.shape[0]] != 0.0
     for k in range(springs.kind.shape[0]):
@@ -145,14 +145,14 @@ def clear_bodies(ws):
 
 @kernel
 def gather(figure, order, springs, theta, ws, exact):
-    """Gather the springs on the bodies into ws.gradient (n,) and ws.hessian (n, d); the wrenches move to the root."""
+    """Assemble ws.gradient (n,) and ws.hessian (n, d) from the springs on the bodies; wrenches move to the root."""
     for b in range(figure.body.shape[0] - 1, 0, -1):
         parent = figure.body[b, PARENT]
         for k in range(6):
             ws.wrench[parent, k] += ws.wrench[b, k]
         for k in range(21):
             ws.stiffness[parent, k] += ws.stiffness[b, k]
-    for visit in range(theta.shape[0]):  # depth first: ws.chain always holds the dofs above the one at hand
+    for visit in range(theta.shape[0]):  # depth first: ws.chain always holds the dofs above the current one
         gather_dof(figure, order, order.rows[visit, VISIT], ws, exact)
     if exact != 0.0:
         for b in range(figure.body.shape[0]):
@@ -164,7 +164,7 @@ def gather(figure, order, springs, theta, ws, exact):
 
 @small
 def gather_dof(figure, order, i, ws, exact):
-    """Write one dof's gradient and its row of the Hessian, from the wrench and stiffness that it carries."""
+    """Write the gradient and the Hessian row of one dof from the wrench and stiffness that it carries."""
     b = figure.dof[i, BODY]
     g, s, t, c = ws.wrench[b], ws.stiffness[b], ws.twist, ws.chain
     wx, wy, wz, vx, vy, vz = t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5]
@@ -198,7 +198,7 @@ def gather_dof(figure, order, i, ws, exact):
 
 @small
 def correct_coupled(figure, order, b, theta, ws, exact):
-    """Replace, within a rotation vector or a swing, the half bracket by the joint's own second derivative."""
+    """Replace the half bracket by the joint's own second derivative within a rotation vector or a swing."""
     first = figure.body[b, FIRST]
     while first < figure.body[b, LAST]:
         kind = figure.dof[first, KIND]
@@ -226,7 +226,7 @@ def correct_coupled(figure, order, b, theta, ws, exact):
 
 @kernel
 def clear_hessian(ws):
-    """Set the whole Hessian to zero: needed where the order has entries that the tree does not fill."""
+    """Set the whole Hessian to zero; needed if the elimination order has entries that the tree does not fill."""
     for i in range(ws.hessian.shape[0]):
         for k in range(ws.hessian.shape[1]):
             ws.hessian[i, k] = 0.0
@@ -241,7 +241,7 @@ def springs_of(kind, constants, targets, t, pull, home):
 
 @kernel
 def energy_at(figure, springs, theta, ws):
-    """Place the figure and return its energy."""
+    """Place the bodies and return the energy."""
     forward(figure, theta, ws)
     if has_center(springs):
         center_of_mass(figure, ws, ws.center)
@@ -250,9 +250,9 @@ def energy_at(figure, springs, theta, ws):
 
 @kernel
 def judge(figure, springs, tolerances, lower, upper, theta, ws):
-    """Return whether a pose (n,) holds every limit and meets every goal, and its energy; ws.error has the errors.
+    """Return whether a pose (n,) respects every limit and meets every goal, and its energy; ws.error has the errors.
 
-    Everything is evaluated again. A pose, an energy or an error that is not a finite number is never good.
+    Everything is evaluated again. A pose, an energy or an error that is not finite is never good.
     """
     energy = energy_at(figure, springs, theta, ws)
     good = abs(energy) < math.inf
@@ -266,7 +266,7 @@ def judge(figure, springs, tolerances, lower, upper, theta, ws):
 
 @kernel
 def derivatives(figure, order, springs, theta, ws, exact):
-    """Write gradient and Hessian at a pose whose bodies are placed; a coupled Hessian was cleared before."""
+    """Write gradient and Hessian at a pose whose bodies are placed; a coupled Hessian must be cleared first."""
     clear_bodies(ws)
     coupled = add_springs(figure, springs, ws, exact)
     gather(figure, order, springs, theta, ws, exact)
@@ -276,7 +276,7 @@ def derivatives(figure, order, springs, theta, ws, exact):
 
 @kernel
 def gradient_at(figure, order, springs, theta, ws):
-    """Write the gradient alone at a pose whose bodies are placed: for methods that never look at the Hessian."""
+    """Write only the gradient, at a pose whose bodies are placed, for methods that do not use the Hessian."""
     clear_bodies(ws)
     if add_springs(figure, springs, ws, 0.0):
         gather(figure, order, springs, theta, ws, 0.0)
@@ -289,7 +289,7 @@ def gradient_at(figure, order, springs, theta, ws):
 
 @kernel
 def carry_wrenches(figure, ws, out):
-    """Carry the wrenches on the bodies to the root, and write what each dof feels of them: out (n,)."""
+    """Accumulate the wrenches on the bodies towards the root and write the generalised force per dof, out (n,)."""
     for b in range(figure.body.shape[0] - 1, 0, -1):
         parent = figure.body[b, PARENT]
         for k in range(6):
@@ -324,9 +324,9 @@ def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, e
 
 # --- Batches: targets checked and packed, answers judged ---
 
-ROTATION_TOLERANCE = 1e-6  # by which a rotation's rows may miss length one and right angles
+ROTATION_TOLERANCE = 1e-6  # allowed deviation from orthonormal rows
 
-# What is wrong with a target
+# Codes for an invalid target
 TOO_LARGE, NO_ROTATION = 0, 1
 
 
@@ -362,7 +362,7 @@ def write_target(value, k, targets, row):
 
 @kernel
 def target_gap(value, k, targets, row):
-    """Return the largest difference of a target from what `write_target` would replace."""
+    """Return the largest difference between a target and the values that `write_target` would replace."""
     gap = 0.0
     if k == 3:
         for i in range(3):
@@ -408,7 +408,7 @@ def take_targets(values, targets, row):
 
 @entry
 def clip_starts(poses, lower, upper):
-    """Put poses (t, n) into the box, in place; return whether they are then small enough to be solved."""
+    """Clip poses (t, n) to the box, in place; return whether they are then small enough to be solved."""
     good = True
     for t in range(poses.shape[0]):
         for i in range(poses.shape[1]):
@@ -429,14 +429,14 @@ def pick_columns(values, columns, out, places):
 def judge_batch(
     figure, kind, constants, targets, pull, home, tolerances, lower, upper, poses, work, d, errors, good
 ):  # fmt: skip
-    """Evaluate every goal at the poses of a batch, whatever the solver thought of them.
+    """Evaluate every goal at the poses of a batch, independently of the solver.
 
     Args:
-        figure, kind, constants, targets, pull, home, tolerances, lower, upper, d: As of `newton_batch`.
+        figure, kind, constants, targets, pull, home, tolerances, lower, upper, d: As for `newton_batch`.
         poses: (t, n) [rad, m].
         work: Scratch memory.
         errors: (t, g) [m, rad], written.
-        good: (t,) written: 1 where every limit is held and every error is within its tolerance.
+        good: (t,) written: 1 if every limit is respected and every error is within its tolerance.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)

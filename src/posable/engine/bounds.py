@@ -1,4 +1,4 @@
-"""What every solver loop shares: the box, the projected Armijo test, stop rules, random starts, the trace."""
+"""Shared by all solver loops: the box, the projected Armijo test, stopping criteria, random starts, the trace."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from posable.engine.jit import kernel
 from posable.engine.joints import ROTVEC, SLIDE, SWING, recentre
 from posable.engine.layout import ABOVE, BODY, FIRST, KIND, LAST, ON, PARENT
 
-# What a loop says of itself; the front door decides what to call it.
+# Status codes of a loop; `solvers.result` translates them.
 RUNNING, CONVERGED, STATIONARY, EXHAUSTED = 0, 1, 2, 3
 
-BEND = 0.5  # [rad, m]: how far inside its limits a dof is moved that was caught on them
-MARGIN = 1e-10  # [rad, m]: how near a bound counts as at it
-LIMIT_TOLERANCE = 1e-9  # [rad, m]: how far past a limit a pose may be and still hold it
+BEND = 0.5  # [rad, m]: how far a dof stuck at a limit is moved inside
+MARGIN = 1e-10  # [rad, m]: a dof this close to a bound counts as at it
+LIMIT_TOLERANCE = 1e-9  # [rad, m]: tolerance on joint limits
 
 # Columns of a trace
 (
@@ -24,7 +24,7 @@ TRACE_WIDTH = 8
 
 @kernel
 def project(theta, lower, upper):
-    """Put a pose (n,) into the box, in place (Engell-Nørregård & Erleben 2011, eq. 40)."""
+    """Clip a pose (n,) to the box, in place (Engell-Nørregård & Erleben 2011, eq. 40)."""
     for i in range(theta.shape[0]):
         if theta[i] < lower[i]:
             theta[i] = lower[i]
@@ -34,7 +34,7 @@ def project(theta, lower, upper):
 
 @kernel
 def armijo(before, after, slope, alpha):
-    """Return whether an energy fell enough (Engell-Nørregård & Erleben 2011, eq. 39).
+    """Return whether the energy decreased enough (Engell-Nørregård & Erleben 2011, eq. 39).
 
     slope: gradient . (projected trial - pose).
     """
@@ -43,7 +43,7 @@ def armijo(before, after, slope, alpha):
 
 @kernel
 def active_bounds(theta, gradient, lower, upper, fixed):
-    """Mark in fixed (n,) the bounds at which the gradient pushes outward; return the largest gradient of the rest."""
+    """Mark in fixed (n,) the bounds that the gradient pushes against; return the largest free gradient entry."""
     largest = 0.0
     for i in range(theta.shape[0]):
         held = (
@@ -59,7 +59,7 @@ def active_bounds(theta, gradient, lower, upper, fixed):
 
 @kernel
 def all_reached(errors, tolerances):
-    """Return whether every spring that decides (tolerance below infinity) is within its tolerance."""
+    """Return whether every spring with a finite tolerance is within it."""
     for k in range(errors.shape[0]):
         if not errors[k] <= tolerances[k]:
             return False
@@ -68,9 +68,9 @@ def all_reached(errors, tolerances):
 
 @kernel
 def recentre_all(figure, theta, lower, upper):
-    """Bring every rotation vector of a pose back to the short way round, where its limits allow it.
+    """Replace every rotation vector of a pose by its shorter equivalent, where the limits allow it.
 
-    Returns whether any moved: the frames are the same, but twists and posture are not, so the pose is placed again.
+    Returns whether any changed. The frames stay the same, but twists and posture do not: place the bodies again.
     """
     moved = False
     for i in range(theta.shape[0]):
@@ -94,8 +94,8 @@ def random_number(state):
 def random_dof(figure, i, lower, upper, start, state):
     """Return a random value of dof i inside its limits.
 
-    A moving root keeps the place where it started: the goals move it faster than chance does. An angle without limits
-    is drawn from a full turn about its start, a slide without limits keeps its start.
+    A moving root keeps its start: the goals move it faster than chance does. An angle without limits is drawn from a
+    full turn about its start; a slide without limits keeps its start.
     """
     u = random_number(state)
     low, high = lower[i], upper[i]
@@ -117,11 +117,11 @@ def random_pose(figure, lower, upper, start, state, theta):
 
 @kernel
 def randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws, state, mark, theta):
-    """Redraw only the dofs that carry nothing but goals that are missed badly; return how many those are.
+    """Redraw only the dofs whose goals are all badly missed; return how many were redrawn.
 
-    A body is many limbs: where one is caught in the wrong bend, the others need not start again. ws.error holds the
-    errors at theta; mark (n,) is scratch. A goal is missed badly if its error, in tolerances, is a quarter of the
-    worst.
+    If one limb is stuck in the wrong bend, the others need not start again. ws.error holds the errors at theta;
+    mark (n,) is scratch. A goal is badly missed if its error, relative to its tolerance, is at least a quarter of the
+    worst one.
     """
     n = theta.shape[0]
     worst = 0.0
@@ -130,7 +130,7 @@ def randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws
             worst = max(worst, ws.error[k] / max(tolerances[k], 1e-12))
     for i in range(n):
         mark[i] = 0.0
-    for bad in range(2):  # first mark what carries a bad goal, then clear what carries a good one too
+    for bad in range(2):  # first mark dofs above a bad goal, then clear dofs above a good one
         for k in range(springs.kind.shape[0]):
             if not tolerances[k] < math.inf:
                 continue
@@ -153,10 +153,10 @@ def randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws
 
 @kernel
 def perturb_active_limits(theta, lower, upper, gradient, fixed, hop):
-    """Move every dof that its limit holds well inside it; return whether there was one.
+    """Move every dof that is held at its limit well inside; return whether there was one.
 
-    A straight elbow on its limit is caught there: its own gradient points out of the box, yet bent by half a radian
-    the same elbow reaches. The first time bends that far, the second to the middle of the range. fixed (n,) is scratch.
+    A straight elbow at its limit is stuck: its gradient points out of the box, although the same elbow bent by half a
+    radian would reach. The first call bends that far, the second to the middle of the range. fixed (n,) is scratch.
     """
     active_bounds(theta, gradient, lower, upper, fixed)
     moved = False
@@ -171,10 +171,10 @@ def perturb_active_limits(theta, lower, upper, gradient, fixed, hop):
 
 @kernel
 def leave_bounds(theta, lower, upper, out):
-    """Write theta (n,) into out with every dof that stands on a bound moved inside; return whether there was one.
+    """Write theta (n,) into out with every dof that is at a bound moved inside; return whether there was one.
 
-    A straight knee on its limit is singular, and the first steps are wasted on it: where there is far to go anyway, it
-    is quicker to begin bent.
+    A straight knee at its limit is singular and wastes the first steps. If the target is far away, starting bent is
+    quicker.
     """
     moved = False
     for i in range(theta.shape[0]):

@@ -6,20 +6,20 @@ from posable.engine.jit import kernel
 from posable.engine.layout import DEPTH
 from posable.engine.ltl import damped_copy, factorise, multiply, substitute
 
-PIVOT = 1e-14  # part of the mean diagonal that damping does not fall below: rounding would make pivots negative
-SATURATED_DAMPING = 1e-2  # where dofs are held back: the others do not race to make up for them
+PIVOT = 1e-14  # lower bound of damping, relative to the mean diagonal: rounding could make smaller pivots negative
+SATURATED_DAMPING = 1e-2  # used if dofs are at their bounds, so that the others do not overcompensate
 LARGEST_STEP = 0.5  # [rad, m] of any dof in one Newton step
-LEVEL_STEP = 0.06  # the same with strict priorities: what they leave free is a curved space
-SHORTEST = 0.02  # part of the box: a dof that is nearer to its bound is at it
-ROUNDS = 6  # bounds that are met one after the other in such a step
+LEVEL_STEP = 0.06  # the same with strict priorities, whose null space is curved
+SHORTEST = 0.02  # part of the box: a dof closer to its bound than this is at it
+ROUNDS = 6  # bounds that one step may meet successively
 
 
 @kernel
 def newton_step(order, ws, levels, fixed, scale, damping, moved):
     """Write into ws.step the damped Newton step while fixed dofs move by moved (n,); return whether it is convex.
 
-    Strict priorities take their step one after the other: each level adds what its own goals ask for and what costs the
-    stricter ones, a million times stiffer, next to nothing. Each is damped by its own stiffness.
+    Strict priorities take their steps one after the other: each level adds a step for its own goals that costs the
+    stricter levels, weighted a million times higher, next to nothing. Each level is damped by its own stiffness.
     """
     n, step = fixed.shape[0], ws.step
     if levels.scale.shape[0] == 0:
@@ -75,10 +75,10 @@ def shorten(step, most):
 
 @kernel
 def scaled_step(order, theta, low, high, ws, levels, fixed, scale, damping):
-    """Write into ws.step the step of strict priorities, shortened to where it meets the box; return as `boxed_step`.
+    """Write into ws.step the step of strict priorities, shortened to stay in the box; return as `boxed_step` does.
 
-    Dofs that stopped one by one would leave the poses that keep the stricter goals. A dof that is at its bound already
-    stays, and the others step without it.
+    Clipping dofs one by one would leave the poses that meet the stricter goals. A dof that is at its bound stays, and
+    the others step without it.
     """
     stopped = 0
     for attempt in range(ROUNDS):
@@ -106,9 +106,9 @@ def scaled_step(order, theta, low, high, ws, levels, fixed, scale, damping):
 
 @kernel
 def boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping):
-    """Write into ws.step the damped Newton step in the box; return 0, 1 where a bound stopped a dof, -1: indefinite.
+    """Write into ws.step the damped Newton step in the box; return 0, 1 if a bound stopped a dof, -1 if indefinite.
 
-    Dofs that a bound stops stay there and the others answer to that, damped harder: see SATURATED_DAMPING.
+    Dofs that meet a bound stay there and the others adapt, with the larger damping SATURATED_DAMPING.
     """
     n = theta.shape[0]
     step, moved = ws.step, ws.spare

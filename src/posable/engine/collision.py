@@ -42,7 +42,7 @@ from posable.engine.springs import add_point_force, add_product
 
 @kernel
 def place_balls(figure, ws):
-    """Write the centres of the balls around all solids of each body into ws.ball, in world axes."""
+    """Write the centres of the bounding balls of the bodies into ws.ball, in world axes."""
     for b in range(ws.ball.shape[0]):
         if figure.ball[b, BALL_RADIUS] >= 0.0:
             x, y, z = figure.ball[b, 0], figure.ball[b, 1], figure.ball[b, 2]
@@ -54,7 +54,7 @@ def place_balls(figure, ws):
 
 @small
 def bodies_apart(figure, ws, a, b, size):
-    """Return whether the balls around the solids of two bodies are farther apart than size; never for the world."""
+    """Return whether the bounding balls of two bodies are further apart than size; never for the world."""
     if b < 0:
         return False
     x, y, z = ws.ball[a, 0] - ws.ball[b, 0], ws.ball[a, 1] - ws.ball[b, 1], ws.ball[a, 2] - ws.ball[b, 2]
@@ -64,7 +64,7 @@ def bodies_apart(figure, ws, a, b, size):
 
 @kernel
 def collision_energy(figure, row, ws, index):
-    """Return the energy of a COLLISION spring, and write how deep the worst pair is beyond the margin [m]."""
+    """Return the energy of a COLLISION spring, and write the largest violation of its margin [m]."""
     ws.error[index] = 0.0
     if row[ROBUST] < 0.0:
         return 0.0
@@ -91,7 +91,7 @@ def collision_energy(figure, row, ws, index):
 
 @kernel
 def placement_checksum(ws):
-    """Return a number that tells one placement of the bodies from another."""
+    """Return a number that distinguishes placements of the bodies."""
     total = 0.0
     for b in range(ws.ball.shape[0]):
         total += (b + 1.0) * (ws.position[b, 0] + 1.3 * ws.position[b, 1] + 1.7 * ws.position[b, 2])
@@ -101,7 +101,7 @@ def placement_checksum(ws):
 
 @kernel
 def keep_contact(m, number, q, p, d, count):
-    """Keep a contact that the energy found, with its simplex, for the derivatives at the same pose."""
+    """Store a contact found with the energy, with its simplex, for the derivatives at the same pose."""
     at = KEPT + KEPT_WIDTH * number
     m[at], m[at + 1], m[at + 2], m[at + 3] = float(q), float(p), d, float(count)
     for k in range(KEPT_WIDTH - 4):
@@ -110,7 +110,7 @@ def keep_contact(m, number, q, p, d, count):
 
 @kernel
 def add_sliding_simplex(f, figure, ws, a, count, ex, ey, ez, x, y, z, m, s):
-    """Add -f u M^-1 u': what the sliding of the nearest points on their simplex takes from the second derivative."""
+    """Add -f u M^-1 u': how the sliding of the nearest points on their simplex reduces the second derivative."""
     if count < 2:
         return
     i = int(m[3])
@@ -158,7 +158,7 @@ def grid_load(ex, ey, ez, force, weight, exact, m, load):
 
 @kernel
 def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
-    """Write the wrench (6) and stiffness (21) on the body of solid a of one pair, as if the other stood still."""
+    """Write the wrench (6) and stiffness (21) on the body of solid a of one pair, as if the other were fixed."""
     for k in range(27):
         load[k] = 0.0
     s, c = figure.solid, figure.corner
@@ -189,14 +189,14 @@ def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
 
 @kernel
 def add_collision(figure, row, ws, exact):
-    """Put the forces of a COLLISION spring on the bodies, and keep those between two bodies for `add_contacts`."""
+    """Apply the forces of a COLLISION spring, and keep those between two bodies for `add_contacts`."""
     m, size = ws.memory, row[SIZE]
-    if row[POINT] == 0.0:  # the first of them
+    if row[POINT] == 0.0:  # the first COLLISION spring
         m[CONTACTS] = 0.0
     if row[ROBUST] < 0.0:
         return
     if m[FOUND] <= float(MOST_CONTACTS) and m[STAMP] == placement_checksum(ws) and m[STAMP + 1] == row[POINT]:
-        for number in range(int(m[FOUND])):  # the energy at this very pose has found them
+        for number in range(int(m[FOUND])):  # found with the energy at the same pose
             at = KEPT + KEPT_WIDTH * number
             for k in range(KEPT_WIDTH - 4):
                 m[k] = m[at + 4 + k]
@@ -214,7 +214,7 @@ def add_collision(figure, row, ws, exact):
 
 @kernel
 def add_contact(figure, row, ws, q, p, d, count, exact):
-    """Put one contact, whose simplex is in ws.memory, on its bodies, and keep its load where both can move."""
+    """Apply one contact, whose simplex is in ws.memory, to its bodies, and keep its load if both can move."""
     m, one, two = ws.memory, figure.touch[q, 0], figure.touch[q, 1]
     kept = int(m[CONTACTS])
     at = CONTACTS + 1 + CONTACT_WIDTH * min(kept, MOST_CONTACTS - 1)
@@ -230,7 +230,7 @@ def add_contact(figure, row, ws, q, p, d, count, exact):
         ws.wrench[two, k] -= load[k]
     for k in range(21):
         ws.stiffness[two, k] += load[6 + k]
-    if kept < MOST_CONTACTS - 1:  # the last place is for those that do not fit
+    if kept < MOST_CONTACTS - 1:  # the last slot is overwritten by contacts that do not fit
         m[at], m[at + 1] = float(one), float(two)
         m[CONTACTS] = float(kept + 1)
 

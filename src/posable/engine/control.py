@@ -4,9 +4,9 @@ All limits together are one box for the next velocity (`speed_limits`). The tick
 the poses at which the figure could come to rest, with the projected Newton step of the solver: a target that jumps is
 approached at the limits and reached without overshoot.
 
-A target that moves is not to be stopped at. `COURSE` is the velocity of the pose that the goals ask for, and the
-distance that braking from it would take is added to the goal and subtracted from the box: where the figure is on its
-course, the next pose is the one that is asked for, without a lag.
+The figure does not stop at a moving target. `COURSE` is the velocity of the pose that the goals ask for, and the
+braking distance at that velocity is added to the goal and subtracted from the box: on its course, the figure follows
+the target without lag.
 """
 
 from __future__ import annotations
@@ -68,31 +68,31 @@ from posable.engine.speed_limits import (
 )
 
 FOLLOWED, SOME_HELD = -1, -2  # codes of a step
-# What a tick is told and tells: entries of its params
+# Params of a tick: inputs and outputs
 DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT, CALM, CALM_STILL, CALM_BEYOND, MOVING = range(11)
 PARAMS = 11
 
-STILL_AFTER = 0.2  # [s] after which a target that rests counts as still
-AT_REST = 1e-9  # [m, 1] a target that moves less in a tick rests
-FARTHEST = 1e6  # [m] a target beyond is as good as infinite
+STILL_AFTER = 0.2  # [s] after which a target at rest counts as stationary
+AT_REST = 1e-9  # [m, 1] a target that moves less in one tick is at rest
+FARTHEST = 1e6  # [m] targets further away count as infinite
 BACKLASH = 0.3  # [rad, m]
-SETTLED = 1e-11  # [rad, m] a Newton step that is not worth taking
-ROUNDING = 1e-18  # [m^2, rad^2] an energy that is nothing but rounding
-NOISE = 1e-13  # part of the energy that is rounding
+SETTLED = 1e-11  # [rad, m] shorter Newton steps are not taken
+ROUNDING = 1e-18  # [m^2, rad^2] an energy this small is rounding error
+NOISE = 1e-13  # relative rounding error of the energy
 IGNORED = 5e-9  # [m^2, rad^2] 0.1 mm at a weight of 1
 TRIES = 5  # dampings tried for one step
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 3e-6, 3e-6, 1e3
-EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
+EXACT_BEYOND = 0.5  # use the exact Hessian if a step leaves more than this fraction of the energy
 COMPENSATION_DAMPING = 1e-4
 MOST_COMPENSATION = 0.2  # [rad, m]
-SHORTER = 0.35  # part of a step with strict priorities that is tried next
-WORTH = 1e-3  # part of the energy that leaving a straight arm must gain
-ESCAPE = 0.05  # [rad, m] the largest step off a straight arm
+SHORTER = 0.35  # factor by which a rejected step with strict priorities is shortened
+WORTH = 1e-3  # relative decrease required for leaving a straight arm
+ESCAPE = 0.05  # [rad, m] largest step off a straight arm
 
 
 @kernel
 def fix_blocked_dofs(order, theta, low, high, ws, fixed):
-    """Mark in fixed (n,) the dofs at a bound that the gradient pushes outward, and those that carry no goal."""
+    """Mark in fixed (n,) the dofs at a bound that the gradient pushes outward, and those without a goal."""
     active_bounds(theta, ws.gradient, low, high, fixed)
     for i in range(theta.shape[0]):
         if ws.gradient[i] == 0.0 and ws.hessian[i, order.rows[i, DEPTH]] == 0.0:
@@ -101,7 +101,7 @@ def fix_blocked_dofs(order, theta, low, high, ws, fixed):
 
 @kernel
 def mean_diagonal(order, hessian):
-    """Return the mean of the magnitudes of a diagonal."""
+    """Return the mean absolute value of the diagonal."""
     total = 1e-300
     for i in range(hessian.shape[0]):
         total += abs(hessian[i, order.rows[i, DEPTH]])
@@ -110,7 +110,7 @@ def mean_diagonal(order, hessian):
 
 @kernel
 def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact):
-    """Write gradient and Hessian at a placed pose, of each level too; the held dofs; the metric of the damping."""
+    """Write gradient and Hessian at a placed pose, of each level too, the fixed dofs and the damping metric."""
     n, count = theta.shape[0], levels.scale.shape[0]
     if count == 0:
         if coupled:
@@ -132,7 +132,7 @@ def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fi
             for k in range(order.rows[i, DEPTH] + 1):
                 ws.hessian[i, k] += levels.hessian[level, i, k]
     fix_blocked_dofs(order, theta, low, high, ws, fixed)
-    for i in range(n):  # with strict priorities, the step says which bounds are in its way, not their rounding
+    for i in range(n):  # with strict priorities, the step itself finds the bounds in its way
         if count > 0 and ws.hessian[i, order.rows[i, DEPTH]] != 0.0:
             fixed[i] = 0.0
     mean = mean_diagonal(order, ws.hessian)
@@ -142,7 +142,7 @@ def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fi
 
 @kernel
 def unbounded_step(order, ws, levels, fixed, scale):
-    """Write into ws.step the Newton step of the dofs that are free; return whether the matrix is positive definite."""
+    """Write into ws.step the Newton step of the free dofs; return whether the matrix is positive definite."""
     for i in range(scale.shape[0]):
         ws.spare[i] = 0.0
     if not newton_step(order, ws, levels, fixed, scale, LEAST_DAMPING, ws.spare):
@@ -187,10 +187,10 @@ def add_speed_damping(order, springs, levels, state, ws, scale, params):
 
 @kernel
 def first_step(figure, order, springs, levels, state, ws, coupled, exact, params):
-    """Set the wanted pose to one Newton step from ws.best (n,), that of the last tick, projected into the box.
+    """Set the wanted pose to one Newton step from ws.best (n,), that of the last tick, clipped to the box.
 
-    The step itself knows only the joint limits: the box of a moving figure does not hold the last wanted pose, and
-    bounds taken from there would send what the goals leave free astray. Returns whether the exact Hessian was
+    The step itself uses only the joint limits: the last wanted pose need not be inside the box of a moving figure, and
+    bounds taken there would misdirect the dofs that the goals leave free. Returns whether the exact Hessian was
     indefinite.
     """
     fixed, scale, failed = state[FIXED], state[SCALE], False
@@ -215,10 +215,10 @@ def first_step(figure, order, springs, levels, state, ws, coupled, exact, params
 
 @kernel
 def merit(figure, springs, levels, theta, ws):
-    """Place a pose and return its energy; with strict priorities, each level but the last may use IGNORED of it.
+    """Place a pose and return its energy; with strict priorities, IGNORED of it is free for each level but the last.
 
-    A step among the poses that keep the stricter goals is straight and those poses are not: without that, it could not
-    be longer than a millirad. The next step corrects what this one used.
+    Otherwise a straight step within the curved set of poses that meet the stricter goals could not exceed a
+    milliradian. The next step corrects the error.
     """
     if levels.scale.shape[0] == 0:
         return energy_at(figure, springs, theta, ws)
@@ -236,7 +236,7 @@ def merit(figure, springs, levels, theta, ws):
 
 @kernel
 def leave_saddle(figure, order, springs, levels, state, ws, coupled):
-    """At a straight arm whose target lies inside, bend it towards the side that it came from; return the energy."""
+    """Bend a straight arm whose target lies inside towards the side that it came from; return the energy."""
     theta, low, high, lower, upper = state[WANTED], state[BOX_LOW], state[BOX_HIGH], state[LOWER], state[UPPER]
     fixed, scale, origin, n = state[FIXED], state[SCALE], state[ORIGIN], theta.shape[0]
     energy = merit(figure, springs, levels, theta, ws)
@@ -269,28 +269,21 @@ def leave_saddle(figure, order, springs, levels, state, ws, coupled):
 
 
 @kernel
-def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
-    """Minimise the energy over the box of the wanted pose, in place, by at most params[MOST] Newton steps.
+def take_first_step(figure, order, springs, levels, state, ws, coupled, params, first):
+    """Take the first Newton step of a tick from ws.best (n,), or fall back to that pose where the step goes uphill.
 
-    Goes on until a step moves nothing: an answer that stops within a tolerance would move in stairs. bare: the springs
-    without those that calm a tick, which would hold a straight arm straight.
+    Returns:
+        The energy, the length of the step [rad, m] and whether the exact Hessian was indefinite. `first` is the energy
+        at ws.best.
     """
     theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
-    fixed, scale = state[FIXED], state[SCALE]
     n = theta.shape[0]
-    coupled = params[COUPLED] != 0.0
-    first = merit(figure, springs, levels, ws.best, ws)
-    energy = first
-    if not first < math.inf:
-        params[ENERGY] = first
-        return
     failed = first_step(figure, order, springs, levels, state, ws, coupled, params[EXACT], params)
-    exact = 0.0 if failed else params[EXACT]
-    before = 0.0 if levels.scale.shape[0] == 0 else 1.0  # [rad, m] the length of the step before
+    length = 0.0 if levels.scale.shape[0] == 0 else 1.0
     for i in range(n):
-        before = max(before, abs(theta[i] - ws.best[i]))
+        length = max(length, abs(theta[i] - ws.best[i]))
     energy = merit(figure, springs, levels, theta, ws)
-    if energy > first:  # too far: from where it was, with damping
+    if energy > first:
         for i in range(n):
             ws.trial[i] = min(max(ws.best[i], low[i]), high[i])
         still = merit(figure, springs, levels, ws.trial, ws)
@@ -300,7 +293,27 @@ def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
             energy = still
         else:
             energy = merit(figure, springs, levels, theta, ws)
-        before = 1.0
+        length = 1.0
+    return energy, length, failed
+
+
+@kernel
+def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
+    """Minimise the energy over the box of the wanted pose, in place, by at most params[MOST] Newton steps.
+
+    Iterates until a step moves nothing: stopping within a tolerance would give a staircase motion. bare: the springs
+    without speed damping, which would keep a straight arm straight.
+    """
+    theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
+    fixed, scale = state[FIXED], state[SCALE]
+    n = theta.shape[0]
+    coupled = params[COUPLED] != 0.0
+    first = merit(figure, springs, levels, ws.best, ws)
+    if not first < math.inf:
+        params[ENERGY] = first
+        return
+    energy, before, failed = take_first_step(figure, order, springs, levels, state, ws, coupled, params, first)
+    exact = 0.0 if failed else params[EXACT]
     if not failed and energy > max(EXACT_BEYOND * first, ROUNDING):
         exact = 1.0
     damping = params[DAMPING]
@@ -362,7 +375,7 @@ def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
 
 @small
 def tick_velocity(state, i, dt):
-    """Return the velocity of dof i in this tick: towards its wanted value, from which it can stop there."""
+    """Return the velocity of dof i in this tick: towards its wanted value, such that it can stop there."""
     accel, course = planned_accel(state, i), state[COURSE, i]
     wanted = min(max(state[WANTED, i] + state[OFFSET, i], state[LOWER, i]), state[UPPER, i])
     gap = wanted + travel(course, accel, dt) - dt * course - state[POSE, i]
@@ -371,10 +384,10 @@ def tick_velocity(state, i, dt):
 
 @kernel
 def compensate(order, state, ws, dt):
-    """Write OFFSET: how the dofs that are free make up, in this tick, for those that a limit holds back.
+    """Write OFFSET: how the free dofs compensate in this tick for those that a limit holds back.
 
-    The wanted pose is where the figure could come to rest; a dof at a limit is not there yet, and the goals would be
-    off by as much. With the Hessian of the wanted pose the free dofs answer to that displacement.
+    The wanted pose is where the figure could come to rest; a dof at a limit lags behind it, and the goals would be off
+    by that displacement. The free dofs respond to it through the Hessian at the wanted pose.
     """
     n = state.shape[1]
     held = False
@@ -403,9 +416,9 @@ def compensate(order, state, ws, dt):
 
 @kernel
 def strict_goal_offset(figure, order, springs, levels, state, ws, coupled):
-    """Write OFFSET: what puts the wanted pose where the strictest goals, seen from the present pose, are kept.
+    """Write OFFSET: the correction of the wanted pose that keeps the strictest goals on the way from the present pose.
 
-    The poses that keep them are curved, and a figure that moves straight towards a pose ahead would cut the corner.
+    The poses that keep them form a curved set, and moving straight towards a pose ahead would leave it.
     """
     n = state.shape[1]
     strict = Springs(springs.kind, levels.constants[0], springs.targets, levels.pull[0], levels.home[0])
@@ -434,9 +447,9 @@ def strict_goal_offset(figure, order, springs, levels, state, ws, coupled):
 
 @kernel
 def update_course(state, dt, ws, numeric, together):
-    """Update how fast the wanted pose moves, which the last tick had at ws.best (n,), and which dofs are in their box.
+    """Update the velocity of the wanted pose, which was ws.best (n,) in the last tick, and which dofs are in their box.
 
-    together: where one dof is held by its box, none has a course.
+    together: if one dof is held by its box, none has a course.
     """
     free = True
     for i in range(state.shape[1]):
@@ -453,7 +466,7 @@ def update_course(state, dt, ws, numeric, together):
 
 @kernel
 def common_pace(state, dt):
-    """Return how fast [1/s] all dofs can approach their wanted values so that each can stop there."""
+    """Return the rate [1/s] at which all dofs can approach their wanted values so that each can stop there."""
     pace = 1.0 / dt
     for i in range(state.shape[1]):
         accel, course = planned_accel(state, i), state[COURSE, i]
@@ -467,10 +480,10 @@ def common_pace(state, dt):
 
 @kernel
 def advance(state, dt, numeric, together):
-    """Move the command towards the wanted pose, and update the memory.
+    """Move the command towards the wanted pose and update the state.
 
-    together: whether all dofs approach their wanted values at one pace, so that the figure stays near the poses that
-    keep strict goals; else each of them is as quick as it can be.
+    together: all dofs approach their wanted values at one pace, so that the figure stays near the poses that keep
+    strict goals; otherwise each dof is as quick as it can be.
     """
     pace = common_pace(state, dt) if numeric and together else 0.0
     for i in range(state.shape[1]):
@@ -482,7 +495,7 @@ def advance(state, dt, numeric, together):
             v = tick_velocity(state, i, dt)
         v = min(max(v, state[SLOWEST, i]), state[FASTEST, i])
         q = min(max(state[POSE, i] + dt * v, state[LOWER, i]), state[UPPER, i])
-        v = (q - state[POSE, i]) / dt  # of the rounded poses: nothing adds up
+        v = (q - state[POSE, i]) / dt  # from the rounded poses, so that rounding does not accumulate
         state[ACCELERATION, i] = (v - state[VELOCITY, i]) / dt
         state[VELOCITY, i] = v
         state[POSE, i] = q
@@ -491,7 +504,7 @@ def advance(state, dt, numeric, together):
 
 @kernel
 def label_active_limit(state, i, dt, gradient):
-    """Write which limit holds dof i back: at a bound of its box, with the goals pushing outward."""
+    """Write which limit holds dof i back: it is at a bound of its box and the goals push outward."""
     state[ACTIVE, i] = 0.0
     wanted = state[WANTED, i]
     if wanted >= state[BOX_HIGH, i] and gradient < 0.0:
@@ -517,7 +530,7 @@ def label_active_limit(state, i, dt, gradient):
 
 @kernel
 def shorten_rotation_vectors(figure, state):
-    """Write rotation vectors longer than 1.5 pi the short way round, with everything that is remembered of them."""
+    """Replace rotation vectors longer than 1.5 pi by the shorter equivalent, with all related state."""
     n = state.shape[1]
     for i in range(n):
         kind = figure.dof[i, KIND]
@@ -589,7 +602,7 @@ def control_tick(figure, order, springs, levels, state, params, work, d, errors)
     for i in range(n):
         velocity_box(state, i, dt)
         wanted_box(state, i, dt, braking)
-        # No prediction: what the goals leave free would keep drifting on it for ever.
+        # No prediction: the dofs that the goals leave free would drift for ever.
         ws.best[i] = state[WANTED, i]
         state[WANTED, i] = min(max(state[WANTED, i], state[BOX_LOW, i]), state[BOX_HIGH, i])
         state[PULL, i], state[HOME, i] = springs.pull[i], springs.home[i]
@@ -616,9 +629,9 @@ def control_tick(figure, order, springs, levels, state, params, work, d, errors)
 
 @kernel
 def apply_targets(packed):
-    """Move the goals whose targets are new; return FOLLOWED, SOME_HELD, or the first goal whose target is no rotation.
+    """Move the goals with new targets; return FOLLOWED, SOME_HELD, or the first goal whose target is no rotation.
 
-    Where a target is no rotation, no goal moves.
+    If a target is no rotation, no goal moves.
     """
     goals, asked = packed.goals, packed.asked
     code, answer = ASKED - 1, FOLLOWED
@@ -646,11 +659,11 @@ def apply_targets(packed):
 
 @entry
 def control_step(ints, floats):
-    """Move the goals of a packed controller to the targets that are asked for and advance it by one tick.
+    """Move the goals of a packed controller to their new targets and advance it by one tick.
 
     Returns:
-        FOLLOWED; SOME_HELD where a target is not finite; or the first goal whose target is no rotation: then nothing
-        has moved.
+        FOLLOWED; SOME_HELD if a target is not finite; or the first goal whose target is no rotation, in which case
+        nothing has moved.
     """
     packed = carve(ints, floats)
     code = apply_targets(packed)

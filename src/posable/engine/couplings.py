@@ -1,7 +1,7 @@
-"""Springs that are not on one body alone: on two bodies, on the center of mass, between degrees of freedom.
+"""Springs that act on more than one body: between two bodies, on the center of mass, between degrees of freedom.
 
-They couple degrees of freedom of different branches, so that the Hessian has entries beyond the tree's own. Problems
-without such springs neither load nor compile any of this (assemble.py names what it calls here).
+They couple degrees of freedom of different branches and so add entries to the Hessian beyond those of the tree.
+Problems without such springs neither load nor compile this module (assemble.py declares the functions it uses).
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def _collision():
 
 @optional(SOLIDS, 0.0, home=_collision)
 def collision_energy(figure, row, ws, index):
-    """Return the energy of a COLLISION spring, and write how deep the worst pair is beyond the margin [m]."""
+    """Return the energy of a COLLISION spring, and write the largest violation of its margin [m]."""
 
 
 @optional(SOLIDS, home=_collision)
 def add_collision(figure, row, ws, exact):
-    """Put the forces of a COLLISION spring on the bodies, and keep those between two bodies for `add_contacts`."""
+    """Apply the forces of a COLLISION spring, and keep those between two bodies for `add_contacts`."""
 
 
 # --- Springs on the center of mass ---
@@ -109,7 +109,7 @@ def center_load(springs, ws, exact):
 
 @kernel
 def add_center_forces(figure, springs, ws, exact):
-    """Put each body's share of the force on the center of mass at its own center, with its curvature."""
+    """Apply each body's share of the force on the center of mass at its own center, with its curvature."""
     center_of_mass(figure, ws, ws.center)
     center_load(springs, ws, exact)
     f = ws.load
@@ -126,7 +126,7 @@ def add_center_forces(figure, springs, ws, exact):
 
 @kernel
 def center_columns(figure, ws):
-    """Write ws.column (n, 3): how each dof moves the center of mass, from the mass and the moment that it carries."""
+    """Write ws.column (n, 3), the Jacobian of the center of mass, from the mass and moment that each dof carries."""
     m = ws.mass
     for b in range(figure.body.shape[0]):
         share = figure.mass[b, 0]
@@ -149,7 +149,7 @@ def center_columns(figure, ws):
 
 @kernel
 def add_center_block(figure, order, springs, ws, exact):
-    """Add J'WJ of the center of mass, over every pair of dofs."""
+    """Add J'WJ of the center of mass for every pair of dofs."""
     center_load(springs, ws, exact)
     w = ws.load[12:18]
     if w[0] + w[1] + w[2] == 0.0:
@@ -170,7 +170,7 @@ def add_center_block(figure, order, springs, ws, exact):
 
 @kernel
 def place_target(springs, k, ws):
-    """Place the target of a spring, which is fixed on another body, in the world: ws.target, and ws.row around it."""
+    """Transform the target of a spring that is fixed to another body into the world: ws.target and ws.row."""
     kind, row, target = springs.kind[k, SPRING], springs.constants[k], springs.targets[k]
     p, r, out = ws.position[springs.kind[k, OTHER]], ws.rotation[springs.kind[k, OTHER]], ws.target
     for i in range(CONSTANTS):
@@ -188,7 +188,7 @@ def place_target(springs, k, ws):
                 )  # fmt: skip
         return
     out[ALONG], out[ALONG + 1], out[ALONG + 2] = rotated(r, target, ALONG)
-    if ROWS[kind] == 3:  # the weight is in the axes of the other body
+    if ROWS[kind] == 3:  # the weight is given in the axes of the other body
         turn_symmetric(r, row, WEIGHT, ws.row)
         turn_symmetric(r, row, MEASURE, ws.row)
 
@@ -209,7 +209,7 @@ def turn_symmetric(r, row, at, out):
 
 @kernel
 def load_relative(springs, k, ws, exact):
-    """Write into ws.load the wrench and stiffness of a spring whose target is on another body, as if it stood still."""
+    """Write the wrench and stiffness of a spring with its target on another body, as if that were fixed, to ws.load."""
     kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
     place_target(springs, k, ws)
     for i in range(27):
@@ -222,7 +222,7 @@ def load_relative(springs, k, ws, exact):
 
 @kernel
 def add_relative(springs, k, ws, exact):
-    """Put a spring whose target is on another body on both: the force and its opposite, the stiffness twice."""
+    """Apply a spring between two bodies to both: the force and its opposite, the stiffness to each."""
     load_relative(springs, k, ws, exact)
     b, a = springs.kind[k, ON], springs.kind[k, OTHER]
     for i in range(6):
@@ -237,7 +237,7 @@ def add_relative(springs, k, ws, exact):
 def add_relative_cross(figure, order, on, other, load, ws, exact):
     """Add -S_i' B S_j - 1/2 g.[S_i, S_j] for every dof i that moves the other body and j that moves the body.
 
-    load (27,): the wrench g and the stiffness B on the body, as if the other stood still.
+    load (27,): the wrench g and the stiffness B on the body, as if the other one were fixed.
     """
     g, s, t = load[0:6], load[6:27], ws.twist
     e = 0.5 * exact
@@ -297,7 +297,7 @@ def cross_vectors(springs, k, ws):
 
 @kernel
 def cross_energy(springs, k, ws):
-    """Return the energy w r_a' M r_b of a CROSS spring; it may be negative, the whole it belongs to is not."""
+    """Return the energy w r_a' M r_b of a CROSS spring. It may be negative; the sum that it is part of is not."""
     row = springs.constants[k]
     ws.error[k] = 0.0
     if row[ROBUST] < 0.0:
@@ -312,7 +312,7 @@ def cross_energy(springs, k, ws):
 
 @kernel
 def add_cross_forces(springs, k, ws, exact):
-    """Put the forces M r_b and M' r_a of a CROSS spring on its bodies, with their curvature."""
+    """Apply the forces M r_b and M' r_a of a CROSS spring to its bodies, with their curvature."""
     m = springs.constants[k]
     if m[ROBUST] < 0.0:
         return
@@ -328,7 +328,7 @@ def add_cross_forces(springs, k, ws, exact):
 
 @kernel
 def add_force(moves, x, y, z, fx, fy, fz, exact, ws, b):
-    """Put a force on a vector of a body, a point (moves = 1) or a direction, with its curvature."""
+    """Apply a force to a point (moves = 1) or a direction (moves = 0) of a body, with its curvature."""
     g, s = ws.wrench[b], ws.stiffness[b]
     if moves != 0.0:
         add_point_force(x, y, z, fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, exact, g, s)
@@ -405,7 +405,7 @@ def add_coupling(order, row, target, theta, ws, exact):
 
 @kernel
 def coupled_energy(figure, springs, theta, ws, k):
-    """Return the energy of a spring that is not on one body alone, and write its error."""
+    """Return the energy of a spring that acts on more than one body, and write its error."""
     kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
     row, target = springs.constants[k], springs.targets[k]
     if kind == CROSS_SPRING:
@@ -422,7 +422,7 @@ def coupled_energy(figure, springs, theta, ws, k):
 
 @kernel
 def add_coupled(figure, springs, ws, k, exact):
-    """Put a spring that is not on one body alone on its bodies; springs on the center of mass follow together."""
+    """Apply a spring that acts on more than one body; springs on the center of mass are applied together later."""
     kind = springs.kind[k, SPRING]
     if kind == CROSS_SPRING:
         add_cross_forces(springs, k, ws, exact)
@@ -434,7 +434,7 @@ def add_coupled(figure, springs, ws, k, exact):
 
 @kernel
 def add_couplings(figure, order, springs, theta, ws, exact):
-    """Add to a gathered gradient and Hessian what couples dofs of different branches."""
+    """Add the terms that couple dofs of different branches to an assembled gradient and Hessian."""
     contacts = False
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING]
@@ -458,7 +458,7 @@ def add_couplings(figure, order, springs, theta, ws, exact):
 
 @entry
 def hold_springs(figure, kind, constants, targets, poses, work, d, chosen):
-    """Put the targets of the springs marked in chosen (t, g) where they are satisfied at poses (t, n), in place."""
+    """Move the targets of the springs marked in chosen (t, g) to where they are met at poses (t, n), in place."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     for t in range(poses.shape[0]):
@@ -473,10 +473,10 @@ def hold_springs(figure, kind, constants, targets, poses, work, d, chosen):
 
 @kernel
 def hold_spring(springs, k, theta, ws):
-    """Put the target of one spring where it is satisfied, at a pose whose bodies are placed."""
+    """Move the target of one spring to where it is met, at a pose whose bodies are placed."""
     kind, b, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
     row, target = springs.constants[k], springs.targets[k]
-    if kind == COLLISION_SPRING:  # what collides goes on pushing
+    if kind == COLLISION_SPRING:  # colliding solids keep pushing each other apart
         return
     if kind == COUPLING_SPRING:
         target[AT] += coupling_gap(row, target, theta)

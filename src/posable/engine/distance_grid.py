@@ -1,7 +1,7 @@
-"""Signed distances on a regular grid, built once from triangles; the collision springs interpolate them.
+"""Signed distances on a regular grid, built once from triangles and interpolated by the collision springs.
 
-Exact distances of the nodes near each triangle, then the nearest triangle is handed from node to node in sweeps
-(Danielsson 1980). The sign is the parity of crossings along rays.
+Distances are exact at the nodes near each triangle; sweeps then propagate the nearest triangle from node to node
+(Danielsson 1980). The sign is the parity of ray crossings.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from posable.engine.jit import entry, kernel, small
 # A grid is a run of one flat array: HEADER numbers, then the distances [m] at its nodes, x slowest. Between nodes the
 # distance is a quadratic B-spline: exact for planes, with a continuous gradient, which trilinear interpolation lacks
 # and Newton's method needs. Outside the grid it is the distance to the box of what the grid describes, a lower bound.
-NX, NY, NZ, LOW, PER_METRE, PAD = 0, 1, 2, 3, 6, 7  # nodes; first node (3) [m]; 1/spacing; [m] around the content
+NX, NY, NZ, LOW, PER_METRE, PAD = 0, 1, 2, 3, 6, 7  # nodes; first node (3) [m]; 1/spacing; padding [m]
 HEADER = 8
 
 
 @small
 def outside_by(low, high, x):
-    """Return by how much x exceeds an interval, with its sign; 0 inside."""
+    """Return the signed distance of x from an interval; 0 inside."""
     return min(x - low, 0.0) + max(x - high, 0.0)
 
 
 @small
 def outside_nodes(field, at, u, v, w):
-    """Return whether a point, in spacings from the first node, is outside the nodes, and how far from the content."""
+    """Return whether a point, in grid units from the first node, is outside, and its distance from the content."""
     nx, ny, nz = field[at + NX] - 2.0, field[at + NY] - 2.0, field[at + NZ] - 2.0
     if u >= 1.0 and v >= 1.0 and w >= 1.0 and u <= nx and v <= ny and w <= nz:
         return False, 0.0, 0.0, 0.0
@@ -175,7 +175,7 @@ def near_nodes(triangles, low, spacing, reach, square, owner):
 
 @kernel
 def adopt_nearest(triangles, low, spacing, square, owner, i, j, k, a, b, c):
-    """Let node i, j, k take the nearest triangle of its neighbour a, b, c where that is nearer than its own."""
+    """Let node i, j, k adopt the nearest triangle of its neighbour a, b, c if that is nearer than its own."""
     f = owner[a, b, c]
     if f < 0 or f == owner[i, j, k]:
         return
@@ -187,7 +187,7 @@ def adopt_nearest(triangles, low, spacing, square, owner, i, j, k, a, b, c):
 
 @entry
 def sweep_nodes(triangles, low, spacing, square, owner):
-    """Hand the nearest triangles from node to node, in the eight directions."""
+    """Propagate the nearest triangles from node to node, in the eight directions."""
     nx, ny, nz = square.shape
     for direction in range(8):
         p, q, r = direction % 2 == 0, direction // 2 % 2 == 0, direction // 4 == 0
@@ -207,9 +207,9 @@ def sweep_nodes(triangles, low, spacing, square, owner):
 
 @entry
 def count_inside(triangles, low, spacing, inside, votes):
-    """Add to votes (nx, ny, nz) the nodes that are inside a closed surface, by crossings of rays along the first axis.
+    """Add to votes (nx, ny, nz) the nodes inside a closed surface, by ray crossings along the first axis.
 
-    inside: (nx, ny, nz) scratch memory. Rays are moved aside by a hair, so that none meets an edge.
+    inside: (nx, ny, nz) scratch memory. Rays are shifted slightly, so that none meets an edge.
     """
     nx, ny, nz = inside.shape
     dy, dz = low[1] + 1.234e-6 * spacing, low[2] + 2.345e-6 * spacing

@@ -1,4 +1,8 @@
-"""The time derivative of a frame's Jacobian (Rabbani 2017 (14), (15)), on the walk of the adjoint blocks."""
+"""Jacobians of a frame by the methods of the papers, and their time derivative.
+
+CROSS: cross products (Parent, Kinematic Linkages; Erleben & Andrews 2018). ADJOINT and ADJUSTED: procedures 2 and 3
+of Rabbani (2017). FINITE: extrapolated differences. Time derivatives follow Rabbani (2017), equations 14 and 15.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,11 @@ from posable.engine.layout import ABOVE, AXIS, BODY, FIRST, KIND, LAST, PARENT, 
 from posable.engine.reference import direct_hessian  # noqa: F401 - with the Jacobians, for its callers
 from posable.engine.residuals import residual_rows, residuals_and_jacobian  # noqa: F401
 
-# --- The seeds' explicit Jacobians of one frame ---
+# --- Jacobians of one frame ---
 
 CROSS, ADJOINT, ADJUSTED, FINITE = 0, 1, 2, 3
 WORLD_AXES, OWN_AXES = 0, 1
-SCRATCH = 72  # numbers of scratch that these kernels use
+SCRATCH = 72  # size of the scratch array of these kernels
 STEP = 2.0e-3  # of FINITE [rad, m]: the error of the extrapolation, h^4, and rounding, 1/h, are both near 1e-12
 
 
@@ -120,7 +124,7 @@ def inverse_adjoint(rotation, position, block):
 
 @kernel
 def start_at(place, rotation, position):
-    """Begin a walk: the transform from the frame to its body."""
+    """Begin at the transform from the frame to its body."""
     for k in range(3):
         position[k] = place[k]
     for k in range(9):
@@ -181,10 +185,10 @@ def run_start(figure, i):
 
 @kernel
 def put_blocks(figure, first, theta, block, out):
-    """Trim an adjoint block to the elementary motion that starts at dof `first`, and set its columns (figure 5 of 001).
+    """Write the columns of the elementary motion that starts at dof `first`, from its adjoint block.
 
-    The block starts in the frame before the motion. An axis keeps one column; an exponential map weighs the three
-    angular ones by its left Jacobian.
+    The block (Rabbani 2017, fig. 5) is expressed in the frame before the motion. An axis keeps one column; an
+    exponential map weights the three angular columns by its left Jacobian.
     """
     kind, axis = figure.dof[first, KIND], figure.dof[first, AXIS]
     if kind in (SLIDE, TURN):

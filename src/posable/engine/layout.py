@@ -1,4 +1,4 @@
-"""THE TABLE: every array of a figure, a problem and a workspace; its name, type, shape, unit and meaning.
+"""The data layout: every array of a figure, a problem and a workspace, with name, type, shape, unit and meaning.
 
 Kernels receive these tuples and nothing else. n is the number of degrees of freedom, b of bodies (joints that are
 not fixed), g of springs, d the depth of the elimination tree (the longest row of the Hessian).
@@ -13,10 +13,10 @@ import numpy as np
 from posable.engine.jit import kernel
 
 # Features that a problem may have; entries are compiled without the kernels of those that it lacks
-COUPLINGS = "couplings"  # springs on two bodies, on the center of mass, between dofs
-SOLIDS = "solids"  # that must not touch
+COUPLINGS = "couplings"  # springs between two bodies, on the center of mass, between dofs
+SOLIDS = "solids"  # collision shapes
 
-LARGEST = 1e30  # magnitude of any number that a problem may hold: products of several stay finite
+LARGEST = 1e30  # largest magnitude of any number in a problem, so that products stay finite
 
 # Columns of Figure.body
 PARENT, FIRST, LAST, TURNED = 0, 1, 2, 3
@@ -31,7 +31,7 @@ ON_BODY, FIRST_CORNER, CORNERS, RADIUS = 0, 1, 2, 3  # body or -1 for the world,
 START, LINE, BOUND = 4, 7, 10  # a capsule around it: its middle (3), half of its axis (3), its radius [m]
 SOLID, NORMAL = 11, 12  # kind (collision.py), the normal of a half space (3)
 FIELD = 12  # of a grid: where it begins in Figure.field
-FIRST_SEED, SEEDS, COVER = 15, 16, 17  # rows of Figure.corner spread over a hull; no point of it is farther off [m]
+FIRST_SEED, SEEDS, COVER = 15, 16, 17  # rows of Figure.corner spread over a hull, and the covering radius [m]
 SOLID_WIDTH = 18
 BALL_RADIUS = 3  # column of Figure.ball; negative where the body has no solid
 
@@ -46,7 +46,7 @@ MEMORY = DIRECTIONS + 3 * MOST_DIRECTIONS
 
 
 class Figure(NamedTuple):
-    """A skeleton as the kernels see it: a tree of bodies, each moved by a run of degrees of freedom."""
+    """A skeleton as the kernels see it: a tree of bodies, each moved by consecutive degrees of freedom."""
 
     body: np.ndarray  # (b, 4) int64: PARENT body or -1, FIRST and LAST (exclusive) dof, TURNED (rest rotation is not 1)
     rest: np.ndarray  # (b, 12) float64 [m, 1]: the constant transform to the parent body: position, rotation by rows
@@ -54,7 +54,7 @@ class Figure(NamedTuple):
     dof: np.ndarray
     sign: np.ndarray  # (n,) float64: +1 or -1, the sense of the axis
     mass: np.ndarray  # (b, 4) float64 [1, m]: share of the whole mass, center of mass in the body
-    # What must not collide; empty but in problems with a COLLISION spring
+    # Collision shapes; empty unless the problem has a COLLISION spring
     solid: np.ndarray  # (s, SOLID_WIDTH) float64: rounded convex hulls on bodies, see the columns above
     corner: np.ndarray  # (c, 3) float64 [m]: the corners and seeds of the solids, in their bodies
     ball: np.ndarray  # (b, 4) float64 [m]: centre, in the body, and radius of a ball around all of its solids
@@ -79,7 +79,7 @@ POINT = 0  # 3 [m]: the point, in the body
 AXES = 3  # 9: the frame, in the body, by rows; a direction in its first three
 WEIGHT = 12  # 6: symmetric weight xx yy zz xy xz yz
 MEASURE = 18  # 6: symmetric, the projector M on what counts as error, |M r|
-ROBUST = 24  # energy beyond which a spring pulls no harder; 0: none; OFF: the spring is switched off
+ROBUST = 24  # scale of the robust loss [energy]; 0: none; OFF: the spring is disabled
 SIZE = 25  # [m]: a length that the kind needs (radius, distance, margin)
 POINT2 = 26  # 3 [m]: the second point of a CROSS spring, in the other body
 AXES2 = 29  # 9: its part of the root of the full weight
@@ -91,10 +91,10 @@ AT = 0  # 3 [m]: the target point; the offset of a coupling [rad, m]
 ALONG = 3  # 9: the target frame, by rows; a direction in its first three
 TARGETS = 12  # numbers in a row
 
-LOCAL = 61  # numbers in which one spring is worked out: springs.py
+LOCAL = 61  # size of Workspace.local: springs.py
 CENTER = -1  # in ON: the spring is on the center of mass
 
-OFF = -1.0  # in ROBUST: the spring is switched off; it has no energy, no force and no error
+OFF = -1.0  # in ROBUST: the spring is disabled; it has no energy, no force and no error
 
 
 class Springs(NamedTuple):
@@ -110,10 +110,10 @@ class Springs(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Goals of several strict priorities, L levels in their order; L is 0 where all goals have one priority.
+    """Goals of several strict priorities, L levels in order of priority; L is 0 if all goals have the same priority.
 
-    Each level is weighed down against the stricter one before it, and has its own derivatives: a step of one level is
-    damped by its own stiffness, and not by that of the stricter ones.
+    Each level is weighted down against the stricter one before it and has its own derivatives, so that its step is
+    damped by its own stiffness and not by that of the stricter levels.
     """
 
     constants: np.ndarray  # (L, g, CONSTANTS) float64: the springs of each level, those of the others switched off
@@ -147,7 +147,7 @@ class Workspace(NamedTuple):
     spare: np.ndarray  # (n,)
     anchor: np.ndarray  # (n,)
     path: np.ndarray  # (n,) one number per depth of the elimination tree
-    chain: np.ndarray  # (6, d) the twists of the dofs above the one at hand, by depth
+    chain: np.ndarray  # (6, d) the twists of the dofs above the current one, by depth
     frame: np.ndarray  # (9,) a rotation by rows, for one body at a time
     error: np.ndarray  # (g,) [m, rad]: how far each spring is from its goal
     sticky: np.ndarray  # (g + 1,): one-sided springs that count as two-sided while the last entry is 1
@@ -162,15 +162,15 @@ class Workspace(NamedTuple):
     memory: np.ndarray  # (MEMORY,) of collision.py: a simplex, a polytope, contacts
 
 
-# Columns of the state of a problem that is being solved: what a loop remembers between two entries
+# Columns of the state of a solve, kept between two calls of a loop
 (
     RANDOM,  # state of the generator of random starts
     PHASE,  # FRESH before the first entry, then what comes next
-    ENERGY,  # at the pose at hand
+    ENERGY,  # at the current pose
     DAMPING,  # of the next step, relative to the metric
     ITERATIONS,  # so far
     EVALUATIONS,  # of the energy, so far
-    SLOW,  # steps in a row that gained too little
+    SLOW,  # consecutive steps with too little progress
     RESTARTS,  # so far
     BEST,  # energy of the best pose so far
     OWN_STATE,  # where a method's own columns begin
@@ -182,21 +182,21 @@ FRESH, GOING = 0.0, 1.0  # values of PHASE
     CHUNK_ITERATIONS,  # iterations before it returns to its caller
     MOST_ITERATIONS,  # in all
     MOST_RESTARTS,
-    SOFT,  # 1: something is to be minimised beyond the goals' tolerances
+    SOFT,  # 1: the energy is minimised beyond the goals' tolerances
     COUPLED,  # 1: springs couple dofs of different branches
     OWN_PARAMS,  # where a method's own columns begin
 ) = range(6)
 
 
 def work_size(n: int, b: int, g: int, d: int) -> int:
-    """Return how many numbers `workspace` carves."""
+    """Return the size of the flat array that `workspace` divides."""
     vectors = 15 * n + 3 * n + 6 * d + 2 * n * d
     return 12 + vectors + 46 * b + 2 * g + 1 + CONSTANTS + TARGETS + LOCAL + MEMORY + 30
 
 
 @kernel
 def workspace(work, n, b, g, d):
-    """Carve the arrays of a `Workspace` from one flat array of `work_size(n, b, g, d)` numbers."""
+    """Return the arrays of a `Workspace` as views of one flat array of `work_size(n, b, g, d)` numbers."""
     i = 0
     sine = work[i : i + n]
     i += n

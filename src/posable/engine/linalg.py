@@ -1,6 +1,6 @@
-"""The poses eliminated from the normal equations of a calibration, in plain loops.
+"""Small dense linear algebra: LU, Cholesky, QR, SVD, symmetric eigenvalues, banded systems, normal equations.
 
-A library's threads would spend longer waiting for one another than these small matrices take.
+Plain loops in the caller's memory. The matrices are so small that a library would spend longer starting its threads.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The tree-sparse factorisation H = L'L: leaves first, so that nothing fills in.
+"""Tree-sparse factorisation H = L'L: leaves are eliminated first, so that there is no fill-in.
 
 Row i of a matrix is stored by depth: column k holds the entry with the dof at depth k above i. All dofs above i lie on
-one chain, so a row is dense and every loop below runs over contiguous numbers. Dofs are visited depth first
-(`order.rows[:, VISIT]`), so that `path` (n,), one number per depth, always belongs to the dofs above the one at hand.
-O(n depth^2) to factor, O(n depth) for the rest.
+one chain, so a row is dense and every loop runs over contiguous memory. Dofs are visited depth first
+(`order.rows[:, VISIT]`), so that `path` (n,), one number per depth, always belongs to the dofs above the current one.
+O(n depth^2) to factorise, O(n depth) for the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from posable.engine.jit import kernel, small
 from posable.engine.layout import DEPTH, UP, VISIT
 
-ALONE = 6  # a dof with no more than these above it is eliminated by itself: its rows are too short to gain from more
+ALONE = 6  # dofs with at most this many dofs above are eliminated one at a time: their rows are short
 
 
 @kernel
@@ -36,10 +36,10 @@ def damped_copy(order, hessian, fixed, damping, scale, factor, path):
 
 @kernel
 def factorise(order, factor, fixed, floor):
-    """Factor in place, H = L'L. Return -1, or the dof at which a pivot is not above `floor`.
+    """Factorise H = L'L in place. Return -1, or the dof at which a pivot is not above `floor`.
 
-    A dof deep in the tree and the one right above it are eliminated together where nothing stands between them: the
-    rows above both are then read and written once for the two.
+    A dof deep in the tree and the one directly above it are eliminated together, so that the rows above both are read
+    and written once for the two.
     """
     visit = factor.shape[0] - 1
     while visit >= 0:
@@ -77,7 +77,7 @@ def factorise(order, factor, fixed, floor):
 
 @small
 def scale_by_pivot(factor, i, depth, floor):
-    """Scale row i by the root of its pivot; return whether the pivot was above `floor`."""
+    """Divide row i by the square root of its pivot; return whether the pivot was above `floor`."""
     pivot = factor[i, depth]
     if not pivot > floor:
         return False
@@ -137,9 +137,9 @@ def multiply(order, hessian, x, out, path):
 
 @kernel
 def negative_curvature(order, factor, failed, x):
-    """Write into x (n,) a direction along which H curves down, after `factorise` has failed at the dof `failed`.
+    """Write into x (n,) a direction of negative curvature, after `factorise` has failed at the dof `failed`.
 
-    The pivot is the curvature along x = e_failed - (what the dofs below it do in answer), so x'Hx = pivot.
+    The pivot is the curvature along x = e_failed - (the response of the dofs below it), so x'Hx = pivot.
     """
     n = factor.shape[0]
     for i in range(n):

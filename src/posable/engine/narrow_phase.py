@@ -34,23 +34,23 @@ from posable.engine.layout import (
 )
 
 HULL, HALF_SPACE, GRID = 0.0, 1.0, 2.0  # kinds of solids
-FAR = 1e30  # [m]: the distance of solids that need not be measured
-ROUNDS = 40  # of GJK
-SAME = 1e-12  # relative: the nearest point of the simplex is the nearest of the whole difference
+FAR = 1e30  # [m]: returned for solids further apart than asked
+ROUNDS = 40  # iterations of GJK
+SAME = 1e-12  # relative tolerance for the nearest point
 TOUCHING = 1e-20  # [m^2]: hulls that share a point
-SHORT = 1e-9  # [m]: a gap that gives no direction
-# Places in the scratch memory `m`: four vertices (w, index in a, index in b), their weights, the nearest point, normal
+SHORT = 1e-9  # [m]: shorter gaps define no direction
+# Offsets in the scratch memory `m`: four vertices (w, index in a, index in b), their weights, the nearest point, normal
 VERTEX, WEIGHTS, NEAREST, OUTWARD = 5, 20, 24, 27
-SHIFT = 30  # [m] by which the difference is moved off the origin; see `ALIGNED`
-ALIGNED = 1e-8  # [m]: hulls whose difference has the origin on a face are measured this far off, where none has
-FACE = 7  # numbers of a face of EPA: three vertices, outward normal, distance
+SHIFT = 30  # [m] offset of the difference from the origin; see `ALIGNED`
+ALIGNED = 1e-8  # [m]: offset at which degenerate hulls, whose difference has the origin on a face, are measured
+FACE = 7  # size of a face of EPA: three vertices, outward normal, distance
 VERTICES = 32  # where the vertices of EPA begin
 FACES = VERTICES + VERTEX * MOST_VERTICES
 EDGES = FACES + FACE * MOST_FACES
 # Of a contact with a grid: the point (3) of the solid, relative to ws.origin; gradient (3) and second
 # derivatives (6) of the distance there. Atoms of the search for it: place (3) and weight
 SLOPE, ATOMS, MOST_ATOMS = 5, VERTICES, 16
-SEARCHES, STEPS, HALVINGS, SETTLED = 6, 60, 16, 1e-7  # seeds that are followed, steps of each, of a line, [m]
+SEARCHES, STEPS, HALVINGS, SETTLED = 6, 60, 16, 1e-7  # seeds, Frank-Wolfe steps, bisections, tolerance [m]
 
 
 # --- Solids in the world ---
@@ -82,7 +82,7 @@ def direction_to_world(figure, ws, solid, x, y, z):
 
 @kernel
 def support(figure, ws, solid, x, y, z):
-    """Return the corner of a solid that lies farthest along a direction of the world."""
+    """Return the corner of a solid that is furthest along a direction of the world."""
     body = int(figure.solid[solid, ON_BODY])
     if body >= 0:
         r = ws.rotation[body]
@@ -167,7 +167,7 @@ def nearest_on_triangle(m, i, j, k):
 def foot_on_plane(m, i, j, k):
     """Return the weights of three vertices at the foot of the perpendicular on their plane; some may be negative.
 
-    A face of EPA may be a part of a larger flat one: the nearest point is then beside the triangle, in its plane.
+    A face of EPA may be part of a larger flat face: the nearest point can lie in its plane beside the triangle.
     """
     ux, uy, uz = m[j] - m[i], m[j + 1] - m[i + 1], m[j + 2] - m[i + 2]
     vx, vy, vz = m[k] - m[i], m[k + 1] - m[i + 1], m[k + 2] - m[i + 2]
@@ -180,7 +180,7 @@ def foot_on_plane(m, i, j, k):
 
 @kernel
 def volume_side(m, i, j, k, l):
-    """Return on which side of the triangle i, j, k the origin is, against vertex l: positive for the same."""
+    """Return a positive number if the origin is on the same side of the triangle i, j, k as vertex l."""
     ux, uy, uz = m[j] - m[i], m[j + 1] - m[i + 1], m[j + 2] - m[i + 2]
     vx, vy, vz = m[k] - m[i], m[k + 1] - m[i + 1], m[k + 2] - m[i + 2]
     nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
@@ -191,7 +191,7 @@ def volume_side(m, i, j, k, l):
 
 @kernel
 def drop_unweighted_vertices(m, count):
-    """Drop the vertices without weight and write the nearest point; return how many are left."""
+    """Drop the vertices of zero weight and write the nearest point; return how many are left."""
     kept = 0
     x, y, z = 0.0, 0.0, 0.0
     for i in range(count):
@@ -209,7 +209,7 @@ def drop_unweighted_vertices(m, count):
 
 @kernel
 def reduce_simplex(m, count):
-    """Keep the vertices of the simplex that carry its nearest point to the origin; return how many; 4: it is inside."""
+    """Reduce the simplex to the vertices that carry its nearest point; return how many; 4: it contains the origin."""
     w = WEIGHTS
     if count == 1:
         m[w] = 1.0
@@ -249,9 +249,9 @@ def reduce_simplex(m, count):
 
 @kernel
 def gjk(figure, ws, a, b, stop, m):
-    """Return how many vertices the simplex nearest to the origin has, written in m; 0: farther apart than stop.
+    """Return the number of vertices of the simplex nearest to the origin, written to m; 0: further apart than stop.
 
-    4: the hulls overlap, and the simplex holds the origin.
+    4: the hulls overlap, and the simplex contains the origin.
     """
     s = figure.solid
     ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
@@ -272,7 +272,7 @@ def gjk(figure, ws, a, b, stop, m):
         put_vertex(figure, ws, a, b, i, j, m, at)
         along = x * m[at] + y * m[at + 1] + z * m[at + 2]
         if along > 0.0 and along * along > stop * stop * square:
-            return 0  # the plane across the nearest point keeps them farther apart than asked
+            return 0  # a separating plane proves that they are further apart than asked
         if square - along <= SAME * square:
             return count
         for k in range(count):
@@ -292,7 +292,7 @@ def gjk(figure, ws, a, b, stop, m):
 
 @kernel
 def put_face(m, face, i, j, k):
-    """Write a face of the polytope with its outward normal and distance; return whether it has an area."""
+    """Write a face of the polytope with its outward normal and distance; return whether its area is positive."""
     at = FACES + FACE * face
     a, b, c = VERTICES + VERTEX * i, VERTICES + VERTEX * j, VERTICES + VERTEX * k
     ux, uy, uz = m[b] - m[a], m[b + 1] - m[a + 1], m[b + 2] - m[a + 2]
@@ -313,7 +313,7 @@ def put_face(m, face, i, j, k):
 
 @kernel
 def add_edge(m, edges, i, j):
-    """Add an edge of the horizon; one that comes twice, the other way round, is inside and goes. Return the count."""
+    """Add an edge of the horizon; an edge that occurs in both senses is interior and is removed. Return the count."""
     for e in range(edges):
         if m[EDGES + 2 * e] == float(j) and m[EDGES + 2 * e + 1] == float(i):
             m[EDGES + 2 * e], m[EDGES + 2 * e + 1] = m[EDGES + 2 * edges - 2], m[EDGES + 2 * edges - 1]
@@ -324,9 +324,9 @@ def add_edge(m, edges, i, j):
 
 @kernel
 def epa(figure, ws, a, b, m):
-    """Return how deep overlapping hulls are [m]; m has the face nearest to the origin as simplex, and its normal.
+    """Return the penetration depth of overlapping hulls [m]; m has the face nearest to the origin, and its normal.
 
-    Negative where the difference is flat: then nothing is written.
+    Negative if the difference is flat; then nothing is written.
     """
     for k in range(4):
         copy_vertex(m, VERTEX * k, VERTICES + VERTEX * k)
@@ -353,7 +353,7 @@ def epa(figure, ws, a, b, m):
             break
         edges = 0
         f = 0
-        while f < faces:  # remove what the new vertex sees, and keep the edges around the hole
+        while f < faces:  # remove the faces visible from the new vertex, and keep the edges of the hole
             q = FACES + FACE * f
             if m[q + 3] * px + m[q + 4] * py + m[q + 5] * pz - m[q + 6] > 0.0:
                 edges = add_edge(m, edges, int(m[q]), int(m[q + 1]))
@@ -386,7 +386,7 @@ def epa(figure, ws, a, b, m):
 
 @kernel
 def capsule_distance(figure, ws, a, b):
-    """Return a lower bound of the distance of two solids [m]: that of the capsules around them."""
+    """Return a lower bound of the distance of two solids [m]: the distance of their bounding capsules."""
     s = figure.solid
     ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
     bx, by, bz = point_to_world(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
@@ -418,7 +418,7 @@ def plane_distance(figure, ws, a, b, m):
 
 @kernel
 def still_separated(figure, ws, a, b, stop, m, slot):
-    """Return whether the direction that kept a pair apart before still does: one look instead of a search."""
+    """Return whether the direction that separated a pair before still does: one test instead of a search."""
     x, y, z = m[slot], m[slot + 1], m[slot + 2]
     c = figure.corner
     i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
@@ -433,7 +433,7 @@ def still_separated(figure, ws, a, b, stop, m, slot):
 
 @kernel
 def line_minimum(field, at, x, y, z, dx, dy, dz, slope):
-    """Return where, in [0, 1], the distance of a grid is least on the line from a point along d."""
+    """Return the parameter in [0, 1] at which the distance of a grid is least on the line from a point along d."""
     grid_gradient(field, at, x + dx, y + dy, z + dz, slope)
     if slope[0] * dx + slope[1] * dy + slope[2] * dz <= 0.0:
         return 1.0
@@ -450,9 +450,10 @@ def line_minimum(field, at, x, y, z, dx, dy, dz, slope):
 
 @kernel
 def frank_wolfe(figure, ws, a, at, x, y, z, m):
-    """Return the point of hull a, in world axes, where the distance of a grid is least, from a point of the hull on.
+    """Return the point of hull a, in world axes, at which the distance of a grid is least, from a start on the hull.
 
-    Frank-Wolfe with pairwise steps (Lacoste-Julien & Jaggi 2015): the point is a mean of corners and of where it began.
+    Frank-Wolfe with pairwise steps (Lacoste-Julien & Jaggi 2015): the point is a convex combination of corners and of
+    the start.
     """
     field, c, o = figure.field, figure.corner, ws.origin
     slope = m[SLOPE : SLOPE + 9]
@@ -489,7 +490,7 @@ def frank_wolfe(figure, ws, a, at, x, y, z, m):
         x, y, z = x + t * dx, y + t * dy, z + t * dz
         m[ATOMS + 4 * same + 3] += t * most
         m[q + 3] -= t * most
-        if t >= 1.0:  # the atom is spent
+        if t >= 1.0:  # the weight of the atom is zero
             atoms -= 1
             for k in range(4):
                 m[q + k] = m[ATOMS + 4 * atoms + k]
@@ -498,10 +499,10 @@ def frank_wolfe(figure, ws, a, at, x, y, z, m):
 
 @kernel
 def grid_distance(figure, ws, a, b, size, m):
-    """Return (distance [m], 1) of solid a from grid b; FAR, 0 where that exceeds size. m has the point and the slope.
+    """Return (distance [m], 1) of solid a from grid b; FAR, 0 if it exceeds size. m has the point and the gradient.
 
-    The least distance over the hull is looked for from the seeds that may be near it: distances change by no more than
-    the way between two points, and no point of the hull is farther than COVER from a seed.
+    The least distance over the hull is searched from the seeds that may be near it: the distance is 1-Lipschitz, and no
+    point of the hull is further than COVER from a seed.
     """
     s, c, o, field = figure.solid, figure.corner, ws.origin, figure.field
     at, radius = int(s[b, FIELD]), s[a, RADIUS]
@@ -512,7 +513,7 @@ def grid_distance(figure, ws, a, b, size, m):
     best, followed, bx, by, bz = FAR, 0, x, y, z
     least, skip = FAR, -1
     first, last = int(s[a, FIRST_SEED]), int(s[a, FIRST_SEED] + s[a, SEEDS])
-    for i in range(first, last):  # the lowest seed first: what it finds rules most of the others out
+    for i in range(first, last):  # the lowest seed first: its result rules out most others
         x, y, z = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
         d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
         if d < least:
@@ -544,9 +545,9 @@ def grid_distance(figure, ws, a, b, size, m):
 
 @kernel
 def solid_distance(figure, ws, a, b, size, m):
-    """Return (distance [m], vertices of the simplex) of two solids; FAR, 0 where they are farther apart than size.
+    """Return (distance [m], vertices of the simplex) of two solids; FAR, 0 if they are further apart than size.
 
-    The simplex is in m, with the unit normal from b to a; 0 vertices beside a distance: the normal is a guess.
+    The simplex is in m, with the unit normal from b to a; with 0 vertices and a distance, the normal is a guess.
     """
     s = figure.solid
     m[SHIFT] = 0.0
@@ -560,12 +561,12 @@ def solid_distance(figure, ws, a, b, size, m):
     radii = s[a, RADIUS] + s[b, RADIUS]
     stop = max(size + radii, SHORT)
     slot = DIRECTIONS + 3 * ((31 * a + b) % MOST_DIRECTIONS)
-    # whatever the slot holds is only a direction to look along: another pair's, or none, costs time and no truth
+    # the slot only caches a direction: a stale one costs time but does not change the result
     if still_separated(figure, ws, a, b, stop, m, slot):
         return FAR, 0
     count = gjk(figure, ws, a, b, stop, m)
     if 0 < count < 4 and m[NEAREST] ** 2 + m[NEAREST + 1] ** 2 + m[NEAREST + 2] ** 2 < TOUCHING:
-        # the origin is on the simplex: hulls that touch, or aligned ones that overlap, which a small offset decides
+        # the origin is on the simplex: touching hulls, or aligned ones that overlap; a small offset decides
         m[SHIFT] = ALIGNED
         again = gjk(figure, ws, a, b, stop, m)
         if again > 0:

@@ -58,27 +58,27 @@ from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvat
 (
     ESCAPES,  # from saddles, since the last start
     PERTURBATIONS,  # perturbations off the limits
-    WAIT, WAITS,  # iterations until the exact Hessian is tried again, and how many those were the last time
-    ROUGH,  # 1: the best pose was left before it was stationary
-    LAST,  # 1: the best pose is being finished
+    WAIT, WAITS,  # iterations until the exact Hessian is tried again, and the previous wait
+    ROUGH,  # 1: the best pose was left before it converged
+    LAST,  # 1: the best pose is being refined, then the loop ends
     WATCHDOG, REFERENCE, WATCHDOG_WAIT, WATCHDOG_WAITS, EASY,  # see `watchdog_step`
-    RESTING,  # steps in a row that were shorter than STILL
+    RESTING,  # consecutive steps shorter than STILL
     VERDICT,  # 1: the pose is good, see `judge`
-    TRIES,  # dampings refused since the last step (a lane of a GPU)
-    EXACT_NOW,  # 1: the next Hessian is the exact one (a lane)
+    TRIES,  # dampings rejected since the last step (GPU lanes)
+    EXACT_NOW,  # 1: the next Hessian is the exact one (GPU lanes)
 ) = range(OWN_STATE, OWN_STATE + 15)  # fmt: skip
 STATE_WIDTH = OWN_STATE + 15
 
-# Columns of the params, after those of every loop: what a step does, and when it is the last
+# Columns of the params, after those of every loop
 (
-    ALPHA,  # part of the predicted decrease that a step must give (Engell-Nørregård & Erleben 2011, eq. 39)
+    ALPHA,  # fraction of the predicted decrease that a step must reach (Engell-Nørregård & Erleben 2011, eq. 39)
     FIRST_DAMPING,
     EXACT,  # NEVER, WHERE_IT_PAYS or ALWAYS
     MOST_TRIES,  # dampings tried for one step
     STATIONARY_GAIN,  # predicted gain, relative to the energy, below which a pose is stationary
     SHRINK,  # of the damping after a step as good as predicted
     LOWEST_DAMPING, HIGHEST_DAMPING,
-    SLOW_GAIN,  # a step that gains less than this part of the energy is slow
+    SLOW_GAIN,  # a step is slow if its relative decrease of the energy is less
 ) = range(OWN_PARAMS, OWN_PARAMS + 9)  # fmt: skip
 METRIC = OWN_PARAMS + 9  # and, where joints differ in strength, n numbers that the damping of each dof is multiplied by
 NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
@@ -108,40 +108,40 @@ def newton_params(
     )  # fmt: skip
 
 
-WATCHDOG_STEPS = 5.0  # undamped steps along the valley of poses that meet the goals, before the energy must be lower
+WATCHDOG_STEPS = 5.0  # undamped steps after which the energy must be lower, see `watchdog_step`
 WATCHDOG_DAMPING = 1e-7  # of those
-WATCHDOG_GAIN = 0.9  # of the energy at the start of several such steps: what they may leave
-SOFT_GAIN = 1e-10  # gain of an undamped step, relative to the energy, at which a soft problem is solved
-STILL = 1e-9  # [rad, m]: a soft problem whose steps are shorter, STILL_STEPS times in a row, is done
+WATCHDOG_GAIN = 0.9  # fraction of the energy at their start that must not be exceeded after them
+SOFT_GAIN = 1e-10  # relative decrease of an undamped step at which a soft problem has converged
+STILL = 1e-9  # [rad, m]: a soft problem has converged after STILL_STEPS shorter steps
 STILL_STEPS = 3.0
-PASSES = 2  # times a step is computed where dofs meet their bounds on the way
-LARGEST_STEP = 1.0  # [rad] of any one dof that turns: beyond it the quadratic says nothing about rotations
-SLOW_STEPS = 3.0  # slow steps before the figure starts elsewhere
-EXACT_BEYOND = 0.5  # a step that leaves more of the energy than this calls for the exact Hessian
-NO_WORSE = 1.2  # of the energy at the start: what it may cost to begin off the bounds
-MOST_PERTURBATIONS = 2.0  # times a figure caught on its limits is perturbed off them before a restart
-MUCH_BETTER = 0.5  # of the best energy: progress that earns new ones
-REDRAW_ALL_EVERY = 8.0  # restarts: then the whole figure is redrawn, not only the chains that failed
+PASSES = 2  # times a step is recomputed because dofs meet their bounds
+LARGEST_STEP = 1.0  # [rad] of any rotational dof: the quadratic model is not valid further away
+SLOW_STEPS = 3.0  # slow steps before a restart
+EXACT_BEYOND = 0.5  # use the exact Hessian if a step leaves more than this fraction of the energy
+NO_WORSE = 1.2  # allowed relative energy of a start that is moved off its bounds
+MOST_PERTURBATIONS = 2.0  # perturbations off the limits before a restart
+MUCH_BETTER = 0.5  # relative to the best energy: progress that allows further perturbations
+REDRAW_ALL_EVERY = 8.0  # restarts, after which the whole pose is redrawn and not only the chains that failed
 ESCAPES_MOST = 20.0
-MORE_DAMPING, LEAST_MORE = 8.0, 1e-5  # after a refused step: times this, and at least from this on
+MORE_DAMPING, LEAST_MORE = 8.0, 1e-5  # factor after a rejected step, and the least value it is applied to
 
 
 @small
 def next_damping(damping, before, after, predicted, params):
-    """Return the damping after a step that was taken, from its gain against the predicted one."""
+    """Return the damping after an accepted step, from its actual and its predicted decrease."""
     miss = after - before + predicted  # against zero: as good as predicted
     return damping * (params[SHRINK] if miss < 0.25 * predicted else (0.4 if miss < 0.75 * predicted else 2.0))
 
 
 @small
 def more_damping(damping):
-    """Return the damping after a step that was refused."""
+    """Return the damping after a rejected step."""
     return max(damping, LEAST_MORE) * MORE_DAMPING
 
 
 @kernel
 def damping_scale(order, hessian, scale):
-    """Write the metric of the damping (n,): the mean diagonal of the Hessian, the same for every dof."""
+    """Write the metric of the damping (n,): the mean diagonal of the Hessian for every dof."""
     n = scale.shape[0]
     total = 0.0
     for i in range(n):
@@ -157,7 +157,7 @@ def damping_scale(order, hessian, scale):
 def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
     """Write into ws.step the damped Newton step on the free dofs; return whether the matrix was positive definite.
 
-    Dofs that the step would carry past a bound are stopped there, and the rest answers to that, PASSES times.
+    Dofs that would pass a bound are stopped there and the step is recomputed for the others, PASSES times.
     """
     n = theta.shape[0]
     step, moved = ws.step, ws.spare  # moved: the displacement of dofs already stopped at a bound
@@ -180,7 +180,7 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
         for i in range(n):
             if fixed[i] != 0.0:
                 step[i] = moved[i]
-            if ws.twist[i, 0] != 0.0 or ws.twist[i, 1] != 0.0 or ws.twist[i, 2] != 0.0:  # a slide may go far
+            if ws.twist[i, 0] != 0.0 or ws.twist[i, 1] != 0.0 or ws.twist[i, 2] != 0.0:  # translations are not limited
                 largest = max(largest, abs(step[i]))
         if largest > LARGEST_STEP:
             for i in range(n):
@@ -202,10 +202,10 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
 
 @kernel
 def propose(order, theta, lower, upper, ws, fixed, scale, damping):
-    """Write into ws.trial where the damped step on the free dofs leads, inside the box.
+    """Write into ws.trial the end point of the damped step on the free dofs, inside the box.
 
     Returns (definite, slope, predicted, length): whether the matrix was positive definite (if not, the trial is the
-    pose itself), the gradient along the step, the decrease that the model predicts, and the largest move of a dof.
+    pose itself), the gradient along the step, the decrease that the model predicts, and the largest change of a dof.
     """
     definite = damped_step(order, theta, lower, upper, ws, fixed, scale, damping)
     slope, weighted, length = 0.0, 0.0, 0.0
@@ -223,7 +223,7 @@ def propose(order, theta, lower, upper, ws, fixed, scale, damping):
 
 @kernel
 def hold_bounds(order, theta, lower, upper, ws, fixed):
-    """Mark in fixed (n,) the active bounds, and the dofs that carry no goal; return the largest free gradient."""
+    """Mark in fixed (n,) the active bounds and the dofs without a goal; return the largest free gradient entry."""
     largest = active_bounds(theta, ws.gradient, lower, upper, fixed)
     for i in range(theta.shape[0]):
         if ws.gradient[i] == 0.0:
@@ -239,7 +239,7 @@ def hold_bounds(order, theta, lower, upper, ws, fixed):
 
 @kernel
 def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact):
-    """Write gradient and Hessian at a placed pose and mark the active bounds; return the largest free gradient."""
+    """Write gradient and Hessian at a placed pose, mark the active bounds; return the largest free gradient entry."""
     if coupled:
         clear_hessian(ws)
     derivatives(figure, order, springs, theta, ws, exact)
@@ -248,9 +248,9 @@ def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, co
 
 @kernel
 def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
-    """Make one accepted step from theta, in place; return whether there was one to make.
+    """Make one accepted step from theta, in place; return whether there was one.
 
-    Damping grows until the projected Armijo test holds; the gain ratio sets the next damping.
+    Damping grows until the projected Armijo test holds; actual over predicted decrease sets the next damping.
     """
     n = theta.shape[0]
     energy = state[ENERGY]
@@ -273,7 +273,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
             exact = False  # the exact Hessian is indefinite here: Gauss-Newton's is not
             state[WAITS] = min(2.0 * state[WAITS] + 1.0, 16.0)
             state[WAIT] = state[WAITS]
-            if tries > 0:  # the figure stands at the pose that was tried last
+            if tries > 0:  # the bodies are placed at the last trial pose
                 forward(figure, theta, ws)
             fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 0.0)
             continue
@@ -309,13 +309,13 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
 
 @kernel
 def watchdog_step(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
-    """Make one nearly undamped step without a test; several may lead along a curved valley.
+    """Take one nearly undamped step without a test; several may follow a curved valley.
 
-    A weak posture moves the figure among poses that meet the goals. A straight step leaves that curved valley and the
-    energy rises, the next one brings it back, lower. If it is not lower after DASH_STEPS, the pose where the dash began
-    is taken again, and the next dash waits twice as long: a watchdog (Chamberlain et al. 1982). A one-sided spring that
-    pushed once pulls as well until then, or the figure would bounce off it. Returns False where the first step would
-    gain nothing: the projected gradient, measured by the Hessian, is zero.
+    A weak posture goal moves the figure among poses that meet the goals. A straight step leaves that curved valley and
+    the energy rises; the next one returns to it, at a lower energy. If it is not lower after WATCHDOG_STEPS, the pose
+    before them is restored and the next attempt waits twice as long (the watchdog technique, Chamberlain et al. 1982).
+    A one-sided spring that pushed once also pulls until then, or the figure would bounce off it. Returns False if the
+    first step would gain nothing: the projected gradient, in the metric of the Hessian, is zero.
     """
     n, last = theta.shape[0], ws.sticky.shape[0] - 1
     before = state[ENERGY]
@@ -352,7 +352,7 @@ def watchdog_step(figure, order, springs, lower, upper, theta, ws, fixed, scale,
 
 @kernel
 def end_watchdog(figure, springs, lower, upper, theta, ws, state, definite):
-    """End a dash where it has led lower, or where it has gone on too long."""
+    """End a sequence of watchdog steps if the energy is lower, or if there were too many."""
     enough = 1.0 if state[WATCHDOG] == 1.0 else WATCHDOG_GAIN
     if definite and state[ENERGY] < enough * state[REFERENCE]:
         if recentre_all(figure, theta, lower, upper):
@@ -381,7 +381,7 @@ def restore_pose(figure, springs, theta, pose, ws, state):
 
 @kernel
 def newton_begin(figure, springs, lower, upper, theta, ws, state, params):
-    """Put a fresh problem's start into the box, off its bounds where the goals are far, and set up its state."""
+    """Clip the start to the box, move it off its bounds if the goals are far, and initialise the state."""
     project(theta, lower, upper)
     for k in range(ws.sticky.shape[0]):
         ws.sticky[k] = 0.0
@@ -397,7 +397,7 @@ def newton_begin(figure, springs, lower, upper, theta, ws, state, params):
             state[ENERGY] = after
             for i in range(theta.shape[0]):
                 theta[i] = ws.trial[i]
-        else:  # the goals are near: stay near them
+        else:  # the goals are close: stay close
             energy_at(figure, springs, theta, ws)
 
 
@@ -405,7 +405,7 @@ def newton_begin(figure, springs, lower, upper, theta, ws, state, params):
 def newton_iteration(
     figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, trace
 ):
-    """Advance one problem, whose pose is placed, by one iteration; return what became of it, RUNNING if nothing yet."""
+    """Advance one problem, whose bodies are placed, by one iteration; return its status, RUNNING to go on."""
     soft = params[SOFT] != 0.0  # something is to be minimised beyond the goals' tolerances
     if not soft and all_reached(ws.error, tolerances):
         return CONVERGED
@@ -444,7 +444,7 @@ def newton_iteration(
 
 @kernel
 def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, trace):
-    """Advance one problem by at most params[CHUNK_ITERATIONS] iterations from its state; return what became of it."""
+    """Advance one problem by at most params[CHUNK_ITERATIONS] iterations; return its status."""
     if state[PHASE] == FRESH:
         newton_begin(figure, springs, lower, upper, theta, ws, state, params)
     else:
@@ -462,10 +462,10 @@ def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, 
 
 @kernel
 def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
-    """Remember the best pose, and leave it: off the limits that hold it, then to random poses while restarts are left.
+    """Keep the best pose and leave it: first off the limits that hold it, then to random poses while restarts are left.
 
-    rough: 1 where the pose was left before it was stationary; the best of all is finished at the end. Returns whether
-    there is a new start; if not, theta is the best pose.
+    rough: 1 if the pose was left before it converged; the best of all is refined at the end. Returns whether there is a
+    new start; if not, theta is the best pose.
     """
     n = theta.shape[0]
     if state[ENERGY] < state[BEST] * (1.0 - 1e-9):
@@ -485,7 +485,7 @@ def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, 
         if state[RESTARTS] >= params[MOST_RESTARTS]:
             if state[ROUGH] == 0.0:
                 return False
-            state[LAST] = 1.0  # finish the best pose and stop
+            state[LAST] = 1.0  # refine the best pose and stop
         else:
             state[RESTARTS] += 1.0
             whole = state[RESTARTS] % REDRAW_ALL_EVERY == 0.0
@@ -504,7 +504,7 @@ def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, 
 
 @kernel
 def restore_best(figure, springs, theta, ws, state):
-    """Return to the best pose of the restarts, where it is better than the one at hand."""
+    """Return to the best pose of all restarts if it is better than the current one."""
     if state[BEST] < state[ENERGY]:
         for i in range(theta.shape[0]):
             theta[i] = ws.best[i]
@@ -515,8 +515,8 @@ def restore_best(figure, springs, theta, ws, state):
 def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params):
     """At a stationary pose that is no minimum, move downhill along a direction of negative curvature.
 
-    The direction comes from the pivot at which the exact factorisation fails; both senses are tried and the lower one
-    is taken (the positive one if they are equal), so the answer is always the same. Returns whether the pose moved.
+    The direction comes from the pivot at which the exact factorisation fails. Both senses are tried and the lower one
+    is taken (the positive one in a tie), so that the result is deterministic. Returns whether the pose moved.
     """
     n = theta.shape[0]
     if state[ESCAPES] >= ESCAPES_MOST or params[EXACT] == NEVER:
@@ -574,9 +574,9 @@ def newton_batch(
     figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, dofs, work, d,
     states, params, errors, outcome, trace,
 ):  # fmt: skip
-    """Solve every problem of a batch: poses (t, whole n) from where they are, constants and targets (t or 1, g, ...).
+    """Solve every problem of a batch: poses (t, whole n) from their starts, constants and targets (t or 1, g, ...).
 
-    The figure may be a part of the whole, with its dofs (n,) in that; poses, starts and the box are of the whole.
+    The figure may be a part of the whole, with `dofs` (n,) its indices; poses, starts and the box are of the whole.
     Writes poses, errors (t, g), states (t, STATE_WIDTH), outcome (t,); trace (rows, TRACE_WIDTH) of the last problem.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]

@@ -1,8 +1,8 @@
-"""A controller as two flat arrays: compiled code is entered with two arguments, not with every array of the problem.
+"""A controller packed into two flat arrays, so that compiled code is entered with two arguments.
 
-Numba looks at each array that it is given. The figure, the springs and the memory of a controller are some thirty, and
-looking at them takes as long as the step itself. `carve` names the parts of the flat arrays, for the kernels and
-`views`, the same as plain Python, for the caller, who writes targets into them.
+Numba inspects each array argument. Figure, springs and state of a controller are about thirty arrays, and inspecting
+them takes as long as the step itself. `carve` returns views of the flat arrays inside kernels; `views` is the same
+function in plain Python, for the caller, who writes targets into them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from posable.engine.jit import kernel, with_names
 from posable.engine.layout import CONSTANTS, SOLID_WIDTH, TARGETS, Figure, Levels, Order, Springs
 
-# The head of the integers: how many there are of everything
+# Header of the integers: sizes
 DOFS, BODIES, SPRINGS, GOALS, DEPTHS, SOLIDS, CORNERS, BALLS, FIELD, TOUCHES, PAIRS, ROWS = range(12)
 PARAMS, LEVELS, WORK = range(12, 15)
 HEAD = 15
-ASKED = 17  # numbers of a target that is asked for: at most a transform by rows, then one of the codes below
-QUIET, NEW, HELD = 0.0, 1.0, 2.0  # nothing is asked; a new target; one that is not finite, so that the last one counts
+ASKED = 17  # size of a new target: at most a transform by rows, then one of the codes below
+QUIET, NEW, HELD = 0.0, 1.0, 2.0  # no new target; a new target; one that is not finite, so that the last one is kept
 
 
 class Packed(NamedTuple):
-    """The parts of a controller's arrays."""
+    """Views of the arrays of a packed controller."""
 
     errors: np.ndarray  # (g,) float64 [m, rad]: of the springs at the new pose
     state: np.ndarray  # (ROWS, n) float64: see `posable.engine.control`
@@ -72,7 +72,7 @@ def pack(
 
 @kernel
 def carve_levels(floats, levels, n, g, d):
-    """Return the parts of `Levels` at the beginning of floats."""
+    """Return the arrays of `Levels` as views of `floats`."""
     i = 0
     constants = floats[i : i + levels * g * CONSTANTS].reshape(levels, g, CONSTANTS)
     i += levels * g * CONSTANTS
@@ -97,7 +97,7 @@ def carve_levels(floats, levels, n, g, d):
 
 @kernel
 def carve(ints, floats):
-    """Return the parts of what `pack` made, without a copy."""
+    """Return views of the arrays that `pack` made."""
     n, b, g, goals = ints[DOFS], ints[BODIES], ints[SPRINGS], ints[GOALS]
     s, c, q, p = ints[SOLIDS], ints[CORNERS], ints[TOUCHES], ints[PAIRS]
     i = HEAD

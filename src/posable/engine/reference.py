@@ -1,6 +1,6 @@
 """The Jacobian, the K tensor and the exact Hessian as Erleben & Andrews 2018 gives them: explicitly, goal by goal.
 
-The readable reference, and the opponent in the benchmark: `gather` finds the same Hessian without any of these.
+The readable reference, and the baseline of the benchmark: `gather` computes the same Hessian without any of these.
 
 Table 1   J_i = a_i x (e - o_i) for a rotation, a_i for a translation; in twists, J_i = v_i + w_i x e
 Table 2   K_ij = dJ_i/dtheta_j = w_j x J_i for j above i, which is zero where j translates

@@ -1,8 +1,8 @@
-"""How a minimum answers to a change: of a limit, followed along the path of solutions; of a target, by its adjoint.
+"""Sensitivity of a minimum: to a limit, by continuation along the path of solutions; to a target, by the adjoint.
 
 A minimum inside a box satisfies dE/dtheta_F = 0 on the dofs F that no bound holds. If a bound or a parameter p moves,
-the free dofs answer with -H_FF^-1 (d/dp dE/dtheta_F) as long as the same bounds hold. Where a bound takes hold or lets
-go the path has a kink, so it is followed in short steps, each brought back to the minimum.
+the free dofs respond with -H_FF^-1 (d/dp dE/dtheta_F) as long as the set of active bounds stays the same. The path has
+a kink where a bound becomes active or inactive, so it is followed in short steps, each corrected to the minimum.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from posable.engine.layout import POINT, TARGETS, workspace
 from posable.engine.ltl import damped_copy, factorise, substitute
 from posable.engine.newton import damping_scale, fresh_derivatives, hold_bounds, propose
 
-FLAT = 1e-10  # damping, relative to the mean diagonal: keeps directions that the goals leave free where they are
+FLAT = 1e-10  # damping, relative to the mean diagonal: directions that the goals leave free stay put
 TRIES = 14  # dampings tried for one step
-SHORT = 0.1  # [rad, m]: the longest step of a dof, so that a pose stays in its valley
-DONE = 1e-15  # part of the energy: a step that would gain no more ends the search
-JUMP = 0.25  # [rad, m]: a pose that moves farther in one step of a path has left it
-DIFFERENCE = 1e-4  # [m, 1] of the parameters whose effect on the gradient is found by differences
-NO_MULTIPLIER = 1e-9  # part of the largest multiplier: a bound that pushes less may hold or let go
-RIDGE = 1e-8  # damping where the goals leave the pose some freedom: of all answers the one of least motion
+SHORT = 0.1  # [rad, m]: longest step of a dof, so that the pose stays in its basin
+DONE = 1e-15  # relative decrease below which the search ends
+JUMP = 0.25  # [rad, m]: a pose that moves further in one step has left the path
+DIFFERENCE = 1e-4  # [m, 1] step of the finite differences of the gradient
+NO_MULTIPLIER = 1e-9  # relative to the largest multiplier: a bound with a smaller one is degenerate
+RIDGE = 1e-8  # damping where the goals leave freedom: selects the response of least motion
 
-# What the adjoint of a pose may be
+# Status of an adjoint
 EXISTS, LEAST_MOTION, DEGENERATE, NO_MINIMUM = 0, 1, 2, 3
 
 
 @kernel
 def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled, most):
-    """Bring theta (n,), in place, to the minimum of the energy inside the box that short downhill steps lead to.
+    """Move theta (n,), in place, to the minimum of the energy inside the box that short downhill steps lead to.
 
-    Unlike a solve it neither stops at a goal's tolerance nor looks for another minimum. Returns the energy.
+    Unlike a solve, this neither stops at a goal's tolerance nor searches for another minimum. Returns the energy.
     """
     n = theta.shape[0]
     energy = energy_at(figure, springs, theta, ws)
@@ -87,9 +87,9 @@ def refine_batch(figure, order, kind, constants, targets, pull, home, lower, upp
 def follow_bound(figure, order, springs, lower, upper, theta, work, d, coupled, dof, outward, steps, errors):
     """Move a bound of one dof outward by `outward` [rad, m], signed, in steps, and let a minimum theta (n,) follow.
 
-    The dof that the bound held moves along with it, the others answer by Newton steps from where they were, and bounds
-    that take hold or let go are met on the way. lower, upper (n,), theta and the errors (g,) at the end are written.
-    Returns 0, or 1 where the path ends: the minimum ceases to exist and the next one is elsewhere.
+    The dof at the bound moves with it, the others follow by Newton steps from their previous values, and changes of the
+    active set are handled on the way. lower, upper (n,), theta and the errors (g,) at the end are written. Returns 0,
+    or 1 where the path ends: the minimum ceases to exist and the next one is elsewhere.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
     ws = workspace(work, n, b, g, d)
@@ -126,7 +126,7 @@ def along(figure, order, springs, theta, ws, adjoint):
 
 @kernel
 def solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled, adjoint):
-    """Turn adjoint (n,), how a loss changes with the pose, into H_FF^-1 of it, in place; return what it is."""
+    """Replace adjoint (n,), the derivative of a loss by the pose, by H_FF^-1 of it, in place; return its status."""
     n = theta.shape[0]
     energy_at(figure, springs, theta, ws)
     fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0)

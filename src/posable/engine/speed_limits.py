@@ -1,8 +1,8 @@
-"""What the limits of a joint leave of its next velocity, and where it can come to rest.
+"""The velocities that the limits of a joint allow in the next tick, and where it can come to rest.
 
-All limits together are one box for the next velocity, and a box from which the joint can still stop before its limit.
-Let T(v) be the distance that a joint travels when it moves at v for one tick and then brakes as hard as it may. T is
-odd, increasing, and has a closed inverse, so both the joint limit ("stop before it") and the target ("stop at it") are
+All limits together are one box for the next velocity, from which the joint can still stop before its limit. Let T(v)
+be the distance that a joint travels when it moves at v for one tick and then brakes as hard as it can. T is odd and
+increasing and has a closed inverse, so both the joint limit ("stop before it") and the target ("stop at it") are
 intervals.
 """
 
@@ -12,15 +12,15 @@ import math
 
 from posable.engine.jit import entry, kernel, small
 
-# Rows of a controller's state (ROWS, n). The first three are what a tick answers with.
+# Rows of a controller's state (ROWS, n). The first three are the result of a tick.
 (
     POSE,  # [rad, m] the command of the last tick
     VELOCITY,  # [rad/s, m/s] of the last tick
     ACTIVE,  # which limit holds the dof back: 0, or a code below, negative at its lower side
     ACCELERATION,  # [rad/s^2, m/s^2] of the last tick
-    WANTED,  # [rad, m] the pose that the goals asked for in the last tick
+    WANTED,  # [rad, m] the pose that minimised the energy in the last tick
     COURSE,  # [rad/s, m/s] how fast that pose moves
-    ORIGIN,  # [rad, m] where each dof came from, at most BACKLASH away: tells the two ways out of a straight arm apart
+    ORIGIN,  # [rad, m] where each dof came from, at most BACKLASH away: decides how a straight arm bends
     LOWER,  # [rad, m] joint limits
     UPPER,
     SPEED,  # [rad/s, m/s] velocity limit
@@ -32,16 +32,16 @@ from posable.engine.jit import entry, kernel, small
     BOX_HIGH,
     FIXED,  # scratch
     SCALE,  # scratch
-    PULL,  # stiffness of the springs on the dofs in this tick, and where they pull to: postures, and the calm of a tick
+    PULL,  # stiffness and rest values of the springs on the dofs in this tick: postures and speed damping
     HOME,
     INSIDE,  # 1 where the wanted value of the last tick was inside its box, not held by it
-    OFFSET,  # [rad, m] what is added to the wanted value in this tick to make up for dofs that lag behind theirs
+    OFFSET,  # [rad, m] added to the wanted value in this tick to compensate for lagging dofs
 ) = range(22)
 ROWS = 22
 FREE, AT_POSITION, AT_VELOCITY, AT_ACCELERATION, AT_JERK = range(5)  # values of ACTIVE
 
-BRAKE = 1.0 - 1e-6  # part of the acceleration that braking plans with: room for rounding
-SLACK = 1.0 - 1e-9  # part of the acceleration and jerk that a tick uses
+BRAKE = 1.0 - 1e-6  # fraction of the acceleration used for planning to brake: room for rounding
+SLACK = 1.0 - 1e-9  # fraction of the acceleration and jerk that a tick uses
 BISECTIONS = 40
 
 
@@ -87,7 +87,7 @@ def braking_travel(v, a, accel, jerk, dt, enough):
 
 @kernel
 def jerk_allows(v, last, gap, speed, accel, jerk, dt):
-    """Return whether velocity v after `last` leaves room: to ease off before `speed`, and to stop within gap."""
+    """Return whether velocity v after `last` is safe: it can settle below `speed` and stop within gap."""
     a = (v - last) / dt
     if a > 0.0 and v + travel(a, jerk, dt) - a * dt > speed:
         return False
@@ -107,7 +107,7 @@ def jerk_allows(v, last, gap, speed, accel, jerk, dt):
 
 @kernel
 def jerk_bound(low, high, last, gap, speed, accel, jerk, dt):
-    """Return the largest velocity in [low, high] that `jerk_allows`; low where none is."""
+    """Return the largest velocity in [low, high] that `jerk_allows`, or low if there is none."""
     if jerk_allows(high, last, gap, speed, accel, jerk, dt):
         return high
     for _ in range(BISECTIONS):
@@ -137,20 +137,20 @@ def velocity_box(state, i, dt):
     else:
         high = min(high, stopping_speed(above, BRAKE * accel, dt))
         low = max(low, -stopping_speed(below, BRAKE * accel, dt))
-    if low > high:  # rounding, or a narrow range: the middle breaks both by the least
+    if low > high:  # rounding, or a narrow range: the middle violates both by the least
         low = high = 0.5 * (low + high)
     state[SLOWEST, i], state[FASTEST, i] = low, high
 
 
 @small
 def planned_accel(state, i):
-    """Return the acceleration that stopping at a target plans with: half of it where a jerk limit delays braking."""
+    """Return the acceleration for planning a stop at a target: half of it if a jerk limit delays braking."""
     return BRAKE * state[ACCEL, i] if not state[JERK, i] < math.inf else 0.5 * state[ACCEL, i]
 
 
 @kernel
 def common_braking(state, dt):
-    """Return the time [s] that, times its velocity in this tick, is how far each dof goes if all stop together."""
+    """Return the time [s] by which velocities are multiplied to give the travel of dofs that stop together."""
     ticks = 0.0
     for i in range(state.shape[1]):
         accel = planned_accel(state, i)
@@ -181,7 +181,7 @@ def wanted_box(state, i, dt, braking):
 
 @entry
 def make_viable(state, dt):
-    """Reduce velocities from which a dof cannot stop before its limit to those from which it can."""
+    """Reduce velocities from which a dof cannot stop before its limit."""
     for i in range(state.shape[1]):
         accel = BRAKE * state[ACCEL, i]
         v = state[VELOCITY, i]
