@@ -29,7 +29,7 @@ UP, DEPTH, VISIT = 0, 1, 2
 # Columns of Figure.solid
 ON_BODY, FIRST_CORNER, CORNERS, RADIUS = 0, 1, 2, 3  # body or -1 for the world, rows of Figure.corner, rounding [m]
 START, LINE, BOUND = 4, 7, 10  # a capsule around it: its middle (3), half of its axis (3), its radius [m]
-SOLID, NORMAL = 11, 12  # kind (collision.py), the normal of a half space (3)
+SOLID, NORMAL = 11, 12  # kind (narrow_phase.py), the normal of a half space (3)
 FIELD = 12  # of a grid: where it begins in Figure.field
 FIRST_SEED, SEEDS, COVER = 15, 16, 17  # rows of Figure.corner spread over a hull, and the covering radius [m]
 SOLID_WIDTH = 18
@@ -58,7 +58,7 @@ class Figure(NamedTuple):
     solid: np.ndarray  # (s, SOLID_WIDTH) float64: rounded convex hulls on bodies, see the columns above
     corner: np.ndarray  # (c, 3) float64 [m]: the corners and seeds of the solids, in their bodies
     ball: np.ndarray  # (b, 4) float64 [m]: centre, in the body, and radius of a ball around all of its solids
-    field: np.ndarray  # (f,) float64 [m]: grids of signed distances, one after the other: distance_grid.py
+    field: np.ndarray  # (f,) float64 [m]: grids of signed distances, one after the other: narrow_phase.py
     touch: np.ndarray  # (q, 4) int64: body, other body or -1, first and last (exclusive) row of `pair`
     pair: np.ndarray  # (p, 2) int64: two solids that must not touch; a half space, or what stands still, comes second
 
@@ -159,7 +159,7 @@ class Workspace(NamedTuple):
     mass: np.ndarray  # (b, 4) [1, m]: share of the mass that each body carries, and its moment
     column: np.ndarray  # (n, 3) [m]: how each dof moves the center of mass
     ball: np.ndarray  # (b, 3) [m]: centres of the balls around the solids of each body, relative to `origin`
-    memory: np.ndarray  # (MEMORY,) of collision.py: a simplex, a polytope, contacts
+    memory: np.ndarray  # (MEMORY,) of narrow_phase.py: a simplex, a polytope, contacts
 
 
 # Columns of the state of a solve, kept between two calls of a loop

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.distance_grid import grid_distance_at, grid_gradient
 from posable.engine.jit import kernel, small
 from posable.engine.layout import (
     BOUND,
@@ -426,6 +425,103 @@ def still_separated(figure, ws, a, b, stop, m, slot):
     bx, by, bz = point_to_world(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
     along = x * (ax - bx) + y * (ay - by) + z * (az - bz)
     return along > 0.0 and along * along > stop * stop * (x * x + y * y + z * z)
+
+
+# --- Interpolation in a grid of signed distances ---
+
+# A grid is a run of one flat array: HEADER numbers, then the distances [m] at its nodes, x slowest. Between nodes the
+# distance is a quadratic B-spline: exact for planes, with a continuous gradient, which trilinear interpolation lacks
+# and Newton's method needs. Outside the grid it is the distance to the box of what the grid describes, a lower bound.
+NX, NY, NZ, LOW, PER_METRE, PAD = 0, 1, 2, 3, 6, 7  # nodes; first node (3) [m]; 1/spacing; padding [m]
+HEADER = 8
+
+
+@small
+def outside_by(low, high, x):
+    """Return the signed distance of x from an interval; 0 inside."""
+    return min(x - low, 0.0) + max(x - high, 0.0)
+
+
+@small
+def outside_nodes(field, at, u, v, w):
+    """Return whether a point, in grid units from the first node, is outside, and its distance from the content."""
+    nx, ny, nz = field[at + NX] - 2.0, field[at + NY] - 2.0, field[at + NZ] - 2.0
+    if u >= 1.0 and v >= 1.0 and w >= 1.0 and u <= nx and v <= ny and w <= nz:
+        return False, 0.0, 0.0, 0.0
+    pad = field[at + PAD] * field[at + PER_METRE]
+    return True, outside_by(pad, nx + 1.0 - pad, u), outside_by(pad, ny + 1.0 - pad, v), (
+        outside_by(pad, nz + 1.0 - pad, w))  # fmt: skip
+
+
+@kernel
+def grid_distance_at(field, at, x, y, z):
+    """Return the distance [m] at a point of the world."""
+    s = field[at + PER_METRE]
+    u, v, w = (x - field[at + LOW]) * s, (y - field[at + LOW + 1]) * s, (z - field[at + LOW + 2]) * s
+    far, p, q, r = outside_nodes(field, at, u, v, w)
+    if far:
+        return math.sqrt(p * p + q * q + r * r) / s
+    i, j, k = int(u + 0.5), int(v + 0.5), int(w + 0.5)
+    u, v, w = u - i, v - j, w - k
+    ny, nz = int(field[at + NY]), int(field[at + NZ])
+    u0, u1, u2 = 0.5 * (0.5 - u) * (0.5 - u), 0.75 - u * u, 0.5 * (0.5 + u) * (0.5 + u)
+    v0, v1, v2 = 0.5 * (0.5 - v) * (0.5 - v), 0.75 - v * v, 0.5 * (0.5 + v) * (0.5 + v)
+    w0, w1, w2 = 0.5 * (0.5 - w) * (0.5 - w), 0.75 - w * w, 0.5 * (0.5 + w) * (0.5 + w)
+    total = 0.0
+    for a in range(3):
+        b = at + HEADER + ((i + a - 1) * ny + j) * nz + k
+        share = u0 if a == 0 else (u1 if a == 1 else u2)
+        low = w0 * field[b - nz - 1] + w1 * field[b - nz] + w2 * field[b - nz + 1]
+        middle = w0 * field[b - 1] + w1 * field[b] + w2 * field[b + 1]
+        high = w0 * field[b + nz - 1] + w1 * field[b + nz] + w2 * field[b + nz + 1]
+        total += share * (v0 * low + v1 * middle + v2 * high)
+    return total
+
+
+@kernel
+def grid_gradient(field, at, x, y, z, out):
+    """Write the gradient (3) of the distance at a point, then its second derivatives xx, yy, zz, xy, xz, yz."""
+    s = field[at + PER_METRE]
+    u, v, w = (x - field[at + LOW]) * s, (y - field[at + LOW + 1]) * s, (z - field[at + LOW + 2]) * s
+    for k in range(9):
+        out[k] = 0.0
+    far, p, q, r = outside_nodes(field, at, u, v, w)
+    if far:
+        length = math.sqrt(p * p + q * q + r * r)
+        out[0], out[1], out[2] = p / length, q / length, r / length
+        return
+    i, j, k = int(u + 0.5), int(v + 0.5), int(w + 0.5)
+    u, v, w = u - i, v - j, w - k
+    ny, nz = int(field[at + NY]), int(field[at + NZ])
+    v0, v1, v2 = 0.5 * (0.5 - v) * (0.5 - v), 0.75 - v * v, 0.5 * (0.5 + v) * (0.5 + v)
+    w0, w1, w2 = 0.5 * (0.5 - w) * (0.5 - w), 0.75 - w * w, 0.5 * (0.5 + w) * (0.5 + w)
+    for a in range(3):
+        b = at + HEADER + ((i + a - 1) * ny + j) * nz + k
+        share = 0.5 * (0.5 - u) * (0.5 - u) if a == 0 else (0.75 - u * u if a == 1 else 0.5 * (0.5 + u) * (0.5 + u))
+        slope = u - 0.5 if a == 0 else (-2.0 * u if a == 1 else u + 0.5)
+        curve = -2.0 if a == 1 else 1.0
+        f0, f1, f2 = field[b - nz - 1], field[b - nz], field[b - nz + 1]
+        g0, g1, g2 = field[b - 1], field[b], field[b + 1]
+        h0, h1, h2 = field[b + nz - 1], field[b + nz], field[b + nz + 1]
+        # along z: value, slope and curvature at the three y
+        fv, fs, fc = w0 * f0 + w1 * f1 + w2 * f2, (w - 0.5) * f0 - 2.0 * w * f1 + (w + 0.5) * f2, f0 - 2.0 * f1 + f2
+        gv, gs, gc = w0 * g0 + w1 * g1 + w2 * g2, (w - 0.5) * g0 - 2.0 * w * g1 + (w + 0.5) * g2, g0 - 2.0 * g1 + g2
+        hv, hs, hc = w0 * h0 + w1 * h1 + w2 * h2, (w - 0.5) * h0 - 2.0 * w * h1 + (w + 0.5) * h2, h0 - 2.0 * h1 + h2
+        value, by_y = v0 * fv + v1 * gv + v2 * hv, (v - 0.5) * fv - 2.0 * v * gv + (v + 0.5) * hv
+        by_z = v0 * fs + v1 * gs + v2 * hs
+        out[0] += slope * value
+        out[1] += share * by_y
+        out[2] += share * by_z
+        out[3] += curve * value
+        out[4] += share * (fv - 2.0 * gv + hv)
+        out[5] += share * (v0 * fc + v1 * gc + v2 * hc)
+        out[6] += slope * by_y
+        out[7] += slope * by_z
+        out[8] += share * ((v - 0.5) * fs - 2.0 * v * gs + (v + 0.5) * hs)
+    for k in range(3):
+        out[k] *= s
+    for k in range(3, 9):
+        out[k] *= s * s
 
 
 # --- The distance of a hull from a grid ---
