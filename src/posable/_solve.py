@@ -561,7 +561,7 @@ class Session:
                     raw = ease(self.problem, options, near, raw)
             self._solved, self._dragged = True, False
             self.pose = raw.poses[0].copy()
-            name = self.solver.told(self.problem, options, raw)
+            name = self.solver.result_name(self.problem, options, raw)
             return Result(self.problem, raw, options, name, solving_time() - begin)
         problem, raw, chosen = solved_by_level(self.problem, self.solver, options, near, ())
         self.pose = raw.poses[0].copy()

@@ -132,7 +132,7 @@ class Solver:
         """Solve every problem of the batch."""
         raise NotImplementedError
 
-    def told(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
+    def result_name(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
         """Return the name of the method in a result, with what kept it from its goals."""
         return self.name
 

@@ -1,4 +1,4 @@
-"""Cyclic coordinate descent: one degree of freedom at a time, each to its own best value."""
+"""Cyclic coordinate descent: one degree of freedom at a time, each moved to its optimum."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ HALVINGS = 6
 
 @kernel
 def best_turn(slope, bend, value, low, high, most):
-    """Return the change within the limits that brings a turning dof to the least energy, and the energy gained.
+    """Return the change within the limits that minimises the energy over a rotational dof, and the decrease.
 
-    Of a turn by x the energy of points and frames is E(x) = const - bend cos x + slope sin x, from its first two
-    derivatives at 0. Its minimum is at atan2(-slope, bend); where a limit is in the way, it is at the better limit.
+    For points and frames the energy of a turn by x is E(x) = const - bend cos x + slope sin x, from its first two
+    derivatives at 0. Its minimum is at atan2(-slope, bend), or at the better limit.
     """
     if slope == 0.0 and bend >= 0.0:
         return 0.0, 0.0
@@ -48,7 +48,7 @@ def best_turn(slope, bend, value, low, high, most):
 
 @kernel
 def best_slide(slope, bend, value, low, high, most):
-    """Return the change within the limits that brings any other dof to a parabola's least, and the energy gained."""
+    """Return the change within the limits that minimises a parabola over any other dof, and the decrease."""
     if bend > 0.0:
         x = -slope / bend
     else:
@@ -59,7 +59,7 @@ def best_slide(slope, bend, value, low, high, most):
 
 @kernel
 def best_change(figure, order, lower, upper, theta, ws, i, most):
-    """Return the best change of dof i and the energy that it should gain, from its two derivatives."""
+    """Return the best change of dof i and the predicted decrease, from the first two derivatives."""
     if not lower[i] < upper[i]:
         return 0.0, 0.0
     bend = ws.hessian[i, order.rows[i, DEPTH]]
@@ -72,7 +72,7 @@ def best_change(figure, order, lower, upper, theta, ws, i, most):
 
 @kernel
 def change_dof(figure, springs, lower, upper, theta, ws, state, i, x):
-    """Change dof i by x, or by less where that does not help; return by how much. The bodies are placed afterwards."""
+    """Change dof i by x, or by less if that does not help; return the change. The bodies are placed afterwards."""
     value, before = theta[i], state[ENERGY]
     for _ in range(HALVINGS):
         theta[i] = min(max(value + x, lower[i]), upper[i])
@@ -95,9 +95,9 @@ def carve_ccd(work, lower, upper, params, n, b, g):
 
 @kernel
 def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
-    """Change n degrees of freedom, one after another, in place; return whether that gained anything.
+    """Change n degrees of freedom, one after another, in place; return whether the energy decreased.
 
-    In turn from the tip inward; or, ranked, each time the one that promises the most, never one changed lately.
+    The order is from the tip inward; or, if ranked, by predicted decrease, never one that was changed recently.
     """
     n = theta.shape[0]
     fixed, waiting = vectors[0], vectors[1]
@@ -168,7 +168,7 @@ class Ccd(CompiledSolver):
             raise SolverError("ccd: max_turn", expected="a positive number", got=repr(self.max_turn))
 
     def check(self, problem: Problem) -> None:
-        """Raise SolverError where joints differ in strength: each dof goes to its own best value, whatever it costs."""
+        """Raise SolverError if joints differ in strength: each dof moves to its own optimum regardless of cost."""
         refuse_strength(problem, "ccd")
 
     def memory(self, problem: Problem) -> int:
@@ -176,6 +176,6 @@ class Ccd(CompiledSolver):
         return problem.work_size + 2 * problem.skeleton.size
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return what the loop reads, column by column."""
+        """Return the params of the loop."""
         options = (float(self.order == "ranked"), self.max_turn, float(self.rest))
         return common_params(problem, request, self.iterations, options)

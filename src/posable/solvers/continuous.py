@@ -13,7 +13,7 @@ from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import RawResult, SolveOptions, Solver
 
-MOST = 60  # Newton steps in a frame
+MOST = 60  # largest number of Newton steps per frame
 
 
 def follow_frames(
@@ -86,7 +86,7 @@ class Continuous(Solver):
         if not good:
             raise SolverError("max_step", expected="a positive number, or one for each dof", got=repr(self.max_step))
 
-    def told(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
+    def result_name(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
         """Return the name of the method, and the degrees of freedom that max_step limits."""
         moved = np.abs(outcome.poses[0] - request.starts[0])
         held = np.flatnonzero(moved >= np.broadcast_to(self.max_step, moved.shape) * (1.0 - 1e-9))

@@ -1,8 +1,8 @@
-"""How an answer moves with its question: derivatives of a pose in targets, weights and the shape of the figure.
+"""Sensitivity of a solution: derivatives of a pose with respect to targets, weights and the shape of the figure.
 
-At a minimum inside the limits the gradient is zero on the free dofs F, those that no limit holds. If a parameter p of
-the problem changes, F answers with -H_FF^-1 (d/dp dE/dtheta_F) and the held dofs stay (the implicit function theorem),
-with the exact Hessian H. The inner derivative is a difference of exact gradients, extrapolated once.
+At a minimum inside the limits the gradient vanishes on the free dofs F, those that are not at a limit. If a parameter p
+of the problem changes, F responds with -H_FF^-1 (d/dp dE/dtheta_F) and the other dofs stay (implicit function theorem),
+with the exact Hessian H. The inner derivative is an extrapolated difference of exact gradients.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.limit_sensitivity import ConstrainedMinimum
 
-STEP = 1e-3  # [m, rad, 1] of the differences
-FLAT = 1e-9  # part of the largest eigenvalue below which a direction is one that the goals leave free
-UNPUSHED = 1e-8  # part of the stiffness: the multiplier of a limit that may as well let go
-MOVED = 1e-2  # [rad, m]: a pose that refining moves farther is no minimum
+STEP = 1e-3  # [m, rad, 1] step of the differences
+FLAT = 1e-9  # relative eigenvalue below which a direction is left free by the goals
+UNPUSHED = 1e-8  # relative to the stiffness: a limit with a smaller multiplier is degenerate
+MOVED = 1e-2  # [rad, m]: a pose that refinement moves further was no minimum
 CHOICES = ("target", "weight", "length", "offset")
 
 
@@ -54,7 +54,7 @@ def pose_derivative(
     on_lower, on_upper = theta <= lower + 1e-9, theta >= upper - 1e-9
     held = (on_lower & (gradient > 0.0)) | (on_upper & (gradient < 0.0)) | (lower >= upper)
     stiff = max(float(np.abs(np.diag(hessian)).max(initial=0.0)), 1e-300)
-    idle = (gradient == 0.0) & ~hessian.any(axis=0)  # dofs that no goal knows of
+    idle = (gradient == 0.0) & ~hessian.any(axis=0)  # dofs that no goal depends on
     loose = (on_lower | on_upper) & (lower < upper) & (np.abs(gradient) <= UNPUSHED * stiff) & ~idle
     if loose.any():
         dof = problem.skeleton.dof_names[int(np.flatnonzero(loose)[0])]
@@ -71,7 +71,7 @@ def pose_derivative(
     if np.abs(vectors[:, flat].T @ mixed).max(initial=0.0) > 1e-6 * max(np.abs(mixed).max(initial=0.0), 1e-300):
         return Sensitivity(None, "the pose is at a fold: a small change of the parameter moves it without bound")
     if flat.any() and (errors <= problem.tolerances).all():
-        # reached, and to first order nothing may be lost: what the free dofs cannot follow is a fold
+        # reached: if the free dofs cannot follow to first order, the target is at a fold
         lost = np.array([second_difference(column, theta, energy) for column in columns])
         followed = ((vectors[:, ~flat].T @ mixed) ** 2 / values[~flat, None]).sum(axis=0)
         if (lost - followed > 1e-4 * np.maximum(lost, 1e-12)).any():
@@ -82,19 +82,19 @@ def pose_derivative(
 
 
 def extrapolated(problem_at: Callable[[float], Problem], theta: np.ndarray) -> np.ndarray:
-    """Return the derivative (n,) of the gradient at theta (n,) along a parameter that problems are made for."""
+    """Return the derivative (n,) of the gradient at theta (n,) with respect to a parameter of the problem."""
     at = {h: problem_at(h).evaluate(theta)[1] for h in (STEP, -STEP, 0.5 * STEP, -0.5 * STEP)}
     wide, near = (at[STEP] - at[-STEP]) / (2.0 * STEP), (at[0.5 * STEP] - at[-0.5 * STEP]) / STEP
     return (4.0 * near - wide) / 3.0
 
 
 def second_difference(problem_at: Callable[[float], Problem], theta: np.ndarray, energy: float) -> float:
-    """Return the second derivative of the energy along a parameter, at a pose theta (n,) that stays."""
+    """Return the second derivative of the energy along a parameter, at a fixed pose theta (n,)."""
     return (problem_at(STEP).evaluate(theta)[0] - 2.0 * energy + problem_at(-STEP).evaluate(theta)[0]) / STEP**2
 
 
 def single(problem: Problem, member: int) -> Problem:
-    """Return one problem of a batch as if it had been asked alone."""
+    """Return one problem of a batch as a problem of its own."""
     goals = []
     for goal in problem.goals[: len(problem.goals) - len(problem.skeleton.couplings) - len(problem.skeleton.loops)]:
         target = getattr(goal, "target", None)
@@ -128,14 +128,14 @@ def parameter(problem: Problem, name: str, wrt: str) -> list[Callable[[float], P
 
 
 def with_goal(problem: Problem, k: int, goal: Any) -> Problem:
-    """Return the problem with another goal in the place of goal k."""
+    """Return the problem with goal k replaced."""
     goals = list(problem.goals[: len(problem.goals) - len(problem.skeleton.couplings) - len(problem.skeleton.loops)])
     goals[k] = goal
     return Problem(problem.skeleton, goals)
 
 
 def on_skeleton(problem: Problem, skeleton: Skeleton) -> Problem:
-    """Return the problem on a figure of another shape."""
+    """Return the problem on another skeleton."""
     brought = len(skeleton.couplings) + len(skeleton.loops)
     return Problem(skeleton, problem.goals[: len(problem.goals) - brought])
 
@@ -182,14 +182,14 @@ def rotation_about(axis: int, angle: float) -> np.ndarray:
 
 
 def reweighted(goal: Any, h: float) -> Any:
-    """Return a goal whose weight, if it is one number, is h more; else the weight times 1 + h."""
+    """Return a goal whose weight is increased by h if it is one number, and multiplied by 1 + h otherwise."""
     weight = np.ravel(np.asarray(goal.weight, dtype=float)) if not isinstance(goal.weight, tuple) else np.zeros(0)
     one = weight.size in (1, 6) and weight[0] > 0.0 and (weight[:3] == weight[0]).all() and not weight[3:].any()
     return goal.changed(factor=1.0 + h / (float(weight[0]) if one else 1.0))
 
 
 def reshaped(skeleton: Skeleton, name: str, wrt: str) -> list[Callable[[float], Skeleton]]:
-    """Return, for each number of a joint's or a site's offset, or for its length, the figure with h more of it."""
+    """Return, for each coordinate of an offset, or for its length, the figure with it increased by h."""
     parts = {part.name: part for part in (*skeleton.joints, *skeleton.sites)}
     if name not in parts:
         raise unknown("joint or site", name, tuple(parts))

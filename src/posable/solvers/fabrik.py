@@ -27,16 +27,16 @@ OWNER, BODY, SPRING_OF, SHARE = (
     1,
     2,
     3,
-)  # of a guide: the body to be turned, what it should point at, how much that counts
-FARTHER = 0.2  # what a joint counts against the one before it: it settles the twist that the nearer one leaves open
-SMALLEST = 0.03  # shares below it do not count
-CLOSE = 1e-9  # [m]: points nearer to a joint than this do not turn with it
+)  # columns of a guide: the body to rotate, what it should point at, and the weight
+FARTHER = 0.2  # weight of a joint relative to the one before it: settles the twist that the nearer one leaves open
+SMALLEST = 0.03  # smaller weights are ignored
+CLOSE = 1e-9  # [m]: points closer to a joint are ignored
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 
 
 @kernel
 def effector(springs, ws, k):
-    """Return where the point of spring k is, relative to the world's origin."""
+    """Return the position of the point of spring k, relative to the world's origin."""
     body = springs.kind[k, ON]
     x, y, z = rotated(ws.rotation[body], springs.constants[k], POINT)
     p, o = ws.position[body], ws.origin
@@ -45,7 +45,7 @@ def effector(springs, ws, k):
 
 @kernel
 def at_distance(x, y, z, tx, ty, tz, length):
-    """Return the point at a distance from t on the way from t to x: one reaching step."""
+    """Return the point at a distance from t on the line from t to x: one reaching step."""
     dx, dy, dz = x - tx, y - ty, z - tz
     size = math.sqrt(dx * dx + dy * dy + dz * dz)
     if not size > 1e-12:
@@ -56,7 +56,7 @@ def at_distance(x, y, z, tx, ty, tz, length):
 
 @kernel
 def reach_inward(figure, springs, ws, wanted, votes):
-    """Write where each joint would have to be, wanted (b, 3), from the goals to the root; votes (b,): how many say."""
+    """Write the wanted position of each joint, wanted (b, 3), from the goals to the root; votes (b,): their number."""
     count = figure.body.shape[0]
     for b in range(count):
         votes[b] = 0.0
@@ -71,7 +71,7 @@ def reach_inward(figure, springs, ws, wanted, votes):
     for b in range(count - 1, -1, -1):
         if votes[b] == 0.0:
             continue
-        for k in range(3):  # where several chains meet, their mean
+        for k in range(3):  # the mean, if several chains meet
             wanted[b, k] /= votes[b]
         parent = figure.body[b, PARENT]
         if parent >= 0:
@@ -82,7 +82,7 @@ def reach_inward(figure, springs, ws, wanted, votes):
 
 @kernel
 def vote(ws, body, tx, ty, tz, length, wanted, votes):
-    """Add where a body's origin should be so that its point at `length` meets t."""
+    """Add the position that a body's origin should have so that its point at `length` meets t."""
     p, o = ws.position[body], ws.origin
     x, y, z = at_distance(o[0] + p[0], o[1] + p[1], o[2] + p[2], tx, ty, tz, length)
     wanted[body, 0] += x
@@ -93,7 +93,7 @@ def vote(ws, body, tx, ty, tz, length, wanted, votes):
 
 @kernel
 def reach_outward(figure, ws, wanted, votes):
-    """Put the joints back on chains that begin where the roots are, from the root to the goals."""
+    """Move the joints back onto chains that start at the roots, from the root to the goals."""
     for b in range(figure.body.shape[0]):
         if votes[b] == 0.0:
             continue
@@ -112,7 +112,7 @@ def reach_outward(figure, ws, wanted, votes):
 
 @kernel
 def slide_root(figure, lower, upper, theta, ws, wanted, votes):
-    """Slide the roots towards where they are wanted, as far as their sliders and limits allow."""
+    """Move the roots towards their wanted positions, as far as their sliders and limits allow."""
     for i in range(theta.shape[0]):
         b = figure.dof[i, 3]
         if figure.dof[i, KIND] == SLIDE and votes[b] > 0.0 and lower[i] < upper[i]:
@@ -125,7 +125,7 @@ def slide_root(figure, lower, upper, theta, ws, wanted, votes):
 
 @kernel
 def turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i):
-    """Turn dof i so that its body points at where the next joints are wanted, within its limits."""
+    """Rotate dof i so that its body points at the wanted positions of the next joints, within its limits."""
     b = figure.dof[i, 3]
     t = ws.twist[i]
     size = math.sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2])
@@ -156,17 +156,17 @@ def turn_towards(figure, springs, lower, upper, theta, ws, wanted, guides, i):
         slope -= share * (ax * cx + ay * cy + az * cz)
         bend += share * (x * tx + y * ty + z * tz - (ax * x + ay * y + az * z) * (ax * tx + ay * ty + az * tz))
     if not abs(slope) + abs(bend) > 1e-9 * size_of_all:
-        return  # about its own axis nothing moves: rounding must not turn it
+        return  # everything is on its axis: rounding must not rotate it
     change, _ = best_turn(slope, bend, theta[i], lower[i], upper[i], math.pi)
     theta[i] = min(max(theta[i] + change / size, lower[i]), upper[i])
     forward(figure, theta, ws)
 
 
 class FabrikScratch(NamedTuple):
-    """What a step needs beside the figure."""
+    """Scratch memory of a step."""
 
-    wanted: np.ndarray  # (b, 3) [m]: where the chains want the joints
-    votes: np.ndarray  # (b,): how many of them
+    wanted: np.ndarray  # (b, 3) [m]: wanted positions of the joints
+    votes: np.ndarray  # (b,): number of chains that contribute
     fixed: np.ndarray  # (n,)
     guides: np.ndarray  # (k, 4): rows of `guides_of`
 
@@ -263,7 +263,7 @@ class Fabrik(CompiledSolver):
             raise SolverError("fabrik: fits", expected="a positive integer", got=repr(self.fits))
 
     def check(self, problem: Problem) -> None:
-        """Raise SolverError for goals that are no positions, sliders off the root, joints of different strength."""
+        """Raise SolverError for goals other than positions, sliders off the root, or joints of different strength."""
         refuse_strength(problem, "fabrik")
         for k, owner in enumerate(problem.owners):
             goal = problem.goals[owner]
@@ -281,11 +281,11 @@ class Fabrik(CompiledSolver):
                 raise SolverError("fabrik", expected="sliders at the root only", got=f"{name!r} within a chain")
 
     def memory(self, problem: Problem) -> int:
-        """Return the scratch memory of the engine and of the joints' wanted places."""
+        """Return the scratch memory of the engine and of the wanted positions."""
         return problem.work_size + 4 * len(problem.skeleton.figure.body) + problem.skeleton.size
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return what the loop reads, column by column."""
+        """Return the params of the loop."""
         guides = guides_of(problem)
         shared = common_params(problem, request, self.iterations, (float(self.fits), float(len(guides))))
         return np.concatenate([shared, guides.ravel()])

@@ -1,4 +1,4 @@
-"""Projected conjugate gradients: the gradient method with a memory of one step."""
+"""First-order methods: the projected gradient, and projected conjugate gradients."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from posable.solvers.loop import STATIONARY_GAIN, batch_of, restarted
 MOST_PERTURBATIONS = OWN_OPTIONS + 1
 SEEN_ENERGY, PERTURBATIONS = OWN_STATE, OWN_STATE + 1
 
-WINDOW = 200.0  # steps between two looks at what they won
-LITTLE = 0.9  # of the energy then: where more is left, the figure is caught
+WINDOW = 200.0  # steps between two checks of progress
+LITTLE = 0.9  # fraction of the energy at the last check above which the figure is stuck
 ONE, PREVIOUS, SPECTRAL = 0.0, 1.0, 2.0
-AGREEMENT = 0.5  # of the two inverse curvatures, shorter over longer: below it the shorter one is taken
+AGREEMENT = 0.5  # ratio of the two inverse curvatures below which the shorter one is used
 LONGEST = 1e6
 FIRST_STEPS = {"one": ONE, "previous": PREVIOUS, "spectral": SPECTRAL}
 
 
 @kernel
 def first_length(theta, ws, vectors, state, params):
-    """Return the step length that the search starts from."""
+    """Return the initial step length of the line search."""
     if params[OWN_OPTIONS] == ONE or state[TAU] == 0.0:
         return 1.0
     if params[OWN_OPTIONS] == PREVIOUS:
@@ -64,22 +64,22 @@ def first_length(theta, ws, vectors, state, params):
     if not sy > 1e-300:
         return 1.0
     # Barzilai and Borwein's two inverse curvatures along the last step. Where they disagree the step mixed stiff and
-    # soft directions, and the longer one would be refused (Zhou, Gao and Dai).
+    # soft directions, and the longer one would be rejected (Zhou, Gao & Dai 2006).
     return sy / yy if sy * sy < AGREEMENT * ss * yy else min(ss / sy, LONGEST)
 
 
 @kernel
 def leave_limits(figure, springs, lower, upper, theta, ws, state, params, moved):
-    """Bend a figure that is caught on its limits away from them, in place; return whether it was caught.
+    """Move a figure that is stuck at its limits off them, in place; return whether it was stuck.
 
-    It is caught where no step is left, or where the steps since the last look, WINDOW of them, won next to nothing.
+    It is stuck if no step is left, or if the last WINDOW steps made almost no progress.
     """
     if moved and state[ITERATIONS] % WINDOW != 0.0:
         return False
     caught = not moved or state[ENERGY] > LITTLE * state[SEEN_ENERGY]
     state[SEEN_ENERGY] = state[ENERGY]
     if not caught or state[PERTURBATIONS] >= params[MOST_PERTURBATIONS] or params[SOFT] != 0.0:
-        return False  # where more than goals is minimised, little is won near every optimum
+        return False  # with soft goals, progress is small near every optimum
     if not leave_bounds(theta, lower, upper, theta):
         return False
     state[PERTURBATIONS] += 1.0
@@ -92,7 +92,7 @@ def leave_limits(figure, springs, lower, upper, theta, ws, state, params, moved)
 
 @kernel
 def projected_gradient_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
-    """Make one step down the gradient, in place; return whether there was one to make."""
+    """Make one step down the gradient, in place; return whether there was one."""
     n = theta.shape[0]
     fixed, direction = vectors[0], vectors[1]
     before = state[ENERGY]
@@ -152,7 +152,7 @@ class ProjectedGradient(DescentSolver):
             raise SolverError("projected-gradient: kicks", expected="zero or more", got=repr(self.kicks))
 
     def options(self) -> tuple[float, ...]:
-        """Return where the search starts, and how many kicks there are."""
+        """Return the start of the line search and the number of perturbations."""
         return (FIRST_STEPS[self.first_step], self.kicks)
 
 
@@ -161,9 +161,9 @@ class ProjectedGradient(DescentSolver):
 
 @kernel
 def conjugate(fixed, gradient, direction, old, keep):
-    """Write the new direction from the old one; return gradient . direction and the free gradient's square.
+    """Write the new direction from the old one; return gradient . direction and the square of the free gradient.
 
-    Polak and Ribiere, never negative; plain descent where the direction would not go down or nothing is kept.
+    Polak-Ribière with a non-negative factor; steepest descent if the direction would not go down or after a reset.
     """
     n = fixed.shape[0]
     top, bottom, square = 0.0, 0.0, 0.0
@@ -190,7 +190,7 @@ def conjugate(fixed, gradient, direction, old, keep):
 
 @kernel
 def weighted_conjugate(fixed, gradient, direction, old, keep, params):
-    """Do as `conjugate`, in the metric of joints that differ in strength."""
+    """Do the same as `conjugate` in the metric of joints that differ in strength."""
     n = fixed.shape[0]
     top, bottom, square = 0.0, 0.0, 0.0
     for i in range(n):
@@ -217,7 +217,7 @@ def weighted_conjugate(fixed, gradient, direction, old, keep, params):
 
 @kernel
 def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
-    """Make one conjugate step, in place; return whether there was one to make. state[TAU]: steps since a fresh one."""
+    """Make one conjugate step, in place; return whether there was one. state[TAU]: steps since a reset."""
     n = theta.shape[0]
     fixed, direction, old, bent = vectors[0], vectors[1], vectors[2], vectors[3]
     before = state[ENERGY]
@@ -237,7 +237,7 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     tau = -slope / curvature if params[OWN_OPTIONS] != 0.0 and curvature > 1e-12 * square else 1.0
     tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, params)
     state[TAU] = state[TAU] + 1.0 if keep else 1.0
-    if tau == 0.0 and keep:  # the memory has led astray: try plain descent before giving up
+    if tau == 0.0 and keep:  # the conjugate direction failed: try steepest descent before giving up
         for i in range(n):
             direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
         if differ(params, n):
@@ -270,5 +270,5 @@ class ProjectedCg(DescentSolver):
     loop: ClassVar = staticmethod(batch_of("projected_cg", projected_cg_step, four_vectors))
 
     def options(self) -> tuple[float, ...]:
-        """Return whether the curvature sets the first step."""
+        """Return whether the curvature sets the first step length."""
         return (float(self.curvature),)

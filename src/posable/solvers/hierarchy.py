@@ -1,7 +1,7 @@
-"""Problems that one run of a solver does not answer: choices between goals, strict priorities, energies in Python.
+"""Problems that need several runs of a solver: choices between goals, strict priorities, energies in Python.
 
-AnyOf        every member is solved for, from the same start, and the best one taken
-priorities   a level is solved, then held by stiff springs at what it reached while the next one is served
+AnyOf        every member is solved from the same start, and the best one is taken
+priorities   a level is solved, then held by stiff springs at its result while the next one is solved
 Custom       the energy is replaced by a quadratic model in its points and directions, solved, and modelled again
 """
 
@@ -42,7 +42,7 @@ def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
         data[:, k, WEIGHT : WEIGHT + 6] *= factor
         data[:, k, ROBUST] = np.where(data[:, k, ROBUST] > 0.0, data[:, k, ROBUST] * factor, data[:, k, ROBUST])
         if problem.kind[k, SPRING] in (POINT_SPRING, MODEL_SPRING):
-            data[:, k, AXES : AXES + 9] *= np.sqrt(factor)  # the root that it may carry
+            data[:, k, AXES : AXES + 9] *= np.sqrt(factor)  # the square root of the weight, if it is stored
 
 
 def hold_goals(
@@ -50,8 +50,8 @@ def hold_goals(
 ) -> None:
     """Move the targets of missed goals to where their bodies are at poses (t, n).
 
-    chosen (g,) marks the springs of the level; errors (t, g) and tolerances (g,) say what was missed. A goal within its
-    tolerance keeps its target: it can only gain by being held.
+    chosen (g,) marks the springs of the level; errors (t, g) and tolerances (g,) tell which were missed. A goal within
+    its tolerance keeps its target: it can only improve.
     """
     missed = (errors > tolerances) | np.isinf(tolerances)
     held = np.zeros(missed.shape, dtype=bool)

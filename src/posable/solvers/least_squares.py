@@ -1,4 +1,4 @@
-"""Selectively damped least squares: each singular vector damped by how far it would throw the effectors."""
+"""Jacobian methods: transpose, pseudo-inverse, QR, SVD, damped and selectively damped least squares."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from posable.solvers.linear import FIRST_OPTION, ROWS, SECOND_OPTION, LinearSolv
 
 @kernel
 def deviation(lin):
-    """Return |(I - JJ+) e|: how far the goal's displacement is from what the linear model can do."""
+    """Return |(I - JJ+) e|: how far a displacement is from what the linear model can produce."""
     m, n = lin.active.shape
     a, beta = lin.first, lin.vectors[2]
     for k in range(m):
@@ -51,9 +51,9 @@ def deviation(lin):
 
 @kernel
 def solve_transpose(springs, lin, state, params):
-    """Write lin.step = tau J' V; tau is `length`, or, where that is zero, Buss's best one for a linear world (28).
+    """Write lin.step = tau J' V; tau is `length` or, if that is zero, Buss's optimum for the linear model (28).
 
-    Where it is negative, Buss's is shortened until the deviation from the linear model is at most epsilon (29).
+    If `length` is negative, Buss's tau is shortened until the deviation from the linear model is at most epsilon (29).
     """
     length = params[FIRST_OPTION]
     m, n = lin.active.shape
@@ -117,7 +117,7 @@ class Transpose(LinearSolver):
             raise SolverError("transpose: gains", expected="none: it has no null space", got=repr(self.gains))
 
     def options(self) -> tuple[float, ...]:
-        """Return the step length, zero or less where a formula gives it, and epsilon."""
+        """Return the step length, zero or less if a formula gives it, and epsilon."""
         return (STEP_LENGTHS[self.step] if isinstance(self.step, str) else float(self.step), self.epsilon)
 
 
@@ -129,9 +129,9 @@ STEP_LENGTHS = {"buss": 0.0, "deviation": -1.0}
 
 @kernel
 def solve_pseudoinverse(springs, lin, state, params):
-    """Write lin.step = J' beta with (JJ') beta = right, by LU: Parent (5.21)-(5.23).
+    """Write lin.step = J' beta with (JJ') beta = right, by LU (Parent, Kinematic Linkages, eqs. 5.21 to 5.23).
 
-    Where rows depend on one another JJ' has no inverse; the dependent ones are let go, pivot by pivot.
+    If rows are dependent, JJ' is singular; the dependent ones are dropped pivot by pivot.
     """
     relative = params[FIRST_OPTION]
     m, n = lin.active.shape
@@ -184,7 +184,7 @@ class Pseudoinverse(LinearSolver):
 
 @kernel
 def solve_qr(springs, lin, state, params):
-    """Write lin.step by QR: of J' where rows are not more than dofs (the shortest step), else of J (least squares)."""
+    """Write lin.step by QR: of J' if rows do not outnumber dofs (the shortest step), else of J (least squares)."""
     relative = params[FIRST_OPTION]
     m, n = lin.active.shape
     if m > n:
@@ -231,7 +231,7 @@ class Qr(LinearSolver):
 
 @kernel
 def solve_svd(springs, lin, state, params):
-    """Write lin.step = sum of v_i (u_i . right) / sigma_i over the larger singular values: Rabbani 2017 figure 8."""
+    """Write lin.step = sum of v_i (u_i . right) / sigma_i over the larger singular values (Rabbani 2017, fig. 8)."""
     threshold = params[FIRST_OPTION]
     m, n = lin.active.shape
     u, squares = lin.first, lin.vectors[0]
@@ -288,7 +288,7 @@ class Svd(LinearSolver):
 
 @kernel
 def solve_rows(lin, square):
-    """Write lin.step = J' (JJ' + square)^-1 right, by LU: Parent (5.24), Rabbani 2017 (35)."""
+    """Write lin.step = J' (JJ' + square)^-1 right, by LU (Parent, eq. 5.24; Rabbani 2017, eq. 35)."""
     m, n = lin.active.shape
     a, beta = lin.first, lin.vectors[2]
     for k in range(m):
@@ -310,7 +310,7 @@ def solve_rows(lin, square):
 def solve_columns(lin, square):
     """Write lin.step = (J'J + square)^-1 J' right, by Cholesky: the same step, for many goals.
 
-    (Engell-Nørregård & Erleben 2011, (15).)
+    (Engell-Nørregård & Erleben 2011, eq. 15.)
     """
     m, n = lin.active.shape
     a = lin.first
@@ -371,7 +371,7 @@ class Dls(LinearSolver):
             raise SolverError("dls: form", expected="'auto', 'rows' or 'columns'", got=repr(self.form))
 
     def params(self, problem, request):
-        """Return what `solve_dls` reads, with the smaller form chosen."""
+        """Return the params of the loop, with the smaller form chosen."""
         out = super().params(problem, request)
         out[SECOND_OPTION] = self.form == "columns" or (self.form == "auto" and out[ROWS] > problem.skeleton.size)
         return out
@@ -421,7 +421,7 @@ def effector_share(springs, u, column, m):
 
 @kernel
 def solve_sdls(springs, lin, state, params):
-    """Write lin.step: the sum over the singular vectors, each clamped to its own largest angle, then clamped whole."""
+    """Write lin.step: the sum over the singular vectors, each clamped to its own largest angle, then in total."""
     most = params[FIRST_OPTION]
     m, n = lin.active.shape
     u, speeds = lin.first, lin.vectors[0]

@@ -1,4 +1,4 @@
-"""Levenberg-Marquardt: damped Gauss-Newton, with the damping set by how well the model foretold the gain."""
+"""Levenberg-Marquardt: damped Gauss-Newton, with the damping set by the quality of the quadratic model."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from posable.solvers.line_search import (
 from posable.solvers.linear import shortening
 from posable.solvers.loop import STATIONARY_GAIN, batch_of, restarted
 
-GROWTH = OWN_STATE  # how fast the damping grows at the next refusal
+GROWTH = OWN_STATE  # growth of the damping at the next rejection
 
 
 @kernel
 def damping_metric(order, hessian, scale, marquardt, params):
-    """Write what the damping multiplies (n,): the diagonal of the Hessian (Marquardt), or its mean (Levenberg).
+    """Write the metric of the damping (n,): the diagonal of the Hessian (Marquardt), or its mean (Levenberg).
 
     A joint of strength s is damped by 1 / s^2 of it.
     """
@@ -50,9 +50,9 @@ def damping_metric(order, hessian, scale, marquardt, params):
 
 @kernel
 def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
-    """Make one accepted step, in place; return whether there was one to make.
+    """Make one accepted step, in place; return whether there was one.
 
-    The damping follows Nielsen: after a gain ratio r it is multiplied by max(1/3, 1 - (2r - 1)^3), after a refusal by
+    The damping follows Nielsen: after a gain ratio r it is multiplied by max(1/3, 1 - (2r - 1)^3), after rejections by
     2, 4, 8, ...
     """
     n = theta.shape[0]
@@ -132,5 +132,5 @@ class LevenbergMarquardt(DescentSolver):
             raise SolverError("levenberg-marquardt: scale", expected=expected, got=repr(self.scale))
 
     def options(self) -> tuple[float, ...]:
-        """Return the first damping and which metric it has."""
+        """Return the first damping and its metric."""
         return (self.damping, float(self.scale == "marquardt"))

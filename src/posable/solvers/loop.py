@@ -116,10 +116,10 @@ def before_step(figure, springs, tolerances, theta, ws, state, params, left):
 
 @kernel
 def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, state, params, moved):
-    """Judge a step: return GO_ON, or the code of a problem that has ended.
+    """Judge a step: return GO_ON, or the status of a problem that has ended.
 
-    Where a method is stationary, or has found nothing better for SLOW_STEPS, it starts at a random pose while
-    restarts are left. A pose that is no longer a number gives way to the best one.
+    If a method is stationary, or has made no progress for SLOW_STEPS, it restarts at a random pose while restarts are
+    left. A pose that is not finite is replaced by the best one.
     """
     if keep_best(theta, ws, state):
         state[SLOW] = 0.0
@@ -206,9 +206,9 @@ def solve_batch(
 def batch_of(name: str, step: Any, carve: Any) -> Any:
     """Return the entry that solves a batch with the steps of a method.
 
-    step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace) moves theta and says whether it
-    did. carve(work, lower, upper, params, n, b, g) returns the method's memory, from the end of the scratch memory, and
-    the box that it moves in.
+    step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace) moves theta and returns whether
+    it did. carve(work, lower, upper, params, n, b, g) returns the method's memory, from the end of the scratch memory,
+    and the box that it moves in.
     """
     one = kernel(with_names(advance, f"{name}_loop", step=step))
     return entry(with_names(solve_batch, f"{name}_batch", carve=carve, advance=one))

@@ -52,15 +52,15 @@ class Newton(CompiledSolver):
             raise SolverError("newton: exact", expected="'auto', 'always' or 'never'", got=repr(self.exact))
 
     def fitted(self, problem: Problem) -> Callable[..., Any]:
-        """Return the loop, compiled with what the problem needs."""
+        """Return the loop, compiled with the features that the problem needs."""
         return problem.fitted(newton_batch)
 
     def part(self, problem: Problem) -> Part:
-        """Return the part of the figure that the goals move; the rest stays exactly where it starts."""
+        """Return the part of the figure that the goals move; the rest keeps its start exactly."""
         return problem.moving
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return what `newton_loop` reads, column by column."""
+        """Return the params of `newton_loop`."""
         key = (problem.soft, self.alpha, self.damping, self.exact, request.max_iterations, request.restarts)
         return problem.once(key, lambda: self._params(problem, request))
 

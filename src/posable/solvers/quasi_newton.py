@@ -1,4 +1,4 @@
-"""BFGS with a short memory, in a box: no matrix, for figures of many degrees of freedom."""
+"""Quasi-Newton methods in a box: BFGS, and L-BFGS for figures of many degrees of freedom."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from posable.solvers.loop import STATIONARY_GAIN, batch_of, restarted
 
 @kernel
 def forget(model, size, params):
-    """Make the model of the Hessian (n, n) a multiple of the metric: the identity, where joints are equally strong."""
+    """Reset the model of the Hessian (n, n) to a multiple of the metric, the identity for equally strong joints."""
     for i in range(model.shape[0]):
         for j in range(model.shape[0]):
             model[i, j] = size if i == j else 0.0
@@ -68,7 +68,7 @@ def quasi_newton_direction(model, factor, fixed, gradient, direction, spare):
 
 @kernel
 def update(model, step, change, spare, first, params):
-    """Take in that `step` changed the gradient by `change`: BFGS, with Powell's damping so that B stays definite."""
+    """Update the model with a step and its gradient change: BFGS with Powell's damping, so that B stays definite."""
     n = step.shape[0]
     sy, yy, sbs = 0.0, 0.0, 0.0
     for i in range(n):
@@ -118,7 +118,7 @@ def gradient_step(figure, springs, lower, upper, theta, direction, largest, ws, 
 
 @kernel
 def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
-    """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: steps learnt from."""
+    """Make one quasi-Newton step, in place; return whether there was one. state[TAU]: steps learnt from."""
     n = theta.shape[0]
     model, factor, vectors = memory[:n], memory[n : 2 * n], memory[2 * n :]
     fixed, direction, old_pose, old_gradient, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
@@ -236,7 +236,7 @@ def carve_lbfgs(work, lower, upper, params, n, b, g):
 
 @kernel
 def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
-    """Make one quasi-Newton step, in place; return whether there was one to make. state[TAU]: pairs seen, or -1."""
+    """Make one quasi-Newton step, in place; return whether there was one. state[TAU]: pairs seen, or -1."""
     n = theta.shape[0]
     most = int(params[OWN_OPTIONS])
     pairs, vectors = memory[: 2 * most], memory[2 * most : 2 * most + 4]
@@ -298,7 +298,7 @@ class Lbfgs(DescentSolver):
             raise SolverError("lbfgs: memory_size", expected="a positive integer", got=repr(self.memory_size))
 
     def options(self) -> tuple[float, ...]:
-        """Return how many pairs are kept."""
+        """Return the number of stored pairs."""
         return (float(self.memory_size),)
 
     def memory(self, problem) -> int:

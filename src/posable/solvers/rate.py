@@ -57,7 +57,7 @@ class Rate(Solver):
                 raise SolverError(f"rate: {what}", expected="a positive number", got=repr(getattr(self, what)))
 
     def check(self, problem: Problem) -> None:
-        """Raise SolverError where a goal has no residual rows."""
+        """Raise SolverError if a goal has no residual rows."""
         check_rows(problem, "rate")
 
     def run(self, problem: Problem, request: SolveOptions) -> RawResult:
@@ -65,7 +65,7 @@ class Rate(Solver):
         return drive(self, problem, request)
 
     def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
-        """Integrate from one start; the evaluator keeps the best pose and the trace. Returns what became of it."""
+        """Integrate from one start; the evaluator keeps the best pose and the trace. Returns the status."""
         import scipy.integrate
 
         lower, upper = evaluator.lower, evaluator.upper
@@ -80,7 +80,7 @@ class Rate(Solver):
             wanted = self.gain * (ahead * first - residual) - (first if t < 1.0 else 0.0)
             free, speed = np.asarray(lower < upper), np.zeros_like(q)
             outward = np.zeros_like(free)
-            for _ in range(2):  # dofs that would leave the box stand still, and the rest answers to that
+            for _ in range(2):  # dofs that would leave the box are fixed, and the others are solved again
                 active = jacobian * (strength * free)
                 if self.damping == 0.0:
                     speed = strength * (np.linalg.pinv(active) @ wanted)

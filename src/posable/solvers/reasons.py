@@ -1,7 +1,7 @@
 """Why a goal is missed: its limb is too short, another goal pulls against it, or limits hold it back.
 
-Nothing here is told by rule of thumb. A limb is too short by the length of its bones. That a goal pulls against another
-is tried out: it is left out, and the pose is brought to the minimum that is then there. What a limit costs is followed
+Every reason is computed, none is a rule of thumb. A limb is too short by the length of its bones. Whether a goal pulls
+against another is tested by leaving it out and refining the pose to the new minimum. The cost of a limit is followed
 along the path of solutions (limit_sensitivity.py).
 """
 
@@ -21,10 +21,10 @@ from posable.solvers.base import SolveOptions, amount
 from posable.solvers.limit_sensitivity import AT_BOUND, Block, ConstrainedMinimum
 
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
-SHARE = 0.05  # of a goal's pull, or of its error: what another goal must take or cost to be named
-MOST = 2  # goals that are named for each goal that is missed; limits: twice as many
-HALF = 0.5  # of an error: what a limb must lack for its length to be the reason
-STRICTER = 1e4  # how much stiffer a stricter level is where levels are compared in one energy
+SHARE = 0.05  # relative influence from which another goal is named
+MOST = 2  # goals named per missed goal; twice as many limits
+HALF = 0.5  # fraction of the error that the length of a limb must account for
+STRICTER = 1e4  # stiffness ratio of priority levels that are combined in one energy
 
 
 # --- Proof that a target is farther away than the chain is long ---
@@ -33,7 +33,7 @@ STRICTER = 1e4  # how much stiffer a stricter level is where levels are compared
 def reach_bound(
     problem: Problem, spring: int, lower: np.ndarray, upper: np.ndarray, member: int
 ) -> tuple[np.ndarray, float]:
-    """Return a centre (3,) [m] and a radius [m]: the spring's point can be nowhere outside that ball."""
+    """Return centre (3,) [m] and radius [m] of a ball that contains every reachable position of the spring's point."""
     figure = problem.skeleton.figure
     body = int(problem.kind[spring, ON])
     local = problem.packed(member).constants[spring, POINT : POINT + 3]
@@ -43,7 +43,7 @@ def reach_bound(
         parent = int(figure.body[body, PARENT])
         dofs = range(int(figure.body[body, FIRST]), int(figure.body[body, LAST]))
         slides = [max(abs(float(lower[i])), abs(float(upper[i]))) for i in dofs if figure.dof[i, KIND] == SLIDE]
-        radius += math.hypot(*slides)  # infinite where limits are too large to be squared
+        radius += math.hypot(*slides)  # infinite if the limits overflow
         if parent < 0:
             centre = figure.rest[body, :3]
         else:
@@ -53,9 +53,9 @@ def reach_bound(
 
 
 def proof_of_distance(problem: Problem, options: SolveOptions, member: int) -> str | None:
-    """Return a sentence that proves a goal out of reach, or None where there is no such proof.
+    """Return a sentence that proves a goal out of reach, or None if there is no such proof.
 
-    Of an AnyOf every member must be out of reach: the one that was taken proves nothing about the others.
+    Every member of an AnyOf must be out of reach: the one that was chosen proves nothing about the others.
     """
     packed = problem.packed(member)
     on = packed.constants[:, ROBUST] >= 0.0
@@ -64,7 +64,7 @@ def proof_of_distance(problem: Problem, options: SolveOptions, member: int) -> s
         every = [range(part.start, part.stop) for part in parts]
         chosen.update(*every)
         if not any(on[k] for part in every for k in part):
-            continue  # the whole goal is switched off
+            continue  # the whole goal is disabled
         proofs = [next(filter(None, (too_far(problem, options, member, k) for k in part)), None) for part in every]
         if all(proofs):
             return "; ".join(dict.fromkeys(proof for proof in proofs if proof))
@@ -77,14 +77,14 @@ def proof_of_distance(problem: Problem, options: SolveOptions, member: int) -> s
 
 
 def too_far(problem: Problem, options: SolveOptions, member: int, k: int) -> str | None:
-    """Return a sentence that proves the target of spring k out of reach, or None where there is no such proof."""
+    """Return a sentence that proves the target of spring k out of reach, or None if there is no such proof."""
     if problem.kind[k, SPRING] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
         return None
     if problem.kind[k, ON] < 0:
         return None  # on the center of mass
     packed = problem.packed(member)
     if problem.kind[k, OTHER] >= 0 or not np.array_equal(packed.constants[k, MEASURE : MEASURE + 6], WHOLE):
-        return None  # a target that moves, or one of which only a part counts
+        return None  # a moving target, or one with a partial weight
     centre, radius = reach_bound(problem, k, options.lower, options.upper, member)
     distance = float(np.linalg.norm(packed.targets[k, AT : AT + 3] - centre))
     if not distance > radius * (1.0 + 1e-9) + problem.tolerances[k]:
@@ -129,7 +129,7 @@ def reasons_for(
     blocks: list[Block],
     member: int = 0,
 ) -> list[Reason]:
-    """Return why each goal is missed at a pose (n,) with the springs' errors (g,), the worst miss first."""
+    """Return why each goal is missed at a pose (n,) with the springs' errors (g,), worst first."""
     missed = np.flatnonzero(~(errors <= problem.tolerances) & np.isfinite(errors))
     if not missed.size or problem.customs:
         return []
@@ -162,29 +162,29 @@ def reasons_for(
 
 
 class Diagnosis:
-    """A stuck pose, and what becomes of it when goals are left out."""
+    """A stuck pose, and how it changes when goals are left out."""
 
     def __init__(self, problem: Problem, pose: np.ndarray, lower: np.ndarray, upper: np.ndarray, member: int):
         self.pose, self.lower, self.upper = pose, lower, upper
         self.problem = one_of(problem, member)
         self.owners = np.array(problem.owners, dtype=int)
         levels = sorted({goal.priority for goal in problem.goals})
-        if len(levels) > 1:  # one energy in which stricter goals are stiffer
+        if len(levels) > 1:  # combined into one energy in which stricter goals are stiffer
             for k, owner in enumerate(problem.owners):
                 factor = STRICTER ** (len(levels) - 1 - levels.index(problem.goals[owner].priority))
                 self.problem.constants[:, k, WEIGHT : WEIGHT + 6] *= factor
-            self.pose = ConstrainedMinimum(self.problem, pose, lower, upper).pose  # where their forces balance
+            self.pose = ConstrainedMinimum(self.problem, pose, lower, upper).pose  # where the forces balance
         self.frames = forward(problem.skeleton, pose)
         self._gradients: dict[int, np.ndarray] = {}
 
     def without(self, goals: set[int]) -> Problem:
-        """Return the problem with some goals switched off."""
+        """Return the problem with some goals disabled."""
         out = self.problem.copy()
         out.constants[:, np.isin(self.owners, list(goals)), ROBUST] = OFF
         return out
 
     def gradient(self, goal: int) -> np.ndarray:
-        """Return the gradient (n,) of one goal alone."""
+        """Return the gradient (n,) of one goal."""
         if goal not in self._gradients:
             alone = self.without(set(range(len(self.problem.goals))) - {goal})
             alone.pull, alone.home = np.zeros_like(self.pose), np.zeros_like(self.pose)
@@ -192,7 +192,7 @@ class Diagnosis:
         return self._gradients[goal]
 
     def opponents(self, k: int, errors: np.ndarray) -> list[Reason]:
-        """Return the goals that pull against that of spring k: without them it would be missed by less."""
+        """Return the goals that pull against that of spring k: without them its error would be smaller."""
         mine = int(self.owners[k])
         total = self.problem.evaluate(self.pose)[1]
         held = (self.lower >= self.upper) | ((self.pose <= self.lower + AT_BOUND) & (total > 0.0))
@@ -212,7 +212,7 @@ class Diagnosis:
         return out
 
     def conflict(self, k: int, other: int, errors: np.ndarray, left: float) -> Reason:
-        """Return the reason that a goal pulls against that of spring k, which would be missed by `left` without it."""
+        """Return the reason that a goal pulls against that of spring k, whose error would be `left` without it."""
         problem = self.problem
         name, label = problem.error_names[k], problem.labels[other]
         angle = problem.measures_angle(k)
@@ -226,7 +226,7 @@ class Diagnosis:
         return Reason(name, "goals", text, (label,), float(errors[k] - left))
 
     def too_short(self, k: int, error: float, against: list[Reason], blocks: list[Block]) -> Reason | None:
-        """Return the reason that the limb of spring k is too short, from the highest joint of which that is so."""
+        """Return the reason that the limb of spring k is too short, from the highest joint for which it is."""
         problem, figure = self.problem, self.problem.skeleton.figure
         row = problem.constants[0, k]
         if problem.kind[k, SPRING] != POINT_SPRING or problem.kind[k, ON] < 0 or problem.kind[k, OTHER] >= 0:
@@ -258,7 +258,7 @@ class Diagnosis:
         return Reason(problem.error_names[k], "reach", text, (joint,), lacks)
 
     def holder(self, body: int, joint: str, against: list[Reason], blocks: list[Block]) -> str:
-        """Return what keeps a joint where it is: the base, limits of joints above it, other goals."""
+        """Return what keeps a joint in place: the base, limits of joints above it, other goals."""
         skeleton = self.problem.skeleton
         figure = skeleton.figure
         above, parent = [], int(figure.body[body, PARENT])
@@ -286,12 +286,12 @@ class Diagnosis:
         )
 
     def span(self, i: int) -> float:
-        """Return how far a slide may go [m]."""
+        """Return the travel of a slide [m]."""
         return max(abs(float(self.lower[i])), abs(float(self.upper[i])))
 
 
 def one_of(problem: Problem, member: int) -> Problem:
-    """Return one problem of a batch, with numbers of its own."""
+    """Return one problem of a batch, with its own arrays."""
     out = problem.copy()
     out.constants = out.constants[[member if len(out.constants) > 1 else 0]].copy()
     out.targets = out.targets[[member if len(out.targets) > 1 else 0]].copy()
@@ -300,5 +300,5 @@ def one_of(problem: Problem, member: int) -> Problem:
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Return names as people list them."""
+    """Return names as an English list."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

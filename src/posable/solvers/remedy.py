@@ -29,15 +29,15 @@ from posable.solvers.base import SOLVERS, amount
 from posable.solvers.reasons import listed
 from posable.solvers.restarts import random_pose
 
-STARTS = 12  # random starts from which poses that reach without limits are looked for
-KEPT = 4  # of those poses, the ones that exceed the limits least, whose excess is then made small
-ROUNDS = 25  # of linear programs
-TRUST = 0.3  # [rad, m]: how far a dof moves in the first of them
-ON_GOAL = 1e-6  # [m, rad, weighted]: residual at which a pose counts as reaching
-MARGINS = (0.01, 0.08, 0.18)  # parts of an excess by which a limit gives more than it must, until a solve reaches
-DUST = 2e-3  # [rad, m]: an excess that the goals' tolerances may do without
-MOST_CHOICES = 16  # combinations of the members of AnyOf goals that are looked at
-SAME_SIZE = 1.25  # of the smallest remedy: what one that needs no start of its own may be larger
+STARTS = 12  # random starts of the search for poses that reach without limits
+KEPT = 4  # of those poses, the ones with the least excess, which is then minimised
+ROUNDS = 25  # largest number of linear programs
+TRUST = 0.3  # [rad, m]: first trust region
+ON_GOAL = 1e-6  # [m, rad, weighted]: residual at which a pose reaches its goals
+MARGINS = (0.01, 0.08, 0.18)  # relative margins added to an excess until a solve succeeds
+DUST = 2e-3  # [rad, m]: an excess that the goals' tolerances may absorb
+MOST_CHOICES = 16  # largest number of combinations of AnyOf members
+SAME_SIZE = 1.25  # allowed relative size of a remedy that needs no start of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Remedy:
 
 
 class Remedies:
-    """The choices for one result that misses."""
+    """The possible remedies for one result that misses its goals."""
 
     def __init__(self, result: Any, again: Callable[..., Any]):
         self.result, self.problem, self.skeleton = result, result.problem, result.problem.skeleton
@@ -85,11 +85,11 @@ class Remedies:
         self.method = result.solver if result.solver in SOLVERS.names() else "newton"
 
     def _brought_along(self) -> int:
-        """Return how many goals are the figure's own couplings and loops, which stand last."""
+        """Return how many goals are the figure's own couplings and loops, which come last."""
         return len(self.skeleton.couplings) + len(self.skeleton.loops)
 
     def solve(self, skeleton: Skeleton, goals: list[Goal], start: np.ndarray, restarts: Any = None) -> Any:
-        """Solve as the result was solved, but for what a remedy changes."""
+        """Solve as the result was solved, except for the changes of a remedy."""
         limits = bool(np.isfinite(self.request.lower).any() or np.isfinite(self.request.upper).any())
         return self.again(
             skeleton, goals, start=start, solver=self.method, seed=self.request.seed, limits=limits,
@@ -98,7 +98,7 @@ class Remedies:
         )  # fmt: skip
 
     def verified(self, remedy: dict[str, Any], poses: list[np.ndarray]) -> Remedy | None:
-        """Return a remedy if a solve with it reaches, from the result's own start or else from one of some poses."""
+        """Return a remedy if a solve with it succeeds, from the result's own start or from one of some poses."""
         skeleton, goals = remedy.get("skeleton", self.skeleton), remedy.get("goals", self.goals)
         for k, start in enumerate([self.own_start, *poses]):
             answer = self.solve(skeleton, goals, start)
@@ -111,7 +111,7 @@ class Remedies:
         return None
 
     def all(self) -> list[Remedy]:
-        """Return every remedy that was found: limits that give, targets that move, goals to loosen or leave out."""
+        """Return every remedy found: widened limits, moved targets, goals to loosen or leave out."""
         elsewhere = self.another_start()
         if elsewhere is not None:
             return [elsewhere]
@@ -119,7 +119,7 @@ class Remedies:
         return [remedy for remedy in found if remedy is not None]
 
     def another_start(self) -> Remedy | None:
-        """Return that nothing must change where another start reaches the goals."""
+        """Return the remedy of another start, if one reaches the goals."""
         searched = 0 in self.result.searches
         answer = self.result if searched else self.solve(self.skeleton, self.goals, self.own_start, restarts="auto")
         if not answer.ok:
@@ -130,7 +130,7 @@ class Remedies:
     # ----------------------------------------------------------------------------------------------------------- limits
 
     def limits(self) -> Remedy | None:
-        """Return the limits that must give: smallest in sum, of few joints."""
+        """Return the limits to widen: smallest in sum, of few joints."""
         if self.problem.customs or self.problem.choices or not np.isfinite(self.request.lower).any():
             return None
         try:
@@ -150,9 +150,9 @@ class Remedies:
         return (good or remedies or [None])[0]
 
     def with_room(self, pose: np.ndarray) -> Remedy | None:
-        """Return the remedy whose limits give way to a pose (n,), with as little room beyond it as a solve needs."""
+        """Return the remedy whose limits admit a pose (n,), with the smallest margin with which a solve succeeds."""
         for margin in MARGINS:
-            for least in (DUST, 0.0):  # numerical dust is no joint that must give, unless it proves to be one
+            for least in (DUST, 0.0):  # ignore tiny excesses unless they prove necessary
                 change = self.widened(pose, margin, least)
                 if change is not None and (remedy := self.verified(change, [])) is not None:
                     return remedy
@@ -163,7 +163,7 @@ class Remedies:
         return None
 
     def widened(self, pose: np.ndarray, margin: float, least: float) -> dict[str, Any] | None:
-        """Return what a remedy is whose limits give way to a pose (n,) that is past them by more than `least`."""
+        """Return the remedy whose limits admit a pose (n,) that exceeds them by more than `least`."""
         skeleton, limits, told, total = self.skeleton, {}, [], 0.0
         for i in np.flatnonzero(excess(pose, skeleton.lower, skeleton.upper) > least + 1e-9).tolist():
             name, slides = skeleton.dof_names[i], skeleton.figure.dof[i, KIND] == SLIDE
@@ -180,7 +180,7 @@ class Remedies:
         return {"text": text, "limits": limits, "size": total, "skeleton": skeleton.with_limits(limits)}
 
     def least_excesses(self) -> Iterator[tuple[float, np.ndarray]]:
-        """Yield (sum of excess, pose (n,)) of poses that reach the goals past their limits."""
+        """Yield (sum of excess, pose (n,)) of poses that reach the goals beyond their limits."""
         skeleton = self.skeleton
         rng = np.random.default_rng(self.request.seed)
         starts = [self.result.pose, self.own_start]
@@ -195,7 +195,7 @@ class Remedies:
     # --------------------------------------------------------------------------------------- targets, tolerances, goals
 
     def targets(self) -> Remedy | None:
-        """Return the nearest targets that can be reached: of one goal that is missed, or of all of them."""
+        """Return the nearest reachable targets: of one missed goal, or of all."""
         choices = []
         for movers in [*([k] for k in self.missed if len(self.missed) > 1), self.missed]:
             change = self.moved_targets(movers)
@@ -209,7 +209,7 @@ class Remedies:
         return None
 
     def moved_targets(self, movers: list[int]) -> tuple[dict[str, Any], np.ndarray] | None:
-        """Return a remedy in which some goals move to where their bodies come nearest while the others are reached."""
+        """Return a remedy that moves some goals to where their bodies come closest while the others are reached."""
         if any(k >= len(self.goals) for k in movers):
             return None
         pose = self.nearest_pose(movers)
@@ -255,7 +255,7 @@ class Remedies:
         return answer.pose if reached else None
 
     def loosened(self) -> Remedy | None:
-        """Return tolerances of the goals that are missed with which the present pose reaches."""
+        """Return tolerances of the missed goals with which the current pose succeeds."""
         goals, told, size = list(self.goals), [], 0.0
         errors = self.result.outcome.errors[0]
         for k in self.missed:
@@ -275,7 +275,7 @@ class Remedies:
         return self.verified(change, [self.result.pose])
 
     def left_out(self) -> Remedy | None:
-        """Return the goal without which the others are reached; if there is none, those that are missed."""
+        """Return the goal without which the others are reached; if there is none, the missed goals."""
         order = [other for reason in self.result.reasons if reason.kind == "goals" for other in reason.others]
         first = [self.problem.label_index[label] for label in dict.fromkeys(order)]
         singles = [[k] for k in dict.fromkeys([*self.missed, *first, *range(len(self.goals))])]
@@ -296,12 +296,12 @@ class Remedies:
 
 
 def excess(pose: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Return (n,) [rad, m]: by how much each dof is past its limits."""
+    """Return the excess (n,) [rad, m] of each dof over its limits."""
     return np.maximum(np.maximum(lower - pose, pose - upper), 0.0)
 
 
 def least_excess(problem: Problem, skeleton: Skeleton, pose: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return (sum of excess, pose (n,)), the least that can be reached from a pose (n,) that meets the goals."""
+    """Return (sum of excess, pose (n,)), the minimum reached from a pose (n,) that meets the goals."""
     total, trust = float(excess(pose, skeleton.lower, skeleton.upper).sum()), TRUST
     for _ in range(ROUNDS):
         step = excess_step(problem, skeleton, pose, trust)
@@ -320,7 +320,7 @@ def least_excess(problem: Problem, skeleton: Skeleton, pose: np.ndarray) -> tupl
 
 
 def excess_step(problem: Problem, skeleton: Skeleton, pose: np.ndarray, trust: float) -> np.ndarray | None:
-    """Return the step (n,) that makes the sum of excess least, to first order, while the goals stay reached."""
+    """Return the step (n,) that minimises the sum of excess, to first order, while the goals stay met."""
     from scipy.optimize import linprog
 
     residual, jacobian = problem.residuals(pose, jacobian=True, vectors=True)
@@ -342,7 +342,7 @@ def excess_step(problem: Problem, skeleton: Skeleton, pose: np.ndarray, trust: f
 
 
 def onto_goals(problem: Problem, skeleton: Skeleton, pose: np.ndarray) -> np.ndarray | None:
-    """Return the pose (n,) that reaches the goals near a given one, whatever its limits; None where there is none."""
+    """Return the pose (n,) near a given one that reaches the goals, ignoring limits; None if there is none."""
     free = ~skeleton.frozen & (skeleton.lower < skeleton.upper)
     for _ in range(8):
         residual, jacobian = problem.residuals(pose, jacobian=True, vectors=True)
@@ -356,7 +356,7 @@ def onto_goals(problem: Problem, skeleton: Skeleton, pose: np.ndarray) -> np.nda
 
 
 def near_limits(skeleton: Skeleton, pose: np.ndarray) -> np.ndarray:
-    """Return the same pose (n,) with angles turned by whole turns to where they exceed their limits least."""
+    """Return an equivalent pose (n,) with angles shifted by full turns so that they exceed their limits least."""
     middle = 0.5 * (skeleton.lower + skeleton.upper)
     turning = np.isfinite(middle) & ~np.isin(skeleton.figure.dof[:, KIND], (SLIDE, ROTVEC, SWING))
     turns = np.round((np.where(turning, middle, 0.0) - pose) / (2.0 * np.pi))
@@ -364,7 +364,7 @@ def near_limits(skeleton: Skeleton, pose: np.ndarray) -> np.ndarray:
 
 
 def rounded_out(bound: float, outward: float, margin: float, slides: bool) -> float:
-    """Return a bound moved outward [rad, m], signed, a little farther than it must, rounded so that it can be said."""
+    """Return a bound moved outward [rad, m], signed, slightly further than needed and rounded for the text."""
     by = abs(outward) * (1.0 + margin) + 1e-5
     unit = (1e-4 if by < 1e-2 else 1e-3) if slides else np.radians(0.01 if by < np.radians(1.0) else 0.1)
     sign = np.sign(outward)
@@ -372,20 +372,20 @@ def rounded_out(bound: float, outward: float, margin: float, slides: bool) -> fl
 
 
 def place(bound: float, slides: Any) -> str:
-    """Return a limit in words."""
+    """Return a limit as text."""
     return f"{1e3 * bound:.1f} mm" if slides else f"{np.degrees(bound):.4g}°"
 
 
 def whereto(target: Any) -> str:
-    """Return a target in words, where it is a point."""
+    """Return a target as text, if it is a point."""
     value = np.asarray(target)
     return f" to ({', '.join(f'{x:.4f}' for x in value)})" if value.shape == (3,) else ""
 
 
 def achieved_target(goal: Any, frames: Frames) -> Any:
-    """Return the target nearest to a goal's own that the goal has reached where its body is; None where none is known.
+    """Return the target nearest to a goal's own that is met where its body is; None if unknown.
 
-    What the goal ignores of its target (an axis of weight zero, the distance of what it aims at) stays as it is.
+    Parts of the target that the goal ignores (an axis of weight zero, the distance of an aim) stay unchanged.
     """
     if type(goal) in (Orientation, Pose):
         turn = frames.rotation_matrix(goal.body)
@@ -421,20 +421,20 @@ def achieved_target(goal: Any, frames: Frames) -> Any:
 
 
 def point_at(body: str, point: np.ndarray | None, frames: Frames) -> np.ndarray:
-    """Return where a point of a body is (3,) [m]."""
+    """Return the position (3,) [m] of a point of a body."""
     at = frames.position(body)
     return at if point is None else at + frames.rotation_matrix(body) @ point
 
 
 def changed_priority(goal: Goal, priority: int) -> Goal:
-    """Return the same goal on another level."""
+    """Return the same goal with another priority."""
     out = goal.changed()
     out.priority = priority
     return out
 
 
 def remedies_for(result: Any, again: Callable[..., Any] | None) -> list[Remedy]:
-    """Return what would have to change for a result's goals to be reached; nothing where they are."""
+    """Return the remedies for a result, empty if its goals are reached."""
     if result.shape:
         raise SolverError("remedy", expected="a result of one pose", got=f"a batch of shape {result.shape}")
     if result.ok or again is None:
@@ -443,13 +443,13 @@ def remedies_for(result: Any, again: Callable[..., Any] | None) -> list[Remedy]:
 
 
 def remedies_of_choices(result: Any, again: Callable[..., Any]) -> list[Remedy]:
-    """Return the smallest remedy of each kind over the members of AnyOf goals, each member taken as the goal."""
+    """Return the smallest remedy of each kind over the members of AnyOf goals, each solved as the goal."""
     remedies, best = Remedies(result, again), {}
     for members in islice(product(*(goal.members for goal, _ in result.problem.choices)), MOST_CHOICES):
         taken = {id(goal): member for (goal, _), member in zip(result.problem.choices, members, strict=True)}
         goals = [taken.get(id(goal), goal) for goal in remedies.goals]
         answer = remedies.solve(remedies.skeleton, goals, remedies.own_start)
-        if answer.ok:  # the choice as a whole was not solved as well as this member alone
+        if answer.ok:  # this member alone was solved better than the choice
             text = f"Nothing must change: {answer.problem.labels[0]} alone is reached. Solve for remedy.goals."
             return [Remedy(text, goals=goals, verified=True, skeleton=remedies.skeleton, pose=answer.pose)]
         for remedy in remedies_for(answer, again):
@@ -457,7 +457,7 @@ def remedies_of_choices(result: Any, again: Callable[..., Any]) -> list[Remedy]:
                 bool(remedy.limits),
                 bool(remedy.targets),
                 len(remedy.goals),
-            )  # what gives
+            )  # the kind of remedy
             if kind not in best or remedy.size < best[kind].size:
                 best[kind] = remedy
     return list(best.values())

@@ -18,9 +18,9 @@ from posable.engine.layout import BODY, KIND, PARENT
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions
 
-CONFIDENCE = 0.95  # the search ends where the share of what was not seen is below the rest
-FIRST, MOST = 16, 1024  # starts of the first round, and in all
-SAME = 1e-4  # part of an energy within which two minima count as one
+CONFIDENCE = 0.95  # the search ends if the expected unseen share is below 1 - CONFIDENCE
+FIRST, MOST = 16, 1024  # starts of the first round, and in total
+SAME = 1e-4  # relative energy difference within which two minima count as one
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def keep_searching(
         raw.iterations[member] += answers.iterations.sum()
         raw.evaluations[member] += answers.evaluations.sum()
         if good.any() or values[take] < best * (1.0 - SAME):
-            best, raw.good = values[take], None  # the verdict was on another pose
+            best, raw.good = values[take], None  # the verdict was for another pose
             raw.poses[member], raw.codes[member] = answers.poses[take], answers.codes[take]
             raw.errors[member] = answers.errors[take]
             if len(chosen.constants) > 1 and len(problem.constants) > 1:  # another member of an AnyOf was taken
@@ -104,7 +104,7 @@ def keep_searching(
 
 
 def count_minima(energies: np.ndarray) -> int:
-    """Return how many different values energies (m,) have."""
+    """Return the number of distinct energies (m,)."""
     ordered = np.sort(energies)
     gaps = np.diff(ordered) > SAME * np.maximum(ordered[1:], 1e-12)
     return 1 + int(gaps.sum())

@@ -1,4 +1,4 @@
-"""What the solvers share that SciPy drives: evaluation through the engine, the best pose, the clock and the trace."""
+"""Shared by solvers that SciPy drives: evaluation through the engine, the best pose, the time limit and the trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from posable.solvers.linear import row_count
 
 
 class Evaluator:
-    """One problem of a batch: its energy, gradient and residuals, the best pose so far, and what a trace needs."""
+    """One problem of a batch: its energy, gradient and residuals, the best pose so far, and the trace."""
 
     def __init__(self, problem: Problem, request: SolveOptions, member: int, begin: float):
         n, g = problem.skeleton.size, len(problem.springs)
@@ -37,7 +37,7 @@ class Evaluator:
         self._residual = self._jacobian = np.empty(0)
 
     def evaluate(self, pose: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return energy and gradient (n,) at a pose; the errors are kept."""
+        """Return energy and gradient (n,) at a pose, and store the errors."""
         self.evaluations += 1
         theta = np.ascontiguousarray(pose, dtype=float)
         problem = self.problem
@@ -63,7 +63,7 @@ class Evaluator:
         return self._residual.copy(), self._jacobian.copy()
 
     def accept(self, pose: np.ndarray, *, first: bool = False) -> None:
-        """Take a pose, in the box, as the next iterate: keep it where it is the best, and write its row of a trace."""
+        """Take a pose, in the box, as the next iterate: keep it if it is the best, and write its row of the trace."""
         energy, gradient = self.evaluate(pose)
         self.good = self.good_here()
         if energy < self.energy or self.good:
@@ -90,11 +90,11 @@ class Evaluator:
         self.last, self.last_energy, self.last_gradient = pose.copy(), energy, gradient
 
     def good_here(self) -> bool:
-        """Return whether the goals are within their tolerances at the pose evaluated last, and nothing is soft."""
+        """Return whether the goals are within their tolerances at the last evaluated pose, and nothing is soft."""
         return not self.problem.soft and bool((self.errors <= self.problem.tolerances).all())
 
     def reached(self) -> bool:
-        """Return whether the last iterate does what is wanted."""
+        """Return whether the last iterate meets its goals."""
         return self.good
 
     def late(self, now: float) -> bool:
@@ -103,7 +103,7 @@ class Evaluator:
 
 
 def drive(solver: Any, problem: Problem, request: SolveOptions) -> RawResult:
-    """Solve the problems of a batch one after another with solver.solve_one, from restarts too where it is stuck."""
+    """Solve the problems of a batch one after another with solver.solve_one, with restarts if it is stuck."""
     t, n = request.starts.shape
     codes, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
     poses, iterations, evaluations = np.empty((t, n)), np.zeros(t), np.zeros(t)
@@ -129,7 +129,7 @@ def drive(solver: Any, problem: Problem, request: SolveOptions) -> RawResult:
 
 
 def solve_with_restarts(solver: Any, evaluator: Evaluator, request: SolveOptions, most: int, member: int) -> int:
-    """Return what became of one problem, from its start and from random poses while restarts are left."""
+    """Return the status of one problem, solved from its start and from random poses while restarts are left."""
     start = request.starts[member]
     if evaluator.reached():
         return CONVERGED

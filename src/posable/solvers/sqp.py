@@ -1,4 +1,4 @@
-"""Sequential quadratic programming by SciPy: the stand-in for the optimiser of Tolani et al.'s tables."""
+"""Sequential quadratic programming by SciPy, in place of the optimiser in Tolani, Goswami & Badler (2000)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sqp(Solver):
         return drive(self, problem, request)
 
     def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
-        """Minimise from one start; the evaluator keeps the best pose and the trace. Returns what became of it."""
+        """Minimise from one start; the evaluator keeps the best pose and the trace. Returns the status."""
         from scipy.optimize import minimize
 
         lower, upper = evaluator.lower, evaluator.upper

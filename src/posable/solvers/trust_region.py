@@ -24,7 +24,7 @@ from posable.solvers.loop import OPTIONS, OWN, STATE_WIDTH, STATIONARY_GAIN, bat
 
 # --- The trust region's quadratic model in scaled variables ---
 
-INTERIOR = 1e-10  # of the range: how far inside the box a pose is put
+INTERIOR = 1e-10  # relative to the range: distance that a pose keeps from the bounds
 STEP_BACK = 0.995  # of the way to a bound: iterates stay strictly inside
 
 
@@ -61,7 +61,7 @@ def carve(work, lower, upper, params, n, b, g):
 
 @kernel
 def move_inside(lower, upper, theta):
-    """Put a pose strictly inside the box, where the box has an inside."""
+    """Move a pose strictly inside the box, if the box has an interior."""
     for i in range(theta.shape[0]):
         if lower[i] < upper[i]:
             gap = INTERIOR * min(1.0, upper[i] - lower[i])
