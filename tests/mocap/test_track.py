@@ -349,3 +349,29 @@ def test_a_marker_is_not_filled_for_a_moment_in_which_its_joint_is_loose(human, 
     take = ps.track(human, holed(markers, hidden))
     found, true = (ps.forward(human, poses).position("RELB")[80:140] for poses in (take.motion.poses, dance.poses))
     assert np.linalg.norm(found - true, axis=-1).max() < 0.01
+
+
+def test_a_piece_goes_on_with_the_bend_of_the_one_before_though_another_is_a_little_nearer(monkeypatch):
+    """Two links reach a point with the elbow up or down; a marker near the base is nearer in one, then the other."""
+    monkeypatch.setattr("posable.mocap.track.CHUNK", 60)
+    monkeypatch.setattr("posable.mocap.track.LEAD", 20)
+    upper = ps.Joint("upper", ps.Revolute("z"), limits=(-3, 3))
+    lower = ps.Joint("lower", ps.Revolute("z"), "upper", offset=(1, 0, 0), limits=(-2.5, 2.5))
+    tips = [ps.Site(f"tip{i}", "lower", offset=(1, 0, 0)) for i in range(3)]
+    times = np.arange(120) / 60.0
+    up = np.stack([0.3 * np.sin(times), 1.0 + 0.2 * np.cos(times)], axis=1)
+    down = np.stack([up.sum(axis=1), -up[:, 1]], axis=1)  # links of one length
+    known = {"calibration_poses": np.array([up[0], down[40]])}
+    arm = ps.Skeleton([upper, lower], [*tips, ps.Site("base", "upper", offset=(0.05, 0, 0))], info=known)
+    angle = up[:, 0] + np.where(np.arange(120) < 40, 0.3, 0.51) * up[:, 1]
+    base = 0.05 * np.stack([np.cos(angle), np.sin(angle), np.zeros(120)], axis=1)
+    tip = ps.forward(arm, up).position("tip0")
+    markers = ps.Markers(("tip0", "tip1", "tip2", "base"), np.stack([tip, tip, tip, base], axis=1), 60.0, "y")
+    misses = (np.linalg.norm(ps.forward(arm, poses).position("base") - base, axis=1) for poses in (up, down))
+    worse, better = (np.sum(np.square(part[40:])) for part in misses)
+    assert 1.03 < worse / better < 1.2
+    alone = ps.track(arm, replace(markers, positions=markers.positions[40:]), threads=1).motion.poses
+    assert (alone[:, 1] < 0.0).all()  # by itself the rest of the take bends down
+    poses = ps.track(arm, markers, threads=1).motion.poses
+    assert (poses[:, 1] > 0.0).all()
+    assert np.abs(np.diff(poses, axis=0)).max() < 0.05

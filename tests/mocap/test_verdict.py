@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import posable as ps
+from posable.errors import PosableWarning
+from posable.mocap.calibrate import _judged
 
 pytestmark = pytest.mark.filterwarnings("ignore::posable.PosableWarning")
 
@@ -85,3 +87,12 @@ def test_a_limb_that_is_lost_for_long_is_named(human, markers):
     assert "shoulder.R" in report.verdict
     assert "0.83 s" in report.verdict
     assert (60, 160) in report.frames_to_check
+
+
+def test_markers_without_labels_that_were_not_recognised_are_named_with_what_to_do(human, markers):
+    actor = ps.calibrate(human, markers)
+    lost = replace(actor.info["calibration"], recognised=0.4)
+    with pytest.warns(PosableWarning, match=r"only 40% of the markers.*label them, or give attachments="):
+        judged = _judged(actor.replace(info={**actor.info, "calibration": lost}), human, markers)
+    assert "only 40%" in judged.info["calibration"].notes[0]
+    assert "only 40%" in ps.track(judged, markers).report.verdict

@@ -23,7 +23,7 @@ from posable.mocap.root_align import (
     words_of_loosening,
 )
 from posable.mocap.screen import markers_for, screen
-from posable.mocap.verdict import lies, plan_of, stature, unit_hint, wrong_size
+from posable.mocap.verdict import lies, plan_of, stature, unit_hint, unrecognised, wrong_size
 from posable.model.body_plan import BodyPlan, body_plan
 from posable.model.kinematics import forward
 from posable.model.motion import Markers
@@ -102,7 +102,11 @@ def calibrate(
 def _judged(actor: Skeleton, generic: Skeleton, markers: Markers) -> Skeleton:
     """Return the actor; warn if its proportions are implausible, and keep the warning in its calibration."""
     found: Calibration = actor.info["calibration"]
-    said = [wrong_size(actor, markers, generic), lies(actor, actor.info["calibration_poses"], markers)]
+    said = [
+        wrong_size(actor, markers, generic),
+        lies(actor, actor.info["calibration_poses"], markers),
+        unrecognised(found),
+    ]
     said = [text for text in said if text]
     for text in said:
         warnings.warn(f"calibrate: {text}", PosableWarning, stacklevel=3)

@@ -93,6 +93,14 @@ def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
     return f"the actor lies or stands on its head: if the file's up axis is wrong, use up={other!r} (--up {other})"
 
 
+def unrecognised(calibration: Any) -> str:
+    """Return what to say of an actor whose markers have no labels and are not where those of a known set are."""
+    if calibration.recognised >= RECOGNISED:
+        return ""
+    share = f"only {calibration.recognised:.0%} of the markers without labels were recognised for certain"
+    return f"{share}, joints may be 10 cm off: label them, or give attachments={{marker: joint}}"
+
+
 def findings(take: Any, statuses: np.ndarray, failed: int, blind: int) -> list[Finding]:
     """Return the reasons to look at a take, the gravest first."""
     out = [finding for finding in _whole(take) if finding.text]
@@ -111,9 +119,7 @@ def _whole(take: Any) -> Iterator[Finding]:
             return
         yield Finding(lies(actor, motion.poses, markers))
         yield Finding(_proportions(calibration.lengths))
-        if calibration.recognised < RECOGNISED:
-            share = f"{calibration.recognised:.0%} of the markers without labels were recognised for certain"
-            yield Finding(f"only {share}: label them, or give attachments={{marker: joint}}")
+        yield Finding(unrecognised(calibration))
     seen = take.errors[np.isfinite(take.errors)]
     if seen.size and seen.mean() > MISSED:
         yield Finding(f"markers are missed by {seen.mean() * 1e3:.0f} mm on average: is it the right figure?")
