@@ -479,3 +479,16 @@ def test_a_time_limit_leaves_steps_out_but_keeps_the_limits():
     assert controller._params[engine.MOST] == 1.0
     assert np.abs(rates(poses, 0.01)[0]).max() <= math.pi + 1e-9
     assert poses[-1, 0] == pytest.approx(2.0, abs=1e-6)
+
+
+def test_a_weak_posture_does_not_lag():
+    """What only a weak posture decides is where it belongs after one tick, not after many."""
+    skeleton = ps.figures.human()
+    hand = ps.forward(skeleton, skeleton.rest).position("hand.R")
+    goals = [ps.goals.Position("hand.R", hand), ps.goals.Posture(skeleton.rest, weight=1e-4)]
+    controller = ps.Controller(skeleton, goals, dt=0.01, velocity=np.inf, acceleration=np.inf)
+    pose = controller.step({"hand.R": hand + np.array([0.0, 0.002, 0.001])}).pose
+    for _ in range(5):
+        settled = controller.step().pose
+    assert np.abs(settled - skeleton.rest).max() > 1e-4
+    assert np.abs(settled - pose).max() < 1e-8

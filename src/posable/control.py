@@ -32,6 +32,7 @@ CALM = 3e-4  # [s] resistance to motion where goals ask for more speed than ther
 CALM_STILL = 3e-5  # [s] the same while the targets rest: there is time
 CALM_BEYOND = 0.7  # part of the velocity limit beyond which there is any
 SWITCH = 0.5  # part of the energy of a chosen member below which another one takes its place
+STAIRS = 1e-4  # [rad/s^2, m/s^2] what the last Newton step of a tick may leave of an acceleration
 MOST = 4  # Newton steps in a tick
 REASONS = {
     tick.AT_POSITION: "joint limit", tick.AT_VELOCITY: "velocity limit", tick.AT_ACCELERATION: "acceleration limit",
@@ -195,6 +196,7 @@ class Controller:
         self._params = packed.params
         self._params[tick.DT], self._params[tick.COUPLED] = self.dt, self.problem.coupled
         self._params[tick.MOST] = self._most = float(max_iterations)
+        self._params[tick.STILL] = max(STAIRS * self.dt**2, tick.SETTLED)
         for name, value in ((tick.CALM, CALM), (tick.CALM_STILL, CALM_STILL), (tick.CALM_BEYOND, CALM_BEYOND)):
             self._params[name] = value
         self._cost = 0.0  # [s] of a Newton step, as measured

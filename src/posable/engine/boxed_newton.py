@@ -26,7 +26,12 @@ def newton_step(order, ws, levels, fixed, scale, damping, moved):
         damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor, ws.path)
         if factorise(order, ws.factor, fixed, 0.0) >= 0:
             return False
-        multiply(order, ws.hessian, moved, step, ws.path)
+        any_moved = False
+        for i in range(n):
+            step[i] = 0.0
+            any_moved = any_moved or moved[i] != 0.0
+        if any_moved:
+            multiply(order, ws.hessian, moved, step, ws.path)
         for i in range(n):
             step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] - step[i]
         substitute(order, ws.factor, step, ws.path)

@@ -69,19 +69,21 @@ from posable.engine.speed_limits import (
 
 FOLLOWED, SOME_HELD = -1, -2  # codes of a step
 # Params of a tick: inputs and outputs
-DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT, CALM, CALM_STILL, CALM_BEYOND, MOVING = range(11)
-PARAMS = 11
+DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT, CALM, CALM_STILL, CALM_BEYOND, MOVING, STILL = range(12)
+PARAMS = 12
 
 STILL_AFTER = 0.2  # [s] after which a target at rest counts as stationary
 AT_REST = 1e-9  # [m, 1] a target that moves less in one tick is at rest
 FARTHEST = 1e6  # [m] targets further away count as infinite
 BACKLASH = 0.3  # [rad, m]
-SETTLED = 1e-11  # [rad, m] shorter Newton steps are not taken
+SETTLED = 1e-11  # [rad, m] shorter distances count as zero
 ROUNDING = 1e-18  # [m^2, rad^2] an energy this small is rounding error
 NOISE = 1e-13  # relative rounding error of the energy
 IGNORED = 5e-9  # [m^2, rad^2] 0.1 mm at a weight of 1
 TRIES = 5  # dampings tried for one step
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 3e-6, 3e-6, 1e3
+TINY_DAMPING = 1e-9  # keeps rounding from making a pivot negative
+OF_POSTURE = 1e-3  # damping relative to a posture's stiffness: enough, as the posture determines the free dofs
 EXACT_BEYOND = 0.5  # use the exact Hessian if a step leaves more than this fraction of the energy
 COMPENSATION_DAMPING = 1e-4
 MOST_COMPENSATION = 0.2  # [rad, m]
@@ -141,11 +143,24 @@ def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fi
 
 
 @kernel
-def unbounded_step(order, ws, levels, fixed, scale):
+def least_damping(pull, mean):
+    """Return the lowest damping of a step, which is less than LEAST_DAMPING if a posture pulls every dof.
+
+    Damping that is not small against the posture's stiffness (n,) slows down the dofs that only the posture determines.
+    """
+    weakest = math.inf
+    for i in range(pull.shape[0]):
+        weakest = min(weakest, pull[i])
+    return LEAST_DAMPING if weakest == 0.0 else min(max(OF_POSTURE * weakest / mean, TINY_DAMPING), LEAST_DAMPING)
+
+
+@kernel
+def unbounded_step(order, springs, ws, levels, fixed, scale):
     """Write into ws.step the Newton step of the free dofs; return whether the matrix is positive definite."""
     for i in range(scale.shape[0]):
         ws.spare[i] = 0.0
-    if not newton_step(order, ws, levels, fixed, scale, LEAST_DAMPING, ws.spare):
+    damping = least_damping(springs.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
+    if not newton_step(order, ws, levels, fixed, scale, damping, ws.spare):
         return False
     shorten(ws.step, LARGEST_STEP if levels.scale.shape[0] == 0 else LEVEL_STEP)
     return True
@@ -197,15 +212,15 @@ def first_step(figure, order, springs, levels, state, ws, coupled, exact, params
     refresh_derivatives(
         figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, exact
     )
-    good = unbounded_step(order, ws, levels, fixed, scale)
+    good = unbounded_step(order, springs, ws, levels, fixed, scale)
     if not good and exact != 0.0:
         failed = True
         refresh_derivatives(
             figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, 0.0
         )
-        good = unbounded_step(order, ws, levels, fixed, scale)
+        good = unbounded_step(order, springs, ws, levels, fixed, scale)
     if good and add_speed_damping(order, springs, levels, state, ws, scale, params):
-        good = unbounded_step(order, ws, levels, fixed, scale)
+        good = unbounded_step(order, springs, ws, levels, fixed, scale)
     good = good and levels.scale.shape[0] == 0  # strict priorities: see `scaled_step`
     for i in range(scale.shape[0]):
         x = ws.best[i] + ws.step[i] if good else ws.best[i]
@@ -301,8 +316,8 @@ def take_first_step(figure, order, springs, levels, state, ws, coupled, params, 
 def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
     """Minimise the energy over the box of the wanted pose, in place, by at most params[MOST] Newton steps.
 
-    Iterates until a step moves nothing: stopping within a tolerance would give a staircase motion. bare: the springs
-    without speed damping, which would keep a straight arm straight.
+    Iterates until a step moves no dof by params[STILL]: stopping within a tolerance would give a staircase motion.
+    bare: the springs without speed damping, which would keep a straight arm straight.
     """
     theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
     fixed, scale = state[FIXED], state[SCALE]
@@ -316,6 +331,7 @@ def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
     exact = 0.0 if failed else params[EXACT]
     if not failed and energy > max(EXACT_BEYOND * first, ROUNDING):
         exact = 1.0
+    least = least_damping(bare.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
     damping = params[DAMPING]
     params[ITERATIONS] = 1.0
     while params[ITERATIONS] < params[MOST] and energy < math.inf and before > 0.0:
@@ -362,8 +378,8 @@ def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
                 continue
             damping = max(damping, 1e-5) * 8.0
             fix_blocked_dofs(order, theta, low, high, ws, fixed)
-        damping = min(max(damping, LEAST_DAMPING), MOST_DAMPING)
-        if not moved or length * min(length / before, 1.0) < SETTLED:  # what the next step would be
+        damping = min(max(damping, least), MOST_DAMPING)
+        if not moved or length * min(length / before, 1.0) < params[STILL]:  # what the next step would be
             break
         before = length
     params[EXACT] = 1.0 if energy > max(EXACT_BEYOND * first, ROUNDING) else 0.0

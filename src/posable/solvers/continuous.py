@@ -51,6 +51,7 @@ def follow_frames(
     state[control.WANTED] = state[control.ORIGIN] = start
     params = np.zeros(control.PARAMS)
     params[control.DT], params[control.COUPLED], params[control.DAMPING] = 1.0, problem.coupled, control.FIRST_DAMPING
+    params[control.STILL] = control.SETTLED
     params[control.MOST] = MOST if max_iterations is None else max_iterations
     reach = np.ascontiguousarray(np.broadcast_to(np.asarray(max_step, dtype=float), (n,)))
     poses, errors, iterations = np.empty((total, n)), np.empty((total, g)), np.empty(total)
