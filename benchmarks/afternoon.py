@@ -186,7 +186,10 @@ class Afternoon:
 
     def let_go(self) -> None:
         """Wait until nobody drags."""
-        self.wait(lambda: not self.session.dragging and self.session.active is None, "the drag to end", 20.0)
+        over = self.wait(lambda: not self.session.dragging and self.session.active is None, "the drag to end", 20.0)
+        if not over:
+            held = f"{self.session.dragging.keys()}, held by {self.studio.stage.handles.holders}"
+            self.faults[-1] += f": {held}, pages {self.clients}"
 
     def drag(self, people: tuple[int, ...]) -> None:
         """Drag some handle with the mouse by some pixels; several people drag different handles at the same time."""

@@ -359,11 +359,11 @@ def fuzz_studio(seconds: float, seed: int) -> Tally:
     import asyncio
 
     tally, rng = Tally("studio"), random.Random(seed)
-    with tempfile.TemporaryDirectory() as state:
+    with tempfile.TemporaryDirectory() as state, open(Path(state) / "said", "w+") as said:  # a pipe would fill up
         port = str(20000 + rng.randrange(20000))
         words = ["studio", "human", "--no-browser", "--port", port, "--json", "--fresh"]
         studio = subprocess.Popen(
-            [sys.executable, "-m", "posable", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-m", "posable", *words], stdout=subprocess.PIPE, stderr=said, text=True,
             env={**os.environ, "POSABLE_STATE": state},
         )  # fmt: skip
         try:
@@ -372,9 +372,11 @@ def fuzz_studio(seconds: float, seed: int) -> Tally:
             asyncio.run(_pester(tally, rng, url, seconds, studio))
         finally:
             studio.terminate()
-            said = studio.communicate(timeout=30)[1]
-    if "Traceback" in said:
-        tally.fault("the studio printed:\n" + said[-3000:])
+            studio.communicate(timeout=30)
+        said.seek(0)
+        text = said.read()
+    if "Traceback" in text:
+        tally.fault("the studio printed:\n" + text[-3000:])
     return tally
 
 
