@@ -102,15 +102,12 @@ def calibrate(
 def _judged(actor: Skeleton, generic: Skeleton, markers: Markers) -> Skeleton:
     """Return the actor; warn if its proportions are implausible, and keep the warning in its calibration."""
     found: Calibration = actor.info["calibration"]
-    said = [
-        wrong_size(actor, markers, generic),
-        lies(actor, actor.info["calibration_poses"], markers),
-        unrecognised(found),
-    ]
+    said = [wrong_size(actor, markers, generic), lies(actor, actor.info["calibration_poses"], markers)]
     said = [text for text in said if text]
-    for text in said:
+    doubts = [text for text in [unrecognised(found)] if text]
+    for text in (*said, *doubts):
         warnings.warn(f"calibrate: {text}", PosableWarning, stacklevel=3)
-    return actor.replace(info={**actor.info, "calibration": replace(found, notes=(*said, *found.notes))})
+    return actor.replace(info={**actor.info, "calibration": replace(found, notes=(*said, *found.notes, *doubts))})
 
 
 def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles, limits) -> Skeleton:
