@@ -180,15 +180,20 @@ class Afternoon:
             except AssertionError:
                 page.mouse.up()
                 page.mouse.move(5, 5)
-                self.let_go()  # it may have been another handle, in front of this one
+                self.let_go(who)  # it may have been another handle, in front of this one
         self.counts["missed presses"] += 1
         return None
 
-    def let_go(self) -> None:
-        """Wait until nobody drags."""
-        over = self.wait(lambda: not self.session.dragging and self.session.active is None, "the drag to end", 20.0)
-        if not over:
-            held = f"{self.session.dragging.keys()}, held by {self.studio.stage.handles.holders}"
+    def let_go(self, who: int | None = None) -> None:
+        """Wait until a person drags nothing any more, or nobody does."""
+
+        def over() -> bool:
+            if who is None:
+                return not self.session.dragging and self.session.active is None
+            return self.clients[who] not in [client for client, _ in self.studio.stage.handles.holders.values()]
+
+        if not self.wait(over, "the drag to end", 20.0):
+            held = f"{list(self.session.dragging)}, held by {self.studio.stage.handles.holders}"
             self.faults[-1] += f": {held}, pages {self.clients}"
 
     def drag(self, people: tuple[int, ...]) -> None:
