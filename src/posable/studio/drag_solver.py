@@ -15,6 +15,7 @@ from posable.studio.body_goals import LikelyPose, arms_off_trunk, balance, is_pe
 from posable.studio.handles import POSTURE, Handle, goals_of, posture_weights, relaxed
 
 STEPS = 8  # Newton steps per solve during a drag; the next target continues from there
+STEP = 0.12  # [rad, m] how far a dof may move in one solve, lest a drag beyond reach throws limbs about
 STRIDE = 0.015  # [m] a target that jumps gets another solve per this distance
 ROUNDS = 15  # largest number of solves for one target
 STILL = 2e-3  # [rad, m] a solve that moves less is the last one for its target
@@ -160,6 +161,7 @@ class DragSolver:
             max_iterations=s.iterations or (STEPS if continuous else None),
             natural=False,  # the posture goal keeps poses natural
             continuous=continuous,  # a drag beyond reach does not jump between branches
+            max_step=STEP if continuous else None,
         )
 
     def solve(
