@@ -51,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     session = import_module("posable.studio.session").Session(
         recovery=project.RecoveryStore(access.state_folder() / "studio")
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end and clean up as on Ctrl-C
+    before = signal.signal(signal.SIGINT, _end_once)
+    signal.signal(signal.SIGTERM, _end_once)
     page = None
     try:
         if args.file is not None and not session.open_figure(args.file):
@@ -76,11 +77,16 @@ def run(args: argparse.Namespace) -> int:
         while time.monotonic() < end:
             time.sleep(0.2)
     except KeyboardInterrupt:
-        pass
+        return 0  # signals stay ignored until the process has ended
     finally:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C does not cut the clean-up short
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         (page or session).close()
-        signal.signal(signal.SIGINT, before)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return 0
+
+
+def _end_once(*_: Any) -> None:
+    """End the studio at the first signal; the next ones do not cut its clean-up short."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
