@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import posable as ps
+from posable.errors import FormatError
 from posable.mocap.cameras import triangulate, upright
 
 # names of common detectors, and the joints of the walk that stand for them
@@ -207,12 +208,23 @@ def test_files_and_the_command_line(walk, tmp_path, capsys):
     assert "plausible after repairs" in capsys.readouterr().out
     assert len(ps.load(out).motion) == len(places)
     np.save(tmp_path / "coco.npy", pixels[:, :, :1].repeat(17, axis=2))
-    loaded = ps.Keypoints.load(tmp_path / "coco.npy", cameras)
+    with pytest.warns(ps.PosableWarning, match="no frame rate stated"):
+        loaded = ps.Keypoints.load(tmp_path / "coco.npy", cameras)
     assert (loaded.names[0], loaded.fps) == ("nose", 30.0)
     (tmp_path / "bad.npz").write_bytes(b"PK")
     assert main([*command[:1], str(tmp_path / "bad.npz"), *command[2:]]) == 2
     assert main(["track", "x.c3d", "-o", "y.bvh"]) == 2
     assert "--cameras TOML" in capsys.readouterr().err
+
+
+def test_a_hostile_file_is_refused_before_it_is_unpacked(walk, tmp_path):
+    """A few bytes that would unpack to gigabytes, and a folder: errors of ours, no array made."""
+    cameras = rig(walk[0])
+    np.savez_compressed(tmp_path / "bomb.npz", keypoints=np.zeros((4, 100_000, 17, 3)))
+    assert (tmp_path / "bomb.npz").stat().st_size < 1_000_000
+    for name, word in (("bomb.npz", "a few times the file"), (".", "a regular file")):
+        with pytest.raises(FormatError, match=word):
+            ps.Keypoints.load(tmp_path / name, cameras)
 
 
 def test_wrong_calls_say_what_is_wrong(walk):

@@ -141,7 +141,7 @@ def sniff(head: bytes) -> bool:
 
 def read(source: Source, options: Options) -> Scene:
     """Return the skeleton, the motion and the markers of an NPZ file."""
-    arrays = _Arrays(source)
+    arrays = Arrays(source)
     if smpl.holds(arrays):
         return smpl.read(source, arrays, options)
     if robot_layouts.holds(arrays):
@@ -207,7 +207,7 @@ def _in_order(source: Source, poses: NDArray, stated: list[str], skeleton: Skele
     return np.ascontiguousarray(poses[:, [column[name] for name in names]])
 
 
-class _Arrays:
+class Arrays:
     """The arrays of a zip file by name, with a bound on their total size."""
 
     def __init__(self, source: Source):
@@ -255,6 +255,7 @@ class _Arrays:
         return keypoints.decode_npy(self.source, name, raw)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
+        """Return an array of numbers."""
         values = self[name]
         if values.dtype.kind not in "fiu":
             raise self.source.error(expected=f"numbers in {name!r}", found=str(values.dtype))
@@ -262,6 +263,7 @@ class _Arrays:
             return np.array(values, dtype=float)
 
     def scalar(self, name: str, default: float) -> float:
+        """Return a number above 0; the default, with a warning, where the file has none."""
         if name not in self:
             self.source.warn(f"no {name!r} in the file: {default:g} was taken")
             return default
@@ -271,6 +273,7 @@ class _Arrays:
         return float(values.ravel()[0])
 
     def names(self, name: str) -> list[str]:
+        """Return texts; none where the file has none."""
         if name not in self:
             return []
         values = self[name]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 import warnings
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -25,8 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from posable.errors import FormatError, PosableError
-from posable.formats.keypoints import FACE, PARENTS, SETS, UNSURE, joint_names, with_middles
+from posable.errors import PosableError
+from posable.formats.keypoints import (
+    FACE,
+    NPY_MAGIC,
+    PARENTS,
+    SETS,
+    UNSURE,
+    decode_npy,
+    joint_names,
+    with_middles,
+)  # fmt: skip
+from posable.formats.npz import Arrays
+from posable.formats.source import open_source
 from posable.mocap.verdict import SHORTEST, TALLEST, plan_of, stature
 from posable.model.camera import Camera
 from posable.model.joint_positions import motion_from_positions
@@ -111,20 +121,18 @@ class Keypoints:
         Raises:
             FormatError: The file has no such array.
         """
-        try:
-            file = np.load(path, allow_pickle=False)
-            if isinstance(file, np.ndarray):
-                held = {"keypoints": file}
-            else:
-                with file:
-                    held = {key: file[key] for key in ("keypoints", "names", "fps") if key in file}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
-            raise FormatError(f"cannot be read: {problem}", path=path) from None
+        source = open_source(path)
+        if source.data[:6] == NPY_MAGIC:
+            if fps is None:
+                source.warn("no frame rate stated: 30 frames a second assumed; fps= says otherwise")
+                fps = 30.0
+            return cls(names, decode_npy(source, "keypoints", source.data), fps, cameras)
+        held = Arrays(source)
         if "keypoints" not in held:
-            raise FormatError("keypoints", path=path, expected="an array `keypoints` (C, T, J, 2 or 3)", found="none")
-        names = held.get("names") if names is None else names
-        fps = float(held.get("fps", np.array(30.0))) if fps is None else fps
-        return cls(names if names is None or isinstance(names, str) else list(names), held["keypoints"], fps, cameras)
+            raise source.error(expected="an array `keypoints` (C, T, J, 2 or 3)", found="none")
+        names = (held.names("names") or None) if names is None else names
+        fps = held.scalar("fps", 30.0) if fps is None else fps
+        return cls(names, held.numbers("keypoints"), fps, cameras)
 
     def __len__(self) -> int:
         return self.pixels.shape[1]
@@ -377,6 +385,7 @@ class CameraReport:
         repairs: What was mended, one sentence each.
         doubts: What is implausible and what to do about it, one sentence each; empty: the motion is plausible.
         seconds: [s] it took.
+        frames: How many there are.
         camera_errors: {camera: median reprojection error [px]}; NaN for a camera that was left out.
         seen: {keypoint: part of the frames in which two cameras agree on it}.
     """
