@@ -42,7 +42,7 @@ def joints_of(data: Path, clip: str, most: int = 600) -> tuple[np.ndarray, float
     every = max(1, round(take.fps / 30.0))
     plan, frames = body_plan(take.skeleton), ps.forward(take.skeleton, take.poses[: every * most : every])
     places = np.stack([plan.position(frames, role) for role in ROLES.values()], axis=1)
-    return places, take.fps / every, take.skeleton.up
+    return places, take.fps / every, take.skeleton.up or "y"
 
 
 def rig(places: np.ndarray, count: int, up: str) -> list[ps.Camera]:

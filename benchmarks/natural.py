@@ -24,6 +24,7 @@ SIX = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
 ENDS = ("wrist.L", "wrist.R", "ankle.L", "ankle.R", "head", "pelvis")
 REST = ("chest", "neck", *(f"{role}.{s}" for s in "LR" for role in ("clavicle", "shoulder", "elbow", "hip", "knee")))
 HINGES = ("elbow.L", "elbow.R", "knee.L", "knee.R")
+TUNED, HELD_OUT = 11, 12  # seeds of the problems of `optimality`
 
 
 # --- Optimality ---
@@ -71,13 +72,13 @@ def slsqp(human: ps.Skeleton, goals: Sequence[Any], start: np.ndarray) -> float:
     return float(found.fun) if np.abs(gaps(found.x)).max() < 1e-4 else np.inf
 
 
-def optimality(problems: int) -> dict[str, float]:
+def optimality(problems: int, seed: int) -> dict[str, float]:
     """Return how far the comfort of our answers is above the best that SLSQP finds, and what goals pay for it.
 
     SLSQP starts at our answer, at the bare solve's, at rest, and at the answer from a random pose.
     """
     human = ps.figures.human()
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(seed)
     low, high = np.maximum(human.lower, human.rest - 0.5), np.minimum(human.upper, human.rest + 0.5)
     low[:3], high[:3] = human.rest[:3] - 0.2, human.rest[:3] + 0.2
     above, bare_errors, our_errors, lost = [], [], [], 0
@@ -223,17 +224,22 @@ def evidence(page: Any) -> None:
         "figures with a person's body plan. *The prior* (`goals.Natural`) prefers poses that were recorded."
     )
     count = page.pick(200, 16)
-    found = optimality(count)
+    tuned, found = (optimality(count, seed) for seed in (TUNED, HELD_OUT))
     page.table(
         "Is it the least? The comfort of our answers against the best of SciPy's SLSQP from four starts",
-        ["problems", "within 5% of the best", "median above", "95% above", "worst above"],
-        [[count, *(percent(max(found[k], 0.0)) for k in ("within_5_percent", "median", "p95", "worst"))]],
+        ["", "problems", "within 5% of the best", "median above", "95% above", "worst above"],
+        [
+            [name, count, *(percent(max(row[k], 0.0)) for k in ("within_5_percent", "median", "p95", "worst"))]
+            for name, row in (("when it stops was chosen on these", tuned), ("on these, nothing was", found))
+        ],
         note="Three to six positions on the human, as a random pose meets them, from rest. SLSQP starts at our answer, "
-        "at the bare solve's, at rest, and at the answer from a random pose; its best counts. Largest error of a goal: "
-        f"{1e3 * found['bare_error_m']:.4f} mm without least change, {1e3 * found['our_error_m']:.4f} mm with it; "
+        "at the bare solve's, at rest, and at the answer from a random pose; its best counts. Largest error of a goal "
+        f"in the second row: {1e3 * found['bare_error_m']:.4f} mm without least change, "
+        f"{1e3 * found['our_error_m']:.4f} mm with it; "
         f"problems that only the bare solve reaches: {found['reached_by_bare_alone']}.",
     )  # fmt: skip
     page.value("optimality", found)
+    page.value("optimality_tuned", tuned)
     took = times(page.pick(200, 40), page.pick(4, 3))
     page.value("times_ms", took)
     page.table(
