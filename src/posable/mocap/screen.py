@@ -21,8 +21,16 @@ from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.gaps import CHUNK as READ_CHUNK
 from posable.mocap.gaps import SLOPE, UnobservedJoints, column_medians, fill_short, runs, short_gap
-from posable.mocap.marker_sets import base_name, mirrored_name, placement_of
-from posable.mocap.recognise import mislabelled, words_of_mislabelled
+from posable.mocap.marker_sets import base_name, placement_of
+from posable.mocap.recognise import (
+    LIMB_ROOTS,
+    BodyAxes,
+    exchanged_heels,
+    exchanged_sides,
+    mislabelled,
+    sided_pairs,
+    words_of_mislabelled,
+)
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 
@@ -388,12 +396,12 @@ def _other_side(positions: np.ndarray, names: list[str], columns: np.ndarray, sw
     A swap that lasts for most of the take looks like one of the rest of it.
     """
     traded = {(min(a, b), max(a, b)) for a, b, _, _ in swaps}
-    pairs = {pair: part for pair, part in _pairs(names).items() if tuple(sorted(pair)) in traded}
+    pairs = {pair: part for pair, part in sided_pairs(names).items() if tuple(sorted(pair)) in traded}
     if not pairs:
         return []
     rows = np.unique(np.linspace(0, len(columns) - 1, min(SAMPLES, len(columns))).astype(int))
     sample = Screening(columns, {}, (), ()).pick(positions, rows)
-    body = _BodyAxes({name.upper(): k for k, name in enumerate(names)}, sample)
+    body = BodyAxes({name.upper(): k for k, name in enumerate(names)}, sample)
     trunk = body.handedness() or 1.0
     votes = {
         pair: body.nearer_to_own_side([pair], LIMB_ROOTS[part]) for pair, part in pairs.items() if part in LIMB_ROOTS
@@ -517,128 +525,6 @@ class _LabelTracker:
                 for a, b in pairwise(edges):
                     if b - a >= least and not (columns[a:b] == m).any():
                         columns[a:b, m] = m
-
-
-# -------------------------------------------------------------------------------------------------- left and right
-
-
-LIMB_ROOTS = {"leg": ("FWT", "ASI", "BWT", "PSI"), "arm": ("SHO",)}  # markers of the trunk that a limb hangs on
-FOOT = 0.2  # [m]: how far an ankle may be from the heel
-SURELY = 0.9  # part of the frames in which an ankle is where the heel must be
-
-
-def exchanged_heels(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
-    """Return (ankle, heel), columns of places (T, M, 3), whose labels are exchanged.
-
-    A heel is farther from the knee and the toes than the ankle is, by 6 to 15 cm in all.
-    """
-    at = _BodyAxes({name.upper(): k for k, name in enumerate(names)}, places).at
-    out = []
-    for side in "LR":
-        needed = [side + name for name in ("ANK", "HEE", "KNE", "TOE")]
-        if not all(name in at for name in needed):
-            continue
-        ankle, heel, *ends = (places[:, at[name]] for name in needed)
-        farther = np.sum(
-            [np.linalg.norm(heel - end, axis=-1) - np.linalg.norm(ankle - end, axis=-1) for end in ends], axis=0
-        )
-        nearby = np.linalg.norm(heel - ankle, axis=-1) < FOOT
-        seen = np.isfinite(farther)
-        if seen.any() and np.mean((farther < 0.0)[seen] & nearby[seen]) > SURELY:
-            out.append((at[side + "ANK"], at[side + "HEE"]))
-    return out
-
-
-def exchanged_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
-    """Return the pairs of columns whose left and right are exchanged in places (T, M, 3) of the usual marker sets.
-
-    Left, up and forward make a right-handed frame. Each part of the body that has them all casts a vote: pelvis, chest,
-    head and feet. Limbs are compared with the trunk: a left thigh hangs on the left hip.
-    """
-    column = {name.upper(): k for k, name in enumerate(names)}
-    pairs = _pairs(names)
-    if not pairs:
-        return []
-    middle = _BodyAxes(column, places)
-    trunk = middle.handedness()
-    exchanged = [pair for pair, part in pairs.items() if part == "trunk"] if trunk < 0.0 else []
-    for part, near in LIMB_ROOTS.items():
-        own = middle.nearer_to_own_side([pair for pair, of in pairs.items() if of == part], near)
-        if own is not None and own * (trunk or 1.0) < 0.0:
-            exchanged += [pair for pair, of in pairs.items() if of == part]
-    return exchanged
-
-
-_PARTS = {"hip": "leg", "knee": "leg", "ankle": "leg", "shoulder": "arm", "elbow": "arm", "wrist": "arm", "hand": "arm"}
-
-
-def _pairs(names: list[str]) -> dict[tuple[int, int], str]:
-    """Return {(left column, right column): "trunk", "leg" or "arm"} of markers that have a mirror image."""
-    column = {name.upper(): k for k, name in enumerate(names)}
-    out = {}
-    for k, name in enumerate(names):
-        found = placement_of(name)
-        other = column.get(mirrored_name(name).upper(), k)
-        if found is not None and found[1] == "L" and other != k:
-            out[(k, other)] = _PARTS.get(found[0].on[0], "trunk")
-    return out
-
-
-class _BodyAxes:
-    """Directions of a body from the markers of the usual sets, by canonical name."""
-
-    def __init__(self, column: dict[str, int], places: np.ndarray):
-        self.places = places
-        self.at: dict[str, int] = {}
-        for name, k in column.items():
-            found = placement_of(name)
-            if found is not None:
-                self.at.setdefault(found[2], k)
-
-    def mean(self, *names: str) -> np.ndarray | None:
-        """Return the mean place (T, 3) of the markers that are there."""
-        columns = [self.at[name] for name in names if name in self.at]
-        return self.places[:, columns].mean(axis=1) if columns else None
-
-    def handedness(self) -> float:
-        """Return above 0 where left, up and forward are right-handed, below 0 where mirrored, 0 where unknown."""
-        up = self.mean("C7", "CLAV", "LSHO", "RSHO", "LFHD", "RFHD")
-        hips = self.mean("LFWT", "RFWT", "LBWT", "RBWT", "SACR")
-        votes = []
-        for left, right, front, back in (
-            (("LFWT", "LBWT"), ("RFWT", "RBWT"), ("LFWT", "RFWT"), ("LBWT", "RBWT", "SACR")),
-            (("LSHO",), ("RSHO",), ("CLAV", "STRN"), ("C7", "T10")),
-            (("LFHD", "LBHD"), ("RFHD", "RBHD"), ("LFHD", "RFHD"), ("LBHD", "RBHD")),
-        ):
-            ends = [self.mean(*part) for part in (left, right, front, back)]
-            if up is None or hips is None or any(end is None for end in ends):
-                continue
-            a, b, c, d = ends
-            volume = np.sum(np.cross(a - b, up - hips) * (c - d), axis=-1)  # type: ignore[operator]
-            volume = volume[np.isfinite(volume)]
-            if len(volume):
-                votes.append(float(np.mean(np.sign(volume))))
-        return float(np.mean(votes)) if votes else 0.0
-
-    def nearer_to_own_side(self, pairs: list[tuple[int, int]], near: tuple[str, ...]) -> float | None:
-        """Return above 0 where markers of limbs are nearer to the trunk's marker of their own side, below 0 if not."""
-        ends = [(self.at.get("L" + name), self.at.get("R" + name)) for name in near]
-        votes = []
-        for left, right in ends:
-            if left is None or right is None:
-                continue
-            for a, b in pairs:
-                if left in (a, b) or right in (a, b):
-                    continue
-                own, other = (
-                    np.linalg.norm(self.places[:, a] - self.places[:, x], axis=-1)
-                    + np.linalg.norm(self.places[:, b] - self.places[:, y], axis=-1)
-                    for x, y in ((left, right), (right, left))
-                )
-                gap = (other - own)[np.isfinite(other - own)]
-                if len(gap):
-                    votes.append(float(np.mean(np.sign(gap))))
-        return float(np.mean(votes)) if votes else None
 
 
 # --- The markers of a take in an actor's axes ---
