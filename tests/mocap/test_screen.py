@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posable as ps
-from posable.mocap.screen import screen
+from posable.mocap.screen import noise_of, screen
 
 
 def joints(actor, motion):
@@ -155,3 +155,55 @@ def test_a_long_swap_on_one_bone_is_left_to_the_user(markers):
     assert len(found.doubts) == 1
     assert "LWRA and LWRB have traded labels in 25% of the frames" in found.doubts[0]
     assert not screen(traded(markers, "LWRA", "LWRB", slice(24, 40))).doubts  # short: the rest is right
+
+
+@given(seed=st.integers(0, 2**32 - 1), noise=st.floats(0.0, 0.03))
+@settings(max_examples=20)
+def test_noise_is_neither_a_jump_nor_a_swap(markers, seed, noise):
+    places = markers.positions + np.random.default_rng(seed).normal(0.0, noise, markers.positions.shape)
+    found = screen(replace(markers, positions=places))
+    assert not found.jumps
+    assert not found.swaps
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.002, 0.01])
+def test_noise_is_measured_in_spite_of_jumps(markers, noise):
+    rng = np.random.default_rng(4)
+    places = markers.positions + rng.normal(0.0, noise, markers.positions.shape)
+    places.reshape(-1, 3)[rng.choice(places[..., 0].size, 100, replace=False)] += 1.0
+    np.testing.assert_allclose(noise_of(places), noise, rtol=0.3, atol=2e-4)
+
+
+@pytest.mark.parametrize("side", ["L", "R"])
+@pytest.mark.parametrize(("first", "end"), [(0, 240), (100, 103), (100, 148), (24, 204), (120, 240)])
+@pytest.mark.parametrize("apart", [1.0, 0.4])
+def test_toe_and_fifth_metatarsal_are_exchanged_back(markers, side, first, end, apart):
+    places = markers.positions.copy()
+    toe, outer = markers.index(f"{side}TOE"), markers.index(f"{side}MT5")
+    places[:, outer] = places[:, toe] + apart * (places[:, outer] - places[:, toe])  # 25 mm: less than a jump
+    right = replace(markers, positions=places)
+    assert not screen(right).swaps
+    wrong = traded(right, f"{side}TOE", f"{side}MT5", slice(first, end))
+    found = screen(wrong)
+    np.testing.assert_array_equal(found.read(wrong.positions, 0, len(wrong)), right.positions)
+    assert found.swaps == ((f"{side}TOE", f"{side}MT5", first, end),)
+    assert not found.doubts
+
+
+@pytest.mark.parametrize("pair", ["FHD", "BHD", "SHO", "FWT", "BWT"])
+@pytest.mark.parametrize(("first", "end"), [(0, 240), (24, 204)])
+def test_one_pair_of_the_trunk_whose_sides_are_exchanged(markers, pair, first, end):
+    wrong = traded(markers, "L" + pair, "R" + pair, slice(first, end))
+    found = screen(wrong)
+    np.testing.assert_array_equal(found.read(wrong.positions, 0, len(wrong)), markers.positions)
+    assert "L" + pair in found.notes[0]
+
+
+def test_points_that_a_model_computed_are_left_alone(markers):
+    rng = np.random.default_rng(6)
+    forces = rng.normal(0.0, 0.5, (len(markers), 2, 3)) * (np.arange(len(markers))[:, None, None] % 7 == 0)
+    names = ["LHipMoment", *markers.names, "LGroundReactionForce"]
+    places = np.concatenate([forces[:, :1], markers.positions, forces[:, 1:]], axis=1)
+    assert screen(ps.Markers(names, places, markers.fps, markers.up)).columns is None
+    wrong = traded(ps.Markers(names, places, markers.fps, markers.up), "LKNE", "RKNE", slice(60, 80))
+    np.testing.assert_array_equal(screen(wrong).read(wrong.positions, 0, len(wrong)), places)

@@ -237,49 +237,80 @@ def words_of_mislabelled(names: Sequence[str], wrong: Sequence[tuple[int, int]])
 
 LIMB_ROOTS = {"leg": ("FWT", "ASI", "BWT", "PSI"), "arm": ("SHO",)}  # markers of the trunk that a limb hangs on
 FOOT = 0.2  # [m]: how far an ankle may be from the heel
-SURELY = 0.9  # part of the frames in which an ankle is where the heel must be
+SURELY = 0.9  # part of the frames in which markers of a foot are in each other's place
+FOREFOOT = (("TOE", "MT5"), ("MT1", "MT5"))  # (inner, outer) places beside each other; few sets have both pairs
+OPPOSED = -0.5  # mean agreement of left and right with the rest of the trunk, below which a pair is exchanged
 
 
-def exchanged_heels(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
-    """Return (ankle, heel), columns of places (T, M, 3), whose labels are exchanged.
+def pairs_on_feet(names: list[str], places: np.ndarray) -> dict[tuple[int, int], bool]:
+    """Return {pair of columns of places (T, M, 3) [m]: whether they are exchanged} of markers of one foot.
 
-    A heel is farther from the knee and the toes than the ankle is, by 6 to 15 cm in all.
+    A heel is farther from the knee and the toes than the ankle is, by 6 to 15 cm in all. The fifth metatarsal is on the
+    outer side of the other toes. Pairs of which neither is true in nearly all frames are left out.
     """
     at = BodyAxes({name.upper(): k for k, name in enumerate(names)}, places).at
-    out = []
+    out: dict[tuple[int, int], bool] = {}
     for side in "LR":
-        needed = [side + name for name in ("ANK", "HEE", "KNE", "TOE")]
-        if not all(name in at for name in needed):
+        if not all(side + name in at for name in ("ANK", "HEE", "KNE")):
             continue
-        ankle, heel, *ends = (places[:, at[name]] for name in needed)
-        farther = np.sum(
-            [np.linalg.norm(heel - end, axis=-1) - np.linalg.norm(ankle - end, axis=-1) for end in ends], axis=0
-        )
-        nearby = np.linalg.norm(heel - ankle, axis=-1) < FOOT
-        seen = np.isfinite(farther)
-        if seen.any() and np.mean((farther < 0.0)[seen] & nearby[seen]) > SURELY:
-            out.append((at[side + "ANK"], at[side + "HEE"]))
+        ankle, heel, knee = (places[:, at[side + name]] for name in ("ANK", "HEE", "KNE"))
+        margins: dict[tuple[str, str], np.ndarray] = {}
+        if side + "TOE" in at:
+            ends = (knee, places[:, at[side + "TOE"]])
+            farther = [np.linalg.norm(heel - end, axis=-1) - np.linalg.norm(ankle - end, axis=-1) for end in ends]
+            nearby = np.linalg.norm(heel - ankle, axis=-1) < FOOT
+            margins["ANK", "HEE"] = np.where(nearby, np.sum(farther, axis=0), np.inf)
+        for inner, outer in FOREFOOT:
+            if side + inner in at and side + outer in at:
+                first, second = places[:, at[side + inner]], places[:, at[side + outer]]
+                left = np.cross(knee - ankle, 0.5 * (first + second) - heel)
+                margins[inner, outer] = np.sum(left * (second - first), axis=-1) * (1.0 if side == "L" else -1.0)
+        for (a, b), margin in margins.items():
+            right = margin[~np.isnan(margin)] > 0.0
+            share = float(np.mean(right)) if len(right) else 0.5
+            if max(share, 1.0 - share) > SURELY:
+                out[at[side + a], at[side + b]] = share < 0.5
     return out
 
 
 def exchanged_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
     """Return the pairs of columns whose left and right are exchanged in places (T, M, 3) of the usual marker sets.
 
-    Left, up and forward make a right-handed frame. Each part of the body that has them all casts a vote: pelvis, chest,
-    head and feet. Limbs are compared with the trunk: a left thigh hangs on the left hip.
+    Of head, shoulders and pelvis, a pair whose left and right oppose those of most others is exchanged. Left, up and
+    forward make a right-handed frame; each part of the body that has them all casts a vote. Limbs are compared with the
+    trunk: a left thigh hangs on the left hip.
     """
     column = {name.upper(): k for k, name in enumerate(names)}
     pairs = sided_pairs(names)
     if not pairs:
         return []
+    of_trunk = [pair for pair, part in pairs.items() if part == "trunk"]
+    exchanged = set(_opposed(of_trunk, places))
+    if exchanged:
+        places = places.copy()
+        for a, b in exchanged:
+            places[:, [a, b]] = places[:, [b, a]]
     middle = BodyAxes(column, places)
     trunk = middle.handedness()
-    exchanged = [pair for pair, part in pairs.items() if part == "trunk"] if trunk < 0.0 else []
+    if trunk < 0.0:
+        exchanged ^= set(of_trunk)
     for part, near in LIMB_ROOTS.items():
         own = middle.nearer_to_own_side([pair for pair, of in pairs.items() if of == part], near)
         if own is not None and own * (trunk or 1.0) < 0.0:
-            exchanged += [pair for pair, of in pairs.items() if of == part]
-    return exchanged
+            exchanged |= {pair for pair, of in pairs.items() if of == part}
+    return [pair for pair in pairs if pair in exchanged]
+
+
+def _opposed(pairs: list[tuple[int, int]], places: np.ndarray) -> list[tuple[int, int]]:
+    """Return the pairs (left, right) of the trunk whose direction in places (T, M, 3) opposes those of the others."""
+    across = [places[:, left] - places[:, right] for left, right in pairs]
+    out = []
+    for k, pair in enumerate(pairs):
+        agreements = [np.einsum("ti,ti->t", across[k], other) for i, other in enumerate(across) if i != k]
+        votes = [float(np.nanmean(np.sign(one))) for one in agreements if np.isfinite(one).any()]
+        if len(votes) > 1 and np.mean(votes) < OPPOSED:
+            out.append(pair)
+    return out if 2 * len(out) < len(pairs) else []
 
 
 _PARTS = {"hip": "leg", "knee": "leg", "ankle": "leg", "shoulder": "arm", "elbow": "arm", "wrist": "arm", "hand": "arm"}

@@ -7,7 +7,7 @@ jumps in the same frame. The rest is left to the robust fit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,14 +20,14 @@ from scipy.optimize import linear_sum_assignment
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.gaps import CHUNK as READ_CHUNK
-from posable.mocap.gaps import SLOPE, UnobservedJoints, column_medians, fill_short, runs, short_gap
-from posable.mocap.marker_sets import base_name, placement_of
+from posable.mocap.gaps import MAD, SLOPE, UnobservedJoints, column_medians, fill_short, runs, short_gap
+from posable.mocap.marker_sets import base_name, is_virtual, placement_of
 from posable.mocap.recognise import (
     LIMB_ROOTS,
     BodyAxes,
-    exchanged_heels,
     exchanged_sides,
     mislabelled,
+    pairs_on_feet,
     sided_pairs,
     words_of_mislabelled,
 )
@@ -180,14 +180,17 @@ def _twins(positions: np.ndarray, names: list[str], near: _Neighbours, mask: np.
 
 # --- Screening ---
 
-JUMP = 0.03  # [m]: a step this much longer than its neighbours is a jump
+JUMP = 0.03  # [m]: a step this much longer than its neighbours is a jump,
+NOISE = 9.0  # if it is also so many standard deviations of the marker's noise
 ACCELERATION = 100.0  # [m/s^2] that a marker may have beside it
+NEAR = 0.15  # [m]: labels usually nearer than this trade places by less than a jump
 SPEED = 4.0  # [m/s]: how fast a marker may move while it is not seen
 FORGET = 0.5  # [s]: after a longer gap a marker may be anywhere
 TRUST = 0.1  # [s]: a label that stays where it jumped for this long is believed again
 WINDOW = 9  # frames around a step that say how long steps are there
 UNSTEADY = 0.5  # part of its speed by which a marker may change it between frames
 SHORT = 3  # frames: a label that jumps within so many of the start was wrong before
+REVERSED = -0.5  # cosine of the turn from frame to frame by which two labels evidently trade places
 FOREIGN = 3  # frames for which a marker may be without a label and still be found under another
 OWN = 0.3  # of a jump: bonus for a marker that keeps its label
 FEW_SAMPLES = 100  # frames that tell whether labels are an actor's
@@ -274,38 +277,58 @@ def screen(markers: Markers) -> Screening:
 
 
 def _screen(markers: Markers) -> Screening:
-    names = [base_name(name) for name in markers.names]
-    positions = markers.positions
-    gone = find_unseen(positions, names, markers.fps)
+    """Return what is wrong with the labels of markers; points that a model computed are left alone."""
+    real = np.array([k for k, name in enumerate(markers.names) if not is_virtual(name)], dtype=int)
+    names = [base_name(markers.names[k]) for k in real]
+    every = len(real) == len(markers.names)
+    found = _screened(names, markers.positions if every else markers.positions[:, real], markers.fps)
+    found = replace(found, doubts=(*_repeated(markers.names), *found.doubts))
+    if every or found.columns is None:
+        return found
+    columns = np.tile(np.arange(len(markers.names), dtype=np.int16), (len(markers), 1))
+    columns[:, real] = np.where(found.columns < 0, -1, real[np.maximum(found.columns, 0)])
+    return replace(found, columns=columns)
+
+
+def _screened(names: list[str], positions: np.ndarray, fps: float) -> Screening:
+    """Return what is wrong with labels, whose markers are at positions (T, M, 3) [m]."""
+    total = len(positions)
+    gone = find_unseen(positions, names, fps)
     seen = positions if gone.mask is None else np.where(gone.mask[..., None], np.nan, positions)
-    columns, jumps, swaps = _follow(seen, markers.fps, names) or (_own(gone, len(markers)), {}, ())
-    doubts = (*gone.doubts(names), *_repeated(markers.names), *_undecided(names, swaps, len(markers)))
-    found = Screening(
+    columns, jumps, swaps = _follow(seen, fps, names) or (_own(gone, total), {}, ())
+    rows = np.unique(np.linspace(0, max(total - 1, 0), min(SAMPLES, total)).astype(int))
+    sample = Screening(columns, {}, (), ()).pick(positions, rows)
+    order = np.arange(len(names))
+    exchanged = exchanged_sides(names, sample)
+    for a, b in exchanged:
+        order[[a, b]] = order[[b, a]]
+    feet = pairs_on_feet(names, sample[:, order])
+    crossed = [pair for pair, wrong in feet.items() if wrong]
+    for a, b in crossed:
+        order[[a, b]] = order[[b, a]]
+    traded = {frozenset(swap[:2]) for swap in swaps}
+    sides = [pair for pair in exchanged if frozenset(pair) not in traded]  # for the whole take
+    if exchanged or crossed:
+        plain = order.astype(np.int16)
+        columns = np.broadcast_to(plain, (total, len(names))) if columns is None else columns[:, order]
+        swaps = _swaps_in(columns, sides)
+    return Screening(
         columns,
         {names[m]: count for m, count in jumps.items()},
         tuple((names[a], names[b], start, end) for a, b, start, end in swaps),
-        (),
+        tuple(names[k] for pair in sides for k in pair),
         tuple(gone.notes(names)),
-        doubts,
+        (*gone.doubts(names), *_undecided(names, swaps, total, feet)),
     )
-    rows = np.unique(np.linspace(0, max(len(markers) - 1, 0), min(SAMPLES, len(markers))).astype(int))
-    sample = found.pick(positions, rows)
-    crossed, exchanged = exchanged_heels(names, sample), exchanged_sides(names, sample)
-    if not crossed and not exchanged:
-        return found
-    order = np.arange(len(names))
-    for a, b in (*crossed, *exchanged):
-        order[[a, b]] = order[[b, a]]
-    found = replace(found, swaps=(*found.swaps, *((names[a], names[b], 0, len(markers)) for a, b in crossed)))
-    if columns is None:
-        columns = np.broadcast_to(order.astype(np.int16), (len(markers), len(names)))
-    else:
-        columns = columns[:, order]
-    return replace(found, columns=columns, sides=tuple(names[k] for pair in exchanged for k in pair))
 
 
-def _undecided(names: list[str], swaps: Sequence[tuple[int, int, int, int]], total: int) -> list[str]:
-    """Return what to say of markers of one bone that traded labels for long: which of the two is right was guessed."""
+def _undecided(
+    names: list[str], swaps: Sequence[tuple[int, int, int, int]], total: int, decided: Collection[tuple[int, int]]
+) -> list[str]:
+    """Return what to say of markers of one bone that traded labels for long: which of the two is right was guessed.
+
+    decided: pairs of which anatomy says which is which.
+    """
     frames: dict[tuple[int, int], int] = {}
     for a, b, start, end in swaps:
         frames[(a, b)] = frames.get((a, b), 0) + end - start
@@ -313,7 +336,7 @@ def _undecided(names: list[str], swaps: Sequence[tuple[int, int, int, int]], tot
     for (a, b), count in frames.items():
         first, second = placement_of(names[a]), placement_of(names[b])
         alike = first is not None and second is not None and (first[0].on[0], first[1]) == (second[0].on[0], second[1])
-        if alike and count > LONG_SWAP * total:
+        if alike and count > LONG_SWAP * total and (a, b) not in decided and (b, a) not in decided:
             share = f"{names[a]} and {names[b]} have traded labels in {count / total:.0%} of the frames"
             out.append(f"{share}; the labels of the others were believed: check which are right")
     return out
@@ -349,8 +372,9 @@ def _follow(positions: np.ndarray, fps: float, names: list[str]):
     total, count = positions.shape[:2]
     if total < 3 or not count:
         return None
-    jump = JUMP + ACCELERATION / fps**2
-    breaks, lengths = _breaks(positions, fps, jump)
+    noise = noise_of(positions)
+    jump = np.maximum(JUMP, NOISE * noise) + ACCELERATION / fps**2
+    breaks, lengths = _breaks(positions, fps, jump, _near_pairs(positions, noise))
     if not breaks.any():
         return None
     follower = _LabelTracker(positions, fps, jump, breaks, lengths)
@@ -378,15 +402,20 @@ def _follow(positions: np.ndarray, fps: float, names: list[str]):
     return renamed, jumps, tuple(_swaps_in(renamed) if exchanged else swaps)
 
 
-def _swaps_in(columns: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """Return (marker, label that carries it, first frame, end) of labels (T, M); of two that trade, the first alone."""
+def _swaps_in(columns: np.ndarray, sides: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, int, int]]:
+    """Return (marker, label that carries it, first frame, end) of labels (T, M); of two that trade, the first alone.
+
+    sides: pairs that are exchanged in the whole take, which are no swaps.
+    """
     out = []
     own = np.arange(columns.shape[1])
+    for a, b in sides:
+        own[[a, b]] = own[[b, a]]
     for m in np.flatnonzero(((columns != own) & (columns >= 0)).any(axis=0)):
-        for a, b in runs((columns[:, m] != m) & (columns[:, m] >= 0)):
+        for a, b in runs((columns[:, m] != own[m]) & (columns[:, m] >= 0)):
             other = int(columns[a, m])
-            if m < other or columns[a, other] != m:
-                out.append((int(m), other, a, b))
+            if own[m] < other or columns[a, own[other]] != own[m]:
+                out.append((int(own[m]), other, a, b))
     return out
 
 
@@ -409,8 +438,44 @@ def _other_side(positions: np.ndarray, names: list[str], columns: np.ndarray, sw
     return [pair for pair, own in votes.items() if own is not None and own * trunk < 0.0]
 
 
-def _breaks(positions: np.ndarray, fps: float, jump: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each label jumps (T, M) bool, and the usual step around there (T, M) [m] for labels that jump."""
+def noise_of(positions: np.ndarray) -> np.ndarray:
+    """Return the standard deviation (M,) [m] of the noise in each coordinate of markers with positions (T, M, 3).
+
+    Fourth differences of a body's motion are small: their median is that of white noise, amplified by the root of 70.
+    """
+    total, count = positions.shape[:2]
+    if total < 5:
+        return np.zeros(count)
+    rows = np.unique(np.linspace(0, total - 5, min(SAMPLES, total - 4)).astype(int))
+    weighted = (weight * positions[rows + k] for k, weight in enumerate((1.0, -4.0, 6.0, -4.0, 1.0)))
+    jolts = np.abs(sum(weighted)).swapaxes(1, 2).reshape(-1, count)
+    out = np.zeros(count)
+    seen = np.isfinite(jolts).any(axis=0)
+    out[seen] = MAD * column_medians(jolts[:, seen]) / np.sqrt(70.0)
+    return out
+
+
+def _near_pairs(positions: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Return pairs (P, 2) of columns that are usually near each other, yet far beyond their noise (M,) [m]."""
+    rows = np.unique(np.linspace(0, len(positions) - 1, min(FEW_SAMPLES, len(positions))).astype(int))
+    sample = positions[rows]
+    a, b = np.triu_indices(positions.shape[1], 1)
+    gaps = np.linalg.norm(sample[:, a] - sample[:, b], axis=-1)
+    some = np.isfinite(gaps).any(axis=0)
+    a, b, gaps = a[some], b[some], column_medians(gaps[:, some])
+    near = (gaps < NEAR) & (gaps > NOISE * np.maximum(noise[a], noise[b])) & (gaps > SAME)
+    return np.stack([a[near], b[near]], axis=1)
+
+
+def _breaks(positions: np.ndarray, fps: float, jump: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each label jumps (T, M) bool, and the usual step around there (T, M) [m] for labels that jump.
+
+    Args:
+        positions: (T, M, 3) [m].
+        fps: Frames per second.
+        jump: (M,) [m] How much longer than its neighbours a step must be.
+        pairs: (P, 2) Columns of labels that jump as well where the one is seen from the other the other way round.
+    """
     total, count = positions.shape[:2]
     breaks, usual = np.zeros((total, count), dtype=bool), np.zeros((total, count), dtype=np.float32)
     last = np.full(count, -1)
@@ -425,18 +490,26 @@ def _breaks(positions: np.ndarray, fps: float, jump: float) -> tuple[np.ndarray,
         if holes.any():
             t, m = np.nonzero(holes)
             old[t, m] = positions[before[t, m], m]
+        apart = np.where(before >= 0, np.arange(start, start + len(part))[:, None] - before, 1)
+        found = breaks[start : start + len(part)]
+        for a, b in pairs:
+            now, then = part[:, a] - part[:, b], old[:, a] - old[:, b]
+            turned = np.einsum("ti,ti->t", now, then) < REVERSED * np.linalg.norm(now, axis=-1) * np.linalg.norm(
+                then, axis=-1
+            )
+            turned &= np.maximum(apart[:, a], apart[:, b]) <= FOREIGN
+            found[turned, a] = found[turned, b] = True
         moves = part - old
         moves[~np.isfinite(moves[..., 0])] = 0.0
-        apart = np.where(before >= 0, np.arange(start, start + len(part))[:, None] - before, 1)
         allowed = jump + SPEED / fps * (apart - 1)
         allowed[apart > FORGET * fps] = np.inf
-        some = np.flatnonzero((np.linalg.norm(moves, axis=-1) > allowed).any(axis=0))
+        some = np.flatnonzero((np.linalg.norm(moves, axis=-1) > allowed).any(axis=0) | found.any(axis=0))
         if len(some):
             rates = moves[:, some] / apart[:, some, None]
             local = median_filter(rates, size=(WINDOW, 1, 1), mode="mirror")
             excess = apart[:, some] * np.linalg.norm(rates - local, axis=-1)
             speed = np.linalg.norm(local, axis=-1)
-            breaks[start : start + len(part), some] = excess > allowed[:, some] + UNSTEADY * speed * apart[:, some]
+            found[:, some] |= excess > allowed[:, some] + UNSTEADY * speed * apart[:, some]
             usual[start : start + len(part), some] = speed
         last = np.maximum(last, times.max(axis=0))
         held = np.where(seen[-1][:, None], part[-1], held)
@@ -446,7 +519,7 @@ def _breaks(positions: np.ndarray, fps: float, jump: float) -> tuple[np.ndarray,
 class _LabelTracker:
     """Markers followed over the frames in which labels jump; between them every label carries what it carried."""
 
-    def __init__(self, positions: np.ndarray, fps: float, jump: float, breaks: np.ndarray, steps: np.ndarray):
+    def __init__(self, positions: np.ndarray, fps: float, jump: np.ndarray, breaks: np.ndarray, steps: np.ndarray):
         self.positions, self.fps, self.jump = positions, fps, jump
         self.breaks, self.steps = breaks, steps
         self.total, self.count = breaks.shape
@@ -482,7 +555,7 @@ class _LabelTracker:
         own = lost[:, None] == labels
         recent = event - self.left[lost] <= FOREIGN
         traded = recent[:, None] & np.isin(labels, self.left_by[lost])  # both lost what they had
-        cost = gaps - OWN * self.jump * own
+        cost = gaps - OWN * self.jump[labels] * own
         cost[~(gaps < gates[:, None]) | ~(own | traded)] = 1e3
         for i, j in zip(*linear_sum_assignment(cost), strict=True):
             if cost[i, j] < 1e3:
@@ -506,7 +579,7 @@ class _LabelTracker:
             velocity = np.nan_to_num((recent[-1] - recent[0]) / 3.0) if steady else np.zeros(3)
             places[k] = track[seen[-1]] + velocity * min(apart, 3)
             speed = max(float(np.linalg.norm(velocity)), float(self.steps[frame, label]))
-            gates[k] = self.jump + (UNSTEADY if steady else 2.0) * speed + SPEED / self.fps * (apart - 1)
+            gates[k] = self.jump[label] + (UNSTEADY if steady else 2.0) * speed + SPEED / self.fps * (apart - 1)
         return places, gates
 
     def _trim(self, columns: np.ndarray) -> None:
