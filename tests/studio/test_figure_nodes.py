@@ -157,6 +157,21 @@ def test_a_limb_at_its_limit_is_coloured_and_only_it(scene):
     assert not any(mesh.visible for mesh, *_ in drawn.shells["elbow.R"].skins)
 
 
+def test_the_tint_of_a_pose_does_not_depend_on_the_poses_before(scene):
+    human = ps.figures.human()
+    frames = ps.forward(human, human.rest)
+    limbs = ("hip.L", "knee.L", "hip.R", "knee.R", "shoulder.L", "elbow.L", "shoulder.R", "elbow.R")
+    drawn = draw(scene, "/lit_often", appearance_of(human, None, detail=0.3))
+    highlight = LimitHighlight(scene, drawn, 1.5)
+    tinted = []
+    for before in ((), limbs[-2:]):
+        highlight.show(frames, dict.fromkeys(before, AMBER))
+        highlight.show(frames, dict.fromkeys(limbs, AMBER))
+        shells = drawn.shells.items()
+        tinted.append({joint for joint, shell in shells if all(mesh.visible for mesh, *_ in shell.skins)})
+    assert tinted[0] == tinted[1] == set(limbs[:6])
+
+
 def test_a_robots_link_takes_the_colour_and_gives_it_back(scene):
     arm = ps.figures.panda()
     drawn = draw(scene, "/lit_arm", appearance_of(arm, None))

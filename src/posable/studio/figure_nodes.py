@@ -133,7 +133,7 @@ def add_skin(out: FigureNodes, scene: viser.SceneApi, name: str, skin: Skin, **s
 OWN = 0.5  # weight from which a vertex belongs to a bone
 FELT = 0.02  # bones with a smaller weight are left out of a shell
 LIFT = 0.0015  # relative to the figure: offset of a shell from the skin
-MOST = 6  # largest number of shells
+MOST = 6  # largest number of shells that are shown
 TINT = 0.34  # opacity of the tint
 Color = tuple[int, int, int]
 
@@ -153,15 +153,16 @@ class LimitHighlight:
             for node, joint, own in self.rigid:
                 if colors.get(joint) != self.colors.get(joint):
                     node.color = blend_color(own, colors[joint]) if joint in colors else own
-            for joint in list(colors)[:MOST]:
+            shown = list(colors)[:MOST]  # whatever was shown before, so that a pose always looks the same
+            for joint in shown:
                 if joint not in shells and self.drawn.covers:
                     shells[joint] = self._shell(joint)
             for joint, shell in shells.items():
-                shell.visible(joint in colors)
-                if joint in colors:
+                shell.visible(joint in shown)
+                if joint in shown:
                     shell.paint(colors[joint])
             self.colors = dict(colors)
-        for joint in colors:
+        for joint in list(colors)[:MOST]:
             if joint in shells:
                 shells[joint].show(frames)
 

@@ -86,9 +86,10 @@ def range_lines(ranges: list[Range]) -> Lines:
 
 
 def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
-    """Return the colour of limbs: violet inside another one, red at a limit that blocks a goal, amber at any other.
+    """Return the colour of limbs: red at a limit that blocks a goal, violet inside another one, amber at any limit.
 
-    Short bones (fingers) are tinted only if they block a goal; during playback limits are not shown.
+    In this order, as only some are shown on a skin. Short bones (fingers) are tinted only if they block a goal; during
+    playback limits are not shown.
     """
     inside: dict[str, tuple[int, int, int]] = {
         name: VIOLET for touch in view.touches if touch.other for name in (touch.joint, touch.other)
@@ -96,12 +97,10 @@ def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
     blocked = {joint_of(view.skeleton, block.dof) for block in view.blocking}
     if view.timeline.playing:
         return inside
-    return inside | {
-        met.joint: RED if met.joint in blocked else AMBER
-        for met in view.limits
-        if met.joint not in inside
-        and (met.joint in blocked or np.linalg.norm(bone_of(view.skeleton, met.joint)) > SHORT * size)
-    }
+    limits = [met.joint for met in view.limits if met.joint not in inside]
+    red = {joint: RED for joint in limits if joint in blocked}
+    long = {joint: AMBER for joint in limits if np.linalg.norm(bone_of(view.skeleton, joint)) > SHORT * size}
+    return red | inside | {joint: color for joint, color in long.items() if joint not in red}
 
 
 def contact_rings(view: Any, size: float) -> Lines:
