@@ -439,6 +439,25 @@ def test_a_project_brings_back_the_view_of_the_page_that_saved_it(bench, tmp_pat
     second.close()
 
 
+def test_saving_with_the_keyboard_leaves_the_view(bench):
+    bench.fresh()
+    bench.page.mouse.click(300, 60)
+    bench.page.keyboard.press("1")
+    bench.seen()
+    before = bench.client.camera.position.copy()
+    with bench.page.expect_download():
+        bench.page.keyboard.down("Control")
+        bench.page.keyboard.down("s")  # viser's S alone moves the camera back, as long as it is held
+        bench.page.wait_for_timeout(700)
+        bench.page.keyboard.up("s")
+        bench.page.keyboard.up("Control")
+    bench.seen()
+    np.testing.assert_allclose(bench.client.camera.position, before, atol=1e-6)
+    bench.page.keyboard.down("s")
+    wait_for(lambda: np.abs(bench.client.camera.position - before).max() > 0.05, "the camera to move")
+    bench.page.keyboard.up("s")
+
+
 def test_a_dropped_connection_comes_back_with_everything(bench):
     bench.fresh()
     bench.grab("hand.R", -50, 110)

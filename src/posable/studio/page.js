@@ -60,6 +60,11 @@
     act();
   }, true);
 
+  // viser's letters that move the camera do so with Ctrl and Cmd as well: they end here, behind its hotkeys
+  document.documentElement.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey || event.altKey) && /^Key[WASDQE]$/.test(event.code)) event.stopPropagation();
+  });
+
   addEventListener("click", (event) => {
     const offer = event.target.closest && event.target.closest("[data-remedy]");
     if (offer) ask("remedy", { number: offer.dataset.remedy });
