@@ -1,4 +1,4 @@
-"""All solutions: known counts, limits, whole turns, redundancy, and EAIK's closed forms."""
+"""All solutions: known counts, limits, whole turns, redundancy, and three ways to find those of a six-axis arm."""
 
 import numpy as np
 import pytest
@@ -61,18 +61,19 @@ def test_nearest_to_the_start_comes_first():
     assert gap(result.pose, pose) < 1e-4
 
 
-@pytest.mark.parametrize("closed", [True, False])
-def test_all_solutions_of_a_six_axis_arm(closed, monkeypatch):
-    if not closed:
+@pytest.mark.parametrize("way", ["closed form", "elimination", "search"])
+def test_all_solutions_of_a_six_axis_arm(way, monkeypatch):
+    if way != "closed form":
         monkeypatch.setattr("posable._solutions._in_closed_form", lambda *arguments: None)
-        monkeypatch.setattr("posable._solutions._by_eaik", lambda problem, search: None)
+    if way == "search":
+        monkeypatch.setattr("posable._solutions._by_elimination", lambda *arguments: None)
     arm = six_axis_arm()
     rng = np.random.default_rng(7)
     for _ in range(3):
         pose = rng.uniform(-2.0, 2.0, 6)
         goal = g.Pose("tool", ps.forward(arm, pose).matrix("tool"))
         found = ps.solutions(arm, goal)
-        assert found.exact == closed
+        assert found.exact == (way != "search")
         assert len(found) in (2, 4, 6, 8)
         assert gap(found, pose).min() < 1e-6
         errors = ps.Problem(arm, goal).errors(np.asarray(found))

@@ -1,15 +1,13 @@
 """All solutions: every pose that reaches the goals, up to whole turns of a joint, nearest to the start first.
 
-A six-axis arm with one pose to reach has a closed form where its axes allow one (limb/six_axis.py). EAIK (extra `eaik`)
-knows a few more families; its answers are checked and refined here. Everything else is solved from many random starts:
-for a finite set of solutions until new starts stop finding new ones, for a redundant figure until a spread sample is
-full.
+A six-axis arm with one pose to reach has a closed form where its axes allow one (limb/six_axis.py), and the roots of a
+polynomial where they do not (limb/general_arm.py). Everything else is solved from many random starts: for a finite set
+of solutions until new starts stop finding new ones, for a redundant figure until a spread sample is full.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from posable.engine.layout import KIND
 from posable.errors import SolverError
 from posable.goals.base import Goal
 from posable.goals.orientation import Pose
-from posable.model.kinematics import forward, one_pose
+from posable.model.kinematics import one_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions, limits_of
@@ -30,6 +28,8 @@ ROUNDS = 12
 SURE = 0.999  # fraction of successful starts that must find known solutions before the list counts as complete
 SAMPLE = 16  # sample size for a redundant figure
 SAME = 1e-4  # [rad, m]: poses that differ by less are the same
+NEARLY = 1e-2  # [rad]: candidates this far beyond a limit may be refined into it
+SHARP = 1e-6  # [m, rad]: error of a refined pose that meets its goals, and not only within their tolerances
 REFINED = 1e-9  # [m, rad]: accuracy to which solutions are refined
 
 
@@ -37,8 +37,8 @@ class Solutions(np.ndarray):
     """Poses (k, n) [rad, m] that reach the goals, nearest to the start first.
 
     Attributes:
-        completeness: the share of starts that find nothing new, 0 to 1; 1 for a closed form.
-        exact: whether they come from a closed form.
+        completeness: the share of starts that find nothing new, 0 to 1; 1 for the exact ones of a six-axis arm.
+        exact: whether they come from a closed form or the roots of a polynomial, not from a search.
         redundant: whether they are a sample of infinitely many.
     """
 
@@ -86,7 +86,8 @@ def solutions(
     Raises:
         SolverError: for targets of a batch.
     """
-    exact = _in_closed_form(skeleton, goals, start, n, limits)
+    pose = _pose_of_an_arm(skeleton, goals, n)
+    exact = None if pose is None else _in_closed_form(skeleton, pose, start, n, limits)
     if exact is not None:
         return exact
     problem = Problem(skeleton, goals)
@@ -100,7 +101,7 @@ def solutions(
     if frozen is not None:
         lower, upper = (np.where(frozen, begin, side) for side in (lower, upper))
     search = _Search(problem, begin, lower, upper, seed)
-    found = _by_eaik(problem, search)
+    found = None if pose is None else _by_elimination(pose, search)
     if found is not None:
         return Solutions(search.sorted(found)[:n], 1.0, True, False)
     poses, completeness, redundant = search.run(n)
@@ -113,6 +114,7 @@ class _Search:
     def __init__(self, problem: Problem, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, seed: int):
         self.problem, self.start, self.lower, self.upper = problem, start, lower, upper
         self.turns = problem.skeleton.figure.dof[:, KIND] == TURN
+        self.whole = np.where(self.turns, 2.0 * np.pi, 0.0)
         self.rng = np.random.default_rng(seed % 2**64)
         self.newton = Newton()
         self.tight = problem.copy()
@@ -120,12 +122,10 @@ class _Search:
 
     def near_start(self, poses: np.ndarray) -> np.ndarray:
         """Return poses (k, n) with every angle turned to the value nearest to the start that the limits allow."""
-        whole = 2.0 * np.pi
-        out = poses.copy()
-        out[:, self.turns] += whole * np.round((self.start - poses)[:, self.turns] / whole)
+        out = poses + self.whole * np.round((self.start - poses) / (2.0 * np.pi))
         for _ in range(2):
-            out[:, self.turns] -= whole * (out > self.upper + SAME)[:, self.turns]
-            out[:, self.turns] += whole * (out < self.lower - SAME)[:, self.turns]
+            out -= self.whole * (out > self.upper + SAME)
+            out += self.whole * (out < self.lower - SAME)
         return out
 
     def refined(self, poses: np.ndarray, iterations: int = 100) -> np.ndarray:
@@ -135,16 +135,22 @@ class _Search:
         starts = np.clip(poses, self.lower, self.upper)
         outcome = self.newton.run(self.tight, SolveOptions(starts, self.lower, self.upper, iterations, 0, 0, threads=1))
         reached = (outcome.errors <= self.problem.tolerances).all(axis=1)
+        met = reached & (outcome.errors <= SHARP).all(axis=1)
+        if met.any():  # then what is merely within the tolerance is no solution of its own, but near a double one
+            reached = met
         return self.near_start(outcome.poses[reached])
 
-    def is_new(self, pose: np.ndarray, known: list[np.ndarray]) -> bool:
-        """Return whether a pose differs from all known ones by more than full turns."""
-        return all(self.gap(pose, other) > SAME for other in known)
+    def distinct(self, poses: np.ndarray) -> list[np.ndarray]:
+        """Return the poses of (k, n) that differ from those before them by more than full turns."""
+        differences = poses[:, None] - poses
+        differences -= self.whole * np.round(differences / (2.0 * np.pi))
+        same = np.abs(differences).max(axis=-1, initial=0.0) <= SAME
+        return [pose for k, pose in enumerate(poses) if not same[k, :k].any()]
 
     def gap(self, pose: np.ndarray, other: np.ndarray) -> float:
         """Return the largest difference [rad, m] of two poses, modulo full turns."""
         difference = pose - other
-        difference[self.turns] -= 2.0 * np.pi * np.round(difference[self.turns] / (2.0 * np.pi))
+        difference -= self.whole * np.round(difference / (2.0 * np.pi))
         return float(np.abs(difference).max(initial=0.0))
 
     def sorted(self, poses: list[np.ndarray]) -> np.ndarray:
@@ -225,11 +231,11 @@ class _Search:
         return every[sorted(chosen)]
 
 
-# --- Closed forms ---
+# --- Six-axis arms ---
 
 
-def _in_closed_form(skeleton: Skeleton, goals: Any, start: Any, n: Any, limits: bool) -> Solutions | None:
-    """Return the solutions for one Pose of a six-axis arm; None for any other problem."""
+def _pose_of_an_arm(skeleton: Skeleton, goals: Any, n: Any) -> Pose | None:
+    """Return the goal if it is one whole Pose, which six hinges could meet in a finite number of ways."""
     goal = goals if isinstance(goals, Goal) else None
     if goal is None and isinstance(goals, (tuple, list)) and len(goals) == 1:
         goal = goals[0]
@@ -237,8 +243,11 @@ def _in_closed_form(skeleton: Skeleton, goals: Any, start: Any, n: Any, limits: 
         return None
     if skeleton.couplings or skeleton.loops or not (n is None or (isinstance(n, int) and n > 0)):
         return None
-    if not all(0.0 < t < np.inf for t in goal.tolerance):
-        return None
+    return goal if all(0.0 < t < np.inf for t in goal.tolerance) else None
+
+
+def _in_closed_form(skeleton: Skeleton, goal: Pose, start: Any, n: int | None, limits: bool) -> Solutions | None:
+    """Return the solutions of a six-axis arm in closed form; None if it has none."""
     from posable.limb.six_axis_arm import six_axis_arm
 
     arm = six_axis_arm(skeleton, goal.body)
@@ -249,62 +258,13 @@ def _in_closed_form(skeleton: Skeleton, goals: Any, start: Any, n: Any, limits: 
     return Solutions(arm.poses(goal.target, lower, upper, begin)[:n], 1.0, True, False)
 
 
-@lru_cache(maxsize=32)
-def _eaik_robot(skeleton: Skeleton, body: int) -> tuple[Any, list[int]] | None:
-    """Return EAIK's robot of the six hinges that carry a body, and their places in a pose; None where there is none."""
-    try:
-        from eaik.IK_HP import HPRobot
-    except ImportError:
-        return None
-    figure = skeleton.figure
-    dofs: list[int] = []
-    while body >= 0:
-        parent, first, last, _ = (int(x) for x in figure.body[body])
-        dofs = [*range(first, last), *dofs]
-        body = parent
-    if len(dofs) != 6 or skeleton.size != 6 or (figure.dof[dofs, KIND] != TURN).any():
-        return None
-    zero = forward(skeleton, np.zeros(6))
-    axes, points = np.empty((6, 3)), np.zeros((7, 3))
-    at = np.zeros(3)
-    for k, i in enumerate(dofs):
-        spans = zip(skeleton.joints, skeleton.slices, strict=True)
-        joint = next(j for j, where in spans if where.start <= i < where.stop)
-        if joint.motion.size != 1:
-            return None
-        element = joint.motion.dofs[0]
-        axes[k] = zero.rotation_matrix(joint.name) @ joint.motion.basis[:, element.axis] * element.sign
-        place = zero.position(joint.name)
-        points[k], at = place - at, place
-    robot = HPRobot(axes, points)
-    if not robot.hasKnownDecomposition():
-        return None
-    return robot, dofs
+def _by_elimination(goal: Pose, search: _Search) -> list[np.ndarray] | None:
+    """Return the solutions of any other arm of six hinges, refined; None if the figure is not one."""
+    from posable.limb.general_arm import general_arm
 
-
-def _by_eaik(problem: Problem, search: _Search) -> list[np.ndarray] | None:
-    """Return the solutions of one Pose of a six-axis arm that EAIK has a closed form for; None where it has none."""
-    if len(problem.goals) != 1 or not isinstance(problem.goals[0], Pose) or problem.skeleton.size != 6:
+    arm = general_arm(search.problem.skeleton, goal.body)
+    if arm is None:
         return None
-    goal = problem.goals[0]
-    if goal.point is not None or any(not np.isfinite(t) for t in goal.tolerance):
-        return None
-    skeleton = problem.skeleton
-    frame = skeleton.frame(goal.body)
-    made = _eaik_robot(skeleton, int(skeleton.frame_bodies[frame]))
-    if made is None:
-        return None
-    robot, _ = made
-    tool = np.linalg.inv(robot.fwdKin(np.zeros(6))) @ forward(skeleton, np.zeros(6)).matrix(goal.body)
-    target = np.eye(4)
-    target[:3, :3], target[:3, 3] = goal.rotation, goal.position
-    answer = robot.IK(target @ np.linalg.inv(tool))
-    poses = np.atleast_2d(answer.Q) if np.size(answer.Q) else np.zeros((0, 6))
-    exact = ~np.atleast_1d(answer.is_LS)[: len(poses)] if len(poses) else np.zeros(0, bool)
-    near = search.near_start(poses[exact])
-    inside = ((near >= search.lower - SAME) & (near <= search.upper + SAME)).all(axis=1)
-    known: list[np.ndarray] = []
-    for pose in search.refined(near[inside], 5):
-        if search.is_new(pose, known):
-            known.append(pose)
-    return known
+    near = search.near_start(arm.full(arm.poses(goal.target), search.start))
+    inside = ((near >= search.lower - NEARLY) & (near <= search.upper + NEARLY)).all(axis=1)
+    return search.distinct(search.refined(near[inside], 10))

@@ -325,3 +325,12 @@ def test_a_figure_with_other_offsets_is_that_made_anew():
         np.testing.assert_allclose(ours.rotation_matrix(name), theirs.rotation_matrix(name), atol=1e-13)
     np.testing.assert_allclose(moved.figure.mass, anew.figure.mass, atol=1e-15)
     assert not np.shares_memory(moved.frame_positions, figure.frame_positions)
+
+
+def test_figures_of_other_lengths_have_other_hashes():
+    """Otherwise a cache of many arms with the same names compares them all, number by number."""
+    rows = [(0.1, 1.2, 0.2, 0), (0.3, -0.9, 0.1, 0)]
+    arms = [ps.from_dh([(a + 0.01 * k, alpha, d, theta) for a, alpha, d, theta in rows]) for k in range(8)]
+    assert len({hash(arm) for arm in arms}) == 8
+    assert hash(ps.from_dh(rows)) == hash(arms[0])
+    assert ps.from_dh(rows) == arms[0]

@@ -10,9 +10,9 @@ import numpy as np
 
 from posable.engine.bounds import CONVERGED
 from posable.engine.jit import in_pieces
-from posable.engine.joints import TURN
-from posable.engine.layout import FIRST, KIND, LAST, PARENT, WEIGHT
+from posable.engine.layout import WEIGHT
 from posable.goals.orientation import Pose
+from posable.limb.hinges import six_hinges
 from posable.limb.six_axis import (
     ARM,
     AXIS,
@@ -33,7 +33,7 @@ from posable.limb.six_axis import (
     nearest_poses,
     six_axis_poses,
 )
-from posable.model.kinematics import forward, scratch
+from posable.model.kinematics import scratch
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SMALL, RawResult, SolveOptions
@@ -114,27 +114,11 @@ def arm_of(problem: Problem) -> SixAxisArm | None:
 @lru_cache(maxsize=64)
 def six_axis_arm(skeleton: Skeleton, body: str) -> SixAxisArm | None:
     """Return the closed form of the six hinges that move a joint or site; None if there is none."""
-    frame = skeleton.frame(body)
-    figure, dofs, at = skeleton.figure, list[int](), int(skeleton.frame_bodies[frame])
-    while at >= 0:
-        dofs = [*range(int(figure.body[at, FIRST]), int(figure.body[at, LAST])), *dofs]
-        at = int(figure.body[at, PARENT])
-    if len(dofs) != 6 or (figure.dof[dofs, KIND] != TURN).any() or skeleton.frozen[dofs].any():
+    hinges = six_hinges(skeleton, body)
+    if hinges is None:
         return None
-    zero = forward(skeleton, np.zeros(skeleton.size))
-    axes, places = np.empty((6, 3)), np.empty((6, 3))
-    for k, i in enumerate(dofs):
-        joint = next(
-            joint
-            for joint, where in zip(skeleton.joints, skeleton.slices, strict=True)
-            if where.start <= i < where.stop
-        )
-        if joint.motion.size != 1:
-            return None
-        element = joint.motion.dofs[0]
-        axes[k] = zero.rotation_matrix(joint.name) @ joint.motion.basis[:, element.axis] * element.sign
-        places[k] = zero.position(joint.name)
-    home = np.linalg.inv(zero.matrix(body))
+    axes, places, columns = hinges.axes, hinges.places, hinges.columns
+    home = np.linalg.inv(hinges.tool)
     for back in (False, True):
         h, p = (-axes[::-1], places[::-1]) if back else (axes, places)
         packed = _wrist(h, p) if (center := _meeting(h[3:], p[3:])) is not None else None
@@ -147,7 +131,7 @@ def six_axis_arm(skeleton: Skeleton, body: str) -> SixAxisArm | None:
                 if k > 3 or (k == 3 and packed[FAMILY] == WRIST):
                     packed[PLACE + 3 * k : PLACE + 3 * k + 3] = p[k] + h[k] * (h[k] @ (center - p[k]))
             packed.flags.writeable = False
-            return SixAxisArm(packed, np.array(dofs[::-1] if back else dofs), skeleton.size)
+            return SixAxisArm(packed, columns[::-1].copy() if back else columns, skeleton.size)
     return None
 
 

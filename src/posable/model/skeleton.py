@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -224,7 +224,7 @@ class Skeleton:
     """
 
     __slots__ = (
-        "_chosen_pairs", "_collision_pairs", "_frames", "_frozen", "_joint_index", "_limits", "couplings",
+        "_chosen_pairs", "_collision_pairs", "_frames", "_frozen", "_hash", "_joint_index", "_limits", "couplings",
         "disabled_pairs", "dof_names", "effort", "figure", "frame_bodies", "frame_positions", "frame_rotations",
         "gain", "info", "joints", "loops", "lower", "name", "named_poses", "names", "order", "rest", "shapes",
         "site_names", "sites", "size", "slices", "total_mass", "unit", "up", "upper", "velocity",
@@ -258,6 +258,7 @@ class Skeleton:
     disabled_pairs: tuple[tuple[str, str], ...]
     _collision_pairs: tuple[tuple[str, str], ...] | None
     _chosen_pairs: tuple[tuple[str, str], ...] | None
+    _hash: int | None
     named_poses: Mapping[str, np.ndarray]
     info: Mapping[str, Any]
 
@@ -301,6 +302,7 @@ class Skeleton:
         put(self, "disabled_pairs", disabled)
         put(self, "_collision_pairs", pairs)
         put(self, "_chosen_pairs", None)
+        put(self, "_hash", None)
         put(self, "info", MappingProxyType(dict(info or {})))
         put(self, "names", tuple(joint.name for joint in joints))
         put(self, "site_names", tuple(site.name for site in sites))
@@ -459,7 +461,7 @@ class Skeleton:
         for slot in Skeleton.__slots__:
             if hasattr(self, slot):
                 object.__setattr__(out, slot, getattr(self, slot))
-        changed = {"joints": tuple(joints), "sites": tuple(sites), "_chosen_pairs": None}
+        changed = {"joints": tuple(joints), "sites": tuple(sites), "_chosen_pairs": None, "_hash": None}
         changed |= moved_arrays(joints, sites, self.figure, self.frame_bodies, self.frame_rotations)
         for slot, value in changed.items():
             object.__setattr__(out, slot, value)
@@ -510,7 +512,10 @@ class Skeleton:
         return self is other or (hash(self) == hash(other) and self._content() == other._content())
 
     def __hash__(self) -> int:
-        return hash((self.name, self.names, self.dof_names, self.site_names))  # cheap: a key of every problem
+        if self._hash is None:  # computed once: a key of every problem
+            bones = tuple(_values(*(joint.offset for joint in self.joints)))
+            object.__setattr__(self, "_hash", hash((self.name, self.names, self.dof_names, self.site_names, bones)))
+        return cast("int", self._hash)
 
     def _content(self) -> tuple[Any, ...]:
         """Return the skeleton as plain values, for comparison."""
