@@ -18,7 +18,10 @@ RECORDINGS = Path(os.environ.get("POSABLE_DATA", Path(__file__).resolve().parent
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Folder of the recorded motions and robots: $POSABLE_DATA, or shared/data beside the checkout."""
+    """Folder of the recorded motions and robots: $POSABLE_DATA, or shared/data beside the checkout.
+
+    Only for what needs a particular recording; other tests are marked with `files` and run on ours too.
+    """
     if not RECORDINGS.is_dir():
         pytest.skip(f"no recordings: {RECORDINGS} is not a folder; set POSABLE_DATA")
     return RECORDINGS
@@ -42,19 +45,33 @@ def benchmark_module():
 
 @pytest.fixture(scope="session")
 def fixtures() -> Path:
-    """Folder of the small files that tests/fixtures/generate.py writes: a walk in every format, a robot arm."""
+    """Folder of the small files that tests/fixtures/generate.py writes: a walk, robots, a character, damaged files."""
     return FIXTURES
 
 
-def pytest_collection_modifyitems(config, items) -> None:
-    """Without recordings, keep one of the tests of each file that need them: it skips, and says why for all."""
-    if RECORDINGS.is_dir():
+def pytest_configure(config) -> None:
+    """Describe the marker."""
+    config.addinivalue_line(
+        "markers",
+        "files(*names): run with `path` set to each of these files in turn: files of tests/fixtures always, recordings "
+        "where their folder is there. Given one dict by name, `expected` is its value.",
+    )
+
+
+def pytest_generate_tests(metafunc) -> None:
+    """Give a test marked with `files` its files: ours always, recordings where they are."""
+    marker = metafunc.definition.get_closest_marker("files")
+    if marker is None:
         return
-    seen, kept, dropped = set(), [], []
-    for item in items:
-        needs = "data_dir" in item.fixturenames
-        (dropped if needs and item.path in seen else kept).append(item)
-        if needs:
-            seen.add(item.path)
-    items[:] = kept
-    config.hook.pytest_deselected(items=dropped)
+    table = marker.args[0] if isinstance(marker.args[0], dict) else None
+    paths = {name: FIXTURES / name for name in table or marker.args}
+    if RECORDINGS.is_dir():
+        paths = {name: path if path.exists() else RECORDINGS / name for name, path in paths.items()}
+    else:
+        paths = {name: path for name, path in paths.items() if path.exists()}
+    assert paths, f"{metafunc.definition.nodeid}: none of the files is in tests/fixtures: use data_dir"
+    if table is None:
+        metafunc.parametrize("path", paths.values(), ids=paths, scope="module")
+    else:
+        rows = [(path, table[name]) for name, path in paths.items()]
+        metafunc.parametrize(("path", "expected"), rows, ids=paths, scope="module")

@@ -169,21 +169,20 @@ def test_a_toy_agrees_with_the_second_implementation(pair):
     assert load(path, fps=60).motion.fps == 60
 
 
-def test_a_walk_agrees_with_the_second_implementation(fixtures):
-    scene = load(fixtures / "walk.amc")
-    frames = forward(scene.skeleton, scene.motion.poses)
-    for name, track in plain_amc(fixtures / "walk.asf", fixtures / "walk.amc").items():
-        np.testing.assert_allclose(frames.position(name), track, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "file", ["cmu/02_01", "cmu/05_01", "hdm05/HDM_dg_06-03_03_120", "hdm05/HDM_tr_elbowToKnee1RepsLelbowStart_021_120"]
+@pytest.mark.files(
+    {
+        "walk.amc": "walk.asf",
+        "small/leg_01.amc": "leg.asf",
+        "cmu/02_01.amc": "02.asf",
+        "cmu/05_01.amc": "05.asf",
+        "hdm05/HDM_dg_06-03_03_120.amc": "HDM_dg.asf",
+        "hdm05/HDM_tr_elbowToKnee1RepsLelbowStart_021_120.amc": "HDM_tr.asf",
+    }
 )
-def test_real_takes_agree_with_the_second_implementation(data_dir, file):
-    scene = load(data_dir / f"{file}.amc")
-    asf = data_dir / "cmu" / f"{file[4:6]}.asf" if file.startswith("cmu") else data_dir / f"{file[:12]}.asf"
+def test_takes_agree_with_the_second_implementation(path, expected):
+    scene = load(path)
     frames = forward(scene.skeleton, scene.motion.poses)
-    for name, track in plain_amc(asf, data_dir / f"{file}.amc").items():
+    for name, track in plain_amc(path.with_name(expected), path).items():
         np.testing.assert_allclose(frames.position(name), track, atol=1e-9)
 
 
@@ -193,6 +192,22 @@ def test_the_published_code_agrees(data_dir):
     frames = forward(scene.skeleton, scene.motion.poses)
     for i, name in enumerate(oracle["bone_names"]):
         np.testing.assert_allclose(frames.position(str(name)), oracle["fk_start_pos_inch"][i].T * 0.0254, atol=1e-12)
+
+
+def test_the_same_walk_as_bvh_glb_and_c3d(fixtures):
+    """All were written from the same poses."""
+    places = {
+        suffix: positions((scene := load(fixtures / f"walk.{suffix}")).skeleton, scene.motion.poses)
+        for suffix in ("amc", "bvh", "glb")
+    }
+    for name in ("elbow.L", "wrist.R", "knee.L", "ankle.R"):
+        np.testing.assert_allclose(places["amc"][name], places["bvh"][name], atol=1e-6)
+        np.testing.assert_allclose(places["glb"][name], places["bvh"][name], atol=1e-5)
+    markers = load(fixtures / "walk.c3d").markers
+    for marker, joint in {"RKNE": "knee.R", "LKNE": "knee.L", "RELB": "elbow.R", "RANK": "ankle.R"}.items():
+        gap = np.linalg.norm(markers.positions[:, markers.index(marker)] - places["bvh"][joint], axis=1)
+        assert gap.max() < 0.12
+        assert np.ptp(gap) < 0.05
 
 
 def test_the_same_take_as_bvh_and_c3d(data_dir):

@@ -238,35 +238,43 @@ def test_round_trips_do_not_drift(tmp_path, motion):
         first = second
 
 
-def test_real_files_round_trip_exactly(data_dir, tmp_path):
-    for name in (
-        "bvhio_example",
-        "pybvh_bvh_test1",
-        "makehuman_dance1",
-        "fairmotion_sinusoidal",
-        "mixamo_test_freebvh",
-    ):
-        first = load(data_dir / "bvh" / f"{name}.bvh")
-        save(tmp_path / "a.bvh", first)
-        second = load(tmp_path / "a.bvh")
-        np.testing.assert_allclose(second.motion.poses, first.motion.poses, atol=1e-12)
-        assert second.skeleton.names == first.skeleton.names
-        assert second.skeleton.site_names == first.skeleton.site_names
+@pytest.mark.files(
+    "walk.bvh",
+    "small/leg.bvh",
+    "small/no_end_site.bvh",
+    "small/one_frame.bvh",
+    "bvh/bvhio_example.bvh",
+    "bvh/pybvh_bvh_test1.bvh",
+    "bvh/makehuman_dance1.bvh",
+    "bvh/fairmotion_sinusoidal.bvh",
+    "bvh/mixamo_test_freebvh.bvh",
+)
+def test_files_round_trip_exactly(path, tmp_path):
+    first = load(path)
+    save(tmp_path / "a.bvh", first)
+    second = load(tmp_path / "a.bvh")
+    np.testing.assert_allclose(second.motion.poses, first.motion.poses, atol=1e-12)
+    assert second.skeleton.names == first.skeleton.names
+    assert second.skeleton.site_names == first.skeleton.site_names
 
 
-def test_real_files_agree_with_the_slow_reader(data_dir):
-    for name in (
-        "bvhio_example",
-        "pybvh_rotation_first_root",
-        "pybvh_bvh_test1",
-        "momentum_simple",
-        "fairmotion_sinusoidal",
-    ):
-        path = data_dir / "bvh" / f"{name}.bvh"
-        scene = load(path, unit=1.0)
-        frames = forward(scene.skeleton, scene.motion.poses)
-        for joint, track in plain_positions(path).items():
-            np.testing.assert_allclose(frames.position(joint), track, atol=1e-9)
+@pytest.mark.files(
+    "walk.bvh",
+    "small/leg.bvh",
+    "small/rotation_first.bvh",
+    "small/no_end_site.bvh",
+    "small/tabs_and_crlf.bvh",
+    "bvh/bvhio_example.bvh",
+    "bvh/pybvh_rotation_first_root.bvh",
+    "bvh/pybvh_bvh_test1.bvh",
+    "bvh/momentum_simple.bvh",
+    "bvh/fairmotion_sinusoidal.bvh",
+)
+def test_files_agree_with_the_slow_reader(path):
+    scene = load(path, unit=1.0)
+    frames = forward(scene.skeleton, scene.motion.poses)
+    for joint, track in plain_positions(path).items():
+        np.testing.assert_allclose(frames.position(joint), track, atol=1e-9)
 
 
 def test_a_long_motion_is_written_part_by_part(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """C3D: three processors, two number formats, long takes; written and read back."""
 
+import importlib
+import itertools
 import struct
 
 import numpy as np
@@ -17,13 +19,29 @@ EZC3D = {
 }
 
 
-def test_six_layouts_of_one_take_are_the_same(data_dir):
-    takes = [
-        load(data_dir / "c3d" / f"sample01_Eb015{kind}.c3d").markers for kind in ("pi", "pr", "si", "sr", "vi", "vr")
-    ]
+@pytest.mark.files(
+    {
+        "c3d/intel_int.c3d": ("{}_{}.c3d", ("intel", "dec", "sgi"), ("int", "real")),
+        "c3d/sample01_Eb015pi.c3d": ("sample01_Eb015{}{}.c3d", "psv", "ir"),
+    }
+)
+def test_six_layouts_of_one_take_are_the_same(path, expected):
+    pattern, processors, kinds = expected
+    takes = [load(path.with_name(pattern.format(*one))).markers for one in itertools.product(processors, kinds)]
     for take in takes[1:]:
         assert take.names == takes[0].names
+        np.testing.assert_array_equal(take.seen, takes[0].seen)
         np.testing.assert_allclose(take.positions, takes[0].positions, atol=1e-6)
+
+
+def test_a_take_has_the_positions_it_was_written_from(fixtures, monkeypatch):
+    monkeypatch.syspath_prepend(fixtures)
+    written = importlib.import_module("c3d_layouts")
+    markers = load(fixtures / "c3d" / "dec_int.c3d").markers
+    expected = written.millimetres() / 1e3
+    expected[written.UNSEEN] = np.nan
+    assert markers.names == written.LABELS
+    np.testing.assert_allclose(markers.positions, expected, atol=1e-12)
 
 
 def test_integers_are_within_a_step_of_reals(data_dir):

@@ -69,14 +69,20 @@ class Plain:
         return nodes
 
 
-FILES = ["khronos_CesiumMan.glb", "khronos_Fox.glb", "khronos_RiggedFigure.glb", "khronos_SimpleSkin_embedded.gltf",
-         "momentum_blender_simple_armature.glb", "momentum_test_24fps.glb"]  # fmt: skip
-
-
 @pytest.mark.filterwarnings("ignore:.*animated scale")
-@pytest.mark.parametrize("file", FILES)
-def test_rest_agrees_with_the_nodes_and_the_bind_matrices(data_dir, file):
-    scene, plain = load(data_dir / "gltf" / file), Plain(data_dir / "gltf" / file)
+@pytest.mark.files(
+    "walk.glb",
+    "character.glb",
+    "small/leg.gltf",
+    "gltf/khronos_CesiumMan.glb",
+    "gltf/khronos_Fox.glb",
+    "gltf/khronos_RiggedFigure.glb",
+    "gltf/khronos_SimpleSkin_embedded.gltf",
+    "gltf/momentum_blender_simple_armature.glb",
+    "gltf/momentum_test_24fps.glb",
+)
+def test_rest_agrees_with_the_nodes_and_the_bind_matrices(path):
+    scene, plain = load(path), Plain(path)
     frames = forward(scene.skeleton, scene.skeleton.rest)
     names = {node.get("name", f"node{i}"): i for i, node in enumerate(plain.nodes)}
     for name in (*scene.skeleton.names, *scene.skeleton.site_names):
@@ -93,9 +99,9 @@ def test_rest_agrees_with_the_nodes_and_the_bind_matrices(data_dir, file):
 
 
 @pytest.mark.filterwarnings("ignore:.*animated scale")
-@pytest.mark.parametrize("file", ["khronos_CesiumMan.glb", "momentum_test_24fps.glb"])
-def test_keyframes_agree_with_the_nodes(data_dir, file):
-    scene, plain = load(data_dir / "gltf" / file), Plain(data_dir / "gltf" / file)
+@pytest.mark.files("walk.glb", "character.glb", "gltf/khronos_CesiumMan.glb", "gltf/momentum_test_24fps.glb")
+def test_keyframes_agree_with_the_nodes(path):
+    scene, plain = load(path), Plain(path)
     animation = plain.json["animations"][0]
     times = plain.accessor(animation["samplers"][animation["channels"][0]["sampler"]]["input"])[:, 0]
     names = {node.get("name", f"node{i}"): i for i, node in enumerate(plain.nodes)}
@@ -107,15 +113,24 @@ def test_keyframes_agree_with_the_nodes(data_dir, file):
             np.testing.assert_allclose(frames.position(name)[frame], plain.world(names[name], nodes)[:3, 3], atol=2e-5)
 
 
-def test_what_becomes_of_the_nodes(data_dir):
-    scene = load(data_dir / "gltf" / "khronos_CesiumMan.glb")
+CESIUM_MAN = {"Z_UP": Fixed, "Skeleton_torso_joint_1": Free, "Skeleton_neck_joint_2": Ball}
+
+
+@pytest.mark.files(
+    {
+        "character.glb": ({"Z_UP": Fixed, "torso": Free, "neck": Ball}, 432, 144, ["Wave", "Nod"]),
+        "gltf/khronos_CesiumMan.glb": (CESIUM_MAN, 3273, 4672, ["khronos_CesiumMan"]),
+        "gltf/khronos_Fox.glb": ({}, 1728, 576, ["Survey", "Walk", "Run"]),
+    }
+)
+def test_what_becomes_of_the_nodes(path, expected):
+    joints, vertices, faces, motions = expected
+    scene = load(path)
     kinds = {joint.name: type(joint.motion) for joint in scene.skeleton.joints}
-    assert kinds["Z_UP"] is Fixed
-    assert kinds["Skeleton_torso_joint_1"] is Free
-    assert kinds["Skeleton_neck_joint_2"] is Ball
-    assert scene.meshes[0].vertices.shape == (3273, 3)
-    assert scene.meshes[0].faces.shape == (4672, 3)
-    assert list(load(data_dir / "gltf" / "khronos_Fox.glb").motions) == ["Survey", "Walk", "Run"]
+    assert kinds == {**kinds, **joints}
+    assert scene.meshes[0].vertices.shape == (vertices, 3)
+    assert scene.meshes[0].faces.shape == (faces, 3)
+    assert list(scene.motions) == motions
 
 
 def small(**changes):

@@ -9,13 +9,15 @@ from posable.errors import FormatError, PosableWarning
 mujoco = pytest.importorskip("mujoco")
 
 ROBOTS = (
-    "kuka_iiwa_14/iiwa14.xml",
-    "shadow_hand/right_hand.xml",
-    "shadow_hand/scene_left.xml",
-    "pal_talos/talos_position.xml",
-    "agility_cassie/cassie.xml",
-    "trs_so_arm100/so_arm100.xml",
-    "unitree_g1/g1.xml",
+    "arm7/arm7.xml",
+    "humanoid/humanoid.xml",
+    "mjcf/kuka_iiwa_14/iiwa14.xml",
+    "mjcf/shadow_hand/right_hand.xml",
+    "mjcf/shadow_hand/scene_left.xml",
+    "mjcf/pal_talos/talos_position.xml",
+    "mjcf/agility_cassie/cassie.xml",
+    "mjcf/trs_so_arm100/so_arm100.xml",
+    "mjcf/unitree_g1/g1.xml",
 )
 
 TOY = """<mujoco model="toy">
@@ -97,9 +99,8 @@ def check_against_mujoco(skeleton, model, count=10):
             np.testing.assert_allclose(frames.center_of_mass(), data.subtree_com[1], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("file", ROBOTS)
-def test_frames_are_those_of_mujoco(data_dir, file):
-    path = data_dir / "mjcf" / file
+@pytest.mark.files(*ROBOTS)
+def test_frames_are_those_of_mujoco(path):
     check_against_mujoco(ps.load(path).skeleton, mujoco.MjModel.from_xml_path(str(path)))
 
 
@@ -173,9 +174,8 @@ def test_geoms_become_shapes():
     np.testing.assert_allclose(block.points.mean(axis=0), np.array([0, 0, 0.1]) - [0.3, 0, 0], atol=1e-12)
 
 
-@pytest.mark.parametrize("file", ROBOTS)
-def test_every_collision_geom_has_a_shape_that_covers_it(data_dir, file):
-    path = data_dir / "mjcf" / file
+@pytest.mark.files(*ROBOTS)
+def test_every_collision_geom_has_a_shape_that_covers_it(path):
     model = mujoco.MjModel.from_xml_path(str(path))
     skeleton = ps.load(path).skeleton
     shapes = [shape for shape in skeleton.shapes if shape.collides]  # the others are drawn only
@@ -258,11 +258,14 @@ def test_equalities_of_fixed_tendons_hold_where_goals_are_reached():
     assert np.abs(data.efc_pos[: data.ne]).max() < 2e-4
 
 
-def test_tendons_that_are_not_used_are_named(data_dir):
+@pytest.mark.files({"arm7/arm7.xml": "1 tendons", "mjcf/shadow_hand/right_hand.xml": "4 tendons"})
+def test_tendons_of_a_file_that_are_not_used_are_named(path, expected):
+    assert f"{expected} are not used" in "\n".join(ps.load(path).notes)
+
+
+def test_tendons_that_are_not_used_are_named():
     notes = "\n".join(ps.load(TENDONS, format="mjcf").notes)
     assert "1 tendons are not used, their joints move independently: spare" in notes
-    notes = "\n".join(ps.load(data_dir / "mjcf" / "shadow_hand" / "right_hand.xml").notes)
-    assert "4 tendons are not used" in notes
     wide = TENDONS.replace(
         '<joint joint="right" coef="-0.8"/>', '<joint joint="right" coef="1"/><joint joint="free" coef="2"/>'
     )

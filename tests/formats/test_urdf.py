@@ -294,12 +294,17 @@ def test_a_moving_joint_without_limits(urdf):
 
 # Link positions [m] that Pinocchio 4.1 gives (benchmarks/formats.py compares all frames of all robots)
 PINOCCHIO = {
-    "erd_panda.urdf": (
+    "arm/arm.urdf": (
+        "tool",
+        [0.5, -0.3, 0.8, -1.2, 0.4, 0.01, 0.01],
+        (-0.0962218154537427, -0.05256621735966935, 0.9388238689134802),
+    ),
+    "urdf/erd_panda.urdf": (
         "panda_hand_tcp",
         [0.5, 0.3, 0.1, -1.2, 0.4, 1.5, -0.3, 0.01, 0.01],
         (0.482469068668244, 0.42161929980953605, 0.5298737342177502),
     ),
-    "erd_ur5_robot.urdf": (
+    "urdf/erd_ur5_robot.urdf": (
         "ee_link",
         [0.1, -0.2, 0.3, -0.4, 0.5, -0.6],
         (0.8500180362289259, 0.2675719950753641, 0.0556714678055691),
@@ -307,12 +312,10 @@ PINOCCHIO = {
 }
 
 
-@pytest.mark.parametrize("file", PINOCCHIO)
-def test_stored_positions_of_pinocchio(data_dir, file):
-    link, pose, position = PINOCCHIO[file]
-    np.testing.assert_allclose(
-        forward(load(data_dir / "urdf" / file).skeleton, pose).position(link), position, atol=1e-9
-    )
+@pytest.mark.files(PINOCCHIO)
+def test_stored_positions_of_pinocchio(path, expected):
+    link, pose, position = expected
+    np.testing.assert_allclose(forward(load(path).skeleton, pose).position(link), position, atol=1e-9)
 
 
 def test_a_spherical_joint_turns_about_every_axis(urdf):

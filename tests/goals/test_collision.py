@@ -120,9 +120,9 @@ def test_what_is_refused():
         ps.goals.Box((0, 0, 0), (1, -1, 1))
 
 
-def test_g1_does_not_collide_by_mujocos_own_measure(data_dir):
+@pytest.mark.files({"humanoid/humanoid.xml": 0.8, "mjcf/unitree_g1/g1.xml": 0.9})
+def test_a_humanoid_does_not_collide_by_mujocos_own_measure(path, expected):
     mujoco = pytest.importorskip("mujoco")
-    path = data_dir / "mjcf" / "unitree_g1" / "g1.xml"
     skeleton = ps.load(path).skeleton
     model = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(model)
@@ -136,7 +136,7 @@ def test_g1_does_not_collide_by_mujocos_own_measure(data_dir):
              for side in ("left", "right")]  # fmt: skip
     goals.append(ps.goals.Pose("pelvis", ps.forward(skeleton, home).matrix("pelvis")))
     result = ps.solve(skeleton, [*goals, ps.goals.NoCollision()], start=home, restarts=10)
-    assert result.ok.mean() > 0.9
+    assert result.ok.mean() > expected  # some hands were drawn inside the body
     checked = {frozenset(pair) for pair in skeleton.collision_pairs}
     names = [model.body(b).name for b in range(model.nbody)]
     home_of = {site.name: site.joint for site in skeleton.sites}
@@ -148,9 +148,10 @@ def test_g1_does_not_collide_by_mujocos_own_measure(data_dir):
             assert not ok or joints not in checked or contact.dist > -1e-3
 
 
-def test_balance_finds_where_a_robot_stands(data_dir):
+@pytest.mark.files("humanoid/humanoid.xml", "mjcf/unitree_g1/g1.xml")
+def test_balance_finds_where_a_robot_stands(path):
     pytest.importorskip("mujoco")
-    skeleton = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml").skeleton
+    skeleton = ps.load(path).skeleton
     corners = ps.goals.Balance().corners(skeleton)
     assert len(corners) == 8  # four spheres under each foot
     feet = ps.forward(skeleton, skeleton.rest)

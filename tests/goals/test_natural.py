@@ -181,8 +181,9 @@ def test_the_model_is_small():
     assert sum(values.nbytes for values in model().values()) < 1e6
 
 
-def test_recorded_people_are_found_again(data_dir):
-    motion = ps.load(data_dir / "cmu" / "02_01.bvh", unit=0.0254 / 0.45).motion  # a subject that it was not learnt from
+@pytest.mark.files({"walk.bvh": None, "cmu/02_01.bvh": 0.0254 / 0.45})
+def test_people_are_found_again(path, expected):
+    motion = ps.load(path, unit=expected).motion  # of nobody that it was learnt from
     skeleton, plan = motion.skeleton, person_plan(motion.skeleton)
     rest = ("chest", "shoulder.L", "shoulder.R", "elbow.L", "elbow.R", "knee.L", "knee.R")
     errors = {False: [], True: []}

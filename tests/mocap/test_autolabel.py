@@ -117,13 +117,11 @@ def test_no_body_is_a_wrong_call(human):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("take", "figure"), [("hdm05/HDM_dg_06-03_03_120.c3d", "hdm05/HDM_dg.asf"), ("cmu/02_01.c3d", "cmu/02.asf")]
-)
-def test_recorded_takes_without_names(data_dir, take, figure):
+@pytest.mark.files({"walk.c3d": "walk.asf", "hdm05/HDM_dg_06-03_03_120.c3d": "HDM_dg.asf", "cmu/02_01.c3d": "02.asf"})
+def test_takes_without_names(path, expected):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        skeleton, markers = ps.load(data_dir / figure).skeleton, ps.load(data_dir / take).markers
+        skeleton, markers = ps.load(path.with_name(expected)).skeleton, ps.load(path).markers
     hidden, old = nameless(markers)
     actor = ps.calibrate(skeleton, hidden)
     same, near = agreement(actor, ps.calibrate(skeleton, markers), old)

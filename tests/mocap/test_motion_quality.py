@@ -62,9 +62,10 @@ def test_too_short(walk):
         ps.motion_quality(ps.Motion(walk.skeleton, walk.poses[:2], walk.fps))
 
 
-def test_a_box_before_the_toes_is_not_stood_in(data_dir):
+@pytest.mark.files("humanoid/humanoid.xml", "mjcf/unitree_g1/g1.xml")
+def test_a_box_before_the_toes_is_not_stood_in(path):
     """Objects are judged by the shapes of a file: a box 2 mm before the toes is free, one over them is not."""
-    robot = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml").skeleton
+    robot = ps.load(path).skeleton
     motion = ps.Motion(robot, np.repeat(robot.rest[None], 5, axis=0), 30.0)
     at = ps.forward(robot, robot.rest)
     feet = [s for s in robot.shapes if s.joint.endswith("ankle_roll_joint")]

@@ -55,13 +55,14 @@ def robot_rest(robot, name):
     return ps.forward(robot, robot.rest).position(name)
 
 
-def test_a_sole_under_the_ankle_is_no_toe(data_dir):
-    talos = ps.load(data_dir / "urdf" / "erd_talos_reduced.urdf").skeleton
-    assert "toe.L" not in body_plan(talos)
+@pytest.mark.files("humanoid/humanoid.urdf", "urdf/erd_talos_reduced.urdf")
+def test_a_sole_under_the_ankle_is_no_toe(path):
+    assert "toe.L" not in body_plan(ps.load(path).skeleton)
 
 
-def test_the_g1(data_dir):
-    plan = body_plan(ps.load(data_dir / "urdf" / "g1_29dof.urdf").skeleton)
+@pytest.mark.files("humanoid/humanoid.urdf", "urdf/g1_29dof.urdf")
+def test_a_humanoid_robot(path):
+    plan = body_plan(ps.load(path).skeleton)
     assert plan["shoulder.L"] == "left_shoulder_yaw_joint"
     assert plan["hip.R"] == "right_hip_yaw_joint"
     assert "clavicle.L" not in plan

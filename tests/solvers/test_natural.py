@@ -168,7 +168,19 @@ def test_a_target_that_comes_back_brings_the_pose_back(human):
     assert np.abs(last - first).max() < 0.02
 
 
-def test_it_is_on_for_people_and_off_for_others(human, data_dir):
+@pytest.mark.files(
+    {
+        "humanoid/humanoid.urdf": False,
+        "walk.bvh": True,
+        "urdf/erd_talos_reduced.urdf": False,
+        "cmu/02_01.bvh": True,
+    }
+)
+def test_people_are_told_from_robots(path, expected):
+    assert (person_plan(ps.load(path).skeleton) is not None) == expected
+
+
+def test_it_is_on_for_people_and_off_for_others(human):
     newton = ps.solvers.get("newton")()
     goal = ps.goals.Position("hand.R", (-0.4, 1.2, 0.3))
     assert wants_natural(None, ps.Problem(human, goal), newton)
@@ -176,9 +188,6 @@ def test_it_is_on_for_people_and_off_for_others(human, data_dir):
     assert not wants_natural(None, ps.Problem(human, goal), ps.solvers.get("dls")())
     panda = ps.figures.panda()
     assert not wants_natural(None, ps.Problem(panda, ps.goals.Position(panda.names[-1], (0.4, 0.1, 0.4))), newton)
-    talos = ps.load(data_dir / "urdf" / "erd_talos_reduced.urdf").skeleton
-    assert person_plan(talos) is None
-    assert person_plan(ps.load(data_dir / "cmu" / "02_01.bvh").skeleton) is not None
 
 
 def test_any_solver_and_figure_takes_it_when_asked():

@@ -60,8 +60,9 @@ def test_a_robots_meshes_hang_on_their_joints(scene):
     assert [joint for _, joint in drawn.rigid] == list(arm.names)
 
 
-def test_a_character_is_drawn_as_its_skin(scene, data_dir):
-    source = ps.load(data_dir / "gltf" / "khronos_CesiumMan.glb")
+@pytest.mark.files("character.glb", "gltf/khronos_CesiumMan.glb")
+def test_a_character_is_drawn_as_its_skin(scene, path):
+    source = ps.load(path)
     drawn = draw(scene, "/man", appearance_of(source.skeleton, source))
     drawn.show(ps.forward(source.skeleton, source.motion.poses[0]))
     assert len(drawn.skins) > 1  # its texture has several colours
@@ -268,9 +269,10 @@ def test_a_robot_of_many_triangles_is_thinned(data_dir):
         assert np.abs(part.vertices.max(axis=0) - mesh.vertices.max(axis=0)).max() < 0.006
 
 
-def test_a_floating_robot_stands_on_the_floor(data_dir):
+@pytest.mark.files("humanoid/humanoid.xml", "mjcf/unitree_g1/g1.xml")
+def test_a_floating_robot_stands_on_the_floor(path):
     pytest.importorskip("mujoco")
-    source = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml")
+    source = ps.load(path)
     pose = opening_pose(source.skeleton, source)
     frames = ps.forward(source.skeleton, pose)
     lowest = min(
@@ -291,15 +293,31 @@ def test_figures_come_and_go_without_a_trace(scene):
     assert not [name for name in scene._handle_from_node_name if name.startswith("/turn/")]
 
 
-def test_handles_are_at_the_ends_not_at_every_finger(data_dir):
-    robot = ps.load(data_dir / "urdf" / "erd_panda.urdf").skeleton
+@pytest.mark.files({"arm/arm.urdf": "joint5", "urdf/erd_panda.urdf": None, "urdf/erd_ur5_robot.urdf": "ee_link"})
+def test_an_arm_has_one_handle_at_its_tool(path, expected):
+    robot = ps.load(path).skeleton
     (tool,) = default_handles(robot, ps.forward(robot, robot.rest))
     assert tool.mode == "both"  # an arm's tool has a place and a direction
-    walker = ps.load(data_dir / "cmu" / "02_01.bvh").skeleton
+    assert expected is None or tool.body == expected
+
+
+@pytest.mark.files(
+    {
+        "walk.bvh": (
+            {"wrist.L", "wrist.R", "ankle.L", "ankle.R", "skull", "root"},
+            {"elbow.L", "elbow.R", "knee.L", "knee.R"},
+        ),
+        "cmu/02_01.bvh": (
+            {"LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head", "Hips"},
+            {"LeftForeArm", "RightForeArm", "LeftLeg", "RightLeg"},
+        ),
+    }
+)
+def test_handles_are_at_the_ends_not_at_every_finger(path, expected):
+    walker = ps.load(path).skeleton
     handles = default_handles(walker, ps.forward(walker, walker.rest))
     firm = {h.body for h in handles if h.hold != "free"}
-    assert firm == {"LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head", "Hips"}
-    assert {h.body for h in handles} - firm == {"LeftForeArm", "RightForeArm", "LeftLeg", "RightLeg"}
+    assert (firm, {h.body for h in handles} - firm) == expected
 
 
 def test_all_legs_of_a_fox_have_handles(data_dir):
@@ -307,10 +325,3 @@ def test_all_legs_of_a_fox_have_handles(data_dir):
     bodies = [h.body for h in default_handles(fox, ps.forward(fox, fox.rest))]
     for part in ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head", "Tail"):
         assert any(part in body for body in bodies), part
-
-
-def test_the_tool_of_an_arm_is_held_as_a_pose(data_dir):
-    arm = ps.load(data_dir / "urdf" / "erd_ur5_robot.urdf").skeleton
-    (tool,) = default_handles(arm, ps.forward(arm, arm.rest))
-    assert tool.body == "ee_link"
-    assert tool.mode == "both"

@@ -56,18 +56,19 @@ def test_the_figure_with_balls_is_the_same_figure():
         assert ps.forward(whole, poses).matrix(body) == pytest.approx(ps.forward(skeleton, poses).matrix(body))
 
 
-@pytest.mark.parametrize(
-    ("file", "limbs"),
-    [
-        ("mjcf/kuka_iiwa_14/iiwa14.xml", {"joint4"}),
-        ("urdf/erd_human_36dof_ISB.urdf", {"left_elbow_Z", "right_elbow_Z"}),
-        ("cmu/02.asf", {"lradius", "rradius"}),
-        ("mjcf/unitree_g1/g1.xml", set()),  # the axes of its shoulders pass each other
-    ],
+@pytest.mark.files(
+    {
+        "arm7/arm7.xml": {"joint4"},
+        "walk.asf": {"elbow.L", "elbow.R", "knee.L", "knee.R"},
+        "humanoid/humanoid.xml": set(),  # the axes of its shoulders pass each other
+        "mjcf/kuka_iiwa_14/iiwa14.xml": {"joint4"},
+        "urdf/erd_human_36dof_ISB.urdf": {"left_elbow_Z", "right_elbow_Z"},
+        "cmu/02.asf": {"lradius", "rradius"},
+        "mjcf/unitree_g1/g1.xml": set(),
+    }
 )
-def test_limbs_of_files(data_dir, file, limbs):
-    skeleton = ps.load(data_dir / file).skeleton
-    assert set(find_limbs(skeleton)) == limbs
+def test_limbs_of_files(path, expected):
+    assert set(find_limbs(ps.load(path).skeleton)) == expected
 
 
 def test_fk_keeps_the_joints_ik_the_hand_and_half_is_between():

@@ -653,9 +653,10 @@ def test_amc_comes_with_its_asf_and_can_be_read_back(session, tmp_path):
     assert min(away) < 1e-3  # [m] one of its bones begins where the wrist was
 
 
-def test_a_character_is_exported_with_its_skin_and_textures(session, data_dir, tmp_path):
-    session.open_path(data_dir / "gltf" / "khronos_CesiumMan.glb")
-    came = ps.load(data_dir / "gltf" / "khronos_CesiumMan.glb")
+@pytest.mark.files("character.glb", "gltf/khronos_CesiumMan.glb")
+def test_a_character_is_exported_with_its_skin_and_textures(session, path, tmp_path):
+    session.open_path(path)
+    came = ps.load(path)
     session.player.seek(10)
     hand = session.handles[0].body
     drag(session, hand, session.frames.position(hand) + np.array([0.0, 0.08, 0.0]))
