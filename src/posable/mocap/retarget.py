@@ -30,6 +30,7 @@ from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.hand_contacts import Touch, find_touches, hand_role, nearest_on, touch_weights
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import retarget_page
+from posable.mocap.retime import slowed, within_steps
 from posable.mocap.role_frames import RoleFrames, bone_angles, frame_of, standing_axis, unit
 from posable.mocap.root_align import free_joint, place_root, with_free_root, with_rigid_bones
 from posable.mocap.screen import motion_for
@@ -38,7 +39,6 @@ from posable.mocap.supports import Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody, standing_up, with_all_solid
 from posable.mocap.trajectory import Effort
 from posable.mocap.unwrap import same_branch, within_turns
-from posable.mocap.velocity import slowed, within_steps
 from posable.mocap.verdict import why_contacts_slip
 from posable.model.body_plan import ROLES, SIDES, body_plan
 from posable.model.collision import distances, measure, pair_tables

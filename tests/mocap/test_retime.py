@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from posable.mocap.velocity import slowed, within_steps
+from posable.mocap.retime import slowed, within_steps
 
 PATHS = hnp.arrays(float, st.tuples(st.integers(2, 12), st.just(1)), elements=st.floats(-3.0, 3.0))
 MOST = st.floats(0.05, 2.0)
