@@ -312,11 +312,11 @@ def test_translating_and_stretching_bones(pair):
         (("    hip knee", "    hip knees"), "the name of a bone"),
         (("    hip knee", "    knee hip\n    hip knee"), "one parent"),
         (("root hip plate", "root plate\n    knee hip"), "a cycle"),
-        (("name knee", "name hip"), "a bone of a new name"),
+        (("name knee", "name hip"), "a unique bone name"),
         ((":hierarchy", ":nothing"), ":hierarchy"),
         (("  end\n:hierarchy", ":hierarchy"), "end of bone"),
         (("length 0.45", "length 0"), "a length unit above 0"),
-        (("direction 0 0 1", "direction 0 0 1e999"), "3 numbers of direction"),
+        (("direction 0 0 1", "direction 0 0 1e999"), "3 values for direction"),
         (("order TX TY TZ RX RY RZ", "order TX TX TZ RX RY RZ"), "an order such as"),
     ],
 )
@@ -330,9 +330,9 @@ def test_a_wrong_asf(pair, change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("knee 8 9", "knee 8"), "2 numbers of knee, found 1"),
-        (("knee 8 9", "knee 8 x"), "a number of knee"),
-        (("knee 8 9", "knee 8 nan"), "a number of knee"),
+        (("knee 8 9", "knee 8"), "2 values for knee, found 1"),
+        (("knee 8 9", "knee 8 x"), "a number for knee"),
+        (("knee 8 9", "knee 8 nan"), "a number for knee"),
         (("knee 8 9", "elbow 8 9"), "a bone of the skeleton"),
         (("knee 8 -9", "hip 1 2 3"), "a bone of the skeleton, once a frame"),
         (("hip 5 6 8\n", ""), "bone 'hip' in frame 2"),

@@ -194,7 +194,7 @@ def _read_frames_by_line(source: Source, at: int, columns: dict) -> tuple[list[s
 def _values(source: Source, place: int, words: list[bytes], count: int) -> list[float]:
     name = words[0].decode("latin-1")
     if len(words) - 1 != count:
-        raise source.error(offset=place, expected=f"{count} numbers of {name}", found=len(words) - 1)
+        raise source.error(offset=place, expected=f"{count} values for {name}", found=len(words) - 1)
     values = []
     for word in words[1:]:
         try:
@@ -202,7 +202,7 @@ def _values(source: Source, place: int, words: list[bytes], count: int) -> list[
         except ValueError:
             values.append(np.nan)
         if not np.isfinite(values[-1]):
-            raise source.error(offset=place, expected=f"a number of {name}", found=shown(word))
+            raise source.error(offset=place, expected=f"a number for {name}", found=shown(word))
     return values
 
 

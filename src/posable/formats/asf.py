@@ -350,10 +350,10 @@ def _numbers(source: Source, at: int, words: list[bytes], count: int, what: str)
         except ValueError:
             value = np.nan
         if not abs(value) < 1e100:  # its square must stay finite
-            raise source.error(offset=at, expected=f"{count} numbers of {what}", found=shown(word))
+            raise source.error(offset=at, expected=f"{count} values for {what}", found=shown(word))
         values.append(value)
     if len(values) < count:
-        raise source.error(offset=at, expected=f"{count} numbers of {what}", found=f"{len(values)}")
+        raise source.error(offset=at, expected=f"{count} values for {what}", found=f"{len(values)}")
     return values
 
 
@@ -408,7 +408,7 @@ def _read_bones(source: Source, lines: _Lines, figure: _Figure) -> None:
             raise source.error(offset=at, expected="begin", found=shown(words[0]))
         bone = _read_bone(source, lines, figure, at)
         if bone.name == "root" or bone.name in figure.bones:
-            raise source.error(offset=bone.place, expected="a bone of a new name", found=shown(bone.name))
+            raise source.error(offset=bone.place, expected="a unique bone name", found=shown(bone.name))
         figure.bones[bone.name] = bone
 
 

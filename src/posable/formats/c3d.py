@@ -433,7 +433,7 @@ def _rate(source: Source, header: _Header, parameters: _Parameters, frames: int)
             expected="a frame rate above 0",
             found=header.rate,
         )
-    source.warn("no frame rate is stated: 1 frame a second was taken")
+    source.warn("no frame rate is stated: 1 frame per second is assumed")
     return 1.0
 
 

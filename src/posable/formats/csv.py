@@ -86,7 +86,7 @@ def _rate(source: Source, times: NDArray[np.float64], lines: list[int], given: f
     if len(times) < 2 and given is not None:
         return given
     if len(times) < 2:
-        source.warn(f"the times do not tell a frame rate: {DEFAULT_FPS:g} frames a second were taken")
+        source.warn(f"the times give no frame rate: {DEFAULT_FPS:g} frames per second are assumed")
         return DEFAULT_FPS
     steps = np.diff(times)
     step = (times[-1] - times[0]) / len(steps)

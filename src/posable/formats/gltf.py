@@ -223,7 +223,7 @@ def frame_times(source: Source, tracks: list[Track], fps: float | None, width: i
     most = max(keys * 2, max(_MOST_NUMBERS, 4 * len(source.data)) // width, 2)
     if length * rate > most:
         rate = most / length
-        source.warn(f"an animation of {length:g} s was sampled at {rate:g} frames a second, to keep it small")
+        source.warn(f"an animation of {length:g} s was sampled at {rate:g} frames per second, to keep it small")
     count = int(np.floor(length * rate + 1e-3)) + 1
     return start + np.arange(count) / rate, rate
 

@@ -158,7 +158,7 @@ def scene_of(source: Source, positions: np.ndarray, names: Any, fps: float | Non
             "names of the joints", expected=f"names=[...] or a set: {choices}", found=f"{positions.shape[1]} joints"
         )
     if fps is None:
-        source.warn("no frame rate stated: 30 frames a second assumed; fps= says otherwise")
+        source.warn("no frame rate is stated: 30 frames per second are assumed; set fps= to change it")
         fps = 30.0
     unit, up = options.unit or 1.0, options.up or "z"
     places = unit * positions[..., :3].astype(float)
@@ -201,5 +201,5 @@ def with_middles(joints: list[str], places: np.ndarray) -> tuple[list[str], np.n
 
 
 FORMAT = Format(
-    "keypoints", (".npy",), "joint positions over time", "metres, z up, 30 frames a second, or as said", sniff, read
+    "keypoints", (".npy",), "joint positions over time", "metres, z up, 30 frames per second by default", sniff, read
 )

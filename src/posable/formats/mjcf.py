@@ -75,7 +75,7 @@ def compile_model(source: Source) -> Any:
         model = spec.compile()
     except (ValueError, RuntimeError, UnicodeDecodeError, OverflowError) as problem:
         raise source.error(f"MuJoCo refuses it: {' '.join(str(problem).split())}") from None
-    source.warn(f"{len(missing)} mesh files are missing; the geoms that use them were left out: {missing[0]!r}, ...")
+    source.warn(f"missing mesh files ({len(missing)}), the geoms that use them were left out: {missing[0]!r}, ...")
     return model
 
 
@@ -311,7 +311,7 @@ def _add_tendons(source: Source, model: Any, tree: _JointTree, couplings: list, 
         couplings.append((name, tree.joint_names[second], -factor / scale, home + (zero + factor * away) / scale))
     rest = [model.tendon(t).name or f"tendon_{t}" for t in range(model.ntendon) if t not in used]
     if rest:
-        source.note(f"{len(rest)} tendons are not used, their joints move independently: {', '.join(rest[:3])}")
+        source.note(f"tendons not used ({len(rest)}), their joints move independently: {', '.join(rest[:3])}")
 
 
 def _fixed_tendon(model: Any, tendon: int) -> dict[int, float] | None:

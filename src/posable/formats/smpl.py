@@ -48,7 +48,7 @@ def read(source: Source, arrays: Any, options: Options) -> Scene:
         options.fps or 0.0,
     )
     if not fps > 0.0:
-        source.warn("no frame rate stated: 120 frames a second assumed; fps= says otherwise")
+        source.warn("no frame rate is stated: 120 frames per second are assumed; set fps= to change it")
         fps = 120.0
     family = WIDTHS.get(poses.shape[1] // 3, "SMPL")
     source.note(

@@ -118,7 +118,9 @@ def with_semantics(skeleton: Skeleton, srdf: Semantics, home: dict[str, str], so
         poses[name] = skeleton.pose({joint: v[0] if len(v) == 1 else v for joint, v in known.items()})
     if unknown_links or lost:
         listed = ", ".join(map(repr, sorted(unknown_links | lost)[:3]))
-        source.warn(f"the SRDF names {len(unknown_links | lost)} links or joints that the robot has not: {listed}")
+        source.warn(
+            f"the SRDF names links or joints that the robot does not have ({len(unknown_links | lost)}): {listed}"
+        )
     info = {**skeleton.info, "groups": dict(srdf.groups)}
     return skeleton.replace(disabled_pairs=pairs, named_poses=poses, info=info)
 
@@ -128,7 +130,7 @@ def _links(source: Source, robot: Element) -> dict[str, Element]:
     for element in robot.all("link"):
         name = text(source, element, "name")
         if name in links:
-            raise source.error(offset=element.place, expected="a link of a new name", found=shown(name))
+            raise source.error(offset=element.place, expected="a unique link name", found=shown(name))
         links[name] = element
     if not links:
         raise source.error(offset=robot.place, expected="at least one <link>", found="none")
@@ -299,7 +301,9 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
             continue
         leader = text(source, mimic, "joint")
         if leader not in single or leader == joint.name:
-            source.warn(f"joint {joint.name!r} mimics {shown(leader)}, no other moving joint: it moves by itself")
+            source.warn(
+                f"joint {joint.name!r} mimics {shown(leader)}, which is not another moving joint; it moves freely"
+            )
             continue
         rules[joint.name] = (leader, number(source, mimic, "multiplier", 1.0), number(source, mimic, "offset", 0.0))
     ends: dict[str, tuple[str, float, float]] = {}  # the last leader of each follower's chain
@@ -373,15 +377,13 @@ def _shape(source: Source, element: Element, joint: str, name: str, open_mesh: A
     if element.tag == "box":
         size = numbers(source, element, "size", [0.0, 0.0, 0.0])
         if (size < 0).any():
-            raise source.error(offset=element.place, expected="sizes that are not negative", found=shown(str(size)))
+            raise source.error(offset=element.place, expected="non-negative sizes", found=shown(str(size)))
         return solids.box(joint, 0.5 * size, name=name)
     if element.tag not in ("sphere", "cylinder", "capsule"):
         return None
     radius, length = (number(source, element, key, 0.0) for key in ("radius", "length"))
     if radius < 0 or length < 0:
-        raise source.error(
-            offset=element.place, expected="sizes that are not negative", found=f"{radius:g}, {length:g}"
-        )
+        raise source.error(offset=element.place, expected="non-negative sizes", found=f"{radius:g}, {length:g}")
     if element.tag == "sphere":
         return solids.sphere(joint, radius, name=name)
     if element.tag == "cylinder":

@@ -124,7 +124,7 @@ class Keypoints:
         source = open_source(path)
         if source.data[:6] == NPY_MAGIC:
             if fps is None:
-                source.warn("no frame rate stated: 30 frames a second assumed; fps= says otherwise")
+                source.warn("no frame rate is stated: 30 frames per second are assumed; set fps= to change it")
                 fps = 30.0
             return cls(names, decode_npy(source, "keypoints", source.data), fps, cameras)
         held = Arrays(source)
