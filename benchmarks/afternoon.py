@@ -86,7 +86,8 @@ class Afternoon:
         """Note a fault where the session is not as it was told before."""
         old, new = json.loads(before), json.loads(self.told())
         other = [key for key in old if old[key] != new[key]]
-        self.check(not other, f"{what}: {', '.join(other)}")
+        handles = [f"{a} is {b}" for a, b in zip(old["handles"], new["handles"], strict=False) if a != b]
+        self.check(not other, f"{what}: {', '.join([*other, *handles])}")
 
     def wait(self, condition: Callable[[], Any], what: str, patience: float = 60.0) -> bool:
         """Wait until a condition holds; a fault where it never does."""

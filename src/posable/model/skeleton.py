@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -258,7 +258,7 @@ class Skeleton:
     disabled_pairs: tuple[tuple[str, str], ...]
     _collision_pairs: tuple[tuple[str, str], ...] | None
     _chosen_pairs: tuple[tuple[str, str], ...] | None
-    _hash: int | None
+    _hash: int
     named_poses: Mapping[str, np.ndarray]
     info: Mapping[str, Any]
 
@@ -302,7 +302,7 @@ class Skeleton:
         put(self, "disabled_pairs", disabled)
         put(self, "_collision_pairs", pairs)
         put(self, "_chosen_pairs", None)
-        put(self, "_hash", None)
+        put(self, "_hash", 0)
         put(self, "info", MappingProxyType(dict(info or {})))
         put(self, "names", tuple(joint.name for joint in joints))
         put(self, "site_names", tuple(site.name for site in sites))
@@ -461,7 +461,7 @@ class Skeleton:
         for slot in Skeleton.__slots__:
             if hasattr(self, slot):
                 object.__setattr__(out, slot, getattr(self, slot))
-        changed = {"joints": tuple(joints), "sites": tuple(sites), "_chosen_pairs": None, "_hash": None}
+        changed = {"joints": tuple(joints), "sites": tuple(sites), "_chosen_pairs": None, "_hash": 0}
         changed |= moved_arrays(joints, sites, self.figure, self.frame_bodies, self.frame_rotations)
         for slot, value in changed.items():
             object.__setattr__(out, slot, value)
@@ -512,10 +512,14 @@ class Skeleton:
         return self is other or (hash(self) == hash(other) and self._content() == other._content())
 
     def __hash__(self) -> int:
-        if self._hash is None:  # computed once: a key of every problem
-            bones = tuple(_values(*(joint.offset for joint in self.joints)))
-            object.__setattr__(self, "_hash", hash((self.name, self.names, self.dof_names, self.site_names, bones)))
-        return cast("int", self._hash)
+        return self._hash or self._computed_hash()
+
+    def _computed_hash(self) -> int:
+        """Compute the hash, once: it is a key of every problem."""
+        bones = _values(*(joint.offset for joint in self.joints))
+        value = hash((self.name, self.names, self.dof_names, self.site_names, bones))
+        object.__setattr__(self, "_hash", value)
+        return value
 
     def _content(self) -> tuple[Any, ...]:
         """Return the skeleton as plain values, for comparison."""
