@@ -447,6 +447,23 @@ def test_a_pose_without_a_key_survives_scrubbing_and_undo(session):
     assert np.array_equal(session.pose, loose)
 
 
+def test_a_click_on_the_frame_that_is_shown_leaves_the_handles(session):
+    session.player.seek(10)
+    foot = session.frames.position("foot.R")
+    drag(
+        session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 3.0, 0.0])
+    )  # out of reach: feet give way
+    handles = session.handles
+    pinned = next(h for h in handles if h.body == "foot.R")
+    np.testing.assert_allclose(pinned.position, foot)
+    assert np.linalg.norm(session.frames.position("foot.R") - foot) > 1e-6
+    session.player.seek(10)
+    assert session.handles is handles
+    session.player.seek(20)
+    session.player.seek(10)
+    assert session.handles is not handles
+
+
 def test_opening_another_figure_can_be_undone(session):
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.4, 0.2]))
     raised, keys = session.pose, dict(session.timeline.keys)

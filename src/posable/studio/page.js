@@ -172,7 +172,7 @@
     const done = drag;
     const finish = () => { if (drag === done) drag = null; };
     if (done.key !== null && done.moved) ask("move_key", { frame: done.key, to: done.frame }).then(finish);
-    else ask("seek", { frame: done.frame }).then(finish);
+    else if (done.key !== null || done.moved) ask("seek", { frame: done.frame }).then(finish);
     setTimeout(finish, 600);
   };
 

@@ -22,12 +22,17 @@ class Player:
         self._played = 0.0  # [s] when the frame shown was reached
 
     def seek(self, frame: float) -> bool:
-        """Go to a frame."""
+        """Go to a frame; the one that is shown already stays as it is, with its handles."""
         session = self.session
         if not is_number(frame, -1e9, 1e9):
             return False
         with session.lock:
-            session.timeline = replace(session.timeline, frame=float(np.clip(frame, 0, session.timeline.count - 1)))
+            line, frame = session.timeline, float(np.clip(frame, 0, session.timeline.count - 1))
+            there = line.at(frame)
+            shown = there is not None and np.allclose(there, session.pose, rtol=0.0, atol=1e-9)
+            if shown and frame == line.frame and not line.playing:
+                return True
+            session.timeline = replace(line, frame=frame)
             session.show_frame()
         session.changed()
         return True
