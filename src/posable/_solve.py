@@ -261,9 +261,9 @@ def check_solver(solver: Solver, problem: Problem) -> None:
     if 0 in problem.batch_shape:
         return
     if not problem.plain:
-        from posable.solvers.hierarchy import stand_in
+        from posable.solvers.hierarchy import with_models
 
-        problem = stand_in(problem)
+        problem = with_models(problem)
     solver.check(problem)
 
 

@@ -18,7 +18,7 @@ from posable.goals.base import Goal
 from posable.goals.joint import Posture
 from posable.mocap.retime import timed
 from posable.mocap.smooth import smooth_goals
-from posable.mocap.unwrap import WHOLE_TURN, turns_around, within_turns
+from posable.mocap.unwrap import WHOLE_TURN, full_turn_angles, within_turns
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
@@ -212,7 +212,7 @@ def comes_round(skeleton: Skeleton) -> np.ndarray:
     several = np.zeros(skeleton.size, dtype=bool)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
         several[where] = len(joint.motion.dofs) > 1
-    return turns_around(skeleton) & several
+    return full_turn_angles(skeleton) & several
 
 
 def frames_at(problem: Problem, at: np.ndarray) -> Problem:
@@ -354,7 +354,7 @@ class _PathFollower:
         if not total:
             return self.from_start(problem, None)
         self._freeze(np.clip(self.skeleton.rest, self.lower, self.upper))
-        wide = turns_around(self.skeleton)
+        wide = full_turn_angles(self.skeleton)
         limits = self.lower, self.upper
         self.lower, self.upper = np.where(wide, -np.inf, self.lower), np.where(wide, np.inf, self.upper)
         best: tuple[Any, np.ndarray, np.ndarray] | None = None

@@ -274,18 +274,18 @@ def _speed_weights(times: np.ndarray, length: float, memory: float) -> tuple[np.
     The speed is an Ornstein-Uhlenbeck process with a memory; all in frames.
     """
 
-    def spread(t: np.ndarray) -> np.ndarray:  # covariance (..., 2, 2) of place and speed after a time
+    def covariance(t: np.ndarray) -> np.ndarray:  # covariance (..., 2, 2) of place and speed after a time
         e = np.exp(-t / memory)
         both = 0.5 * memory**2 * (1.0 - e) ** 2
         place = memory**2 * (t - 2.0 * memory * (1.0 - e) + 0.5 * memory * (1.0 - e * e))
         return np.stack([place, both, both, 0.5 * memory * (1.0 - e * e)], axis=-1).reshape(*np.shape(t), 2, 2)
 
-    def ahead(t: np.ndarray) -> np.ndarray:  # (..., 2, 2): place and speed after a time by those at first
+    def transition(t: np.ndarray) -> np.ndarray:  # (..., 2, 2): place and speed after a time by those at first
         e = np.exp(-t / memory)
         one, none = np.ones_like(e), np.zeros_like(e)
         return np.stack([one, memory * (1.0 - e), none, e], axis=-1).reshape(*np.shape(t), 2, 2)
 
     end = np.asarray(length)
-    gain = spread(times) @ np.swapaxes(ahead(length - times), -1, -2) @ np.linalg.inv(spread(end))
-    left = ahead(times)[:, 0, 1] - (gain @ ahead(end))[:, 0, 1]
+    gain = covariance(times) @ np.swapaxes(transition(length - times), -1, -2) @ np.linalg.inv(covariance(end))
+    left = transition(times)[:, 0, 1] - (gain @ transition(end))[:, 0, 1]
     return left, gain[:, 0, 1]

@@ -14,7 +14,7 @@ WHOLE_TURN = 2.0 * np.pi
 JUMP = 2.0  # [rad]: change between frames that equivalent angles may explain
 
 
-def turns_around(skeleton: Skeleton) -> np.ndarray:
+def full_turn_angles(skeleton: Skeleton) -> np.ndarray:
     """Return (n,) bool: angles whose limits allow a whole turn and therefore every rotation."""
     out = np.zeros(skeleton.size, dtype=bool)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
@@ -24,18 +24,18 @@ def turns_around(skeleton: Skeleton) -> np.ndarray:
 
 def open_box(skeleton: Skeleton, limits: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Return the box (n,), (n,) to solve in: the limits, except for angles that can make a whole turn."""
-    held = ~turns_around(skeleton) if limits else np.zeros(skeleton.size, dtype=bool)
+    held = ~full_turn_angles(skeleton) if limits else np.zeros(skeleton.size, dtype=bool)
     return np.where(held, skeleton.lower, -np.inf), np.where(held, skeleton.upper, np.inf)
 
 
 def within_turns(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
-    """Return poses (T, n) with the angles of `turns_around` within their limits.
+    """Return poses (T, n) with the angles of `full_turn_angles` within their limits.
 
     The whole clip is shifted by whole turns; if it turns farther than the limits are wide, from frame to frame.
     """
     lower, upper = skeleton.lower, skeleton.upper
     out = poses
-    for i in np.flatnonzero(turns_around(skeleton)):
+    for i in np.flatnonzero(full_turn_angles(skeleton)):
         values = poses[:, i]
         if not len(values) or ((values >= lower[i]) & (values <= upper[i])).all():
             continue
@@ -56,9 +56,9 @@ def within_turns(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
 def same_branch(skeleton: Skeleton, reference: np.ndarray, poses: np.ndarray, row: int) -> None:
     """Shift the angles of poses (t, n), in place, to the values nearest to reference (n,) at one row.
 
-    Shifts are whole turns and, for Euler angles a, b, c of `turns_around`, the equivalent a + pi, pi - b, c + pi.
+    Shifts are whole turns and, for Euler angles a, b, c of `full_turn_angles`, the equivalent a + pi, pi - b, c + pi.
     """
-    round_ = turns_around(skeleton)
+    round_ = full_turn_angles(skeleton)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
         dofs = joint.motion.dofs
         if not round_[where].any():
@@ -83,11 +83,11 @@ def _turns_apart(a: np.ndarray, b: np.ndarray) -> float:
 def continuous(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
     """Return poses (T, n) whose values do not jump between frames where the figure does not.
 
-    Angles of `turns_around` continue beyond a whole turn, Euler angles stay on one of their two triples, and rotation
-    vectors may exceed pi.
+    Angles of `full_turn_angles` continue beyond a whole turn, Euler angles stay on one of their two triples, and
+    rotation vectors may exceed pi.
     """
     out = np.array(poses)
-    angles = turns_around(skeleton)
+    angles = full_turn_angles(skeleton)
     jumps = 1 + np.flatnonzero(np.any([np.abs(np.diff(poses[:, i])) > JUMP for i in np.flatnonzero(angles)], axis=0))
     for start, end in pairwise([*jumps, len(poses)]):
         same_branch(skeleton, out[start - 1], out[start:end], 0)

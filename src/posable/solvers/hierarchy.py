@@ -100,7 +100,7 @@ def answer(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Pro
             if rank[k] < best_rank[k]:
                 best_rank[k] = rank[k]
                 taken[k] = combination
-                take(best[0], best[1], trial, outcome, k)
+                take_solution(best[0], best[1], trial, outcome, k)
     assert best is not None  # there is always one combination
     chosen = {}
     for column, (goal, _) in enumerate(problem.choices):
@@ -109,7 +109,7 @@ def answer(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Pro
     return *best, chosen
 
 
-def stand_in(problem: Problem) -> Problem:
+def with_models(problem: Problem) -> Problem:
     """Return the problem as a solver sees it: with models instead of energies in Python."""
     out = copy.copy(problem)
     out.customs = []
@@ -129,7 +129,7 @@ def ranks(problem: Problem, outcome: RawResult, request: SolveOptions) -> list[t
     return out
 
 
-def take(problem: Problem, outcome: RawResult, other: Problem, answers: RawResult, k: int) -> None:
+def take_solution(problem: Problem, outcome: RawResult, other: Problem, answers: RawResult, k: int) -> None:
     """Replace solution k, and its springs, by those of another result."""
     problem.constants[k], problem.targets[k] = other.constants[k], other.targets[k]
     for name in ("poses", "codes", "errors", "iterations", "evaluations"):
@@ -159,7 +159,7 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
         now.constants[:, level_of > priority, ROBUST] = OFF
         now.tolerances = tolerances.copy()
         now.customs = [(energy, part) for energy, part in problem.customs if energy.priority == priority]
-        pulls_of(now, priority)
+        set_level_pulls(now, priority)
         if outcome is None:
             outcome = run_models(now, method, request)
             mark_stationary(now, outcome, request)
@@ -198,7 +198,7 @@ def time_left(request: SolveOptions, begin: float) -> float | None:
     return None if request.time_limit is None else max(0.0, request.time_limit - (time.perf_counter() - begin))
 
 
-def pulls_of(problem: Problem, priority: int) -> None:
+def set_level_pulls(problem: Problem, priority: int) -> None:
     """Set the springs on degrees of freedom to those of one level, and whether it has soft goals."""
     n = problem.skeleton.size
     problem.pull, problem.home = np.zeros(n), np.zeros(n)
@@ -330,7 +330,7 @@ def model_one(
     """Solve problem k by quadratic models, each at the last pose; steps must pass Armijo's test on the energy."""
     energies = [energy for energy, _ in customs]
     pose = request.starts[k].copy()
-    one = stand_in(problem.part(k, k + 1))
+    one = with_models(problem.part(k, k + 1))
     constants, targets = one.constants[0], one.targets[0]
     one.soft = True
     best: RawResult | None = None
