@@ -28,7 +28,7 @@ studio: $(READY)  ## pose a figure in the browser; FILE=walk.bvh opens a file
 demo: $(READY)  ## see what it does
 	$(BIN)/python examples/demo.py
 
-bench: $(READY)  ## measure every subject, peers included, and write docs/results (half an hour)
+bench: $(READY)  ## measure every subject, peers included, and write docs/results (three hours)
 	$(BIN)/python -m benchmarks $(SUBJECTS)
 
 test: $(READY)  ## run the tests

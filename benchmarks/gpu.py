@@ -106,7 +106,7 @@ def panda(args) -> None:
             )
             far, turned = frame_misses(skeleton, result.pose, "hand", targets)
             good = (far <= 1e-4 + 1e-6) & (turned <= 1e-3 + 1e-6)  # targets in single precision are off by 1e-7
-            note = f"agrees with its word: {(good == result.ok).mean():.6f}, limits held: {held(skeleton, result.pose)}"
+            note = f"verdict right: {(good == result.ok).mean():.6f}, limits held: {held(skeleton, result.pose)}"
             note += f", turns {result.outcome.iterations.mean():.1f}"
             row(f"Panda, {precision}, {restarts} restarts", "on the GPU", args.count, seconds, good.mean(), note)
     again = ps.solve(skeleton, goal, device="cuda", restarts=restarts, precision=precision)
@@ -146,7 +146,7 @@ def human(args) -> None:
         good = np.all(
             [np.linalg.norm(frames.position(b) - places[b][: len(some)], axis=1) <= 1.01e-4 for b in SIX], axis=0
         )
-        note = f"agrees with its word: {(good == result.ok[:base]).mean():.6f}, limits held: {held(skeleton, some)}"
+        note = f"verdict right: {(good == result.ok[:base]).mean():.6f}, limits held: {held(skeleton, some)}"
         row(
             f"human, six goals, {restarts} restarts",
             "on the GPU",

@@ -159,7 +159,7 @@ def evidence(page) -> None:
         f"Random reachable poses, inside the limits, from one fixed start, with restarts. Solved means within "
         f"{NEAR * 1e3:g} mm, {TURNED:g} rad and the limits, by forward kinematics alone. Times are the best of some "
         "passes for each problem, through a `Session`, through `solve`, and in a batch on one core, a problem's share. "
-        "A Session's is of `solve` alone: the moving of its goals is not in it, as it is in the comparison with peers."
+        "A Session's excludes moving its goals; the comparison with peers includes it."
     )
     rows = []
     for work in (panda, talos, human):

@@ -28,9 +28,18 @@ place = ps.forward(arm, result.pose).position("tip")
 assert np.linalg.norm(place - (0.5 + 0.6 * np.cos(0.4), 0.5 + 0.6 * np.sin(0.4), 0.0)) < 1e-4
 solver = ps.solvers.get("random-search")(spread=0.2)
 assert ps.solve(arm, goal, solver=solver).ok
-ps.goals.save("goals.toml", [goal])
-(back,) = ps.goals.load("goals.toml")
+heavy = ps.goals.Orbit("tip", (0.5, 0.5, 0.0), 0.6, weight=3, tolerance=0.01, priority=2, label="wheel")
+ps.goals.save("goals.toml", [goal, heavy])
+back, same = ps.goals.load("goals.toml")
 assert type(back) is ps.goals.Orbit and np.array_equal(back.target, goal.target)
+assert ps.goals.to_table(back) == ps.goals.to_table(goal)
+assert ps.goals.to_table(same) == ps.goals.to_table(heavy)
+assert (same.tolerance, same.priority, same.label) == (0.01, 2, "wheel")
+try:
+    ps.goals.to_table(goal.moved((0.0, 0.5, 0.0)))
+    raise SystemExit("another target was written")
+except ps.errors.GoalError:
+    pass
 motion = ps.Motion(arm, np.array([arm.rest, result.pose]), 30.0)
 ps.save("a.poses", motion)
 assert np.array_equal(ps.load("a.poses", skeleton=arm).motion.poses, motion.poses)

@@ -28,8 +28,8 @@ METHOD = """
 Everybody gets the same figure as the same URDF (a hinge or slide per degree of freedom), the same goals, drawn by
 forward kinematics from random poses inside the limits, and the same start. Solved means: every goal within 1 mm and
 0.01 rad and every limit held to 1e-6, measured on the answer's joint values by forward kinematics in plain NumPy that
-no solver shares. A joint past its limit by less than 1e-4 is put on it before that, for quadratic programs and single
-precision leave so much. Iterations stop at 0.1 mm and 0.001 rad.
+no solver shares. A joint past its limit by less than 1e-4 is put on it before that: quadratic programs and single
+precision leave errors of that size. Iterations stop at 0.1 mm and 0.001 rad.
 
 Each peer runs in its own process and environment, on one thread of linear algebra, all of them in turn, pass by pass.
 Times are the processor's, over all threads: on a quiet machine they are the clock's, and on a busy one they do not

@@ -150,11 +150,15 @@ def lines(scene: ps.Scene, file: str) -> list[str]:
     if scene.has_skeleton:
         out += _skeleton_lines(scene.skeleton)
     for name, take in _takes(scene).items():
-        out.append(f"motion {name!r}: {len(take)} frames at {take.fps:g} fps, {take.duration:.2f} s")
+        out.append(f"motion {name!r}: {_frames(take)} at {take.fps:g} fps, {take.duration:.2f} s")
     if scene.markers is not None:
         out += _marker_lines(scene.markers)
     out += [f"mesh {mesh.name!r}: {len(mesh.vertices)} vertices, {len(mesh.faces)} triangles" for mesh in scene.meshes]
     return out
+
+
+def _frames(motion: Any) -> str:
+    return "1 frame" if len(motion) == 1 else f"{len(motion)} frames"
 
 
 def _skeleton_lines(skeleton: ps.Skeleton) -> list[str]:
@@ -208,7 +212,7 @@ def _marker_lines(markers: ps.Markers) -> list[str]:
     gaps = _gaps(markers)
     whole = max(len(markers) * len(gaps), 1)
     seconds = max(len(markers) - 1, 0) / markers.fps
-    rate = f"{len(markers)} frames at {markers.fps:g} fps, {seconds:.2f} s"
+    rate = f"{_frames(markers)} at {markers.fps:g} fps, {seconds:.2f} s"
     out = [f"markers: {len(gaps)} over {rate}, {markers.up or '?'} up, {100 * sum(gaps) / whole:.1f}% unseen"]
     for name, count in zip(markers.names, gaps, strict=True):
         out.append(f"  {name}" + (f"  unseen in {count} of {len(markers)} frames" if count else ""))

@@ -23,14 +23,19 @@ from posable.formats import keypoints, robot_layouts, smpl
 from posable.formats.base import Format, Options, build_skeleton
 from posable.formats.scene import Scene
 from posable.formats.source import Source, shown
-from posable.model.joints import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site, Universal, rotation_matrix
+from posable.model import joints
+from posable.model.joints import Joint, Site, rotation_matrix
 from posable.model.motion import Markers, Motion
 from posable.model.shapes import Shape
 from posable.model.skeleton import Skeleton
 
 # --- A skeleton as plain JSON and back ---
 
-_MOTIONS = {kind.__name__: kind for kind in (Fixed, Revolute, Prismatic, Universal, Planar, Ball, Free)}
+_MOTIONS = {
+    name: kind
+    for name, kind in vars(joints).items()
+    if isinstance(kind, type) and issubclass(kind, joints.JointMotion) and kind is not joints.JointMotion
+}
 
 
 def dump_figure(skeleton: Skeleton) -> str:

@@ -162,7 +162,7 @@ def to_table(goal: Goal) -> dict[str, Any]:
     """Return a goal as a plain table: its kind and the arguments of its class, as numbers, strings and lists."""
     kind = type(goal).__name__
     if kind in GOALS and GOALS.get(kind) is type(goal):
-        return {"kind": kind, **{key: plain(value) for key, value in goal.arguments().items() if value is not None}}
+        return _plugin_table(goal)
     if kind not in KINDS or KINDS[kind][0] is not type(goal):
         raise GoalError(f"{goal}", expected=f"one of {', '.join(KINDS)}", got="a goal that has no form in a file")
     out: dict[str, Any] = {"kind": kind}
@@ -178,6 +178,28 @@ def to_table(goal: Goal) -> dict[str, Any]:
     if goal.priority:
         out["priority"] = goal.priority
     return out
+
+
+def _plugin_table(goal: Goal) -> dict[str, Any]:
+    """Return the table of a goal of another package: its arguments, and the options that they do not give."""
+    kind = type(goal).__name__
+    arguments = {key: value for key, value in goal.arguments().items() if value is not None}
+    made = _made(kind, type(goal), arguments)
+    out = {"kind": kind, **{key: plain(value) for key, value in arguments.items()}}
+    given, default = _options_of(goal), _options_of(made)
+    out |= {key: value for key, value in given.items() if value is not None and value != default[key]}
+    if plain(getattr(made, "target", None)) != plain(getattr(goal, "target", None)):
+        raise GoalError(f"{goal}", expected="arguments() that make the same goal", got="another target")
+    return out
+
+
+def _options_of(goal: Goal) -> dict[str, Any]:
+    """Return the options of a goal as plain values; its weight as the goal that it derives from writes it."""
+    base = next((kind for kind in type(goal).__mro__ if KINDS.get(kind.__name__, (None,))[0] is kind), None)
+    written = {} if base is None else KINDS[base.__name__][1](goal)
+    options = {"weight": written.get("weight", getattr(goal, "weight", None))}
+    options |= {key: getattr(goal, key, None) for key in ("tolerance", "robust", "label", "priority")}
+    return {key: plain(value) for key, value in options.items()}
 
 
 def plain(value: Any) -> Any:
