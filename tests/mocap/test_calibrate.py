@@ -125,3 +125,12 @@ def test_the_plan_of_the_human(human):
 def test_a_figure_without_legs_is_refused():
     with pytest.raises(ps.PosableError, match="hip"):
         body_plan(ps.figures.panda())
+
+
+def test_noise_of_the_markers_hardly_moves_the_actor(human, markers):
+    clean = ps.calibrate(human, markers)
+    noisy = markers.positions + np.random.default_rng(2).normal(0.0, 0.01, markers.positions.shape)
+    actor = ps.calibrate(human, ps.Markers(markers.names, noisy, markers.fps, markers.up))
+    frames = [ps.forward(figure, ps.track(figure, markers).motion.poses) for figure in (clean, actor)]
+    off = [np.linalg.norm(frames[0].position(name) - frames[1].position(name), axis=-1) for name in human.names]
+    assert np.mean(off) < 0.004

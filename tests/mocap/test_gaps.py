@@ -89,3 +89,26 @@ def test_an_arm_that_is_lost_does_not_drag_the_trunk_along(human, markers, start
     whole, part = (ps.forward(human, each[start : start + 30]) for each in poses)
     for joint in ("spine3", "neck", "shoulder.L", "shoulder.R"):
         assert np.linalg.norm(whole.position(joint) - part.position(joint), axis=-1).max() < 0.008, joint
+
+
+def test_a_path_that_gains_speed_is_continued_exactly():
+    times = np.arange(40.0)[:, None, None]
+    path = np.concatenate([0.002 * times**2 - 0.05 * times, 0.01 * times, -0.001 * times**2], axis=2)
+    holed = path.copy()
+    holed[15:25] = np.nan
+    fill_short(holed, 12, np.full(1, 1e-5))
+    np.testing.assert_allclose(holed, path, atol=1e-5)
+
+
+def test_noise_is_not_taken_for_a_gain_in_speed():
+    rng = np.random.default_rng(8)
+    noise = 0.005
+    path = np.zeros((40, 200, 3)) + np.linspace(0.0, 1.0, 40)[:, None, None]
+    seen = path + rng.normal(0.0, noise, path.shape)
+    off = []
+    for level in (None, np.full(200, noise)):
+        holed = seen.copy()
+        holed[15:25] = np.nan
+        fill_short(holed, 12, level)
+        off.append(np.abs(holed - path)[15:25].mean())
+    assert off[1] < 0.75 * off[0]

@@ -12,6 +12,7 @@ import numpy as np
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up
 from posable.mocap.actor_fit import Calibration, Fit
+from posable.mocap.gaps import noise_of
 from posable.mocap.marker_sets import base_name, guess, is_virtual, place_name, placement_of
 from posable.mocap.pelvis import Hips, find_hips
 from posable.mocap.recognise import Places, mislabelled, recognised, words_of_mislabelled
@@ -44,6 +45,8 @@ MOVING = 800  # frames from which functional centres are found
 CHECKED = 32  # frames that are not fitted and judge the fit
 MISSED = 0.01  # [m] mean marker error in them that is worth a word,
 OVERFITTED = 2.0  # if it is so many times that of the fitted ones
+NOISY = 0.001  # [m] standard deviation of a marker's noise from which on its path is smoothed first,
+WITHIN = 0.1  # [s] over frames within so much, more where there is more noise
 SHOWS = 0.75  # part of the usual number of markers that a chosen frame shows
 CANDIDATES = 400  # frames among which those for the fit are chosen
 
@@ -369,11 +372,38 @@ def _places(skeleton: Skeleton, markers: Markers, rows: np.ndarray, columns: lis
     """Return positions (T, M, 3) [m] of some frames and markers in the figure's axes, without copying a long take."""
     part = Markers(
         tuple(markers.names[k] for k in columns),
-        screen(markers).pick(markers.positions, rows)[:, columns],
+        _without_noise(markers, rows, columns),
         markers.fps,
         markers.up,
     )
     return markers_with_up(part, skeleton.up).positions
+
+
+def _without_noise(markers: Markers, rows: np.ndarray, columns: list[int]) -> np.ndarray:
+    """Return positions (T, M, 3) [m] of some frames and markers; those of noisy markers are on cubics fitted nearby.
+
+    The mean square error of a cubic fitted to frames within w has the parts of its bend, in proportion to w^8, and of
+    the noise, s^2 / w. Their sum is least where w grows as s^(2/9).
+    """
+    screening = screen(markers)
+    out = screening.pick(markers.positions, rows)[:, columns]
+    noise = noise_of(markers.positions)[columns]
+    noisy = np.flatnonzero(noise > NOISY)
+    if not len(noisy):
+        return out
+    reach = round(0.5 * WITHIN * markers.fps * (float(np.median(noise[noisy])) / NOISY) ** (2.0 / 9.0))
+    inner = np.flatnonzero((rows >= reach) & (rows < len(markers) - reach))
+    if reach < 2 or not len(inner):
+        return out
+    those = [columns[k] for k in noisy]
+    path = np.zeros((len(inner), len(those), 3))
+    for shift in range(-reach, reach + 1):
+        weight = 3.0 * (3 * reach * (reach + 1) - 1 - 5 * shift**2)  # Savitzky & Golay (1964)
+        weight /= (2 * reach - 1) * (2 * reach + 1) * (2 * reach + 3)
+        path += weight * screening.pick(markers.positions, rows[inner] + shift)[:, those]
+    grid = np.ix_(inner, noisy)
+    out[grid] = np.where(np.isfinite(path), path, out[grid])
+    return out
 
 
 def _given(frames: Iterable[int], total: int) -> np.ndarray:

@@ -20,6 +20,8 @@ LINES = 0.5  # share that the lines of markers have in longer ones
 MEMORY = 0.06  # [s]: after which an unobserved motion has forgotten its speed
 MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be unobserved for the gap to be filled
 SLOPE = 3  # frames over which speed is measured
+BESIDE = 4  # frames on either side of a short gap that say how it is crossed
+SAMPLES = 400  # frames from which noise is measured
 SHORT = 0.1  # [s]: shorter gaps are filled by the marker's own path
 TURNED = 1.5  # [rad]: beyond this turn of the body in a gap, straight lines of markers are wrong
 MAD = 1.4826  # standard deviations per median absolute deviation
@@ -40,6 +42,23 @@ def column_medians(values: np.ndarray) -> np.ndarray:
     ordered, count = np.sort(values, axis=0), np.count_nonzero(~np.isnan(values), axis=0)  # NaN are last
     columns = np.arange(values.shape[1])
     return 0.5 * (ordered[(count - 1) // 2, columns] + ordered[count // 2, columns])
+
+
+def noise_of(positions: np.ndarray) -> np.ndarray:
+    """Return the standard deviation (M,) [m] of the noise in each coordinate of markers with positions (T, M, 3).
+
+    Fourth differences of a body's motion are small: their median is that of white noise, amplified by the root of 70.
+    """
+    total, count = positions.shape[:2]
+    if total < 5:
+        return np.zeros(count)
+    rows = np.unique(np.linspace(0, total - 5, min(SAMPLES, total - 4)).astype(int))
+    weighted = (weight * positions[rows + k] for k, weight in enumerate((1.0, -4.0, 6.0, -4.0, 1.0)))
+    jolts = np.abs(sum(weighted)).swapaxes(1, 2).reshape(-1, count)
+    out = np.zeros(count)
+    seen = np.isfinite(jolts).any(axis=0)
+    out[seen] = MAD * column_medians(jolts[:, seen]) / np.sqrt(70.0)
+    return out
 
 
 def runs(mask: np.ndarray) -> list[tuple[int, int]]:
@@ -88,11 +107,12 @@ def short_gap(fps: float) -> int:
     return max(1, round(SHORT * fps))
 
 
-def fill_short(places: np.ndarray, most: int) -> np.ndarray:
+def fill_short(places: np.ndarray, most: int, noise: np.ndarray | None = None) -> np.ndarray:
     """Fill gaps of up to `most` frames in places (T, M, 3), in place, by cubics; return where (T, M) bool.
 
     A cubic leaves with the speed of the frames before the gap and arrives with that of the frames after it. Gaps at
-    either end of the take stay, and so do gaps too close to another one for the speed to be measured.
+    either end of the take stay, and so do gaps too close to another one for the speed to be measured. noise: (M,) [m]
+    standard deviation of each marker's coordinates; 0 where not given.
     """
     seen = np.isfinite(places[..., 0])
     filled = np.zeros(seen.shape, dtype=bool)
@@ -107,12 +127,30 @@ def fill_short(places: np.ndarray, most: int) -> np.ndarray:
     straight = seen[a - SLOPE, k] & seen[b + SLOPE, k]
     t, k, a, b = t[straight], k[straight], a[straight], b[straight]
     start, end, length = places[a, k], places[b, k], (b - a)[:, None]
-    first, last = (start - places[a - SLOPE, k]) / SLOPE, (places[b + SLOPE, k] - end) / SLOPE
+    spread = np.zeros(len(t)) if noise is None else noise[k]
+    first, last = _speed_beside(places, a, k, -1, spread), _speed_beside(places, b, k, 1, spread)
     x = (t - a)[:, None] / length
     cubic = start + (3.0 - 2.0 * x) * x * x * (end - start)
     places[t, k] = cubic + length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
     filled[t, k] = True
     return filled
+
+
+def _speed_beside(places: np.ndarray, t: np.ndarray, k: np.ndarray, way: int, noise: np.ndarray) -> np.ndarray:
+    """Return the velocities (N, 3) [m/frame] of markers k (N,) at frames t (N,), before (way -1) or after (1) a gap.
+
+    The mean velocity of the last frames is that of a moment ago. A parabola has the velocity at the edge, and more of
+    the noise (N,) [m]: it is believed as far as the two differ by more than noise makes them (James & Stein 1961).
+    """
+    here, far = places[t, k], t + way * BESIDE
+    mean = way * (places[t + way * SLOPE, k] - here) / SLOPE
+    inside = (far >= 0) & (far < len(places))
+    end = np.where(inside[:, None], places[np.where(inside, far, t), k], np.nan)
+    gap = way * (4.0 * places[t + way * BESIDE // 2, k] - 3.0 * here - end) / BESIDE - mean
+    gap = np.where(np.isfinite(gap), gap, 0.0)
+    made_by_noise = 3.0 * 1.35 * np.square(noise)  # of the squared gap, for SLOPE and BESIDE
+    share = 1.0 - made_by_noise / np.maximum(np.square(gap).sum(axis=-1), 1e-30)
+    return mean + np.maximum(share, 0.0)[:, None] * gap
 
 
 # --- Unobserved joints ---

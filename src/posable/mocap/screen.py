@@ -19,8 +19,8 @@ from scipy.optimize import linear_sum_assignment
 
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
+from posable.mocap.gaps import BESIDE, UnobservedJoints, column_medians, fill_short, noise_of, runs, short_gap
 from posable.mocap.gaps import CHUNK as READ_CHUNK
-from posable.mocap.gaps import MAD, SLOPE, UnobservedJoints, column_medians, fill_short, runs, short_gap
 from posable.mocap.marker_sets import base_name, is_virtual, placement_of
 from posable.mocap.recognise import (
     LIMB_ROOTS,
@@ -182,6 +182,7 @@ def _twins(positions: np.ndarray, names: list[str], near: _Neighbours, mask: np.
 
 JUMP = 0.03  # [m]: a step this much longer than its neighbours is a jump,
 NOISE = 9.0  # if it is also so many standard deviations of the marker's noise
+NOISY = 0.003  # [m] standard deviation of the markers' noise that is worth a word
 ACCELERATION = 100.0  # [m/s^2] that a marker may have beside it
 NEAR = 0.15  # [m]: labels usually nearer than this trade places by less than a jump
 SPEED = 4.0  # [m/s]: how fast a marker may move while it is not seen
@@ -318,8 +319,18 @@ def _screened(names: list[str], positions: np.ndarray, fps: float) -> Screening:
         tuple((names[a], names[b], start, end) for a, b, start, end in swaps),
         tuple(names[k] for pair in sides for k in pair),
         tuple(gone.notes(names)),
-        (*gone.doubts(names), *_undecided(names, swaps, total, feet)),
+        (*gone.doubts(names), *_undecided(names, swaps, total, feet), *_noisy(seen)),
     )
+
+
+def _noisy(positions: np.ndarray) -> list[str]:
+    """Return what to say of markers with positions (T, M, 3) [m] whose noise joints cannot but follow."""
+    noise = noise_of(positions)
+    level = float(np.median(noise)) if len(noise) else 0.0
+    if level < NOISY:
+        return []
+    shown = f"markers are noisy, {1e3 * level:.0f} mm in each direction, and joints are off by about as much"
+    return [f"{shown}: smooth=0.05 (--smooth 0.05) takes out some of it"]
 
 
 def _undecided(
@@ -436,23 +447,6 @@ def _other_side(positions: np.ndarray, names: list[str], columns: np.ndarray, sw
         pair: body.nearer_to_own_side([pair], LIMB_ROOTS[part]) for pair, part in pairs.items() if part in LIMB_ROOTS
     }
     return [pair for pair, own in votes.items() if own is not None and own * trunk < 0.0]
-
-
-def noise_of(positions: np.ndarray) -> np.ndarray:
-    """Return the standard deviation (M,) [m] of the noise in each coordinate of markers with positions (T, M, 3).
-
-    Fourth differences of a body's motion are small: their median is that of white noise, amplified by the root of 70.
-    """
-    total, count = positions.shape[:2]
-    if total < 5:
-        return np.zeros(count)
-    rows = np.unique(np.linspace(0, total - 5, min(SAMPLES, total - 4)).astype(int))
-    weighted = (weight * positions[rows + k] for k, weight in enumerate((1.0, -4.0, 6.0, -4.0, 1.0)))
-    jolts = np.abs(sum(weighted)).swapaxes(1, 2).reshape(-1, count)
-    out = np.zeros(count)
-    seen = np.isfinite(jolts).any(axis=0)
-    out[seen] = MAD * column_medians(jolts[:, seen]) / np.sqrt(70.0)
-    return out
 
 
 def _near_pairs(positions: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -636,6 +630,7 @@ class MarkerSource:
         self.turn = turn_up(markers.up, actor.up)
         self.screening = screen(markers)
         self.relabelled = self._relabel(actor)
+        self.noise = noise_of(self.markers.positions)[self.columns]
         self.unobserved = UnobservedJoints(actor, self.sites, self._seen())
 
     def _relabel(self, actor: Skeleton) -> tuple[str, ...]:
@@ -667,9 +662,9 @@ class MarkerSource:
     def bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Return places (end - start, M, 3) [m] of frames with short gaps filled, and where (end - start, M)."""
         most = short_gap(self.markers.fps)
-        before, after = max(0, start - most - SLOPE), min(self.total, end + most + SLOPE)
+        before, after = max(0, start - most - BESIDE), min(self.total, end + most + BESIDE)
         places = np.array(self.read(before, after))
-        filled = fill_short(places, most)
+        filled = fill_short(places, most, self.noise)
         part = slice(start - before, end - before)
         return places[part], filled[part]
 
