@@ -85,6 +85,15 @@ def exchange(markers: ps.Markers, places: np.ndarray, a: str, b: str, rows: slic
     places[rows, pair] = places[rows, other]
 
 
+def exchanged(markers: ps.Markers, a: str, b: str, share: float) -> ps.Markers:
+    """Exchange two labels in a share of the frames, in the middle of the take."""
+    places = markers.positions.copy()
+    length = round(share * len(places))
+    start = (len(places) - length) // 2
+    exchange(markers, places, a, b, slice(start, start + length))
+    return with_positions(markers, places)
+
+
 def sides(markers: ps.Markers, only: tuple[str, ...] = ()) -> ps.Markers:
     """Exchange left and right for the whole take, or for markers of some endings alone."""
     places = markers.positions.copy()
@@ -139,7 +148,10 @@ def cases(markers: ps.Markers, seed: int = 0) -> Iterator[Case]:
     yield Case("LKNE drifts 150 mm", drift(markers, "LKNE"), "LKNE")
     for size in (0.002, 0.005, 0.010):
         noisy = markers.positions + rng.normal(0.0, size, markers.positions.shape)
-        yield Case(f"noise {MM * size:.0f} mm", with_positions(markers, noisy))
+        yield Case(f"noise {MM * size:.0f} mm", with_positions(markers, noisy), "noisy" if size >= 0.005 else "")
+    for a, b in (("LTOE", "LMT5"), ("LFHD", "RFHD")):
+        for share in (0.05, 0.6, 1.0):
+            yield Case(f"{a} and {b} exchanged in {share:.0%}", exchanged(markers, a, b, share), a, LIMIT)
     yield from dropouts(markers)
     yield from mislabelled(markers)
 
@@ -226,6 +238,18 @@ def measure(case: Case, clean: Clean) -> list[Any]:
     off = MM * float(np.linalg.norm(joints - clean.joints[: len(joints)], axis=-1)[rows][:, columns].mean())
     named = "" if not case.named else "named" if case.named in words else "NOT NAMED"
     return [case.name, off, line, case.limit, named, take.report.verdict]
+
+
+def judged(off: float | None, line: float | None, limit: float | None, reported: str, verdict: str) -> str:
+    """Return whether a displacement [mm] is over its bound, and if so, whether that is said.
+
+    The bound is what is allowed, for gaps what straight lines give, and otherwise LIMIT.
+    """
+    bound = limit if limit is not None else line if line is not None else LIMIT
+    if off is not None and off <= bound:
+        return ""
+    said = reported in ("named", "refused") or verdict.startswith("check this take")
+    return "over, named" if said else "over, SILENT"
 
 
 # ------------------------------------------------------------------------------------------------------- a peer
@@ -315,7 +339,7 @@ def table(path: Path, python: Path | None = None) -> tuple[int, list[list[Any]]]
     theirs: dict[str, float] = {}
     if python is not None:
         theirs = beside_momentum(python, markers, clean, [case for case in every if compared(case)])
-    return len(markers), [[*row[:3], theirs.get(row[0]), *row[3:]] for row in rows]
+    return len(markers), [[*row[:3], theirs.get(row[0]), *row[3:5], judged(*row[1:]), row[5]] for row in rows]
 
 
 def momentum() -> tuple[Path | None, str]:
@@ -334,6 +358,8 @@ def evidence(page: Page) -> None:
         "Each take is calibrated and tracked with the human figure, first as it is, then corrupted. *Displacement*: "
         "mean distance of all joints in all frames from the clean result; for gaps, of the joints concerned in the gap "
         f"and {EDGE} frames on either side, tracked with the clean actor, beside straight lines across the gap. "
+        f"*Over the bound*: above what is allowed, in gaps above straight lines, elsewhere above {LIMIT:g} mm; such a "
+        "take must be doubted by the verdict, or its fault be named among the repairs. "
         f"Thresholds were chosen on "
         f"{', '.join(TUNED)}; the other takes were not looked at."
     )
@@ -359,8 +385,15 @@ def evidence(page: Page) -> None:
                 "Momentum [mm]",
                 "allowed [mm]",
                 "reported",
+                "over the bound",
                 "verdict",
             ],
             rows,
         )
         page.value(name, {row[0]: row[1] for row in rows})
+    over = [f"{name}, {row[0]}" for name, (_, rows) in tables.items() for row in rows if row[6]]
+    silent = [f"{name}, {row[0]}" for name, (_, rows) in tables.items() for row in rows if row[6].endswith("SILENT")]
+    page.text(
+        f"Over the bound: {len(over)} cases; {len(silent)} of them are not named{': ' * bool(silent)}{'; '.join(silent)}."
+    )
+    page.value("silent", silent)

@@ -182,6 +182,17 @@ def regressed_hip(at: Callable[..., np.ndarray], side: str) -> np.ndarray:
     return front.mean(axis=1) + out * left - (0.30 * width + 0.0109) * up - (0.24 * depth + 0.0099) * ahead
 
 
+def steadier(pelvis: Cluster, thigh: np.ndarray, functional: np.ndarray, regressed: np.ndarray) -> np.ndarray:
+    """Return the hip (3,) in the frame of the pelvis from which markers (T, k, 3) of the thigh keep their distances.
+
+    A functional centre that is not certain may still be far nearer to it than a regression, whose error turns the frame
+    of the thigh, and with it the knee's axis.
+    """
+    options = [functional, np.nanmedian(regressed, axis=0)]
+    spreads = [np.nanstd(np.linalg.norm(thigh - pelvis.world(hip)[:, None], axis=-1), axis=0) for hip in options]
+    return min(zip(spreads, options, strict=True), key=lambda option: float(option[0].sum()))[1]
+
+
 def compare(markers: ps.Markers) -> tuple[list[Reference], Any]:
     """Return the references of hips, knees and wrists beside those of a calibrated and tracked human."""
     with warnings.catch_warnings():
@@ -195,8 +206,8 @@ def compare(markers: ps.Markers) -> tuple[list[Reference], Any]:
         found, hip = ball(
             f"hip.{side}", pelvis.local(at(f"{side}THI", f"{side}KNE")), pelvis.local(frames.position(f"hip.{side}"))
         )
-        if found.doubt:  # a regression is near enough for a frame of the thigh
-            hip = np.nanmedian(pelvis.local(regressed_hip(at, side)), axis=0)
+        if found.doubt:
+            hip = steadier(pelvis, at(f"{side}THI", f"{side}KNE"), hip, pelvis.local(regressed_hip(at, side)))
         thigh = Cluster(np.concatenate([pelvis.world(hip)[:, None], at(f"{side}THI", f"{side}KNE")], axis=1))
         shank = thigh.local(at(f"{side}SHN", f"{side}ANK"))
         out += [found, knee(f"knee.{side}", shank, thigh.local(frames.position(f"knee.{side}")))]
@@ -231,7 +242,8 @@ def evidence(page: Page) -> None:
     page.text(
         "The human figure is calibrated to takes and tracked. *Reference*: a functional centre from the markers "
         "alone, without a skeleton: hips are the point of the pelvis from which the markers of the thigh keep their "
-        "distances, knees the axis about which those of the shank go in circles on the thigh, wrists the point of the "
+        "distances, knees the axis about which those of the shank go in circles on the thigh, whose frame has the hip, "
+        "functional or by regression (Harrington et al. 2007), from which its markers are steadier; wrists the point of the "
         "forearm from which the hand's keeps its distance. *Motion*: what was swept in the widest direction and "
         f"across it; balls need {ENOUGH:g}° in both, hinges {ENOUGH_HINGE:g}°. *Certain to*: how far the reference "
         f"moves when a quarter of the take is left out; beyond {SURE:g} mm it is no judge. {LIMIT:g} mm are allowed. "
