@@ -393,7 +393,6 @@ def evidence(page: Page) -> None:
         page.value(name, {row[0]: row[1] for row in rows})
     over = [f"{name}, {row[0]}" for name, (_, rows) in tables.items() for row in rows if row[6]]
     silent = [f"{name}, {row[0]}" for name, (_, rows) in tables.items() for row in rows if row[6].endswith("SILENT")]
-    page.text(
-        f"Over the bound: {len(over)} cases; {len(silent)} of them are not named{': ' * bool(silent)}{'; '.join(silent)}."
-    )
+    which = f": {'; '.join(silent)}" if silent else ""
+    page.text(f"Over the bound: {len(over)} cases; {len(silent)} of them are not named{which}.")
     page.value("silent", silent)

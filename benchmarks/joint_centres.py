@@ -31,6 +31,7 @@ BLOCKS = 4  # parts of a take, each left out once: how far the reference moves s
 SURE = 10.0  # [mm]: a reference that moves further is no reference
 ENOUGH = 20.0  # [deg] of motion in either direction that a ball joint needs (Camomilla et al. 2006)
 ENOUGH_HINGE = 90.0  # [deg] that a hinge needs: in a walk, of 60, the skin of the thigh moves as much as the axis says
+TOO_LITTLE = "too little motion"
 MOST = 1500  # frames of a take that the reference is fitted to
 MODELLED = {"hip": "FEP", "knee": "FEO", "ankle": "TIO", "wrist": "RAO"}  # Plug-in Gait's own centres, in its file
 
@@ -126,6 +127,11 @@ class Reference:
     motion: tuple[float, float]
     doubt: str = ""
 
+    @property
+    def moved(self) -> bool:
+        """Whether the joint moved enough for a reference, certain or not."""
+        return self.doubt != TOO_LITTLE
+
 
 def thinned(paths: np.ndarray) -> np.ndarray:
     """Return at most `MOST` frames of paths (T, ...)."""
@@ -161,7 +167,7 @@ def knee(joint: str, paths: np.ndarray, ours: np.ndarray) -> Reference:
 
 
 def _reference(joint: str, off: np.ndarray, moved: float, motion: tuple[float, float], enough: bool) -> Reference:
-    doubt = "" if enough else "too little motion"
+    doubt = "" if enough else TOO_LITTLE
     if not doubt and moved * MM > SURE:
         doubt = "not certain"
     return Reference(joint, MM * float(np.linalg.norm(off)), MM * float(moved), motion, doubt)
@@ -188,7 +194,7 @@ def steadier(pelvis: Cluster, thigh: np.ndarray, functional: np.ndarray, regress
     A functional centre that is not certain may still be far nearer to it than a regression, whose error turns the frame
     of the thigh, and with it the knee's axis.
     """
-    options = [functional, np.nanmedian(regressed, axis=0)]
+    options = [functional, regressed]
     spreads = [np.nanstd(np.linalg.norm(thigh - pelvis.world(hip)[:, None], axis=-1), axis=0) for hip in options]
     return min(zip(spreads, options, strict=True), key=lambda option: float(option[0].sum()))[1]
 
@@ -207,7 +213,8 @@ def compare(markers: ps.Markers) -> tuple[list[Reference], Any]:
             f"hip.{side}", pelvis.local(at(f"{side}THI", f"{side}KNE")), pelvis.local(frames.position(f"hip.{side}"))
         )
         if found.doubt:
-            hip = steadier(pelvis, at(f"{side}THI", f"{side}KNE"), hip, pelvis.local(regressed_hip(at, side)))
+            regressed = np.nanmedian(pelvis.local(regressed_hip(at, side)), axis=0)
+            hip = steadier(pelvis, at(f"{side}THI", f"{side}KNE"), hip, regressed) if found.moved else regressed
         thigh = Cluster(np.concatenate([pelvis.world(hip)[:, None], at(f"{side}THI", f"{side}KNE")], axis=1))
         shank = thigh.local(at(f"{side}SHN", f"{side}ANK"))
         out += [found, knee(f"knee.{side}", shank, thigh.local(frames.position(f"knee.{side}")))]
@@ -243,8 +250,8 @@ def evidence(page: Page) -> None:
         "The human figure is calibrated to takes and tracked. *Reference*: a functional centre from the markers "
         "alone, without a skeleton: hips are the point of the pelvis from which the markers of the thigh keep their "
         "distances, knees the axis about which those of the shank go in circles on the thigh, whose frame has the hip, "
-        "functional or by regression (Harrington et al. 2007), from which its markers are steadier; wrists the point of the "
-        "forearm from which the hand's keeps its distance. *Motion*: what was swept in the widest direction and "
+        "functional or by regression (Harrington et al. 2007), from which its markers are steadier; wrists the point "
+        "of the forearm from which the hand's keeps its distance. *Motion*: what was swept in the widest direction and "
         f"across it; balls need {ENOUGH:g}° in both, hinges {ENOUGH_HINGE:g}°. *Certain to*: how far the reference "
         f"moves when a quarter of the take is left out; beyond {SURE:g} mm it is no judge. {LIMIT:g} mm are allowed. "
         f"Priors were chosen on {', '.join(TUNED)}; the other takes were only judged."
