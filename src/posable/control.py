@@ -35,8 +35,8 @@ SWITCH = 0.5  # part of the energy of a chosen member below which another one ta
 STAIRS = 1e-4  # [rad/s^2, m/s^2] what the last Newton step of a tick may leave of an acceleration
 MOST = 4  # Newton steps in a tick
 REASONS = {
-    tick.AT_POSITION: "joint limit", tick.AT_VELOCITY: "velocity limit", tick.AT_ACCELERATION: "acceleration limit",
-    tick.AT_JERK: "jerk limit",
+    speed_limits.AT_POSITION: "joint limit", speed_limits.AT_VELOCITY: "velocity limit",
+    speed_limits.AT_ACCELERATION: "acceleration limit", speed_limits.AT_JERK: "jerk limit",
 }  # fmt: skip
 
 
@@ -85,7 +85,7 @@ class Step:
 
     @property
     def active(self) -> np.ndarray:
-        """(n,) Which limit holds each dof back, as in `posable.engine.control`; negative at its lower side."""
+        """(n,) Which limit holds each dof back, as in `posable.engine.speed_limits`; negative at its lower side."""
         return self._answer[-self._controller.skeleton.size or None :]
 
     @property
@@ -189,10 +189,10 @@ class Controller:
         state[tick.LOWER], state[tick.UPPER] = lower, upper
         speed = default_speed(skeleton) if velocity is None else limit_of(velocity, n, "velocity")
         accel = speed / RAMP if acceleration is None else limit_of(acceleration, n, "acceleration")
-        state[tick.SPEED], state[tick.ACCEL], state[tick.JERK] = speed, accel, np.inf
+        state[tick.SPEED], state[tick.ACCEL], state[speed_limits.JERK] = speed, accel, np.inf
         if jerk is not None:
-            state[tick.JERK] = limit_of(jerk, n, "jerk")
-            state[tick.ACCEL] = np.minimum(accel, most_acceleration(speed, upper - lower, state[tick.JERK]))
+            state[speed_limits.JERK] = limit_of(jerk, n, "jerk")
+            state[tick.ACCEL] = np.minimum(accel, most_acceleration(speed, upper - lower, state[speed_limits.JERK]))
         self._params = packed.params
         self._params[tick.DT], self._params[tick.COUPLED] = self.dt, self.problem.coupled
         self._params[tick.MOST] = self._most = float(max_iterations)

@@ -35,10 +35,6 @@ from posable.engine.speed_limits import (
     ACCEL,
     ACCELERATION,
     ACTIVE,
-    AT_ACCELERATION,
-    AT_JERK,
-    AT_POSITION,
-    AT_VELOCITY,
     BOX_HIGH,
     BOX_LOW,
     COURSE,
@@ -46,7 +42,6 @@ from posable.engine.speed_limits import (
     FIXED,
     HOME,
     INSIDE,
-    JERK,
     LOWER,
     OFFSET,
     ORIGIN,
@@ -60,6 +55,7 @@ from posable.engine.speed_limits import (
     VELOCITY,
     WANTED,
     common_braking,
+    label_active_limit,
     planned_accel,
     stopping_speed,
     travel,
@@ -516,32 +512,6 @@ def advance(state, dt, numeric, together):
         state[VELOCITY, i] = v
         state[POSE, i] = q
         state[ORIGIN, i] = min(max(state[ORIGIN, i], q - BACKLASH), q + BACKLASH)
-
-
-@kernel
-def label_active_limit(state, i, dt, gradient):
-    """Write which limit holds dof i back: it is at a bound of its box and the goals push outward."""
-    state[ACTIVE, i] = 0.0
-    wanted = state[WANTED, i]
-    if wanted >= state[BOX_HIGH, i] and gradient < 0.0:
-        side, bound = 1.0, state[FASTEST, i]
-        at_end = wanted >= state[UPPER, i]
-    elif wanted <= state[BOX_LOW, i] and gradient > 0.0:
-        side, bound = -1.0, -state[SLOWEST, i]
-        at_end = wanted <= state[LOWER, i]
-    else:
-        return
-    v = side * state[VELOCITY, i]
-    code = AT_JERK if state[JERK, i] < math.inf else AT_ACCELERATION
-    if at_end or bound < v - 1e-6 * state[ACCEL, i] * dt:
-        code = AT_POSITION
-    elif bound >= state[SPEED, i]:
-        code = AT_VELOCITY
-    elif bound >= v + SLACK * state[ACCEL, i] * dt * (1.0 - 1e-9):
-        code = AT_ACCELERATION
-    elif not state[JERK, i] < math.inf:
-        code = AT_POSITION
-    state[ACTIVE, i] = side * code
 
 
 @kernel

@@ -179,6 +179,32 @@ def wanted_box(state, i, dt, braking):
     state[BOX_HIGH, i] = min(max(q + travel(state[FASTEST, i], accel, dt) - ahead, low), high)
 
 
+@kernel
+def label_active_limit(state, i, dt, gradient):
+    """Write which limit holds dof i back: it is at a bound of its box and the goals push outward."""
+    state[ACTIVE, i] = 0.0
+    wanted = state[WANTED, i]
+    if wanted >= state[BOX_HIGH, i] and gradient < 0.0:
+        side, bound = 1.0, state[FASTEST, i]
+        at_end = wanted >= state[UPPER, i]
+    elif wanted <= state[BOX_LOW, i] and gradient > 0.0:
+        side, bound = -1.0, -state[SLOWEST, i]
+        at_end = wanted <= state[LOWER, i]
+    else:
+        return
+    v = side * state[VELOCITY, i]
+    code = AT_JERK if state[JERK, i] < math.inf else AT_ACCELERATION
+    if at_end or bound < v - 1e-6 * state[ACCEL, i] * dt:
+        code = AT_POSITION
+    elif bound >= state[SPEED, i]:
+        code = AT_VELOCITY
+    elif bound >= v + SLACK * state[ACCEL, i] * dt * (1.0 - 1e-9):
+        code = AT_ACCELERATION
+    elif not state[JERK, i] < math.inf:
+        code = AT_POSITION
+    state[ACTIVE, i] = side * code
+
+
 @entry
 def make_viable(state, dt):
     """Reduce velocities from which a dof cannot stop before its limit."""

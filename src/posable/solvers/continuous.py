@@ -47,7 +47,7 @@ def follow_frames(
     total = frames or max(problem.constants.shape[0], problem.targets.shape[0])
     state = np.zeros((speed_limits.ROWS, n))
     state[control.LOWER], state[control.UPPER] = lower, upper
-    state[control.SPEED] = state[control.ACCEL] = state[control.JERK] = np.inf
+    state[control.SPEED] = state[control.ACCEL] = state[speed_limits.JERK] = np.inf
     state[control.WANTED] = state[control.ORIGIN] = start
     params = np.zeros(control.PARAMS)
     params[control.DT], params[control.COUPLED], params[control.DAMPING] = 1.0, problem.coupled, control.FIRST_DAMPING
