@@ -144,14 +144,16 @@ def through_wrist(arm: Robot, off: float) -> Case:
     return arm, start, np.array(out)
 
 
-def controller_of(one: Robot, start: np.ndarray, targets: np.ndarray, dt: float = DT) -> ps.Controller:
-    """Return a Controller with the goals of a case, weights as the peers' costs."""
+def controller_of(
+    one: Robot, start: np.ndarray, targets: np.ndarray, dt: float = DT, most: float = ACCELERATION
+) -> ps.Controller:
+    """Return a Controller with the goals of a case, weights as the peers' costs; `most` [rad/s^2] limits each joint."""
     begin = one.full(start)
     goals: list[g.Goal] = [
         g.Pose(name, target, weight=(1.0, 1.0)) for name, target in zip(one.frames, targets[0], strict=True)
     ]
     speed, accel = np.full(one.skeleton.size, np.inf), np.full(one.skeleton.size, BASE_ACCELERATION)
-    speed[one.joints], accel[one.joints] = one.speeds, ACCELERATION
+    speed[one.joints], accel[one.joints] = one.speeds, most
     if one.floating:
         feet = targets[0, :2, :3, 3]
         corners = [(0.1, 0.05, 0.0), (0.1, -0.05, 0.0), (-0.1, -0.05, 0.0), (-0.1, 0.05, 0.0)]
@@ -160,9 +162,9 @@ def controller_of(one: Robot, start: np.ndarray, targets: np.ndarray, dt: float 
     return ps.Controller(one.skeleton, goals, dt=dt, velocity=speed, acceleration=accel, start=begin)
 
 
-def posable_loop(one: Robot, start: np.ndarray, targets: np.ndarray):
+def posable_loop(one: Robot, start: np.ndarray, targets: np.ndarray, most: float = ACCELERATION):
     """Return poses (T, joints), bases (T, 4, 4) or None, and seconds (T,) of a Controller."""
-    controller = controller_of(one, start, targets)
+    controller = controller_of(one, start, targets, most=most)
     controller.step()  # compiles, where nothing was compiled before
     controller.reset(one.full(start))
     moving = [k for k in range(len(one.frames)) if np.ptp(targets[:, k], axis=0).max() > 0.0] or [0]
@@ -247,7 +249,8 @@ def evidence(page) -> None:
         "A Panda and a UR5, then a Talos and a G1 with a floating base, at 100 Hz: velocity limits from the files, "
         "15 rad/s² for each joint. Each library runs its own loop in its own virtual environment: pink with "
         "configuration, velocity and acceleration limits, mink and placo with configuration and velocity limits, which "
-        "is what they have. Frame tasks with costs 1 and 1; the humanoids have six, a posture, and balance: for "
+        "is what they have; the second row of Posable has the limits of those two. Frame tasks with costs 1 and 1; the "
+        "humanoids have six, a posture, and balance: for "
         "Posable a support polygon, for the others a task on the centre of mass. Poses are judged with independent "
         "forward kinematics and differences, in the same run."
     )
@@ -260,6 +263,9 @@ def evidence(page) -> None:
         for case, (one, start, targets) in every.items():
             page.heading(case[0].upper() + case[1:])
             rows = [["Posable", *judged(one, start, targets, *posable_loop(one, start, targets))]]
+            if not one.floating:  # the limits that mink and placo have
+                found = posable_loop(one, start, targets, most=np.inf)
+                rows.append(["Posable, no acceleration limit", *judged(one, start, targets, *found)])
             for peer in PEERS:
                 try:
                     rows.append([peer, *judged(one, start, targets, *peer_loop(peer, one, start, targets))])

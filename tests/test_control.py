@@ -1,6 +1,9 @@
 """The controller: limits that hold whatever is asked, calm where it is hard, exact where it is easy."""
 
+import importlib
+import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import posable as ps
 from posable.engine import control as engine
 from posable.engine import speed_limits
 from posable.engine.jit import plain
+from posable.engine.packed import views
 from posable.errors import GoalError, SolverError, UnknownName
 
 
@@ -440,6 +444,52 @@ def test_a_balanced_human_reaches():
     assert step.errors["hand.R"] < 1e-2
     for foot in ("foot.L", "foot.R"):
         assert np.linalg.norm(ps.forward(skeleton, step.pose).position(foot) - frames.position(foot)) < 1e-2
+
+
+def standing_human():
+    """Return a human on two feet, goals to hold them, balance and posture, and where its right hand is."""
+    skeleton = ps.figures.human()
+    frames = ps.forward(skeleton, skeleton.rest)
+    corners = frames.center_of_mass() + 0.04 * np.array(list(itertools.product((-1, 1), repeat=3)))
+    hand = frames.position("hand.R")
+    goals = [
+        *(ps.goals.Pose(foot, frames.matrix(foot)) for foot in ("foot.L", "foot.R")),
+        ps.goals.Position("hand.R", hand), ps.goals.Balance(corners),
+        ps.goals.Posture(skeleton.rest, weight=1e-4),
+    ]  # fmt: skip
+    return skeleton, goals, hand
+
+
+def test_an_idle_balance_gives_the_same_commands_as_its_coupled_matrix():
+    """The tree of the figure is factorised while the balance couples nothing, the coupled matrix as soon as it does."""
+    skeleton, goals, hand = standing_human()
+    found, most = [], 0.0
+    for coupled in (False, True):
+        controller = ps.Controller(skeleton, goals, dt=0.01)
+        if coupled:
+            views(controller._ints, controller._floats).tree.rows[:] = controller.problem.order.rows
+        poses = []
+        for k in range(200):
+            step = controller.step({"hand.R": hand + k / 200 * np.array([0.3, 0.3, 0.3])})
+            poses.append(step.pose)
+            most = max(most, step.errors["balance"])
+        found.append(np.array(poses))
+    assert most > 0.0  # it was reached out of balance
+    assert np.ptp(found[0], axis=0).max() > 0.1
+    assert found[0] == pytest.approx(found[1], abs=1e-7)
+
+
+def test_a_hand_of_a_robot_that_stands_is_not_left_behind(data_dir, tmp_path, monkeypatch):
+    """Moving targets are met as well as targets at rest, also after a joint limit was met on the way."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1]))
+    control = importlib.import_module("benchmarks.control")
+    for case, (robot, start, targets) in control.humanoids(data_dir, tmp_path).items():
+        columns = control.judged(robot, start, targets, *control.posable_loop(robot, start, targets))
+        rate, acceleration, frozen, _, off, _, turn, *_ = columns
+        assert max(rate, acceleration) <= 1.0 + 1e-9
+        assert frozen == 0.0
+        assert off < 1.1  # [mm] at rest it is 0.16 and 1.02
+        assert turn < 0.02, case  # [deg]
 
 
 # ------------------------------------------------------------------------------------------------------ wrong calls

@@ -213,14 +213,16 @@ class Controller:
         levels = len({goal.priority for goal in problem.goals})
         first = [owners.index(k) if k in owners else 0 for k in range(len(problem.goals))]
         self._ints, self._floats = pack(
-            problem.figure, problem.order, problem.packed(), np.array([first, numbers]).T, depth=problem.depth,
-            rows=speed_limits.ROWS, params=tick.PARAMS, levels=levels if levels > 1 else 0, work=problem.work_size,
+            problem.figure, problem.order, problem.skeleton.order, problem.packed(), np.array([first, numbers]).T,
+            depth=problem.depth, rows=speed_limits.ROWS, params=tick.PARAMS, levels=levels if levels > 1 else 0,
+            work=problem.work_size,
         )  # fmt: skip
         packed = views(self._ints, self._floats)
         problem.targets = packed.springs.targets[None]
         self._springs, self._levels = packed.springs._replace(kind=problem.kind), packed.levels
-        self._answers = len(packed.errors) + 3 * problem.skeleton.size
+        self._answer = self._floats[: len(packed.errors) + 3 * problem.skeleton.size]
         self._asked = packed.asked[:, -1]
+        self._advance = tick.control_step.compiled  # not the entry itself, whose call is Python
         # label -> goal, shape of its target and where to write it, for goals whose targets are numbers
         self._slots = {
             label: (k, goal.target_shape, packed.asked[k, :count].reshape(goal.target_shape))
@@ -286,7 +288,7 @@ class Controller:
         if targets:
             for label, target in targets.items():
                 slot = self._slots.get(label)
-                if hasattr(target, "as_matrix"):
+                if type(target) is not np.ndarray and hasattr(target, "as_matrix"):
                     target = target.as_matrix()
                 if slot is not None and type(target) is np.ndarray and target.shape == slot[1]:
                     slot[2][...] = target
@@ -297,14 +299,14 @@ class Controller:
         if problem.choices or problem.customs:
             self._model()
         begin = 0.0 if self.time_limit is None else time.perf_counter()
-        code = tick.control_step(self._ints, self._floats)
+        code = self._advance(self._ints, self._floats)
         if self.time_limit is not None:
             self._pace(time.perf_counter() - begin)
         if code == tick.SOME_HELD:
             held = (*held, *(label for label, slot in self._slots.items() if self._asked[slot[0]] == HELD))
         elif code >= 0:
             self._refuse(code)
-        return Step(self, self._floats[: self._answers].copy(), held)
+        return Step(self, self._answer.copy(), held)
 
     def _refuse(self, goal: int) -> None:
         """Raise for a target that is no rotation; no target is asked for any more."""

@@ -64,6 +64,11 @@ def has_center(springs):
     """Return whether some spring is on the center of mass."""
 
 
+@optional(COUPLINGS, True, home=_couplings)
+def is_tree(figure, springs, ws):
+    """Return whether no spring couples dofs of different branches at a pose whose bodies are placed."""
+
+
 @optional(COUPLINGS, 0.0, home=_couplings)
 def coupled_energy(figure, springs, theta, ws, k):
     """Return the energy of a spring that acts on more than one body, and write its error."""

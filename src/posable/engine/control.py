@@ -19,6 +19,7 @@ from posable.engine.assemble import (
     energy_at,
     has_center,
     is_rotation,
+    is_tree,
     springs_of,
     target_gap,
     total_energy,
@@ -42,6 +43,7 @@ from posable.engine.speed_limits import (
     FIXED,
     HOME,
     INSIDE,
+    LAST,
     LOWER,
     OFFSET,
     ORIGIN,
@@ -72,6 +74,7 @@ STILL_AFTER = 0.2  # [s] after which a target at rest counts as stationary
 AT_REST = 1e-9  # [m, 1] a target that moves less in one tick is at rest
 FARTHEST = 1e6  # [m] targets further away count as infinite
 BACKLASH = 0.3  # [rad, m]
+MOST_AHEAD = 0.1  # [rad, m] acceleration * dt^2 beyond which a course predicts nothing
 SETTLED = 1e-11  # [rad, m] shorter distances count as zero
 ROUNDING = 1e-18  # [m^2, rad^2] an energy this small is rounding error
 NOISE = 1e-13  # relative rounding error of the energy
@@ -198,11 +201,10 @@ def add_speed_damping(order, springs, levels, state, ws, scale, params):
 
 @kernel
 def first_step(figure, order, springs, levels, state, ws, coupled, exact, params):
-    """Set the wanted pose to one Newton step from ws.best (n,), that of the last tick, clipped to the box.
+    """Set the wanted pose to one Newton step from ws.best (n,), clipped to the box.
 
-    The step itself uses only the joint limits: the last wanted pose need not be inside the box of a moving figure, and
-    bounds taken there would misdirect the dofs that the goals leave free. Returns whether the exact Hessian was
-    indefinite.
+    The step itself uses only the joint limits: ws.best need not be inside the box of a moving figure, and bounds taken
+    there would misdirect the dofs that the goals leave free. Returns whether the exact Hessian was indefinite.
     """
     fixed, scale, failed = state[FIXED], state[SCALE], False
     refresh_derivatives(
@@ -309,31 +311,37 @@ def take_first_step(figure, order, springs, levels, state, ws, coupled, params, 
 
 
 @kernel
-def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
+def minimise_in_box(figure, full, tree, springs, bare, levels, state, ws, params):
     """Minimise the energy over the box of the wanted pose, in place, by at most params[MOST] Newton steps.
 
     Iterates until a step moves no dof by params[STILL]: stopping within a tolerance would give a staircase motion.
-    bare: the springs without speed damping, which would keep a straight arm straight.
+    full, tree: the elimination orders of the problem and of the figure alone; tree is used while no spring couples its
+    branches. bare: the springs without speed damping, which would keep a straight arm straight. Returns whether tree
+    is the order of ws.hessian.
     """
     theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
     fixed, scale = state[FIXED], state[SCALE]
     n = theta.shape[0]
     coupled = params[COUPLED] != 0.0
     first = merit(figure, springs, levels, ws.best, ws)
+    sparse = coupled and is_tree(figure, springs, ws)
+    order = tree if sparse else full
     if not first < math.inf:
         params[ENERGY] = first
-        return
+        return sparse
     energy, before, failed = take_first_step(figure, order, springs, levels, state, ws, coupled, params, first)
     exact = 0.0 if failed else params[EXACT]
     if not failed and energy > max(EXACT_BEYOND * first, ROUNDING):
         exact = 1.0
     least = least_damping(bare.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
-    damping = params[DAMPING]
+    damping, squared = params[DAMPING], params[EXACT] != 0.0 and not failed  # whether the last step was exact
     params[ITERATIONS] = 1.0
     while params[ITERATIONS] < params[MOST] and energy < math.inf and before > 0.0:
         params[ITERATIONS] += 1.0
+        sparse = coupled and is_tree(figure, springs, ws)
+        order = tree if sparse else full
         refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
-        moved, length = False, 0.0
+        moved, length, stopped, used = False, 0.0, 0, exact
         for attempt in range(TRIES):
             stopped = 0
             if attempt > 0 and levels.scale.shape[0] > 0 and length > 0.0:
@@ -343,7 +351,7 @@ def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
             if stopped < 0:
                 if exact == 0.0:
                     break
-                exact, failed = 0.0, True
+                exact, used, failed = 0.0, 0.0, True
                 if attempt > 0:
                     forward(figure, theta, ws)
                 refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
@@ -375,14 +383,20 @@ def minimise_in_box(figure, order, springs, bare, levels, state, ws, params):
             damping = max(damping, 1e-5) * 8.0
             fix_blocked_dofs(order, theta, low, high, ws, fixed)
         damping = min(max(damping, least), MOST_DAMPING)
-        if not moved or length * min(length / before, 1.0) < params[STILL]:  # what the next step would be
+        # What the next step would be: exact Newton steps square their ratio, and damping leaves a part of each
+        ratio, newton = min(length / before, 1.0), stopped == 0 and used != 0.0
+        if newton and squared:
+            ratio = max(ratio * ratio, OF_POSTURE)
+        if not moved or length * ratio < params[STILL]:
             break
-        before = length
+        before, squared = length, newton
     params[EXACT] = 1.0 if energy > max(EXACT_BEYOND * first, ROUNDING) else 0.0
     if failed and energy < math.inf:
-        energy = leave_saddle(figure, order, bare, levels, state, ws, coupled)
+        sparse = False
+        energy = leave_saddle(figure, full, bare, levels, state, ws, coupled)
     params[DAMPING] = min(damping, FIRST_DAMPING)
     params[ENERGY] = energy
+    return sparse
 
 
 @small
@@ -458,8 +472,8 @@ def strict_goal_offset(figure, order, springs, levels, state, ws, coupled):
 
 
 @kernel
-def update_course(state, dt, ws, numeric, together):
-    """Update the velocity of the wanted pose, which was ws.best (n,) in the last tick, and which dofs are in their box.
+def update_course(state, dt, numeric, together):
+    """Update the velocity of the wanted pose, and which dofs are in their box.
 
     together: if one dof is held by its box, none has a course.
     """
@@ -470,7 +484,7 @@ def update_course(state, dt, ws, numeric, together):
         limit = SLACK * state[ACCEL, i] * dt
         wanted, course = state[WANTED, i], state[COURSE, i]
         inside = numeric and (free if together else state[BOX_LOW, i] < wanted < state[BOX_HIGH, i])
-        seen = (wanted - ws.best[i]) / dt if inside and state[INSIDE, i] != 0.0 else 0.0
+        seen = (wanted - state[LAST, i]) / dt if inside and state[INSIDE, i] != 0.0 else 0.0
         state[INSIDE, i] = 1.0 if inside else 0.0
         course = min(max(seen, course - limit), course + limit)
         state[COURSE, i] = min(max(course, -state[SPEED, i]), state[SPEED, i])
@@ -564,7 +578,7 @@ def follow_targets(
             q = ws.best[i] = state[WANTED, i]
             state[BOX_LOW, i] = min(max(q - reach[i], state[LOWER, i]), state[UPPER, i])
             state[BOX_HIGH, i] = min(max(q + reach[i], state[LOWER, i]), state[UPPER, i])
-        minimise_in_box(figure, order, springs, bare, levels, state, ws, params)
+        minimise_in_box(figure, order, order, springs, bare, levels, state, ws, params)
         iterations[t] = params[ITERATIONS]
         energy_at(figure, springs, state[WANTED], ws)
         for k in range(g):
@@ -577,7 +591,23 @@ def follow_targets(
 
 
 @kernel
-def control_tick(figure, order, springs, levels, state, params, work, d, errors):
+def predict(springs, state, ws, dt, together):
+    """Write ws.best (n,): where the wanted pose will be if it keeps its course; the Newton steps begin there.
+
+    Where no posture pulls a dof, the wanted pose of the last tick: what the goals leave free would drift for ever.
+    A course that can change by more than MOST_AHEAD in one tick predicts nothing.
+    """
+    pulled = not together
+    for i in range(state.shape[1]):
+        pulled = pulled and springs.pull[i] > 0.0
+    for i in range(state.shape[1]):
+        steady = pulled and state[ACCEL, i] * dt * dt < MOST_AHEAD
+        x = state[LAST, i]
+        ws.best[i] = min(max(x + dt * state[COURSE, i], state[LOWER, i]), state[UPPER, i]) if steady else x
+
+
+@kernel
+def control_tick(figure, order, tree, springs, levels, state, params, work, d, errors):
     """Advance a controller, state (ROWS, n) and params (PARAMS,), by one tick; write its errors (g,) [m, rad]."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
     ws = workspace(work, n, b, g, d)
@@ -588,14 +618,14 @@ def control_tick(figure, order, springs, levels, state, params, work, d, errors)
     for i in range(n):
         velocity_box(state, i, dt)
         wanted_box(state, i, dt, braking)
-        # No prediction: the dofs that the goals leave free would drift for ever.
-        ws.best[i] = state[WANTED, i]
+        state[LAST, i] = state[WANTED, i]
         state[WANTED, i] = min(max(state[WANTED, i], state[BOX_LOW, i]), state[BOX_HIGH, i])
         state[PULL, i], state[HOME, i] = springs.pull[i], springs.home[i]
+    predict(springs, state, ws, dt, together)
     held = Springs(springs.kind, springs.constants, springs.targets, state[PULL], state[HOME])
     for level in range(levels.calm.shape[0]):
         levels.calm[level] = 0.0
-    minimise_in_box(figure, order, held, springs, levels, state, ws, params)
+    sparse = minimise_in_box(figure, order, tree, held, springs, levels, state, ws, params)
     numeric = params[ENERGY] < math.inf
     for i in range(n):
         label_active_limit(state, i, dt, ws.gradient[i])
@@ -603,8 +633,8 @@ def control_tick(figure, order, springs, levels, state, params, work, d, errors)
             state[WANTED, i] = state[POSE, i]
         state[OFFSET, i] = 0.0
     if numeric and not together:
-        compensate(order, state, ws, dt)
-    update_course(state, dt, ws, numeric, together)
+        compensate(tree if sparse else order, state, ws, dt)
+    update_course(state, dt, numeric, together)
     if numeric and together:
         strict_goal_offset(figure, order, springs, levels, state, ws, params[COUPLED] != 0.0)
     advance(state, dt, numeric, together)
@@ -655,7 +685,7 @@ def control_step(ints, floats):
     code = apply_targets(packed)
     if code < 0:
         control_tick(
-            packed.figure, packed.order, packed.springs, packed.levels, packed.state, packed.params, packed.work,
-            ints[DEPTHS], packed.errors,
+            packed.figure, packed.order, packed.tree, packed.springs, packed.levels, packed.state, packed.params,
+            packed.work, ints[DEPTHS], packed.errors,
         )  # fmt: skip
     return code

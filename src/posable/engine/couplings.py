@@ -54,6 +54,7 @@ from posable.engine.springs import (
     add_point_force,
     any_energy,
     hold,
+    is_idle,
     residual,
     robust_factors,
     rotated,
@@ -88,6 +89,27 @@ def has_center(springs):
         if springs.kind[k, SPRING] >= 0 and springs.kind[k, ON] == CENTER:
             return True
     return False
+
+
+@kernel
+def is_tree(figure, springs, ws):
+    """Return whether no spring couples dofs of different branches at a pose whose bodies are placed.
+
+    A spring on the center of mass that only pushes couples nothing while it is on its free side.
+    """
+    placed = False
+    for k in range(springs.kind.shape[0]):
+        kind = springs.kind[k, SPRING]
+        if kind < 0 or springs.kind[k, OTHER] >= 0:
+            return False
+        if springs.kind[k, ON] == CENTER:
+            if not placed:
+                center_of_mass(figure, ws, ws.center)
+                placed = True
+            residual(kind, springs.constants[k], springs.targets[k], ws.origin, ws.center, ws.rotation[0], ws.local)
+            if not is_idle(kind, ws.local):
+                return False
+    return True
 
 
 @kernel

@@ -32,19 +32,22 @@ class Packed(NamedTuple):
     goals: np.ndarray  # (goals, 2) int64: the first spring of each goal, and how many numbers its target has
     figure: Figure
     order: Order
+    tree: Order  # that of the figure alone, where no spring couples its branches
     springs: Springs
     levels: Levels
     work: np.ndarray  # float64: scratch memory, see `workspace`
 
 
 def pack(
-    figure: Figure, order: Order, springs: Springs, goals, depth: int, rows: int, params: int, levels: int, work: int
-):
+    figure: Figure, order: Order, tree: Order, springs: Springs, goals, depth: int, rows: int, params: int,
+    levels: int, work: int,
+):  # fmt: skip
     """Return integers and floats: the figure, its springs, and room for a state, params and scratch memory.
 
     Args:
         figure: The figure.
         order: Its elimination order.
+        tree: Its elimination order where no spring couples its branches.
         springs: The goals' springs.
         goals: (goals, 2) int64, see `Packed`.
         depth: Of the elimination tree.
@@ -58,7 +61,9 @@ def pack(
         n, b, g, len(goals), depth, len(figure.solid), len(figure.corner), len(figure.ball), len(figure.field),
         len(figure.touch), len(figure.pair), rows, params, levels, work,
     )  # fmt: skip
-    ints = (np.array(head), goals, figure.body, figure.dof, figure.touch, figure.pair, order.rows, springs.kind)
+    ints = (
+        np.array(head), goals, figure.body, figure.dof, figure.touch, figure.pair, order.rows, tree.rows, springs.kind,
+    )  # fmt: skip
     floats = (
         np.zeros(g + rows * n + params + len(goals) * ASKED), figure.rest, figure.sign, figure.mass, figure.solid,
         figure.corner, figure.ball, figure.field, springs.constants, springs.targets, springs.pull, springs.home,
@@ -113,6 +118,8 @@ def carve(ints, floats):
     i += 2 * p
     order = ints[i : i + 3 * n].reshape(n, 3)
     i += 3 * n
+    tree = ints[i : i + 3 * n].reshape(n, 3)
+    i += 3 * n
     kind = ints[i : i + 4 * g].reshape(g, 4)
     i = 0
     errors = floats[i : i + g]
@@ -149,7 +156,7 @@ def carve(ints, floats):
     work = floats[floats.shape[0] - ints[WORK] :]
     figure = Figure(body, rest, dof, sign, mass, solid, corner, ball, field, touch, pair)
     springs = Springs(kind, constants, targets, pull, home)
-    return Packed(errors, state, params, asked, first, figure, Order(order), springs, levels, work)
+    return Packed(errors, state, params, asked, first, figure, Order(order), Order(tree), springs, levels, work)
 
 
 views = with_names(carve.py_func, "views", carve_levels=carve_levels.py_func)

@@ -36,8 +36,9 @@ from posable.engine.jit import entry, kernel, small
     HOME,
     INSIDE,  # 1 where the wanted value of the last tick was inside its box, not held by it
     OFFSET,  # [rad, m] added to the wanted value in this tick to compensate for lagging dofs
-) = range(22)
-ROWS = 22
+    LAST,  # [rad, m] the wanted value of the last tick
+) = range(23)
+ROWS = 23
 FREE, AT_POSITION, AT_VELOCITY, AT_ACCELERATION, AT_JERK = range(5)  # values of ACTIVE
 
 BRAKE = 1.0 - 1e-6  # fraction of the acceleration used for planning to brake: room for rounding
