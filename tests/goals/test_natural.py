@@ -1,5 +1,6 @@
 """The prior of poses: its energy and derivatives against NumPy, what it prefers, and whom it fits."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from posable.engine.natural import add_prior, prior_energy, room_size
 from posable.errors import GoalError
 from posable.goals.natural import LIMBS, STRENGTH, features_of, limbs_of, model, prior_of
 from posable.model.body_plan import person_plan
+from posable.model.joints import Fixed
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def evaluated(skeleton, pose, temperature=1.0):
     d = int(skeleton.order.rows[:, 1].max()) + 1
     n, b = skeleton.size, skeleton.figure.body.shape[0]
     gradient, hessian = np.empty(n), np.empty((n, d))
-    room = np.empty(room_size(prior))
+    room = np.empty(room_size(prior, d))
     value = evaluate_prior(
         skeleton.figure, skeleton.order, prior, pose, np.empty(work_size(n, b, 0, d)), room, d, gradient, hessian
     )
@@ -168,6 +170,21 @@ def test_it_bends_the_knees_to_reach_the_floor(human):
     goals.append(ps.goals.Position("hand.R", (-0.25, 0.1, 0.4)))
     pose = ps.solve(human, [*goals, ps.goals.Natural()]).pose
     assert np.degrees(pose[human.dof("knee.L")]) > 45.0
+
+
+def test_bones_that_do_not_move_against_their_base_pull_nothing(human):
+    """A fixed collarbone is a constant of the energy: the slope has no part of it."""
+    fixed = {"clavicle.L", "clavicle.R"}
+    joints = [
+        replace(joint, motion=Fixed(), limits=None, rest=0.0) if joint.name in fixed else joint
+        for joint in human.joints
+    ]
+    stiff = human.replace(joints=joints)
+    for pose in some_poses(stiff, 2):
+        _, gradient, _ = evaluated(stiff, pose)
+        steps = 1e-6 * np.eye(stiff.size)
+        slopes = [(evaluated(stiff, pose + step)[0] - evaluated(stiff, pose - step)[0]) / 2e-6 for step in steps]
+        np.testing.assert_allclose(gradient, slopes, rtol=0, atol=2e-4 * max(1.0, np.abs(gradient).max()))
 
 
 def test_only_people_take_it():

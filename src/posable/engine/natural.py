@@ -20,14 +20,16 @@ from posable.engine.assemble import clear_hessian, derivatives, energy_at, judge
 from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, project, recentre_all
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
-from posable.engine.layout import ABOVE, DEPTH, workspace
+from posable.engine.layout import ABOVE, DEPTH, Figure, Order, workspace
 from posable.engine.ltl import add_entry, multiply
 from posable.engine.newton import damped_step, hold_bounds, pick, put
 
 # Columns of Comfort.pair_data
 STIFFNESS, RATIO = 0, 1
 # Columns of Prior.limb
-FEATURES, FEATURES_END, COMPONENTS, COMPONENTS_END, TIP = 0, 1, 2, 3, 4
+FEATURES, FEATURES_END, COMPONENTS, COMPONENTS_END, TIP, SEGMENTS, SEGMENTS_END = range(7)
+# Columns of Prior.segment: LOW, then two for each feature
+LOW, CHANGES = 0, 1
 # Columns of Prior.feature
 BASE, BODY, FROM, UNTIL, SENSE = 0, 1, 2, 3, 4
 
@@ -45,15 +47,17 @@ class Comfort(NamedTuple):
 class Prior(NamedTuple):
     """How likely a pose is: mixtures of Gaussians on unit vectors, limb by limb."""
 
-    limb: np.ndarray  # (l, 5) int64: ranges of its features and components, its last dof TIP
+    limb: np.ndarray  # (l, 7) int64: ranges of its features and components, its last dof TIP, range of its segments
     scale: np.ndarray  # (l,): weight of the limb's energy
     feature: np.ndarray  # (f, 5) int64: BASE body, BODY (-1: world), dofs FROM that one up to but not UNTIL, SENSE +-1
+    segment: np.ndarray  # (s, 1 + 2 k) int64: depth LOW at which it ends; which of k features it moves more (1) or less
+    # (-1) than the segment below it, and which it moves
     axes: np.ndarray  # (f, 12): axes K of the base by rows, vector v in the body; the feature is K R_base' R_body v
     level: np.ndarray  # (c,): energy of each component at its mean
-    mean: np.ndarray  # (c, m): m is three times the features of the largest limb
-    inverse: np.ndarray  # (c,): precision off the factor
-    factor: np.ndarray  # (c, m, r): the precision is inverse (1 - factor factor')
-    precision: np.ndarray  # (c, m m): the same, multiplied out
+    inverse: np.ndarray  # (c,): precision off the factor: the precision is inverse (1 - V V'), V (m, r) the factor
+    probe: np.ndarray  # (m, c (r + 1)): V of each component, and its mean; m: 3 times the features of the largest limb
+    offset: np.ndarray  # (c (r + 1),): V' mean, and half the square of the mean
+    precision: np.ndarray  # (c, m m): the precision, multiplied out
     pull: np.ndarray  # (c, m): precision times mean
 
 
@@ -70,11 +74,32 @@ LIGHT = 1e-9  # share of a component that does not count
 TIGHT = 0.05  # of a goal's tolerance: how near it must be at the end
 
 
-def room_size(prior: Prior) -> int:
-    """Return how many numbers of scratch memory the prior needs."""
-    m, k = prior.mean.shape[1], prior.mean.shape[1] // 3
-    placed = len(prior.limb) * (2 * m + 9 * k) + len(prior.level) + prior.factor.shape[2]
-    return placed + m + m * m + 9 * k * (k + 1) + (k + 1) * (k + 1) + 12 * (k + 1) + 3
+def with_segments(prior: Prior, figure: Figure, order: Order) -> Prior:
+    """Return the prior with the segments of its limbs' chains: dofs that move the same features."""
+    most = prior.pull.shape[1] // 3
+    limbs, rows = prior.limb.copy(), []
+    for limb in limbs:
+        feature = prior.feature[limb[FEATURES] : limb[FEATURES_END]]
+        limb[SEGMENTS] = len(rows)
+        moves, dof = np.zeros(most, dtype=np.int64), limb[TIP]
+        while dof >= 0:
+            now = moves.copy()
+            for k, (start, end) in enumerate(feature[:, [FROM, UNTIL]]):
+                if start != end and dof in (start, end):
+                    now[k] = dof == start
+            if len(rows) == limb[SEGMENTS] or (now != moves).any():
+                rows.append(np.concatenate([[0], now - moves, now]))
+            rows[-1][LOW] = order.rows[dof, DEPTH]
+            moves, dof = now, figure.dof[dof, ABOVE]
+        limb[SEGMENTS_END] = len(rows)
+    return prior._replace(limb=limbs, segment=np.array(rows, dtype=np.int64).reshape(-1, 1 + 2 * most))
+
+
+def room_size(prior: Prior, depth: int) -> int:
+    """Return how many numbers of scratch memory the prior needs on a figure with chains of `depth` dofs."""
+    m, k = prior.pull.shape[1], prior.pull.shape[1] // 3
+    placed = len(prior.limb) * (2 * m + 9 * k) + len(prior.level) + len(prior.offset)
+    return placed + m + m * m + 9 * k * (k + 2) + 3 + 9 * (2 * k + 1) + 3 * depth
 
 
 # --- Comfort ---
@@ -134,7 +159,7 @@ def add_change(order, comfort, theta, reference, ws, epsilon):
 @kernel
 def place_features(prior, limb, ws, room):
     """Write a limb's features (m,), their vectors in the world (m,) and the maps K R_base' (9 each) into room."""
-    m = prior.mean.shape[1]
+    m = prior.pull.shape[1]
     first, last = prior.limb[limb, FEATURES], prior.limb[limb, FEATURES_END]
     maps = 2 * m
     for k in range(first, last):
@@ -163,20 +188,24 @@ def place_features(prior, limb, ws, room):
 @kernel
 def mixture_energy(prior, limb, room, shares, inner):
     """Return the energy of a limb whose features are placed, and write the share of each component (c,)."""
-    r = prior.factor.shape[2]
     size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
     first, last = prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]
+    width = prior.offset.shape[0] // prior.level.shape[0]
+    low, high = first * width, last * width
+    own, offset, norm = inner[low:high], prior.offset[low:high], 0.0
+    for q in range(high - low):
+        own[q] = -offset[q]
+    for a in range(size):
+        x = room[a]
+        norm += x * x
+        row = prior.probe[a][low:high]
+        for q in range(high - low):
+            own[q] += x * row[q]
     least = math.inf
     for c in range(first, last):
-        for q in range(r):
-            inner[q] = 0.0
-        square = 0.0
-        for a in range(size):
-            gap = room[a] - prior.mean[c, a]
-            square += gap * gap
-            for q in range(r):
-                inner[q] += prior.factor[c, a, q] * gap
-        for q in range(r):
+        at = (c + 1) * width - 1
+        square = norm - 2.0 * inner[at]  # of the gap to the mean
+        for q in range(c * width, at):
             square -= inner[q] * inner[q]
         shares[c] = prior.level[c] + 0.5 * prior.inverse[c] * square
         least = min(least, shares[c])
@@ -192,7 +221,7 @@ def mixture_energy(prior, limb, room, shares, inner):
 @kernel
 def prior_energy(prior, ws, room):
     """Return the energy of the prior at a pose whose bodies are placed; leave features and shares in room."""
-    m = prior.mean.shape[1]
+    m = prior.pull.shape[1]
     shares = room[5 * m * prior.limb.shape[0] :]
     inner = shares[prior.level.shape[0] :]
     total = 0.0
@@ -210,10 +239,9 @@ def add_prior(figure, order, prior, ws, room, epsilon):
 
     The last `prior_energy` was of the same pose.
     """
-    m, r, k = prior.mean.shape[1], prior.factor.shape[2], prior.mean.shape[1] // 3
+    m, k = prior.pull.shape[1], prior.pull.shape[1] // 3
     shares = room[5 * m * prior.limb.shape[0] :]
-    inner = shares[prior.level.shape[0] :]
-    rest = inner[r:]
+    rest = shares[prior.level.shape[0] + prior.offset.shape[0] :]
     force, matrix, rest = rest[:m], rest[m : m + m * m], rest[m + m * m :]
     turns, pairs, rest = rest[: 9 * k], rest[9 * k : 9 * k * (k + 1)], rest[9 * k * (k + 1) :]
     for limb in range(prior.limb.shape[0]):
@@ -232,7 +260,7 @@ def turn_features(prior, limb, room, matrix, turns, pairs):
     Writes turns (k, 3, 3): derivative of each feature in a rotation vector of the world; pairs (k, k, 3, 3): the
     precision of two features carried over to rotation vectors.
     """
-    m = prior.mean.shape[1]
+    m = prior.pull.shape[1]
     first, count = prior.limb[limb, FEATURES], prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES]
     for k in range(count):
         at, out = 2 * m + 9 * k, 9 * k
@@ -262,105 +290,96 @@ def turn_features(prior, limb, room, matrix, turns, pairs):
 def add_chain(figure, order, prior, limb, ws, force, turns, pairs, rest, scale):
     """Add the gradient and the Hessian of a limb to the dofs of its chain, from its tip to the root.
 
-    Dofs that move the same features form a segment. With w the turn of a dof, two dofs of segments s and t have the
-    second derivative w_s' W_st w_t, where W_st sums the pairs of their features.
+    With w the turn of a dof, two dofs of segments s and t have the second derivative w_s' W_st w_t, where W_st sums
+    the pairs of their features.
     """
-    first, last = prior.limb[limb, FEATURES], prior.limb[limb, FEATURES_END]
-    most = prior.mean.shape[1] // 3
-    size = most + 1
-    moved, starts, rest = rest[: size * most], rest[size * most : size * size], rest[size * size :]
-    joined, pushed, slope = rest[: 9 * size], rest[9 * size : 12 * size], rest[12 * size : 12 * size + 3]
-    tip, segment = prior.limb[limb, TIP], -1
-    i = tip
-    while i >= 0:
-        changed = segment < 0
-        for k in range(first, last):
-            changed = changed or i == prior.feature[k, FROM] or i == prior.feature[k, UNTIL]
-        if changed:
-            segment += 1
-            starts[segment] = i
-            for k in range(first, last):
-                at = segment * most + k - first
-                moved[at] = moved[at - most] if segment > 0 else 0.0
-                if i == prior.feature[k, FROM]:
-                    moved[at] = 1.0
-                elif i == prior.feature[k, UNTIL]:
-                    moved[at] = 0.0
-            join_segments(last - first, most, segment, moved, turns, pairs, force, joined, slope)
-        x, y, z = ws.twist[i, 0], ws.twist[i, 1], ws.twist[i, 2]
-        if x != 0.0 or y != 0.0 or z != 0.0:  # slides turn nothing
-            ws.gradient[i] += scale * (x * slope[0] + y * slope[1] + z * slope[2])
-            for s in range(segment + 1):
-                for a in range(3):
-                    at = 9 * s + 3 * a
-                    pushed[3 * s + a] = scale * (joined[at] * x + joined[at + 1] * y + joined[at + 2] * z)
-            add_column(figure, ws, tip, i, order.rows[i, DEPTH], segment, starts, pushed)
-        i = figure.dof[i, ABOVE]
-
-
-@kernel
-def join_segments(count, most, segment, moved, turns, pairs, force, joined, slope):
-    """Write W_st (s, 3, 3) of all segments s with the last one, t, and the slope (3,) of a turn of t."""
+    count = prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES]
+    most, d = prior.pull.shape[1] // 3, ws.hessian.shape[1]
+    carried, torque, rest = rest[: 9 * most], rest[9 * most : 9 * most + 3], rest[9 * most + 3 :]
+    joined, axes = rest[: 9 * (2 * most + 1)], rest[9 * (2 * most + 1) :]
+    for a in range(9 * count):
+        carried[a] = 0.0  # (k, 3, 3): pairs of what the segment moves with every feature, summed
     for a in range(3):
-        slope[a] = 0.0
-    for a in range(9 * (segment + 1)):
-        joined[a] = 0.0
-    for k in range(count):
-        if moved[segment * most + k] == 0.0:
-            continue
+        torque[a] = 0.0
+    i = prior.limb[limb, TIP]
+    while i >= 0:  # the turns (3, d) of the chain, by depth
         for a in range(3):
-            for b in range(3):
-                slope[a] += turns[9 * k + 3 * b + a] * force[3 * k + b]
-        for s in range(segment + 1):
-            for j in range(count):
-                if moved[s * most + j] != 0.0:
-                    for a in range(9):
-                        joined[9 * s + a] += pairs[9 * (j * most + k) + a]
+            axes[a * d + order.rows[i, DEPTH]] = ws.twist[i, a]
+        i = figure.dof[i, ABOVE]
+    i, last = prior.limb[limb, TIP], prior.limb[limb, SEGMENTS_END]
+    for s in range(prior.limb[limb, SEGMENTS], last):
+        for k in range(count):
+            if prior.segment[s, CHANGES + k] != 0:
+                carry(k, count, most, prior.segment[s, CHANGES + k], turns, pairs, force, carried, torque)
+        join_segments(prior, count, s, last, carried, joined)
+        while i >= 0 and order.rows[i, DEPTH] >= prior.segment[s, LOW]:
+            x, y, z = scale * ws.twist[i, 0], scale * ws.twist[i, 1], scale * ws.twist[i, 2]
+            if x != 0.0 or y != 0.0 or z != 0.0:  # slides turn nothing
+                ws.gradient[i] += x * torque[0] + y * torque[1] + z * torque[2]
+                add_row(prior, s, last, order.rows[i, DEPTH] + 1, d, x, y, z, joined, axes, ws.hessian[i])
+            i = figure.dof[i, ABOVE]
 
 
 @kernel
-def add_column(figure, ws, tip, top, depth, segment, starts, pushed):
-    """Add the products of the turns of all dofs from the tip to `top` with what their segment is pushed by (s, 3)."""
-    j, s = tip, 0
-    while True:
-        while s < segment and j == int(starts[s + 1]):
-            s += 1
-        w = ws.twist[j]
-        ws.hessian[j, depth] += w[0] * pushed[3 * s] + w[1] * pushed[3 * s + 1] + w[2] * pushed[3 * s + 2]
-        if j == top:
-            break
-        j = figure.dof[j, ABOVE]
+def carry(feature, count, most, sign, turns, pairs, force, carried, torque):
+    """Add a feature to those that a segment moves, or take it away: to their sums (k, 3, 3) and (3,)."""
+    row = pairs[9 * feature * most : 9 * (feature + 1) * most]
+    for a in range(9 * count):
+        carried[a] += sign * row[a]
+    for a in range(3):
+        for b in range(3):
+            torque[a] += sign * turns[9 * feature + 3 * b + a] * force[3 * feature + b]
 
 
 @kernel
-def dot(a, at, b, bt, first, last):
-    """Return the product of a[at + first : at + last] and b[bt + first : bt + last], a multiple of three long."""
-    x, y, z = 0.0, 0.0, 0.0
-    for k in range(first, last, 3):
-        x += a[at + k] * b[bt + k]
-        y += a[at + k + 1] * b[bt + k + 1]
-        z += a[at + k + 2] * b[bt + k + 2]
-    return x + y + z
+def join_segments(prior, count, segment, last, carried, joined):
+    """Write W_st (t, 3, 3) of a segment s with itself and with those above it, up to `last`."""
+    moves = CHANGES + prior.pull.shape[1] // 3
+    for t in range(segment, last):
+        own = joined[9 * (t - segment) : 9 * (t - segment + 1)]
+        for a in range(9):
+            own[a] = 0.0
+        for k in range(count):
+            if prior.segment[t, moves + k] != 0:
+                row = carried[9 * k : 9 * k + 9]
+                for a in range(9):
+                    own[a] += row[a]
+
+
+@kernel
+def add_row(prior, segment, last, high, d, x, y, z, joined, axes, row):
+    """Add the products of a turn (x, y, z) with those of the dofs above it to its row (d,) of the Hessian."""
+    for t in range(segment, last):
+        w = joined[9 * (t - segment) : 9 * (t - segment + 1)]
+        p, q, r = x * w[0] + y * w[3] + z * w[6], x * w[1] + y * w[4] + z * w[7], x * w[2] + y * w[5] + z * w[8]
+        low = prior.segment[t, LOW]
+        out, along, side, up = row[low:high], axes[low:high], axes[d + low : d + high], axes[2 * d + low : 2 * d + high]
+        for c in range(high - low):
+            out[c] += p * along[c] + q * side[c] + r * up[c]
+        high = low
 
 
 @kernel
 def mixture_force(prior, limb, room, shares, force, matrix):
     """Write the slope (m,) of a limb's energy in its features, and the mean precision (m m,) of its components."""
-    m = prior.mean.shape[1]
-    for a in range(m * m):
+    m = prior.pull.shape[1]
+    size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
+    for a in range(size * m):
         matrix[a] = 0.0
-    for a in range(m):
+    for a in range(size):
         force[a] = 0.0
     for c in range(prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]):
         share = shares[c]
         if share > LIGHT:
-            for a in range(m * m):
-                matrix[a] += share * prior.precision[c, a]
-            for a in range(m):
-                force[a] -= share * prior.pull[c, a]
-    size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
-    for a in range(size):
-        force[a] += dot(matrix, a * m, room, 0, 0, size)
+            precision, pull = prior.precision[c], prior.pull[c]
+            for a in range(size * m):
+                matrix[a] += share * precision[a]
+            for a in range(size):
+                force[a] -= share * pull[a]
+    for b in range(size):  # the matrix is symmetric: its rows are its columns
+        row, x = matrix[b * m : (b + 1) * m], room[b]
+        for a in range(size):
+            force[a] += x * row[a]
 
 
 # --- The loop ---

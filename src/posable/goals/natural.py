@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.layout import FIRST, LAST, LEVEL, PARENT, work_size
-from posable.engine.natural import Prior, prior_energies, room_size
+from posable.engine.natural import Prior, prior_energies, room_size, with_segments
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, nonneg
 from posable.model.body_plan import SIDES, BodyPlan, person_plan
@@ -172,20 +172,25 @@ def prior_of(skeleton: Skeleton, weight: float, temperature: float) -> Prior:
         if tip < 0:
             continue
         components = _components(limb, size, rank)
-        rows.append((len(feature), len(feature) + len(spans), len(level), len(level) + len(components[0]), tip))
+        rows.append((len(feature), len(feature) + len(spans), len(level), len(level) + len(components[0]), tip, 0, 0))
         feature += [(int(a), int(b), *span) for (a, b), span in zip(limb.bodies, spans, strict=True)]
         axes += list(limb.axes)
         for values, more in zip((level, mean, inverse, factor), components, strict=True):
             values += list(more)
-    factors = np.array(factor)
+    factors, means = np.array(factor), np.array(mean)
     precision = np.eye(size) - factors @ np.swapaxes(factors, 1, 2)
     precision *= (np.array(inverse) / temperature)[:, None, None]
-    return Prior(
+    probe = np.concatenate([factors, means[:, :, None]], axis=2)  # (c, m, r + 1)
+    offset = np.einsum("cmq,cm->cq", probe, means)
+    offset[:, -1] *= 0.5
+    prior = Prior(
         np.array(rows, dtype=np.int64), np.full(len(rows), STRENGTH * weight * temperature),
-        np.array(feature, dtype=np.int64), np.array(axes), np.array(level) / temperature, np.array(mean),
-        np.array(inverse) / temperature, factors, precision.reshape(len(level), -1),
-        np.einsum("cij,cj->ci", precision, np.array(mean)),
+        np.array(feature, dtype=np.int64), np.zeros((0, 0), dtype=np.int64), np.array(axes),
+        np.array(level) / temperature, np.array(inverse) / temperature,
+        np.ascontiguousarray(probe.transpose(1, 0, 2)).reshape(size, -1), offset.ravel(),
+        precision.reshape(len(level), -1), np.einsum("cij,cj->ci", precision, means),
     )  # fmt: skip
+    return with_segments(prior, skeleton.figure, skeleton.order)
 
 
 def _components(limb: LimbFeatures, size: int, rank: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -257,5 +262,5 @@ class Natural(Goal):
         depth = int(skeleton.order.rows[:, 1].max()) + 1
         work = np.empty(work_size(skeleton.size, skeleton.figure.body.shape[0], 0, depth))
         out = np.empty(len(rows))
-        prior_energies(skeleton.figure, prior, rows, work, np.empty(room_size(prior)), depth, out)
+        prior_energies(skeleton.figure, prior, rows, work, np.empty(room_size(prior, depth)), depth, out)
         return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])

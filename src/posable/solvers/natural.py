@@ -29,6 +29,7 @@ from posable.engine.natural import (
     Prior,
     natural_batch,
     room_size,
+    with_segments,
 )
 from posable.errors import SolverError
 from posable.model.body_plan import BodyPlan, person_plan
@@ -172,8 +173,8 @@ def no_prior() -> Prior:
     """Return a prior without limbs."""
     whole = np.int64
     return Prior(
-        np.zeros((0, 5), whole), np.zeros(0), np.zeros((0, 5), whole), np.zeros((0, 12)), np.zeros(0), np.zeros((0, 3)),
-        np.zeros(0), np.zeros((0, 3, 1)), np.zeros((0, 9)), np.zeros((0, 3)),
+        np.zeros((0, 7), whole), np.zeros(0), np.zeros((0, 5), whole), np.zeros((0, 3), whole), np.zeros((0, 12)),
+        np.zeros(0), np.zeros(0), np.zeros((3, 0)), np.zeros(0), np.zeros((0, 9)), np.zeros((0, 3)),
     )  # fmt: skip
 
 
@@ -353,7 +354,7 @@ class Lowest:
         if rows is not None:
             each = tuple(every if len(every) == 1 else every[rows] for every in each)
         loop, part = problem.fitted(natural_batch), self.part
-        memory = problem.work_size + room_size(self.prior)
+        memory = problem.work_size + room_size(self.prior, self.part.depth)
 
         def settle_some(some: slice) -> None:
             constants, targets, references = (every if len(every) == 1 else every[some] for every in each)
@@ -436,7 +437,8 @@ def _lowest_on_part(problem: Problem, weight: float) -> tuple[Part, Comfort, Pri
         comfort.stiffness[part.dofs], comfort.inner[part.dofs], comfort.end[part.dofs], new_dof[comfort.pair[kept]],
         comfort.pair_data[kept],
     )  # fmt: skip
-    return part, own, prior._replace(limb=limb, feature=feature), comfort.stiffness.sum()
+    prior = with_segments(prior._replace(limb=limb, feature=feature), part.figure, part.order)
+    return part, own, prior, comfort.stiffness.sum()
 
 
 @per_figure
