@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posable._solve import solve
-from posable.engine.jit import in_pieces
+from posable.engine.jit import run_chunks
 from posable.engine.layout import ALONG, AT, POINT, TARGETS
 from posable.engine.sensitivity import DEGENERATE, NO_MINIMUM, adjoint_batch, refine_batch
 from posable.errors import GoalError, SolverError, unknown
@@ -25,7 +25,7 @@ from posable.solvers.base import SolveOptions
 if TYPE_CHECKING:
     from posable.gpu.layer import DeviceForwardState
 
-PIECE = 256  # problems per thread and chunk
+CHUNK = 256  # problems per thread and chunk
 REFINED = 40  # Newton steps that refine a pose to its minimum
 
 
@@ -115,7 +115,7 @@ class Layer:
                 poses[piece], np.empty(problem.work_size), problem.depth, int(problem.coupled), REFINED,
             )  # fmt: skip
 
-        in_pieces(work, len(poses), PIECE, request.threads)
+        run_chunks(work, len(poses), CHUNK, request.threads)
         return ForwardState(problem, request, poses, result.shape, np.atleast_1d(result.ok).ravel())
 
     def forward_on_gpu(self, targets: list[Any]) -> DeviceForwardState:
@@ -163,7 +163,7 @@ class Layer:
                 shaped, pinned, by_target[piece], by_rest[piece], by_point[piece], codes[piece],
             )  # fmt: skip
 
-        in_pieces(work, t, PIECE, solved.options.threads)
+        run_chunks(work, t, CHUNK, solved.options.threads)
         none = (codes == DEGENERATE) | (codes == NO_MINIMUM)
         by_target[none], by_rest[none], by_point[none] = np.nan, np.nan, np.nan
         return [self._of_target(label, solved, by_target) for label in self.labels], self._of_offsets(by_rest, by_point)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posable.engine.assemble import evaluate, take_targets
-from posable.engine.jit import entry, in_pieces
+from posable.engine.jit import entry, run_chunks
 from posable.engine.joints import SLIDE
 from posable.engine.layout import (
     CENTER,
@@ -35,7 +35,7 @@ from posable.engine.layout import (
 )
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING, PIXEL_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
-from posable.goals.base import PIECE, Goal, Spring, UnknownInGoal
+from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal
 from posable.model.kinematics import Part, as_poses, coupled_dofs, coupled_order, one_pose, part_of, scratch, whole_of
 from posable.model.skeleton import Skeleton
 
@@ -229,7 +229,7 @@ class Problem:
             for row, value in zip(rows, values, strict=True):
                 take_targets(value[piece], targets[piece], row)
 
-        in_pieces(work, size, PIECE)
+        run_chunks(work, size, CHUNK)
         return targets
 
     @property

@@ -104,7 +104,7 @@ def test_a_batch_in_pieces_has_the_same_bits(on_host, monkeypatch):
     panda = ps.figures.panda()
     targets = ps.forward(panda, reachable(panda, 50, 7)).matrix("hand")
     whole = ps.solve(panda, g.Pose("hand", targets), device="cuda", restarts=10)
-    monkeypatch.setattr("posable.gpu.batch.PIECE", 16)
+    monkeypatch.setattr("posable.gpu.batch.CHUNK", 16)
     monkeypatch.setattr("posable.gpu.batch.STREAMS", 1)  # the stand-in knows one block and thread at a time
     parts = ps.solve(panda, g.Pose("hand", targets), device="cuda", restarts=10)
     assert np.array_equal(whole.pose, parts.pose)

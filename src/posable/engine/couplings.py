@@ -53,11 +53,11 @@ from posable.engine.springs import (
     add_direction,
     add_point_force,
     any_energy,
-    hold,
     is_idle,
     residual,
     robust_factors,
     rotated,
+    zero_residual,
 )
 
 # --- Solids that must not touch ---
@@ -519,7 +519,7 @@ def hold_spring(springs, k, theta, ws):
     r = ws.rotation[max(b, 0)]
     if kind != ORIENTATION_SPRING:
         residual(kind, row, target, ws.origin, position, r, ws.local)
-    hold(kind, row, target, ws.origin, r, ws.local)
+    zero_residual(kind, row, target, ws.origin, r, ws.local)
     if other >= 0:  # back into the axes of the other body
         q, p, out = ws.rotation[other], ws.position[other], springs.targets[k]
         springs.constants[k, SIZE] = row[SIZE]

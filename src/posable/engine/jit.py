@@ -432,7 +432,7 @@ def thread_count(threads: int | None = None) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_pieces(
+def run_chunks(
     work: Callable[[slice], None], count: int, size: int, threads: int | None = None, stopped: list[bool] | None = None
 ) -> None:
     """Call `work` for pieces of a batch, in any order, side by side; Control-C ends it after the pieces at hand.

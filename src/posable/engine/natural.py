@@ -22,7 +22,7 @@ from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ABOVE, DEPTH, Figure, Order, workspace
 from posable.engine.ltl import add_entry, multiply
-from posable.engine.newton import damped_step, hold_bounds, pick, put
+from posable.engine.newton import damped_step, gather_into, hold_bounds, scatter_into
 
 # Columns of Comfort.pair_data
 STIFFNESS, RATIO = 0, 1
@@ -580,13 +580,13 @@ def natural_batch(
     own, room = work[size - 6 * n : size], work[size:]
     fixed, scale, low, high = own[:n], own[n : 2 * n], own[2 * n : 3 * n], own[3 * n : 4 * n]
     theta, near_to = own[4 * n : 5 * n], own[5 * n :]
-    pick(lower, dofs, low)
-    pick(upper, dofs, high)
+    gather_into(lower, dofs, low)
+    gather_into(upper, dofs, high)
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, pull, home)
         reference = references[t if references.shape[0] > 1 else 0]
-        pick(reference, dofs, near_to)
-        pick(poses[t], dofs, theta)
+        gather_into(reference, dofs, near_to)
+        gather_into(poses[t], dofs, theta)
         settled, turns = natural_loop(
             figure, order, springs, tolerances, comfort, prior, low, high, theta, near_to, ws, room, fixed, scale,
             params,
@@ -598,7 +598,7 @@ def natural_batch(
         values[t, 1] = natural_energy(comfort, prior, theta, near_to, ws, room)
         for i in range(reference.shape[0]):
             poses[t, i] = min(max(reference[i], lower[i]), upper[i])
-        put(theta, dofs, poses[t])
+        scatter_into(theta, dofs, poses[t])
         for k in range(g):
             errors[t, k] = ws.error[k]
         outcome[t] = STATIONARY if settled else RUNNING

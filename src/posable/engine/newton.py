@@ -556,17 +556,17 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
 
 
 @kernel
-def pick(values, chosen, out):
-    """Write the chosen (m,) of some values into out (m,)."""
-    for i in range(chosen.shape[0]):
-        out[i] = values[chosen[i]]
+def gather_into(values, indices, out):
+    """Write values[indices] into out (m,)."""
+    for i in range(indices.shape[0]):
+        out[i] = values[indices[i]]
 
 
 @kernel
-def put(values, chosen, out):
-    """Write values (m,) into the chosen (m,) places of out."""
-    for i in range(chosen.shape[0]):
-        out[chosen[i]] = values[i]
+def scatter_into(values, indices, out):
+    """Write values (m,) into out[indices]."""
+    for i in range(indices.shape[0]):
+        out[indices[i]] = values[i]
 
 
 @entry
@@ -584,19 +584,19 @@ def newton_batch(
     own = work[work.shape[0] - 6 * n :]
     fixed, scale, low, high = own[:n], own[n : 2 * n], own[2 * n : 3 * n], own[3 * n : 4 * n]
     theta, start = own[4 * n : 5 * n], own[5 * n :]
-    pick(lower, dofs, low)
-    pick(upper, dofs, high)
+    gather_into(lower, dofs, low)
+    gather_into(upper, dofs, high)
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue
         springs = springs_of(kind, constants, targets, t, pull, home)
-        pick(poses[t], dofs, theta)
-        pick(starts[t], dofs, start)
+        gather_into(poses[t], dofs, theta)
+        gather_into(starts[t], dofs, start)
         outcome[t] = newton_loop(
             figure, order, springs, tolerances, low, high, theta, start, ws, fixed, scale, states[t], params, trace
         )
         good, _ = judge(figure, springs, tolerances, low, high, theta, ws)
-        put(theta, dofs, poses[t])
+        scatter_into(theta, dofs, poses[t])
         states[t, VERDICT] = 1.0 if good else 0.0
         for k in range(g):
             errors[t, k] = ws.error[k]

@@ -45,7 +45,7 @@ from posable.engine.springs import (
     robust_factors,
     rotated,
     second_derivatives,
-    weighed,
+    weighted_residual,
 )
 
 MOST_ROWS = 9  # of the Jacobian of one spring: three axes of an orientation
@@ -187,7 +187,7 @@ def vector_terms(kind, row, target, ws, body, slope, exact, terms):
     local = ws.local
     local[STICKY] = 0.0
     residual(kind, row, target, ws.origin, ws.position[body], ws.rotation[body], local)
-    fx, fy, fz, _, _, _, _, _, _ = weighed(row, slope, local[R], local[R + 1], local[R + 2])
+    fx, fy, fz, _, _, _, _, _, _ = weighted_residual(row, slope, local[R], local[R + 1], local[R + 2])
     moves[0] = 1.0
     if is_idle(kind, local):
         return

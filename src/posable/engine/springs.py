@@ -16,9 +16,9 @@ ORIENTATION  three directions at once, r_k = d_k - t_k, with the energy 1/2 sum 
              hand-expanded, as POINT is in `spring_energy` and `add_spring`: tests compare both with the general path
 
 `residual` gives r and the error, `derivative` gives dr/de and dr/dd, `curvature` the second derivative of f.r for a
-force f, `hold` the target at which r = 0. What follows them here derives energy, wrench, stiffness and robust loss,
-residuals.py the stacked rows, reference.py the goal-by-goal Hessian. A new kind is a number here, its rows in ROWS,
-and a branch in those four functions.
+force f, and `zero_residual` moves the target to where r = 0. The rest of this file derives energy, wrench, stiffness
+and robust loss from them, residuals.py the stacked rows, reference.py the goal-by-goal Hessian. A new kind is a number
+here, its number of rows in ROWS, and a branch in those four functions.
 
 Residuals are squared, not norms: smooth at the goal, so an exact Hessian exists there.
 """
@@ -245,7 +245,7 @@ def curvature(kind, row, target, fx, fy, fz, local):
 
 
 @kernel
-def hold(kind, row, target, origin, r, local):
+def zero_residual(kind, row, target, origin, r, local):
     """Move the target (in the world), or change the size, so that the residual is zero where the spring is.
 
     `residual` was called before, unless the kind is ORIENTATION. A one-sided spring on its free side stays as it is.
@@ -513,7 +513,7 @@ def add_spring(kind, row, target, ws, b, exact):
         ex, ey, ez = rotated(ws.rotation[b], row, POINT)
         ex, ey, ez = ex + p[0], ey + p[1], ez + p[2]
         x, y, z = o[0] + ex - target[AT], o[1] + ey - target[AT + 1], o[2] + ez - target[AT + 2]
-        fx, fy, fz, xx, yy, zz, xy, xz, yz = weighed(row, 1.0, x, y, z)
+        fx, fy, fz, xx, yy, zz, xy, xz, yz = weighted_residual(row, 1.0, x, y, z)
         add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, ws.wrench[b], ws.stiffness[b])
         return
     add_any_spring(
@@ -522,7 +522,7 @@ def add_spring(kind, row, target, ws, b, exact):
 
 
 @small
-def weighed(row, slope, x, y, z):
+def weighted_residual(row, slope, x, y, z):
     """Return W r and W (xx yy zz xy xz yz) of a spring, both times slope."""
     i = WEIGHT
     xx, yy, zz = slope * row[i], slope * row[i + 1], slope * row[i + 2]
@@ -563,7 +563,7 @@ def add_any_spring(kind, row, target, origin, position, r, exact, local, g, s):
 @kernel
 def add_vectors(kind, row, target, exact, slope, local, g, s):
     """Add slope times the wrench and stiffness of a spring whose residual is in `local`: through its e and its d."""
-    fx, fy, fz, xx, yy, zz, xy, xz, yz = weighed(row, slope, local[R], local[R + 1], local[R + 2])
+    fx, fy, fz, xx, yy, zz, xy, xz, yz = weighted_residual(row, slope, local[R], local[R + 1], local[R + 2])
     if kind == MODEL_SPRING:
         fx, fy, fz = fx + target[ALONG], fy + target[ALONG + 1], fz + target[ALONG + 2]
     ex, ey, ez, dx, dy, dz = local[E], local[E + 1], local[E + 2], local[D], local[D + 1], local[D + 2]
@@ -600,7 +600,7 @@ def second_derivatives(kind, row, target, exact, slope, fx, fy, fz, local):
     for block in range(3):
         a, b, out = (RE if block < 2 else RD), (RE if block == 0 else RD), KEE + 9 * block
         for i in range(3):
-            x, y, z, _, _, _, _, _, _ = weighed(row, slope, local[a + i], local[a + 3 + i], local[a + 6 + i])
+            x, y, z, _, _, _, _, _, _ = weighted_residual(row, slope, local[a + i], local[a + 3 + i], local[a + 6 + i])
             for j in range(3):
                 local[out + 3 * i + j] = x * local[b + j] + y * local[b + 3 + j] + z * local[b + 6 + j]
     if exact != 0.0:
@@ -619,7 +619,7 @@ TINY = 1e-18  # [m^2]: a segment shorter than its root is a point
 
 
 @kernel
-def within(x):
+def clamp_unit(x):
     """Return x brought into [0, 1]."""
     return min(max(x, 0.0), 1.0)
 
@@ -632,17 +632,17 @@ def nearest_parameters(px, py, pz, ax, ay, az, cx, cy, cz):
     if aa <= TINY and cc <= TINY:
         return 0.0, 0.0
     if aa <= TINY:
-        return 0.0, within(cp / cc)
+        return 0.0, clamp_unit(cp / cc)
     if cc <= TINY:
-        return within(-ap / aa), 0.0
+        return clamp_unit(-ap / aa), 0.0
     ac = ax * cx + ay * cy + az * cz
     room = aa * cc - ac * ac
-    s = within((ac * cp - ap * cc) / room) if room > 1e-12 * aa * cc else 0.0
+    s = clamp_unit((ac * cp - ap * cc) / room) if room > 1e-12 * aa * cc else 0.0
     t = (ac * s + cp) / cc
     if t < 0.0:
-        return within(-ap / aa), 0.0
+        return clamp_unit(-ap / aa), 0.0
     if t > 1.0:
-        return within((ac - ap) / aa), 1.0
+        return clamp_unit((ac - ap) / aa), 1.0
     return s, t
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from posable.engine.jit import in_pieces
+from posable.engine.jit import run_chunks
 from posable.engine.layout import ALONG, AT, CONSTANTS, LARGEST, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
 from posable.engine.springs import CROSS_SPRING, MODEL_SPRING
 from posable.errors import GoalError, UnknownName
@@ -200,7 +200,7 @@ def max_abs(values: np.ndarray) -> float:
     return np.maximum.reduce(np.abs(values), axis=None, initial=0.0)
 
 
-PIECE = 1024  # targets that a thread checks or packs at a time
+CHUNK = 1024  # targets that a thread checks or packs at a time
 
 
 def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
@@ -242,7 +242,7 @@ def first_invalid(values: np.ndarray) -> int:
         if code >= 0:
             found.append(code + 2 * piece.start)
 
-    in_pieces(work, len(values), PIECE)
+    run_chunks(work, len(values), CHUNK)
     return min(found, default=-1)
 
 

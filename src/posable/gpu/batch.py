@@ -216,7 +216,7 @@ class BatchBuffers:
 
 # --- Copies to the GPU and back ---
 
-PIECE = 1 << 17  # problems per piece: enough to fill a GPU, few enough for computation and copies to overlap
+CHUNK = 1 << 17  # problems per piece: enough to fill a GPU, few enough for computation and copies to overlap
 LARGEST = 1 << 24  # problems per piece if nothing is copied
 STREAMS = 4  # concurrent pieces: one is packed, one copied, one computed, one unpacked
 SHARE = 0.8  # fraction of the free memory that a batch may use
@@ -394,7 +394,7 @@ def footprint(problem: Problem, lanes: CompiledProblem) -> int:
     return 8 * n + 8 * g + 4 * n * 3 + 48 + 8 * (len(lanes.plan.moving) + n)
 
 
-def piece_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int, most: int) -> int:
+def chunk_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int, most: int) -> int:
     """Return how many problems fit on the GPU at once."""
     room = int(SHARE * on.free_memory()) // (footprint(problem, lanes) * at_a_time)
     if room < 1:
@@ -411,7 +411,7 @@ def solve_in_pieces(on: Gpu, lanes: CompiledProblem, problem: Problem, request: 
     out = DeviceCheckedResult(
         np.empty((total, n)), np.empty(total, dtype=np.int64), np.empty((total, g)), np.empty(total), np.empty(total)
     )
-    size = piece_size(on, problem, lanes, STREAMS, PIECE)
+    size = chunk_size(on, problem, lanes, STREAMS, CHUNK)
     pieces = [(first, min(first + size, total)) for first in range(0, total, size)]
     own = threading.local()
     senders: list[BatchStream] = []
@@ -511,7 +511,7 @@ def solve_in_place(
     n = problem.skeleton.size
     begin = strided_input(start, 1, total) if start is not None else sent(request.starts, stream)
     answers = DeviceSolutions.empty(stream, total, n, len(problem.springs))
-    size = piece_size(on, problem, lanes, 1, LARGEST)
+    size = chunk_size(on, problem, lanes, 1, LARGEST)
     for first in range(0, total, size):
         last = min(first + size, total)
         lanes.solve(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posable.engine.bounds import CONVERGED
-from posable.engine.jit import in_pieces
+from posable.engine.jit import run_chunks
 from posable.engine.layout import WEIGHT
 from posable.goals.orientation import Pose
 from posable.limb.hinges import six_hinges
@@ -38,7 +38,7 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SMALL, RawResult, SolveOptions
 
-PIECE = 256  # problems per thread and turn
+CHUNK = 256  # problems per thread and turn
 TIGHT = 1e-6  # [m, rad]: tolerance that the closed form always meets
 NEARLY = 1e-5  # [m, rad]: error of axes that count as meeting or parallel, as in rounded files
 
@@ -84,7 +84,7 @@ class SixAxisArm:
         if t <= SMALL:
             self._enter(problem, options, problem.constants, problem.targets, raw.poses, raw.errors, good)
         else:
-            in_pieces(lambda piece: self._land_piece(problem, options, raw, piece), t, PIECE, options.threads)
+            run_chunks(lambda piece: self._land_piece(problem, options, raw, piece), t, CHUNK, options.threads)
         return raw, None if np.count_nonzero(good) == t else np.flatnonzero(good == 0)
 
     def _land_piece(self, problem: Problem, options: SolveOptions, raw: Any, piece: slice) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, TRACE_WIDTH  # noqa: F401  (plug-ins import codes here)
-from posable.engine.jit import in_pieces, thread_count
+from posable.engine.jit import run_chunks, thread_count
 from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
 from posable.errors import SolverError, unknown
 from posable.model.kinematics import Part, scratch
@@ -112,7 +112,7 @@ def limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray,
     return lower, upper, skeleton.frozen if skeleton.frozen.any() else None
 
 
-def piece_size(count: int, threads: int | None) -> int:
+def chunk_size(count: int, threads: int | None) -> int:
     """Return how many problems a thread takes at a time: few chunks cost less, many balance the threads."""
     cores = thread_count(threads)
     return max(1, min(CHUNK, -(-count // cores)), count // (PER_THREAD * cores))
@@ -192,14 +192,14 @@ class CompiledSolver(Solver):
         elif t <= SMALL and deadline is None and params[MOST_ITERATIONS] <= INTERRUPTIBLE:
             self._enter(problem, request, raw, states, params, None, _EMPTY_TRACE, None)
         else:
-            size = 1 if t <= SMALL else piece_size(t, request.threads)
+            size = 1 if t <= SMALL else chunk_size(t, request.threads)
 
             stopped: list[bool] = []  # not empty after Control-C
 
             def work(piece: slice) -> None:
                 self._advance(problem, request, raw, states, params, piece, deadline, stopped)
 
-            in_pieces(work, t, size, 1 if t <= SMALL else request.threads, stopped)
+            run_chunks(work, t, size, 1 if t <= SMALL else request.threads, stopped)
         return raw
 
     @classmethod

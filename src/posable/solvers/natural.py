@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from posable.engine.bounds import CONVERGED, STATIONARY
-from posable.engine.jit import in_pieces
+from posable.engine.jit import run_chunks
 from posable.engine.joints import SLIDE
 from posable.engine.layout import BODY as DOF_BODY
 from posable.engine.layout import KIND, ON
@@ -36,7 +36,7 @@ from posable.model.body_plan import BodyPlan, person_plan
 from posable.model.kinematics import Part, part_of, place_bodies, scratch
 from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
-from posable.solvers.base import SMALL, RawResult, SolveOptions, Solver, piece_size
+from posable.solvers.base import SMALL, RawResult, SolveOptions, Solver, chunk_size
 from posable.solvers.newton import Newton
 
 MOST = 40  # iterations of one problem
@@ -368,7 +368,7 @@ class Lowest:
         if t <= SMALL:
             settle_some(slice(0, t))
         else:
-            in_pieces(settle_some, t, piece_size(t, request.threads), request.threads, [])
+            run_chunks(settle_some, t, chunk_size(t, request.threads), request.threads, [])
         iterations = turns.astype(float)
         return RawResult(poses, codes, errors, iterations, iterations + 1.0, None, values[:, 2]), values
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from posable.engine.assemble import judge_batch
 from posable.engine.bounds import EXHAUSTED, LIMIT_TOLERANCE
-from posable.engine.jit import in_pieces
+from posable.engine.jit import run_chunks
 from posable.errors import PosableWarning
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions, amount, elapsed
@@ -376,8 +376,8 @@ def evaluate(problem: Problem, poses: np.ndarray, options: SolveOptions) -> tupl
     if t <= SMALL:
         work(slice(0, t))
     else:
-        in_pieces(work, t, PIECE, options.threads)
+        run_chunks(work, t, CHUNK, options.threads)
     return good, errors
 
 
-PIECE = 1024  # problems that a thread judges at a time
+CHUNK = 1024  # problems that a thread judges at a time
