@@ -1,9 +1,9 @@
-"""Marks the functions that Numba compiles, compiles them when they are first needed, and runs them on every core.
+"""Decorators for the functions that Numba compiles, lazy compilation with a cache on disk, and threads for batches.
 
-A kernel is an object around a plain Python function. To Numba it is the compiled function, to Python code a callable
-that compiles (or loads from the cache) on its first call; until then Numba is not imported. Every call from Python is
-compiled as one program with all the kernels under it (`numba_internals`). Where Numba's internals are not the ones
-that this was written for, plain `njit` compiles the same kernels: slower to compile and to run, same answers.
+A kernel wraps a plain Python function. Numba sees the compiled function; Python code sees a callable that is compiled
+(or loaded from the cache) on its first call, and Numba is not imported before that. Each entry is compiled as one
+program with all the kernels that it calls (`numba_internals`). Where Numba's internals differ from the expected ones,
+plain `njit` compiles the same kernels: slower to compile and to run, with the same results.
 
 Environment variables, read when something is first compiled:
 
@@ -36,31 +36,31 @@ MAGIC = b"posable compiled code 1\n"
 KERNELS_INSIDE = re.compile(rb"engine\.jit import (\([^)]*|[^\n]*)\b(entry|kernel|small|optional)\b")
 MOST_THREADS = 256
 
-# Fused multiply-add is the one liberty the compiler may take: it keeps NaN, infinity and the order of sums.
+# The compiler may only fuse multiply-adds, which preserves NaN, infinity and the order of sums.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 _lock = threading.RLock()
-_compiled: set[Callable[..., Any]] = set()  # the functions of all kernels that were needed
-_forbidden: bool | None = None  # None: as the environment says
+_compiled: set[Callable[..., Any]] = set()  # functions of all kernels compiled or loaded so far
+_forbidden: bool | None = None  # None: decided by the environment
 _preparation = threading.local()  # seconds: [s] that this thread has spent on loading and compiling
 
 
 class CompilingForbidden(RuntimeError):
-    """Something is not compiled yet, and compiling was forbidden."""
+    """A kernel is not in the compile cache, and compiling is forbidden."""
 
 
 class kernel:
-    """Mark a function that kernels call: compiled together with its callers.
+    """Decorator of a function that other kernels call: it is compiled together with its callers.
 
     Args:
         function: Plain scalar loops over the arrays that are passed in.
 
     Attributes:
-        function: The plain function, as it is written here.
+        function: The undecorated function.
     """
 
     inlined = False
-    feature: str | None = None  # what a problem must have to need it: see `optional`
+    feature: str | None = None  # only problems with this feature need the kernel: see `optional`
     otherwise: Any = None
 
     def __init__(self, function: Callable[..., Any]):
@@ -75,7 +75,7 @@ class kernel:
 
     @property
     def py_func(self) -> Callable[..., Any]:
-        """The plain function that does the work, from which other targets (a GPU) are built."""
+        """The plain Python function, from which code for other targets (a GPU) is generated."""
         return self.function
 
     @property
@@ -89,7 +89,7 @@ class kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes the kernel for where compiled code calls it."""
+        """The Numba type of the kernel inside compiled code."""
         with _lock:
             if self._linkable is None:
                 self._linkable = _linkable(self)
@@ -97,20 +97,20 @@ class kernel:
 
 
 class small(kernel):
-    """Mark a kernel whose call would cost more than its work (an array is ten arguments): always inlined."""
+    """Decorator of a kernel that is always inlined: a call costs more than its work (an array is ten arguments)."""
 
     inlined = True
 
 
 class entry(kernel):
-    """Mark a kernel that Python code calls."""
+    """Decorator of a kernel that Python code calls."""
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
         self._variants: dict[frozenset[str], entry] = {}
 
     def without(self, *features: str) -> entry:
-        """Return this entry without the kernels of some features: less to compile for problems that lack them."""
+        """Return this entry without the kernels of some features, so that problems without them compile faster."""
         left_out = frozenset(features)
         with _lock:
             if left_out not in self._variants:
@@ -119,11 +119,11 @@ class entry(kernel):
 
 
 class deferred(kernel):
-    """Mark a kernel that another module has under the same name, imported when something is compiled with it.
+    """A kernel that is defined in another module, which is imported when a caller is compiled.
 
     Args:
-        function: Its arguments and what it does, without a body.
-        home: Returns that module.
+        function: Declaration with the same name, signature and docstring, without a body.
+        home: Returns the module that defines it.
     """
 
     def __init__(self, function: Callable[..., Any], home: Callable[[], Any]):
@@ -132,12 +132,12 @@ class deferred(kernel):
 
     @property
     def itself(self) -> kernel:
-        """The kernel in its own module."""
+        """The kernel as its module defines it."""
         return getattr(self._home(), self.function.__name__)
 
     @property
     def py_func(self) -> Callable[..., Any]:
-        """The plain function that does the work."""
+        """The plain Python function."""
         return self.itself.py_func
 
     @property
@@ -153,12 +153,12 @@ class deferred(kernel):
 def optional(
     feature: str, otherwise: Any = None, *, home: Callable[[], Any] | None = None
 ) -> Callable[[Callable[..., Any]], kernel]:
-    """Return a decorator that marks a kernel which only problems with that feature need.
+    """Return a decorator for a kernel that only problems with a given feature need.
 
     Args:
         feature: Its name, for `entry.without`.
-        otherwise: The constant that the kernel returns where it is left out.
-        home: Returns the module that has the kernel, where that is another one (`deferred`).
+        otherwise: The constant that replaces its result where it is left out.
+        home: Returns the module that defines the kernel, if that is another one (`deferred`).
     """
 
     def mark(function: Callable[..., Any]) -> kernel:
@@ -170,7 +170,7 @@ def optional(
 
 
 def _without(of: kernel, features: frozenset[str], copies: dict[kernel, kernel]) -> Any:
-    """Return a copy of a kernel, and of those under it, that does without some features; itself if it has none."""
+    """Return a copy of a kernel and its callees without some features, or the kernel itself if it uses none of them."""
     if of not in copies:
         if of.feature in features:
             code = of.function.__code__
@@ -195,9 +195,9 @@ def _without(of: kernel, features: frozenset[str], copies: dict[kernel, kernel])
 
 
 def with_names(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
-    """Return a copy of a plain function, under another name, in which some global names stand for other kernels.
+    """Return a copy of a plain function, under another name, in which some global names refer to other kernels.
 
-    One loop then serves many methods. Were their kernels its arguments, Numba would not cache its machine code.
+    One loop can then serve many methods. If their kernels were arguments, Numba could not cache its machine code.
     """
     copy = FunctionType(function.__code__, {**function.__globals__, **names}, name)
     copy.__qualname__, copy.__doc__ = name, function.__doc__
@@ -228,7 +228,7 @@ def mode() -> str:
 
 
 def _dispatcher(of: kernel) -> Any:
-    """Return what Python code calls for a kernel."""
+    """Return the dispatcher that Python code calls for a kernel."""
     if mode() == "python":
         return of.py_func
     _watch()
@@ -241,7 +241,7 @@ def _dispatcher(of: kernel) -> Any:
 
 
 def _linkable(of: kernel) -> Any:
-    """Return what compiled code calls for a kernel."""
+    """Return the dispatcher that compiled code calls for a kernel."""
     if mode() != "linked":
         return _plain_dispatcher(of)
     from posable.engine.numba_internals import kernel_dispatcher
@@ -250,7 +250,7 @@ def _linkable(of: kernel) -> Any:
 
 
 def _plain_dispatcher(of: kernel) -> Any:
-    """Return a kernel compiled by the public parts of Numba alone; only what Python calls is cached."""
+    """Return a kernel compiled with Numba's public interface only; entries are cached."""
     import numba
 
     if not isinstance(of, entry):
@@ -269,13 +269,13 @@ def _plain_dispatcher(of: kernel) -> Any:
 
 
 def solving_time() -> float:
-    """Return the time of a clock [s] that stands still while this thread loads and compiles kernels."""
+    """Return the time [s] of a clock that stops while this thread loads and compiles kernels."""
     return time.perf_counter() - getattr(_preparation, "seconds", 0.0)
 
 
 @contextmanager
 def _preparing() -> Iterator[None]:
-    """Keep what is done meanwhile out of `solving_time`."""
+    """Exclude the time of the `with` block from `solving_time`."""
     begin = solving_time()
     try:
         yield
@@ -284,7 +284,7 @@ def _preparing() -> Iterator[None]:
 
 
 def _timed(dispatcher: Any) -> Any:
-    """Keep the loading and compiling of a dispatcher's argument types out of `solving_time`."""
+    """Exclude the loading and compiling of a dispatcher from `solving_time`."""
     build = getattr(dispatcher, "compile", None)
     if build is not None:
 
@@ -297,7 +297,7 @@ def _timed(dispatcher: Any) -> Any:
 
 
 def forbid_compiling(forbidden: bool = True) -> None:
-    """Forbid (or allow again) compiling in this process: what is not in the cache then raises CompilingForbidden.
+    """Forbid (or allow again) compiling in this process: kernels missing from the cache raise CompilingForbidden.
 
     A control loop calls this after warming up, so that it never waits for the compiler.
     """
@@ -312,7 +312,7 @@ def compiling_forbidden() -> bool:
 
 @cache
 def _watch() -> None:
-    """Report the first compilation, since a silent wait looks like a hang; or forbid it."""
+    """Report the first compilation, because a silent wait looks like a hang, or raise if compiling is forbidden."""
     from numba.core import event
 
     class Watch(event.Listener):
@@ -337,10 +337,10 @@ def _watch() -> None:
 
 
 def cache_folder(function: Callable[..., Any]) -> Path:
-    """Return the folder of a function's compiled code, named by the source of every kernel under it.
+    """Return the folder of a function's compiled code, named after a digest of the source of all its kernels.
 
-    The digest covers every file with kernels in the folders that those kernels come from: Numba alone would not see an
-    edited callee. The folder need not exist, nor be writable.
+    The digest covers every file with kernels in the folders of those kernels, because Numba alone does not notice an
+    edited callee. The folder need not exist or be writable.
     """
     digest = hashlib.sha256()
     for folder in sorted(_source_folders(function) | {Path(__file__).parent}):
@@ -349,7 +349,7 @@ def cache_folder(function: Callable[..., Any]) -> Path:
 
 
 def _source_folders(function: Callable[..., Any]) -> set[Path]:
-    """Return the folders of the source files of a function and of every kernel under it."""
+    """Return the folders of the source files of a function and of every kernel that it calls."""
     seen, waiting = set(), [plain(function)]
     while waiting:
         now = waiting.pop()
@@ -362,7 +362,7 @@ def _source_folders(function: Callable[..., Any]) -> set[Path]:
 
 @cache
 def _digest(folder: Path) -> bytes:
-    """Return a digest of the files of a folder that hold kernels."""
+    """Return a digest of the files with kernels in a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
         text = path.read_bytes()
@@ -373,7 +373,7 @@ def _digest(folder: Path) -> bytes:
 
 @cache
 def say(line: str) -> None:
-    """Print a line on stderr, once."""
+    """Print a line on stderr, but only the first time."""
     if not os.environ.get("POSABLE_QUIET"):
         print(f"{PACKAGE}: {line}", file=sys.stderr)
 
@@ -385,13 +385,13 @@ def cache_root() -> Path:
         return Path(given).expanduser()
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / PACKAGE
-    except RuntimeError:  # no home: a folder that cannot be made
+    except RuntimeError:  # no home folder: return a path that cannot be created
         say("no home folder for the compile cache: set POSABLE_CACHE, or every process compiles again")
         return Path(os.devnull) / PACKAGE
 
 
 def read_cached(path: Path, rebuild: Callable[[bytes], Any] = bytes) -> Any:
-    """Return what was kept under a path, as `rebuild` makes it; None where nothing was or where the file is damaged."""
+    """Return the cached content of a path, converted by `rebuild`; None if it is missing or damaged."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -408,7 +408,7 @@ def read_cached(path: Path, rebuild: Callable[[bytes], Any] = bytes) -> Any:
 
 
 def write_cached(path: Path, body: bytes) -> None:
-    """Keep bytes under a path, whole or not at all; where that fails, say so once and go on."""
+    """Write bytes to a cache file atomically; if that fails, say so once and continue."""
     scratch = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -426,7 +426,7 @@ def write_cached(path: Path, body: bytes) -> None:
 
 
 def thread_count(threads: int | None = None) -> int:
-    """Return how many threads to use: those asked for, or one for each core that this process may run on."""
+    """Return the number of threads to use: as requested, or one per core available to this process."""
     if threads is not None:
         return threads
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -435,27 +435,27 @@ def thread_count(threads: int | None = None) -> int:
 def run_chunks(
     work: Callable[[slice], None], count: int, size: int, threads: int | None = None, stopped: list[bool] | None = None
 ) -> None:
-    """Call `work` for pieces of a batch, in any order, side by side; Control-C ends it after the pieces at hand.
+    """Call `work` on chunks of a batch, in parallel and in any order; Control-C stops after the current chunks.
 
     Args:
-        work: Does one piece, in compiled code that releases the interpreter.
-        count: Problems in the batch.
-        size: Problems in a piece.
-        threads: How many to use; every core by default.
-        stopped: Given, it gets an element when the others are to stop, for pieces that take long.
+        work: Processes one chunk, in compiled code that releases the interpreter lock.
+        count: Number of problems in the batch.
+        size: Number of problems in a chunk.
+        threads: Number of threads; by default one per core.
+        stopped: If given, an element is appended when the other threads should stop, for chunks that take long.
     """
     stopped = [] if stopped is None else stopped
-    pieces = [slice(first, min(first + size, count)) for first in range(0, count, size)]
-    threads = min(thread_count(threads), len(pieces))
+    chunks = [slice(first, min(first + size, count)) for first in range(0, count, size)]
+    threads = min(thread_count(threads), len(chunks))
     if threads <= 1:
-        for piece in pieces:
-            work(piece)
+        for chunk in chunks:
+            work(chunk)
         return
-    queue = iter(pieces)  # taking the next one is atomic: threads that are quick take more
+    queue = iter(chunks)  # next() is atomic; faster threads take more chunks
 
     def take_all() -> None:
-        for piece in queue:
-            work(piece)
+        for chunk in queue:
+            work(chunk)
             if stopped:
                 return
 
@@ -467,7 +467,7 @@ def run_chunks(
         raise
     finally:
         for other in others:
-            if not other.cancel():  # one that has not begun finds nothing left to do
+            if not other.cancel():  # a thread that has not started has nothing left to do
                 other.exception()
     for other in others:
         if not other.cancelled():
@@ -476,7 +476,7 @@ def run_chunks(
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Return the threads of this process, kept from batch to batch: to start them takes milliseconds."""
+    """Return the thread pool of this process; it is kept because starting threads takes milliseconds."""
     return ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="posable")
 
 

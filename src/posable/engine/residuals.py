@@ -1,7 +1,7 @@
 """Springs as stacked residuals r and their Jacobian J, for the classic solvers: E = 1/2 r'r, J = dr/dtheta.
 
-A spring has the rows C r, with C'C its weight and r its residual (springs.py); dofs of the body count in J, those of
-the body that its target is fixed on count against it. Beside those:
+A spring contributes the rows C r, where C'C is its weight and r its residual (springs.py). J has the derivatives by the
+dofs above its body and, with the opposite sign, by those above the body that carries its target. Special cases:
 
 ORIENTATION  9 rows: the three axes of the frame, weighted together, exactly E; or, with `vectors`, 3 rows: C times
              the rotation vector of the error, in the goal's axes, and C times the angular velocity (Parent)
@@ -97,7 +97,7 @@ def _mixed(r, spring, target, i, j):
 
 @kernel
 def _vector_from_symmetric(r, spring, target, trace, q):
-    """Write the quaternion's vector part from the largest diagonal entry; return its scalar part, not negative."""
+    """Write the quaternion's vector part from the largest diagonal entry; return its scalar part, which is >= 0."""
     best, high = 0, _mixed(r, spring, target, 0, 0)
     for k in range(1, 3):
         entry_kk = _mixed(r, spring, target, k, k)
@@ -126,7 +126,7 @@ def combine(figure, body, c, row, jacobian):
 
 @kernel
 def vector_rows(figure, springs, k, ws, c, row, residuals, jacobian):
-    """Write C r and the Jacobian of a spring that is no orientation; c (9,) is C by rows."""
+    """Write C r and its Jacobian for any spring but an orientation; c (9,) is C by rows."""
     kind, body, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
     spring, target, local, rows = springs.constants[k], springs.targets[k], ws.local, ROWS[kind]
     if other >= 0:
@@ -163,7 +163,7 @@ def vector_rows(figure, springs, k, ws, c, row, residuals, jacobian):
 
 @kernel
 def turn_root(r, c, out):
-    """Write C R' (9,), C in the axes of a body that is turned by R."""
+    """Write C R' (9,): C in the axes of a body with rotation R."""
     for i in range(3):
         for j in range(3):
             out[3 * i + j] = c[3 * i] * r[3 * j] + c[3 * i + 1] * r[3 * j + 1] + c[3 * i + 2] * r[3 * j + 2]
@@ -171,7 +171,7 @@ def turn_root(r, c, out):
 
 @kernel
 def add_columns(figure, ws, body, sign, row, rows, jacobian):
-    """Add what the dofs above a body do to the rows of the spring in ws.local, whose derivatives are at KEE and KED."""
+    """Add the columns of the dofs above a body for the spring in ws.local, whose derivatives are at KEE and KED."""
     v = ws.local
     ex, ey, ez, dx, dy, dz = v[E], v[E + 1], v[E + 2], v[D], v[D + 1], v[D + 2]
     i = last_dof(figure, body)
@@ -212,7 +212,7 @@ def orientation_rows(figure, springs, k, ws, c, vectors, row, residuals, jacobia
 
 @kernel
 def axes_rows(figure, ws, body, walk, sign, spring, target, c, row, residuals, jacobian):
-    """Write the axes of a frame less those of its target, mixed by c (9,): r_k = sum_q c_kq (b_q - t_q)."""
+    """Write the axes of a frame minus those of its target, combined by c (9,): r_k = sum_q c_kq (b_q - t_q)."""
     r = ws.rotation[body]
     for k in range(3):
         x, y, z = 0.0, 0.0, 0.0
@@ -282,7 +282,7 @@ def weight_roots(kind: np.ndarray, constants: np.ndarray, vectors: bool) -> np.n
 
 @kernel
 def soften_rows(spring, row, rows, residuals, jacobian):
-    """Weigh the rows of a robust spring by the root of its slope."""
+    """Scale the rows of a robust spring by the square root of its slope."""
     if spring[ROBUST] > 0.0:
         energy = 0.0
         for k in range(row, row + rows):
@@ -297,7 +297,7 @@ def soften_rows(spring, row, rows, residuals, jacobian):
 
 @kernel
 def cross_rows(figure, springs, k, ws, row, residuals, jacobian):
-    """Add what the second vector of a CROSS spring gives to the rows of the first, which stand SIZE rows above."""
+    """Add the contribution of the second vector of a CROSS spring to the rows of the first, SIZE rows above."""
     spring, t = springs.constants[k], ws.twist
     at = row - int(spring[SIZE])
     mb, scale = spring[MEASURE + 1], math.sqrt(spring[WEIGHT])
@@ -329,7 +329,7 @@ def residual_rows(springs, vectors):
 
 @kernel
 def stack_residuals(figure, springs, roots, theta, ws, vectors, residuals, jacobian):
-    """Write residuals (m,) and Jacobian (m, n) where the bodies are placed."""
+    """Write residuals (m,) and Jacobian (m, n) for bodies that are already placed."""
     n = theta.shape[0]
     for k in range(jacobian.shape[0]):
         residuals[k] = 0.0

@@ -32,20 +32,20 @@ from posable.engine.layout import ALONG, AT, AXES, MEASURE, POINT, ROBUST, SIZE,
 
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
 DISTANCE_SPRING, CLEAR_SPRING, MODEL_SPRING, PIXEL_SPRING = 5, 6, 7, 8
-ROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3)  # of the residual of each of these kinds
+ROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3)  # rows of the residual of each of these kinds
 CROSS_SPRING, COUPLING_SPRING = -2, -1  # between two springs, between two dofs: assemble.py
 COLLISION_SPRING = -3  # all pairs of solids that must not touch: collision.py
 ANGLE_SPRINGS = (ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)  # whose error is an angle
 
-# Slices of Workspace.local, where a spring is worked out: all in world axes, points relative to Workspace.origin
+# Slices of Workspace.local, the scratch of one spring: all in world axes, points relative to Workspace.origin
 E, D = 0, 3  # 3 each: the point and the direction of the body
 R = 6  # 3: the residual
-UNIT = 9  # 3: a unit vector that the kind needs again
-KEPT = 12  # 3: numbers that the kind needs again
-STICKY = 60  # 1: a one-sided spring pulls back as well
+UNIT = 9  # 3: a unit vector kept for the derivatives
+KEPT = 12  # 3: numbers kept for the derivatives
+STICKY = 60  # 1: not zero where a one-sided spring also pulls
 RE, RD = 15, 24  # 9 each: dr/de and dr/dd by rows
 KEE, KED, KDD = 33, 42, 51  # 9 each: second derivative of the energy by e and d
-NEAR = 1e-9  # [m]: a distance that gives no direction
+NEAR = 1e-9  # [m] shorter vectors have no direction
 
 
 @small
@@ -63,7 +63,7 @@ def quadratic(m, i, x, y, z):
 def projected_length(m, i, x, y, z):
     """Return |M v| for the symmetric projector at m[i:i+6].
 
-    It is the root of v' M v, in which a figure far along a plane would lose half of its digits.
+    This equals the square root of v' M v, which would lose half of its digits far from the origin along a plane.
     """
     a, b, c = m[i] * x + m[i + 3] * y + m[i + 4] * z, m[i + 3] * x + m[i + 1] * y + m[i + 5] * z, (
         m[i + 4] * x + m[i + 5] * y + m[i + 2] * z)  # fmt: skip
@@ -150,19 +150,19 @@ def residual(kind, row, target, origin, position, r, local):
 
 @small
 def follows_point(kind, row):
-    """Return whether a residual is a point less its target: dr/de = 1 and nothing else."""
+    """Return whether the residual is a point minus its target: dr/de = 1, dr/dd = 0."""
     return kind == POINT_SPRING or (kind == MODEL_SPRING and row[MEASURE] != 0.0)
 
 
 @small
 def follows_direction(kind, row):
-    """Return whether a residual is a direction less its target: dr/dd = 1 and nothing else."""
+    """Return whether the residual is a direction minus its target: dr/dd = 1, dr/de = 0."""
     return kind == DIRECTION_SPRING or (kind == MODEL_SPRING and row[MEASURE] == 0.0)
 
 
 @small
 def one_sided(kind):
-    """Return whether a spring only pushes."""
+    """Return whether a spring is one-sided: it pushes and never pulls."""
     return kind == SIDE_SPRING or kind == CLEAR_SPRING
 
 
@@ -174,7 +174,7 @@ def is_idle(kind, local):
 
 @kernel
 def derivative(kind, row, target, local):
-    """Write dr/de and dr/dd, by rows, at what `residual` found."""
+    """Write dr/de and dr/dd, by rows, at the point where `residual` was evaluated."""
     for k in range(18):
         local[RE + k] = 0.0
     if follows_point(kind, row):
@@ -246,9 +246,9 @@ def curvature(kind, row, target, fx, fy, fz, local):
 
 @kernel
 def zero_residual(kind, row, target, origin, r, local):
-    """Move the target (in the world), or change the size, so that the residual is zero where the spring is.
+    """Move the target (in the world), or change the size, so that the residual vanishes at the current pose.
 
-    `residual` was called before, unless the kind is ORIENTATION. A one-sided spring on its free side stays as it is.
+    Call `residual` first, except for ORIENTATION. A one-sided spring on its free side is left unchanged.
     """
     if kind == ORIENTATION_SPRING:
         for i in range(3):
@@ -287,7 +287,7 @@ def axis_weight(row, i, j):
 
 @kernel
 def orientation_energy(row, target, r):
-    """Return (energy, angle) of an ORIENTATION spring, with no digits lost at small angles."""
+    """Return (energy, angle) of an ORIENTATION spring, without cancellation at small angles."""
     energy = 0.0
     gap = 0.0  # sum of 1 - cos over the axes: 2 (1 - cos angle) = 4 sin^2(angle / 2)
     for i in range(3):
@@ -319,7 +319,7 @@ def add_orientation(row, target, r, exact, slope, g, s):
             g[0] -= a * (y * tz - z * ty)
             g[1] -= a * (z * tx - x * tz)
             g[2] -= a * (x * ty - y * tx)
-            bx, by, bz = frame_axis(r, row, j)  # Gauss-Newton has the body's own axis in the target's place
+            bx, by, bz = frame_axis(r, row, j)  # Gauss-Newton: the body's own axis instead of the target's
             tx, ty, tz = bx + exact * (tx - bx), by + exact * (ty - by), bz + exact * (tz - bz)
             dot = x * tx + y * ty + z * tz
             s[0] += a * (dot - x * tx)
@@ -382,7 +382,7 @@ def add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
 
 @kernel
 def add_point_force(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
-    """Do the same by a call, where the speed of one does not count: machine code that is there once compiles faster."""
+    """Do the same without inlining, where speed does not matter: code that is emitted once compiles faster."""
     add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
 
 
@@ -479,7 +479,7 @@ def add_product(k, u0, u1, u2, u3, u4, u5, v0, v1, v2, v3, v4, v5, s):
 @small
 def spring_energy(kind, row, target, ws, b, index):
     """Return the energy of one spring on a body, and write its error [m, rad]; no derivatives."""
-    if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the common one, without a call
+    if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the most common kind, inlined
         p, o = ws.position[b], ws.origin
         ex, ey, ez = rotated(ws.rotation[b], row, POINT)
         x, y, z = o[0] + p[0] + ex - target[AT], o[1] + p[1] + ey - target[AT + 1], o[2] + p[2] + ez - target[AT + 2]
@@ -508,7 +508,7 @@ def any_energy(kind, row, target, origin, position, r, local, errors, index):
 @small
 def add_spring(kind, row, target, ws, b, exact):
     """Add one spring to the wrench and stiffness of its body; exact scales the curvature: 1, or 0 for Gauss-Newton."""
-    if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the common one, without a call
+    if kind == POINT_SPRING and row[ROBUST] == 0.0:  # the most common kind, inlined
         p, o = ws.position[b], ws.origin
         ex, ey, ez = rotated(ws.rotation[b], row, POINT)
         ex, ey, ez = ex + p[0], ey + p[1], ez + p[2]
@@ -615,18 +615,18 @@ def second_derivatives(kind, row, target, exact, slope, fx, fy, fz, local):
 # point meets the end of its segment; where parallel segments have many nearest points, the first one does.
 
 
-TINY = 1e-18  # [m^2]: a segment shorter than its root is a point
+TINY = 1e-18  # [m^2] squared length below which a segment counts as a point
 
 
 @kernel
 def clamp_unit(x):
-    """Return x brought into [0, 1]."""
+    """Return x clamped to [0, 1]."""
     return min(max(x, 0.0), 1.0)
 
 
 @kernel
 def nearest_parameters(px, py, pz, ax, ay, az, cx, cy, cz):
-    """Return where, in [0, 1] of each, the segments p + s a and t c are nearest."""
+    """Return the parameters s, t in [0, 1] at which the segments p + s a and t c are nearest."""
     aa, cc = ax * ax + ay * ay + az * az, cx * cx + cy * cy + cz * cz
     ap, cp = ax * px + ay * py + az * pz, cx * px + cy * py + cz * pz
     if aa <= TINY and cc <= TINY:
@@ -658,7 +658,7 @@ def sliding(ax, ay, az, cx, cy, cz, s, t):
     room = aa * cc - ac * ac
     if slides_s and slides_t and room > 1e-12 * aa * cc:
         return cc / room, aa / room, ac / room
-    if slides_s:  # also of parallel segments: one of the two is enough
+    if slides_s:  # parallel segments too: one of the two parameters is enough
         return 1.0 / aa, 0.0, 0.0
     if slides_t:
         return 0.0, 1.0 / cc, 0.0
