@@ -36,7 +36,16 @@ from posable.engine.layout import (
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING, PIXEL_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
 from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal
-from posable.model.kinematics import Part, as_poses, coupled_dofs, coupled_order, one_pose, part_of, scratch, whole_of
+from posable.model.kinematics import (
+    Part,
+    as_poses,
+    coupled_dofs,
+    coupled_order,
+    one_pose,
+    part_of,
+    scratch,
+    whole_figure,
+)
 from posable.model.skeleton import Skeleton
 
 if TYPE_CHECKING:
@@ -342,7 +351,7 @@ class Problem:
         """Return a compiled loop with only the features that this problem needs."""
         found = self._kept.get(loop)
         if found is None:
-            found = self._kept[loop] = loop.without(*self.lacks).compiled
+            found = self._kept[loop] = loop.without(*self.missing_features).compiled
         return found
 
     @property
@@ -355,10 +364,10 @@ class Problem:
     @property
     def whole(self) -> Part:
         """The whole figure as a part."""
-        return whole_of(self.figure, self.order, self.depth, self.kind, self.pull, self.home)
+        return whole_figure(self.figure, self.order, self.depth, self.kind, self.pull, self.home)
 
     @property
-    def lacks(self) -> list[str]:
+    def missing_features(self) -> list[str]:
         """The features (engine/layout.py) that this problem does not have and that need not be compiled."""
         return [name for name, has in ((COUPLINGS, self.coupled), (SOLIDS, self.has_solids)) if not has]
 

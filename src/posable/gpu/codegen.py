@@ -106,7 +106,7 @@ class ProblemTables:
     def __init__(self, problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray, **options: Any):
         self.part = part = problem.moving
         self.n, b, self.g = len(part.dofs), part.figure.body.shape[0], len(problem.springs)
-        self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, lacks=problem.lacks, **options)
+        self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, missing_features=problem.missing_features, **options)
         figure: Any = (table("figure_" + k, a) for k, a in zip(Figure._fields, part.figure, strict=True))
         self.figure = Figure(*figure)
         rows: Any = table("order_rows", part.order.rows)

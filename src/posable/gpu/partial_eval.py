@@ -578,18 +578,18 @@ DEEPEST = 60  # nested calls
 class Specialiser(SymbolicMemory):
     """Evaluates kernels and collects the C++ of the rest; `unroll`: unroll every loop of known length.
 
-    constants: other values of globals of the kernels, by name. lacks: features whose kernels are left out
+    constants: other values of globals of the kernels, by name. missing_features: features whose kernels are left out
     (`posable.engine.jit.optional`).
     """
 
-    def __init__(self, *, unroll: bool, constants: dict[str, Any] | None = None, lacks: Sequence[str] = ()):
+    def __init__(self, *, unroll: bool, constants: dict[str, Any] | None = None, missing_features: Sequence[str] = ()):
         super().__init__()
-        self.unroll, self.constants, self.lacks = unroll, constants or {}, lacks
+        self.unroll, self.constants, self.missing_features = unroll, constants or {}, missing_features
         self.depth = 0
 
     def call(self, function: Any, *arguments: Any) -> Any:
         """Inline the body of a kernel; return its value."""
-        if getattr(function, "feature", None) in self.lacks:
+        if getattr(function, "feature", None) in self.missing_features:
             return function.otherwise
         function = compiler.plain(function)
         node = source_of_kernel(function)

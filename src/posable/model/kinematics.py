@@ -217,13 +217,15 @@ class Part(NamedTuple):
     bodies: np.ndarray  # (b,) int64: its bodies there, parents first
 
 
-def whole_of(figure: Figure, order: Order, depth: int, kind: np.ndarray, pull: np.ndarray, home: np.ndarray) -> Part:
+def whole_figure(
+    figure: Figure, order: Order, depth: int, kind: np.ndarray, pull: np.ndarray, home: np.ndarray
+) -> Part:
     """Return a figure and its springs as a part that is the whole."""
-    return Part(figure, order, depth, kind, pull, home, first_numbers(len(figure.dof)), first_numbers(len(figure.body)))
+    return Part(figure, order, depth, kind, pull, home, frozen_arange(len(figure.dof)), frozen_arange(len(figure.body)))
 
 
 @lru_cache(maxsize=64)
-def first_numbers(count: int) -> np.ndarray:
+def frozen_arange(count: int) -> np.ndarray:
     """Return 0, 1, ... (count,) int64, read-only."""
     return frozen_array(np.arange(count, dtype=np.int64))
 
