@@ -383,7 +383,7 @@ def solve_on_gpu(
         lanes = lanes_for(on, problem, request, precision)
         if start is not None or any(goal.device_array is not None for goal in problem.goals):
             return solve_in_place(on, lanes, problem, request, total, start)
-        return solve_in_pieces(on, lanes, problem, request, total)
+        return solve_in_chunks(on, lanes, problem, request, total)
     except CudaError as error:
         raise SolverError("device 'cuda'", expected="an NVIDIA GPU that answers", got=str(error)) from None
 
@@ -405,7 +405,7 @@ def chunk_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int
 # --- Input from the host ---
 
 
-def solve_in_pieces(on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int) -> RawResult:
+def solve_in_chunks(on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int) -> RawResult:
     """Solve a batch piece by piece on several streams, so that packing, copies and computation overlap."""
     n, g = problem.skeleton.size, len(problem.springs)
     out = DeviceCheckedResult(
