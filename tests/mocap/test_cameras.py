@@ -208,7 +208,7 @@ def test_files_and_the_command_line(walk, tmp_path, capsys):
     assert "plausible after repairs" in capsys.readouterr().out
     assert len(ps.load(out).motion) == len(places)
     np.save(tmp_path / "coco.npy", pixels[:, :, :1].repeat(17, axis=2))
-    with pytest.warns(ps.PosableWarning, match="no frame rate stated"):
+    with pytest.warns(ps.PosableWarning, match="no frame rate is stated"):
         loaded = ps.Keypoints.load(tmp_path / "coco.npy", cameras)
     assert (loaded.names[0], loaded.fps) == ("nose", 30.0)
     (tmp_path / "bad.npz").write_bytes(b"PK")
