@@ -107,7 +107,7 @@ def gathered(skeleton, springs, pose, exact=1.0):
 
 
 def directly(skeleton, springs, pose, exact=1.0):
-    """Return status, gradient (n,) and Hessian (n, n) by seed 004's algorithm 4."""
+    """Return status, gradient (n,) and Hessian (n, n) by algorithm 4 of Erleben & Andrews (2018)."""
     n, b, g = skeleton.size, skeleton.figure.body.shape[0], springs.kind.shape[0]
     gradient, hessian = np.empty(n), np.empty((n, n))
     status = direct_hessian(

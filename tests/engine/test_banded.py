@@ -23,5 +23,5 @@ def test_a_banded_system_is_solved(size, width):
 
 
 @pytest.mark.parametrize("pivot", [0.0, -1.0, np.nan])
-def test_a_matrix_that_is_not_positive_definite_is_told(pivot):
+def test_a_matrix_that_is_not_positive_definite_is_reported(pivot):
     assert not solve_banded(np.array([[1.0, 0.0], [pivot, 0.0]]), np.ones(2))

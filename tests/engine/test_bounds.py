@@ -1,6 +1,7 @@
 """The box, the stop rules and the random numbers that every solver loop shares."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -99,3 +100,32 @@ def test_random_poses_hold_the_limits_and_keep_a_moving_root_in_its_place():
         assert np.all((theta >= human.lower) & (theta <= human.upper))
         np.testing.assert_array_equal(theta[:3], start[:3])
     assert np.abs(theta[6:] - start[6:]).max() > 0.1
+
+
+NEAR = (1e-4, 1e-3)  # tolerances of the two springs of a Pose
+
+
+def redrawn(errors, *bodies):
+    """Return the dofs of the human that a restart redraws, where Pose goals on these bodies have these errors."""
+    human = ps.figures.human()
+    problem = ps.Problem(human, [ps.goals.Pose(body, np.eye(4)) for body in bodies])
+    mark = np.full(human.size, 7.0)
+    stepping.mark_failed_chains.py_func(
+        human.figure, problem.packed(0), np.array(NEAR * len(bodies)), SimpleNamespace(error=np.array(errors)), mark
+    )
+    assert set(mark) <= {0.0, 1.0}
+    return {name for name, one in zip(human.dof_names, mark, strict=True) if one}
+
+
+def test_a_restart_redraws_the_limb_that_missed_and_no_dof_that_moves_a_met_goal():
+    arm = redrawn([0.1, 0.0, 0.0, 0.0, 0.0, 0.0], "hand.R", "foot.L", "head")  # its position alone is missed
+    assert "elbow.R" in arm
+    assert all(".R" in name for name in arm)  # neither the spine, which moves the head, nor the root
+    assert redrawn([0.1, 0.5, 0.0, 0.0, 1e-3, 0.0], "hand.R", "foot.L", "head") == arm  # the head is pulled along
+    both = redrawn([0.1, 0.0, 0.0, 0.4, 0.0, 0.0], "hand.R", "foot.L", "head")
+    assert arm < both
+    assert {name for name in both - arm if ".L" not in name} == set()
+
+
+def test_a_restart_redraws_everything_where_every_dof_moves_a_met_goal():
+    assert len(redrawn([0.1, 0.0, 0.0, 0.0], "pelvis", "head")) == ps.figures.human().size

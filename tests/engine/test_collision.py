@@ -5,8 +5,19 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.model import shapes
-from posable.model.collision import SolidTables, distances, fitted, hull_distances, measure
+from posable.engine.layout import FIELD
+from posable.engine.narrow_phase import direction_cell
+from posable.model import collision, shapes
+from posable.model.collision import (
+    MOST_CORNERS,
+    SolidTables,
+    distances,
+    extreme_corners,
+    fitted,
+    hull_distances,
+    measure,
+    shape_pairs,
+)
 
 KINDS = ("sphere", "capsule", "box", "cylinder", "hull")
 
@@ -31,6 +42,12 @@ def two_bodies(rng, a, b):
     return ps.Skeleton(
         joints, shapes=[random_shape(rng, "a", a), random_shape(rng, "b", b)], collision_pairs=[("a", "b")]
     )
+
+
+def tables_of(skeleton):
+    tables = SolidTables(skeleton)
+    tables.add(shape_pairs(skeleton, [("a", "b")]))
+    return tables
 
 
 def coal_distance(skeleton, pose):
@@ -118,11 +135,37 @@ def test_a_fitted_hull_covers_its_mesh():
     points[:, 2] *= 3.0
     shape = shapes.hull("a", points)
     corners, radius = fitted(shape)
-    assert len(corners) <= 64
-    assert radius < 0.02
+    assert len(corners) <= MOST_CORNERS
+    assert radius < 0.005
     assert hull_distances(corners, points).max() <= radius + 1e-9
     assert hull_distances(points, 0.5 * points).max() == 0.0
     np.testing.assert_allclose(hull_distances(shapes.box("a", (1, 1, 1)).points, np.array([[3.0, 0, 0]])), [2.0])
+
+
+def test_extreme_corners_by_direction_are_those_of_all_corners(monkeypatch):
+    rng = np.random.default_rng(4)
+    for number in range(20):
+        skeleton = two_bodies(rng, "cylinder" if number % 2 else "hull", "hull")
+        poses = 0.6 * rng.normal(size=(50, skeleton.size))
+        with_table = measure(tables_of(skeleton), poses, 1.0)
+        with monkeypatch.context() as patch:
+            patch.setattr(collision, "FEW_CORNERS", 1000)
+            assert (tables_of(skeleton).figure().solid[:, FIELD] == -1.0).all()
+            assert np.array_equal(measure(tables_of(skeleton), poses, 1.0), with_table)
+
+
+def test_a_table_lists_the_furthest_corner_of_every_direction():
+    rng = np.random.default_rng(5)
+    corners = rng.normal(size=(40, 3)) * (1.0, 0.3, 0.1)
+    table = extreme_corners(corners, 7, 100)
+    directions = np.concatenate([rng.normal(size=(2000, 3)), np.eye(3), -np.eye(3), [(1, 1, 1), (-1, 1, 0)]])
+    listed = 0
+    for x, y, z in directions:
+        first, last = table[direction_cell(x, y, z) :][:2].astype(int) - 100
+        rows = table[first:last].astype(int) - 7
+        assert np.argmax(corners @ (x, y, z)) in rows
+        listed += len(rows)
+    assert listed < 0.3 * len(corners) * len(directions)
 
 
 def test_far_pairs_are_not_measured():

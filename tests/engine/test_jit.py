@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from posable.engine.jit import OPTIONS, entry, kernel, optional, plain, with_names, write_cached
+from posable.engine.jit import OPTIONS, entry, kernel, machine_code, optional, plain, with_names, write_cached
 
 ONE_LOOP_FOR_TWO = """
 import numpy as np
@@ -144,7 +144,7 @@ def test_the_kernels_of_an_entry_are_private_to_it(tmp_path, monkeypatch):
     assert all(line.startswith("define internal") for line in others), others
 
 
-def test_the_plain_function_stays_at_hand():
+def test_the_plain_function_is_accessible():
     x = [3.0]
     assert plain(twice) is not twice
     plain(twice)(x, 0)
@@ -242,7 +242,7 @@ def foreign(path):
 
 
 @pytest.mark.parametrize("damage", [*(damaged_by(name) for name in ("nothing", "half", "one bit", "text")), foreign])
-def test_a_damaged_cache_is_healed_with_one_line(tmp_path, damage):
+def test_a_damaged_cache_is_rebuilt_with_one_line(tmp_path, damage):
     run(tmp_path, HALVE_TWICE)
     (file,) = (tmp_path / "cache").rglob("*.bin")
     damage(file)
@@ -252,7 +252,44 @@ def test_a_damaged_cache_is_healed_with_one_line(tmp_path, damage):
     assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes in folders are POSIX")
+def test_a_pipe_in_the_place_of_a_cache_file_is_replaced(tmp_path):
+    run(tmp_path, HALVE_TWICE)
+    (file,) = (tmp_path / "cache").rglob("*.bin")
+    file.unlink()
+    os.mkfifo(file)
+    begun = start(tmp_path, HALVE_TWICE)
+    try:
+        told, _ = begun.communicate(timeout=120)  # it would wait for a writer for ever
+    finally:
+        begun.kill()
+    assert told == "[2.0, 1.0] 0 1\n"
+    assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
+
+
+@pytest.mark.parametrize("content", [None, "notes.txt"])
+def test_a_folder_in_the_place_of_a_cache_file_makes_room(tmp_path, content):
+    """An empty folder is removed, another one renamed with what it contains; one process compiles, the next loads."""
+    run(tmp_path, HALVE_TWICE)
+    (file,) = (tmp_path / "cache").rglob("*.bin")
+    file.unlink()
+    file.mkdir()
+    if content is not None:
+        (file / content).write_text("kept")
+    done = process(tmp_path, HALVE_TWICE, POSABLE_QUIET="")
+    assert done.stdout == "[2.0, 1.0] 0 1\n"
+    (line,) = [line for line in done.stderr.splitlines() if str(file) in line]
+    folders = [path for path in file.parent.iterdir() if path.is_dir()]
+    if content is None:
+        assert line.endswith("removed it")
+        assert not folders
+    else:
+        assert line.endswith(f"renamed it to {folders[0]}")
+        assert (folders[0] / content).read_text() == "kept"
+    assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
+
+
+def test_a_cache_that_cannot_be_written_is_skipped(tmp_path):
     (tmp_path / "cache").write_text("a file where the folder should be")
     done = process(tmp_path, HALVE_TWICE, POSABLE_QUIET="")
     assert done.stdout == "[2.0, 1.0] 0 1\n"
@@ -281,7 +318,7 @@ def test_a_full_disk_leaves_no_partial_file(tmp_path):
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
-def test_no_home_is_no_hindrance(tmp_path):
+def test_works_without_a_home_folder(tmp_path):
     gone = "import os, pathlib\nos.environ.pop('POSABLE_CACHE')\nos.environ.pop('XDG_CACHE_HOME', None)\n"
     gone += "def nobody(self): raise RuntimeError('Could not determine home directory.')\n"
     gone += "pathlib.Path.expanduser = nobody\n"
@@ -418,3 +455,19 @@ def test_a_kernel_of_another_module_is_imported_where_it_is_compiled(tmp_path, m
     out, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     assert out.split() == ["1.0", "False", "33.0", "33.0", "22.0", "True"]
+
+
+def test_machine_code_is_that_of_arguments_of_the_same_types():
+    @entry
+    def doubled(values, out):
+        for i in range(values.shape[0]):
+            out[i] = 2.0 * values[i]
+
+    dispatcher, out = doubled.compiled, np.empty(3)
+    dispatcher(np.ones(3), out)
+    code = machine_code(dispatcher, (np.ones(3), out))
+    code(np.arange(3.0), out)
+    np.testing.assert_array_equal(out, [0.0, 2.0, 4.0])
+    strided = np.ones(6)[::2]
+    assert machine_code(dispatcher, (strided, out)) is dispatcher  # nothing is compiled for these
+    assert machine_code(doubled.function, (strided, out)) is doubled.function

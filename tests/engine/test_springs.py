@@ -19,6 +19,7 @@ PACKAGE = Path(posable.__file__).parent
 # the circle within its plane and the height above it.
 RING = {
     "ROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3)": "RING_SPRING = 9\nROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3, 3)",
+    '"ed", "ed", "", "e")': '"ed", "ed", "", "e", "e")',
     "    if kind == POINT_SPRING:\n        local[R], local[R + 1], local[R + 2] = x, y, z\n": """\
     if kind == RING_SPRING:
         height = x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]
@@ -68,13 +69,16 @@ from posable.goals.base import Goal, Spring, point_constants, set_weight, target
 class Ring(Goal):
     """Keep a point of a body on a circle."""
 
+    rows = 3
+    weight = np.array([2.0, 3.0, 0.0, 0.0, 0.0, 0.0])
+
     def __init__(self, body, center, normal, radius, *, robust=None, priority=0):
         self.body, self.center, self.normal, self.radius = body, np.array(center), np.array(normal), radius
         super().__init__(None, 1e-3, priority, robust)
 
     def springs(self, skeleton):
         body, data, _ = point_constants(skeleton, self.body, None)
-        set_weight(data, np.array([2.0, 3.0, 0.0, 0.0, 0.0, 0.0]), self.robust)
+        set_weight(data, self.weight, self.robust)
         data[SIZE] = self.radius
         return [Spring(RING_SPRING, body, data, target_row(self.center, self.normal), self.tolerance)]
 '''
@@ -83,6 +87,7 @@ TRY_RING = """
 import numpy as np
 import posable as ps
 from posable.goals.ring import Ring
+from posable.gpu.codegen import KernelPlan, moving_elements, source_of
 
 panda = ps.figures.panda()
 pose = (panda.lower + panda.upper) / 2 + 0.2
@@ -107,6 +112,16 @@ assert abs(place @ normal) < 2e-3 and abs(np.linalg.norm(place) - 0.2) < 2e-3
 below = ps.goals.Position("hand", (0.3, 0.0, 0.9), priority=1)
 result = ps.solve(panda, [Ring("hand", (0.3, 0.0, 0.4), normal, 0.2), below], start=pose, max_iterations=40)
 assert result.errors["hand"] < 2e-3, result
+for solver in ("dls", "levenberg-marquardt"):
+    result = ps.solve(panda, Ring("hand", (0.3, 0.0, 0.4), normal, 0.2), start=pose, solver=solver)
+    assert result.ok, result
+mixed = np.eye(6) + 0.2
+goals = [Ring("hand", (0.1, 0.2, 0.3), normal, 0.3), ps.goals.Position("hand", (0.2, 0.1, 0.5))]
+check = ps.Problem(panda, ps.goals.Weighted(goals, mixed)).check_derivatives(pose)
+assert check.ok, check
+plan = KernelPlan(moving_elements(problem), single=True, finish=False)
+text = source_of(problem, plan, panda.lower, panda.upper)
+assert "attempts" in text and "judge" in text
 print("ring")
 """
 

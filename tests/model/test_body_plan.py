@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.model.body_plan import body_plan
@@ -56,7 +57,7 @@ def robot_rest(robot, name):
 
 
 @pytest.mark.files("humanoid/humanoid.urdf", "urdf/erd_talos_reduced.urdf")
-def test_a_sole_under_the_ankle_is_no_toe(path):
+def test_a_sole_under_the_ankle_is_not_a_toe(path):
     assert "toe.L" not in body_plan(ps.load(path).skeleton)
 
 
@@ -97,7 +98,7 @@ def test_an_arm_without_a_wrist_ends_where_its_forearm_does():
     np.testing.assert_allclose(plan.position(frames, "wrist.L"), elbow + np.array([0, 0, 0.3]), atol=1e-9)
 
 
-def test_a_hinge_that_twists_the_upper_arm_is_no_elbow():
+def test_a_hinge_that_twists_the_upper_arm_is_not_an_elbow():
     """Booster's T1 calls it Elbow_Pitch; what bends the arm is Elbow_Yaw."""
     joints, shapes = [ps.Joint("Trunk", ps.Free("rotvec"))], []
     for side, out in (("Left", 1.0), ("Right", -1.0)):
@@ -116,6 +117,24 @@ def test_a_hinge_that_twists_the_upper_arm_is_no_elbow():
     assert plan["shoulder.R"] == "Right_Elbow_Pitch"
     np.testing.assert_allclose(plan.place("shoulder.L"), (0, 0.15, 0.3), atol=1e-3)
     assert "clavicle.L" not in plan
+
+
+def test_a_hinge_that_twists_the_forearm_is_not_an_elbow_and_elbows_are_in_line():
+    """ToddlerBot bends its arm at elbow_roll, beside the line of the arm; elbow_yaw beyond it twists the forearm."""
+    joints = [ps.Joint("pelvis", ps.Free("rotvec")), *leg("left", 0.06), *leg("right", -0.06)]
+    for side, out in (("left", 1.0), ("right", -1.0)):
+        rows = (
+            ("shoulder_pitch", "y", (0, 0.1 * out, 0.3)), ("shoulder_roll", "x", (0, 0, 0)),
+            ("shoulder_yaw", "z", (0, 0, -0.03)), ("elbow_roll", "x", (-0.03, 0, -0.09)),
+            ("elbow_yaw", "z", (0.03, 0, -0.03)), ("wrist_pitch", "y", (0, 0, -0.09)), ("wrist_roll", "x", (0, 0, 0)),
+        )  # fmt: skip
+        parent = "pelvis"
+        for name, axis, offset in rows:
+            joints.append(ps.Joint(f"{side}_{name}", ps.Revolute(axis), parent, offset=offset))
+            parent = joints[-1].name
+    plan = body_plan(ps.Skeleton(joints, [], "toddlerbot", up="z"))
+    assert (plan["shoulder.L"], plan["elbow.L"]) == ("left_shoulder_yaw", "left_elbow_roll")
+    np.testing.assert_allclose(plan.place("elbow.L"), (0, 0.1, 0.18), atol=1e-9)
 
 
 def test_hips_and_knees_are_taken_over_the_ankles():
@@ -149,3 +168,36 @@ def test_a_hip_is_not_taken_at_the_place_of_the_pelvis():
     plan = body_plan(ps.Skeleton(joints, [], "cmu", up="y"))
     assert (plan["hip.L"], plan["hip.R"]) == ("LeftHip", "RightHip")
     np.testing.assert_allclose(plan.left, (1, 0, 0), atol=1e-12)
+
+
+def test_a_collar_is_not_part_of_the_shoulder(robot):
+    """Talos' first hinge of an arm is upright, 14 cm inside of the shoulder: the upper arm does not turn about it."""
+    joints = list(robot.joints)
+    for side, out in (("left", 1.0), ("right", -1.0)):
+        rows = (
+            ("1", "z", (0, 0.158 * out, 0.4), 0.0), ("2", "x", (0, 0.136 * out, 0), 0.0),
+            ("3", "z", (0, 0, 0), -0.01 * out), ("4", "y", (0, 0, -0.28), 0.0),
+            ("5", "z", (0, 0, -0.26), 0.0), ("6", "x", (0, 0, 0), 0.0),
+        )  # fmt: skip
+        parent = "pelvis"
+        for number, axis, offset, tilt in rows:
+            name, turn = f"arm_{side}_{number}_joint", Rotation.from_rotvec((tilt, 0, 0))
+            joints.append(ps.Joint(name, ps.Revolute(axis), parent, offset=offset, rotation=turn))
+            parent = name
+    plan = body_plan(ps.Skeleton(joints, [], "talos", up="z"))
+    assert plan["shoulder.L"] == "arm_left_3_joint"
+    np.testing.assert_allclose(plan.place("shoulder.L"), (0, 0.294, 0.4), atol=1e-3)
+
+
+def test_a_head_link_that_starts_at_the_pelvis_is_not_the_head():
+    """Unitree's URDF of the G1 has a fixed head_joint at the origin of its torso; only its mesh is up there."""
+    human = ps.figures.human()
+    plan = body_plan(human)
+    extra = ps.Joint("head_joint", ps.Fixed(), plan["pelvis"])
+    others = [joint for joint in human.joints if joint.name not in (plan["head"], plan["neck"])]
+    names = {joint.name for joint in others}
+    assert all(joint.parent in (None, *names) for joint in others)
+    found = body_plan(human.replace(joints=[*others, extra], sites=[s for s in human.sites if s.joint in names]))
+    assert "head" not in found
+    assert "neck" not in found
+    assert found["shoulder.L"] == plan["shoulder.L"]

@@ -66,6 +66,6 @@ def test_names_and_defaults():
         ([(1, 2, 3, 4)], {"limits": (0, 1)}, r"expected shape \(1, 2\)"),
     ],
 )
-def test_faults_are_said(rows, options, said):
+def test_faults_are_reported(rows, options, said):
     with pytest.raises(SkeletonError, match=said):
         ps.from_dh(rows, **options)

@@ -170,9 +170,9 @@ def test_empty_and_single_motions():
         (np.zeros((3, 9)), 30, r"expected shape \(T, 10\)"),
         (np.zeros(10), 30, "expected shape"),
         ("poses", 30, "expected numbers"),
-        (np.zeros((3, 10)), 0, "above 0"),
-        (np.zeros((3, 10)), float("nan"), "above 0"),
-        (np.zeros((3, 10)), "fast", "above 0"),
+        (np.zeros((3, 10)), 0, "frames per second"),
+        (np.zeros((3, 10)), float("nan"), "frames per second"),
+        (np.zeros((3, 10)), "fast", "frames per second"),
     ],
 )
 def test_a_wrong_motion(poses, fps, message):
@@ -209,5 +209,30 @@ def test_poses_are_finite(value):
     arm = ps.figures.planar_arm([1, 1])
     poses = np.zeros((3, arm.size))
     poses[2, 1] = value
-    with pytest.raises(ps.PosableError, match=rf"finite numbers, got {value} for '{arm.dof_names[1]}' in frame 2"):
+    with pytest.raises(
+        ps.PosableError, match=rf"finite numbers up to .*, got {value} for '{arm.dof_names[1]}' in frame 2"
+    ):
         ps.Motion(arm, poses, 30.0)
+
+
+@pytest.mark.parametrize("wrong", [1e-310, 1e12, 1e300])
+def test_rates_and_lengths_out_of_range_are_refused_before_they_are_allocated(wrong):
+    arm = ps.figures.planar_arm([1, 1])
+    motion = ps.Motion(arm, np.zeros((3, arm.size)), 30.0)
+    for make in (
+        lambda: ps.Motion(arm, np.zeros((3, arm.size)), wrong),
+        lambda: ps.Markers(["a"], np.zeros((3, 1, 3)), wrong),
+        lambda: motion.resample(wrong),
+        lambda: ps.keyframes(arm, {0.0: arm.rest, 1.0: arm.rest}, fps=wrong),
+    ):
+        with pytest.raises(PosableError, match="frames per second, got"):
+            make()
+    with pytest.raises(PosableError, match=r"at most 1e\+07 frames"):
+        ps.keyframes(arm, {0.0: arm.rest, 1e7 + wrong: arm.rest})
+    with pytest.raises(PosableError, match=r"up to 1e\+30"):
+        ps.Motion(arm, np.full((1, arm.size), 1e31), 30.0)
+    with pytest.raises(PosableError, match=r"up to 1e\+30 m"):
+        ps.Markers(["a"], np.full((1, 1, 3), -1e31), 30.0)
+    for seconds in (1e6 + wrong, "a", -1.0):
+        with pytest.raises(PosableError, match="up to 1000"):
+            ps.smooth(motion, seconds)

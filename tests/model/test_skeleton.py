@@ -119,7 +119,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_said(fault):
+def test_a_fault_is_reported(fault):
     joints, said = FAULTS[fault]
     with pytest.raises(SkeletonError, match=said):
         ps.Skeleton(joints)
@@ -135,13 +135,13 @@ SITES = {
 
 
 @pytest.mark.parametrize("fault", SITES)
-def test_a_fault_of_a_site_is_said(fault):
+def test_a_fault_of_a_site_is_reported(fault):
     sites, said = SITES[fault]
     with pytest.raises(SkeletonError, match=said):
         ps.Skeleton([ps.Joint("elbow", ps.Revolute("x"))], sites)
 
 
-def test_all_faults_are_said_at_once():
+def test_all_faults_are_reported_at_once():
     joints = [
         ps.Joint("a", ps.Revolute((0, 0, 0))),
         ps.Joint("b", ps.Revolute("x"), "c", limits=(2, 1), offset=(np.inf, 0, 0)),
@@ -334,3 +334,27 @@ def test_figures_of_other_lengths_have_other_hashes():
     assert len({hash(arm) for arm in arms}) == 8
     assert hash(ps.from_dh(rows)) == hash(arms[0])
     assert ps.from_dh(rows) == arms[0]
+
+
+@pytest.mark.parametrize(("up", "vector"), [("y", (0, 1, 0)), ("z", (0, 0, 1)), (None, (0, 0, 1))])
+def test_z_is_up_where_a_figure_states_no_axis(up, vector):
+    figure = ps.figures.human().replace(up=up)
+    assert np.array_equal(figure.up_vector, vector)
+    assert figure.up_vector[figure.up_axis] == 1.0
+    assert np.array_equal(ps.body_plan(figure).up, vector)
+
+
+def test_rigid_bones_freeze_the_translations_inside_a_figure():
+    joints = [
+        ps.Joint("scene", ps.Fixed()),
+        ps.Joint("root", ps.Free(), "scene"),
+        ps.Joint("bone", ps.Free(), "root", offset=(0, 0.3, 0)),
+        ps.Joint("slide", ps.Prismatic("x"), "bone"),
+    ]
+    figure = ps.Skeleton(joints).with_rigid_bones()
+    held = [name for name, frozen in zip(figure.dof_names, figure.frozen, strict=True) if frozen]
+    assert held == ["bone.tx", "bone.ty", "bone.tz"]
+    assert figure.with_rigid_bones() is figure
+    assert not figure.unfreeze("bone").frozen.any()
+    assert figure.free_root == "root"
+    assert ps.Skeleton(joints[:1]).free_root is None

@@ -30,6 +30,7 @@ from posable.engine.layout import (
     COUPLINGS,
     DEPTH,
     FIRST,
+    FOUND,
     KIND,
     LARGEST,
     LAST,
@@ -43,9 +44,11 @@ from posable.engine.layout import (
     workspace,
 )
 from posable.engine.springs import (
+    COLLISION_SPRING,
     STICKY,
     R,
     add_spring,
+    apply_stiffness,
     one_sided,
     spring_energy,
 )
@@ -129,6 +132,8 @@ def add_springs(figure, springs, ws, exact):
         else:
             add_coupled(figure, springs, ws, k, exact)
             coupled = True
+            if sticky and kind == COLLISION_SPRING and ws.memory[FOUND] > 0.0:
+                ws.sticky[k] = 1.0
     ws.local[STICKY] = 0.0
     if coupled and has_center(springs):
         add_center_forces(figure, springs, ws, exact)
@@ -175,12 +180,7 @@ def gather_dof(figure, order, i, ws, exact):
     wx, wy, wz, vx, vy, vz = t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5]
     ws.gradient[i] = wx * g[0] + wy * g[1] + wz * g[2] + vx * g[3] + vy * g[4] + vz * g[5]
     e = 0.5 * exact
-    h0 = s[0] * wx + s[3] * wy + s[4] * wz + s[12] * vx + s[13] * vy + s[14] * vz
-    h1 = s[3] * wx + s[1] * wy + s[5] * wz + s[15] * vx + s[16] * vy + s[17] * vz
-    h2 = s[4] * wx + s[5] * wy + s[2] * wz + s[18] * vx + s[19] * vy + s[20] * vz
-    h3 = s[12] * wx + s[15] * wy + s[18] * wz + s[6] * vx + s[9] * vy + s[10] * vz
-    h4 = s[13] * wx + s[16] * wy + s[19] * wz + s[9] * vx + s[7] * vy + s[11] * vz
-    h5 = s[14] * wx + s[17] * wy + s[20] * wz + s[10] * vx + s[11] * vy + s[8] * vz
+    h0, h1, h2, h3, h4, h5 = apply_stiffness(s, wx, wy, wz, vx, vy, vz)
     h0 += e * (wy * g[2] - wz * g[1] + vy * g[5] - vz * g[4])
     h1 += e * (wz * g[0] - wx * g[2] + vz * g[3] - vx * g[5])
     h2 += e * (wx * g[1] - wy * g[0] + vx * g[4] - vy * g[3])
@@ -231,7 +231,7 @@ def correct_coupled(figure, order, b, theta, ws, exact):
 
 @kernel
 def clear_hessian(ws):
-    """Set the whole Hessian to zero; needed if the elimination order has entries that the tree does not fill."""
+    """Set the whole Hessian to zero: the elimination order of coupled dofs has entries that the tree does not fill."""
     for i in range(ws.hessian.shape[0]):
         for k in range(ws.hessian.shape[1]):
             ws.hessian[i, k] = 0.0
@@ -271,9 +271,11 @@ def judge(figure, springs, tolerances, lower, upper, theta, ws):
 
 @kernel
 def derivatives(figure, order, springs, theta, ws, exact):
-    """Write gradient and Hessian at a pose whose bodies are placed; a coupled Hessian must be cleared first."""
+    """Write gradient and Hessian at a pose whose bodies are placed."""
     clear_bodies(ws)
     coupled = add_springs(figure, springs, ws, exact)
+    if coupled:
+        clear_hessian(ws)
     gather(figure, order, springs, theta, ws, exact)
     if coupled:
         add_couplings(figure, order, springs, theta, ws, exact)
@@ -284,6 +286,7 @@ def gradient_at(figure, order, springs, theta, ws):
     """Write only the gradient, at a pose whose bodies are placed, for methods that do not use the Hessian."""
     clear_bodies(ws)
     if add_springs(figure, springs, ws, 0.0):
+        clear_hessian(ws)
         gather(figure, order, springs, theta, ws, 0.0)
         add_couplings(figure, order, springs, theta, ws, 0.0)
         return
@@ -312,7 +315,6 @@ def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, e
     total = energy_at(figure, springs, theta, ws)
     for k in range(g):
         errors[k] = ws.error[k]
-    clear_hessian(ws)
     derivatives(figure, order, springs, theta, ws, exact)
     for i in range(n):
         gradient[i] = ws.gradient[i]
@@ -349,37 +351,37 @@ def is_rotation(m, a, b, c):
     )
 
 
+@small
+def target_place(k, i):
+    """Return the spring, from the goal's first, and the column of number i of a target of k numbers; -1 for none.
+
+    A target is a point (3), a rotation (9) or a transform (16), by rows.
+    """
+    if k == 16:
+        row, column = i // 4, i % 4
+        if row == 3:
+            return -1, -1
+        return (0, AT + row) if column == 3 else (1, ALONG + 3 * row + column)
+    return 0, (AT if k == 3 else ALONG) + i
+
+
 @kernel
 def write_target(value, k, targets, row):
-    """Write k numbers, a point (3), a rotation (9) or a transform (16) by rows, into targets (g, TARGETS)."""
-    if k == 3:
-        for i in range(3):
-            targets[row, AT + i] = value[i]
-    elif k == 9:
-        for i in range(9):
-            targets[row, ALONG + i] = value[i]
-    else:
-        for i in range(3):
-            targets[row, AT + i] = value[4 * i + 3]
-            for j in range(3):
-                targets[row + 1, ALONG + 3 * i + j] = value[4 * i + j]
+    """Write a target of k numbers into targets (g, TARGETS), from the goal's first spring on."""
+    for i in range(k):
+        spring, column = target_place(k, i)
+        if spring >= 0:
+            targets[row + spring, column] = value[i]
 
 
 @kernel
 def target_gap(value, k, targets, row):
     """Return the largest difference between a target and the values that `write_target` would replace."""
     gap = 0.0
-    if k == 3:
-        for i in range(3):
-            gap = max(gap, abs(targets[row, AT + i] - value[i]))
-    elif k == 9:
-        for i in range(9):
-            gap = max(gap, abs(targets[row, ALONG + i] - value[i]))
-    else:
-        for i in range(3):
-            gap = max(gap, abs(targets[row, AT + i] - value[4 * i + 3]))
-            for j in range(3):
-                gap = max(gap, abs(targets[row + 1, ALONG + 3 * i + j] - value[4 * i + j]))
+    for i in range(k):
+        spring, column = target_place(k, i)
+        if spring >= 0:
+            gap = max(gap, abs(targets[row + spring, column] - value[i]))
     return gap
 
 
@@ -401,13 +403,10 @@ def take_targets(values, targets, row):
         for i in range(k):
             if not abs(value[i]) <= LARGEST:
                 return 2 * t + TOO_LARGE
-        if k == 9 and not is_rotation(value, 0, 3, 6):
+        if (k == 9 and not is_rotation(value, 0, 3, 6)) or (k == 16 and not is_rotation(value, 0, 4, 8)):
             return 2 * t + NO_ROTATION
-        if k == 16 and not is_rotation(value, 0, 4, 8):
-            return 2 * t + NO_ROTATION
-        if t >= targets.shape[0]:
-            continue
-        write_target(value, k, targets[t], row)
+        if t < targets.shape[0]:
+            write_target(value, k, targets[t], row)
     return -1
 
 
@@ -432,7 +431,8 @@ def pick_columns(values, columns, out, places):
 
 @entry
 def judge_batch(
-    figure, kind, constants, targets, pull, home, tolerances, lower, upper, poses, work, d, errors, good
+    figure, kind, constants, targets, pull, home, tolerances, lower, upper, poses, work, d, errors, good,
+    energies,
 ):  # fmt: skip
     """Evaluate every goal at the poses of a batch, independently of the solver.
 
@@ -442,12 +442,13 @@ def judge_batch(
         work: Scratch memory.
         errors: (t, g) [m, rad], written.
         good: (t,) written: 1 if every limit is respected and every error is within its tolerance.
+        energies: (t,) written.
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, pull, home)
-        reached, _ = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+        reached, energies[t] = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
         good[t] = 1 if reached else 0
         for k in range(g):
             errors[t, k] = ws.error[k]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.jit import kernel
-from posable.engine.joints import ROTVEC, SLIDE, SWING, recentre
-from posable.engine.layout import ABOVE, BODY, FIRST, KIND, LAST, ON, PARENT
+from posable.engine.jit import kernel, small
+from posable.engine.joints import ROTVEC, SLIDE, SWING, last_dof, recentre
+from posable.engine.layout import ABOVE, BODY, ENERGY, EVALUATIONS, ITERATIONS, KIND, ON, PARENT
 
 # Status codes of a loop; `solvers.result` translates them.
 RUNNING, CONVERGED, STATIONARY, EXHAUSTED = 0, 1, 2, 3
@@ -20,6 +20,13 @@ LIMIT_TOLERANCE = 1e-9  # [rad, m]: tolerance on joint limits
     TRACE_ENERGY, TRACE_GRADIENT, TRACE_STEP, TRACE_DAMPING, TRACE_ACTIVE, TRACE_EVALUATIONS, TRACE_SLOPE, TRACE_BEFORE,
 ) = range(8)  # fmt: skip
 TRACE_WIDTH = 8
+
+
+@small
+def copy_into(values, out):
+    """Copy values (m,) into out (m,)."""
+    for i in range(out.shape[0]):
+        out[i] = values[i]
 
 
 @kernel
@@ -55,6 +62,20 @@ def active_bounds(theta, gradient, lower, upper, fixed):
         if not held and abs(gradient[i]) > largest:
             largest = abs(gradient[i])
     return largest
+
+
+@kernel
+def stop_at_bounds(theta, lower, upper, step, fixed, moved):
+    """Fix the free dofs that a step (n,) takes past a bound, with moved (n,) the way up to it; return whether any."""
+    found = False
+    for i in range(theta.shape[0]):
+        if fixed[i] == 0.0:
+            target = theta[i] + step[i]
+            if target < lower[i] or target > upper[i]:
+                moved[i] = (lower[i] if target < lower[i] else upper[i]) - theta[i]
+                fixed[i] = 1.0
+                found = True
+    return found
 
 
 @kernel
@@ -116,43 +137,48 @@ def random_pose(figure, lower, upper, start, state, theta):
 
 
 @kernel
-def randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws, state, mark, theta):
-    """Redraw only the dofs whose goals are all badly missed; return how many were redrawn.
+def mark_failed_chains(figure, springs, tolerances, ws, mark):
+    """Mark with 1 in mark (n,) the dofs whose goals are all badly missed, or all dofs if there are none.
 
-    If one limb is stuck in the wrong bend, the others need not start again. ws.error holds the errors at theta;
-    mark (n,) is scratch. A goal is badly missed if its error, relative to its tolerance, is at least a quarter of the
-    worst one.
+    If one limb is stuck in the wrong bend, the others need not start again. The goals of a body are badly missed if
+    the error of one of their springs (ws.error), relative to its tolerance, is at least a quarter of the worst one.
     """
-    n = theta.shape[0]
     worst = 0.0
     for k in range(springs.kind.shape[0]):
         if tolerances[k] < math.inf:
             worst = max(worst, ws.error[k] / max(tolerances[k], 1e-12))
-    for i in range(n):
+    for i in range(mark.shape[0]):
         mark[i] = 0.0
-    for bad in range(2):  # first mark dofs above a bad goal, then clear dofs above a good one
+    for stage in range(3):  # 2: the last dof of a failed body; -1: dofs above a good one; 1: dofs above a failed one
         for k in range(springs.kind.shape[0]):
-            if not tolerances[k] < math.inf:
-                continue
             miss = ws.error[k] / max(tolerances[k], 1e-12)
-            if (miss > 1.0 and miss >= 0.25 * worst) == (bad == 0):
-                b = springs.kind[k, ON]  # CENTER is no body: those springs select no dofs
-                while b >= 0 and figure.body[b, FIRST] == figure.body[b, LAST]:
-                    b = figure.body[b, PARENT]
-                i = figure.body[b, LAST] - 1 if b >= 0 else -1
+            failed = miss > 1.0 and miss >= 0.25 * worst
+            i = last_dof(figure, springs.kind[k, ON])  # -1 for the center of mass: it selects no dofs
+            if i < 0 or not tolerances[k] < math.inf or failed == (stage == 1):
+                continue
+            if stage == 0:
+                mark[i] = 2.0
+            elif stage == 2 or mark[i] != 2.0:
                 while i >= 0:
-                    mark[i] = 1.0 if bad == 0 else 0.0
+                    mark[i] = -1.0 if stage == 1 or mark[i] < 0.0 else 1.0
                     i = figure.dof[i, ABOVE]
-    count = 0
-    for i in range(n):
-        if mark[i] != 0.0:
-            theta[i] = random_dof(figure, i, lower, upper, start, state)
-            count += 1
-    return count
+    count = 0.0
+    for i in range(mark.shape[0]):
+        count += max(mark[i], 0.0)
+    for i in range(mark.shape[0]):
+        mark[i] = 1.0 if count == 0.0 or mark[i] > 0.0 else 0.0
 
 
 @kernel
-def perturb_active_limits(theta, lower, upper, gradient, fixed, hop):
+def redraw(figure, lower, upper, start, state, mark, theta):
+    """Replace the marked dofs of a pose (n,) by random values inside their limits."""
+    for i in range(theta.shape[0]):
+        if mark[i] != 0.0:
+            theta[i] = random_dof(figure, i, lower, upper, start, state)
+
+
+@kernel
+def perturb_active_limits(theta, lower, upper, gradient, fixed, perturbation):
     """Move every dof that is held at its limit well inside; return whether there was one.
 
     A straight elbow at its limit is stuck: its gradient points out of the box, although the same elbow bent by half a
@@ -163,7 +189,7 @@ def perturb_active_limits(theta, lower, upper, gradient, fixed, hop):
     for i in range(theta.shape[0]):
         if fixed[i] != 0.0 and lower[i] < upper[i]:
             span = upper[i] - lower[i]
-            size = min(BEND, 0.5 * span) if hop == 0.0 or not span < math.inf else 0.5 * span
+            size = min(BEND, 0.5 * span) if perturbation == 0.0 or not span < math.inf else 0.5 * span
             theta[i] += size if theta[i] - lower[i] < upper[i] - theta[i] else -size
             moved = True
     return moved
@@ -191,17 +217,18 @@ def leave_bounds(theta, lower, upper, out):
 
 
 @kernel
-def record(trace, row, energy, gradient, step, damping, fixed, evaluations, slope, before):
-    """Write one row of a trace (rows, TRACE_WIDTH), where it has that row."""
+def write_trace(trace, state, gradient, step, damping, fixed, slope, before):
+    """Write the row of this iteration into a trace (rows, TRACE_WIDTH), where it has that row."""
+    row = int(state[ITERATIONS]) - 1
     if row < trace.shape[0]:
         held = 0.0
         for i in range(fixed.shape[0]):
             held += 1.0 if fixed[i] != 0.0 else 0.0
-        trace[row, TRACE_ENERGY] = energy
+        trace[row, TRACE_ENERGY] = state[ENERGY]
         trace[row, TRACE_GRADIENT] = gradient
         trace[row, TRACE_STEP] = step
         trace[row, TRACE_DAMPING] = damping
         trace[row, TRACE_ACTIVE] = held
-        trace[row, TRACE_EVALUATIONS] = evaluations
+        trace[row, TRACE_EVALUATIONS] = state[EVALUATIONS]
         trace[row, TRACE_SLOPE] = slope
         trace[row, TRACE_BEFORE] = before

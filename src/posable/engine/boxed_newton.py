@@ -1,17 +1,45 @@
-"""The damped Newton step of a control tick, inside a box, level by level where goals have strict priorities."""
+"""Minimise the energy of the goals over a box of poses: Newton's method for one tick of a controller.
+
+Where goals have strict priorities, each step is made level by level.
+"""
 
 from __future__ import annotations
 
-from posable.engine.jit import kernel
-from posable.engine.layout import DEPTH
-from posable.engine.ltl import damped_copy, factorise, multiply, substitute
+import math
 
+from posable.engine.assemble import derivatives, has_center, is_tree, total_energy
+from posable.engine.bounds import active_bounds, copy_into, stop_at_bounds
+from posable.engine.jit import kernel, small
+from posable.engine.joints import center_of_mass, forward
+from posable.engine.layout import DEPTH, Springs
+from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
+from posable.engine.speed_limits import BOX_HIGH, BOX_LOW, FIXED, LOWER, OFFSET, ORIGIN, SCALE, SPEED, UPPER, WANTED
+
+# Params of a tick: inputs and outputs
+DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT, CALM, CALM_STILL, CALM_BEYOND, MOVING, STILL, PART = range(13)
+PARAMS = 13
+
+SETTLED = 1e-11  # [rad, m] shorter distances count as zero
+ROUNDING = 1e-18  # [m^2, rad^2] an energy this small is rounding error
+NOISE = 1e-13  # relative rounding error of the energy
+IGNORED = 5e-9  # [m^2, rad^2] 0.1 mm at a weight of 1
+TRIES = 5  # dampings tried for one step
+FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 3e-6, 3e-6, 1e3
+TINY_DAMPING = 1e-9  # keeps rounding from making a pivot negative
+OF_POSTURE = 1e-3  # damping relative to a posture's stiffness: enough, as the posture determines the free dofs
+EXACT_BEYOND = 0.5  # use the exact Hessian if a step leaves more than this fraction of the energy
+SHORTER = 0.35  # factor by which a rejected step with strict priorities is shortened
+WORTH = 1e-3  # relative decrease required for leaving a straight arm
+ESCAPE = 0.05  # [rad, m] largest step off a straight arm
+WORTH_BACK = 0.05  # relative decrease required for bending back to the side that a straight arm came from
+BACK_STEPS, BACK_DAMPING = 4, 1e-3  # Gauss-Newton steps that look for such a pose
 PIVOT = 1e-14  # lower bound of damping, relative to the mean diagonal: rounding could make smaller pivots negative
 SATURATED_DAMPING = 1e-2  # used if dofs are at their bounds, so that the others do not overcompensate
 LARGEST_STEP = 0.5  # [rad, m] of any dof in one Newton step
 LEVEL_STEP = 0.06  # the same with strict priorities, whose null space is curved
 SHORTEST = 0.02  # part of the box: a dof closer to its bound than this is at it
 ROUNDS = 6  # bounds that one step may meet successively
+UNKNOWN = 1.0  # [rad, m] stands for the length of a step that the next one cannot be compared with
 
 
 @kernel
@@ -80,10 +108,10 @@ def shorten(step, most):
 
 @kernel
 def scaled_step(order, theta, low, high, ws, levels, fixed, scale, damping):
-    """Write into ws.step the step of strict priorities, shortened to stay in the box; return as `boxed_step` does.
+    """Write into ws.step the Newton step, shortened as a whole to stay in the box; return as `boxed_step` does.
 
-    Clipping dofs one by one would leave the poses that meet the stricter goals. A dof that is at its bound stays, and
-    the others step without it.
+    With strict priorities, clipping dofs one by one would leave the poses that meet the stricter goals. A dof that is
+    at its bound stays, and the others step without it.
     """
     stopped = 0
     for attempt in range(ROUNDS):
@@ -110,32 +138,395 @@ def scaled_step(order, theta, low, high, ws, levels, fixed, scale, damping):
 
 
 @kernel
-def boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping):
+def boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping, straight):
     """Write into ws.step the damped Newton step in the box; return 0, 1 if a bound stopped a dof, -1 if indefinite.
 
-    Dofs that meet a bound stay there and the others adapt, with the larger damping SATURATED_DAMPING.
+    Dofs that meet a bound stay there and the others adapt, with the larger damping SATURATED_DAMPING. That is the best
+    use of the box, but where most dofs are stopped it need not lead downhill: `straight` shortens the whole step.
     """
     n = theta.shape[0]
     step, moved = ws.step, ws.spare
     for i in range(n):
         moved[i] = 0.0
-    if levels.scale.shape[0] > 0:
+    if straight or levels.scale.shape[0] > 0:
         return scaled_step(order, theta, low, high, ws, levels, fixed, scale, damping)
     stopped = 0
     for _ in range(3):
         if not newton_step(order, ws, levels, fixed, scale, damping, moved):
             return -1
         shorten(step, LARGEST_STEP)
-        again = False
-        for i in range(n):
-            if fixed[i] == 0.0:
-                target = theta[i] + step[i]
-                if target < low[i] or target > high[i]:
-                    moved[i] = (low[i] if target < low[i] else high[i]) - theta[i]
-                    fixed[i] = 1.0
-                    again = True
-        if not again:
+        if not stop_at_bounds(theta, low, high, step, fixed, moved):
             return stopped
         stopped = 1
         damping = max(damping, SATURATED_DAMPING)
     return stopped
+
+
+@kernel
+def fix_blocked_dofs(order, theta, low, high, ws, fixed):
+    """Mark in fixed (n,) the dofs at a bound that the gradient pushes outward, and those without a goal."""
+    active_bounds(theta, ws.gradient, low, high, fixed)
+    for i in range(theta.shape[0]):
+        if ws.gradient[i] == 0.0 and ws.hessian[i, order.rows[i, DEPTH]] == 0.0:
+            fixed[i] = 1.0
+
+
+@kernel
+def mean_diagonal(order, hessian):
+    """Return the mean absolute value of the diagonal."""
+    total = 1e-300
+    for i in range(hessian.shape[0]):
+        total += abs(hessian[i, order.rows[i, DEPTH]])
+    return total / hessian.shape[0]
+
+
+@kernel
+def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, exact):
+    """Write gradient and Hessian at a placed pose, of each level too, the fixed dofs and the damping metric."""
+    n, count = theta.shape[0], levels.scale.shape[0]
+    if count == 0:
+        derivatives(figure, order, springs, theta, ws, exact)
+    for level in range(count):
+        one = Springs(springs.kind, levels.constants[level], springs.targets, levels.pull[level], levels.home[level])
+        derivatives(figure, order, one, theta, ws, exact)
+        levels.scale[level] = mean_diagonal(order, ws.hessian)
+        for i in range(n):
+            levels.gradient[level, i] = ws.gradient[i] + levels.calm[level] * (theta[i] - ws.best[i])
+            for k in range(order.rows[i, DEPTH] + 1):
+                levels.hessian[level, i, k] = ws.hessian[i, k]
+    for level in range(count - 1):
+        for i in range(n):
+            ws.gradient[i] += levels.gradient[level, i] - levels.calm[level] * (theta[i] - ws.best[i])
+            for k in range(order.rows[i, DEPTH] + 1):
+                ws.hessian[i, k] += levels.hessian[level, i, k]
+    fix_blocked_dofs(order, theta, low, high, ws, fixed)
+    for i in range(n):  # with strict priorities, the step itself finds the bounds in its way
+        if count > 0 and ws.hessian[i, order.rows[i, DEPTH]] != 0.0:
+            fixed[i] = 0.0
+    mean = mean_diagonal(order, ws.hessian)
+    for i in range(n):
+        scale[i] = mean
+
+
+@kernel
+def least_damping(pull, mean):
+    """Return the lowest damping of a step, which is less than LEAST_DAMPING if a posture pulls every dof.
+
+    Damping that is not small against the posture's stiffness (n,) slows down the dofs that only the posture determines.
+    """
+    weakest = math.inf
+    for i in range(pull.shape[0]):
+        weakest = min(weakest, pull[i])
+    return LEAST_DAMPING if weakest == 0.0 else min(max(OF_POSTURE * weakest / mean, TINY_DAMPING), LEAST_DAMPING)
+
+
+@kernel
+def unbounded_step(order, springs, ws, levels, fixed, scale):
+    """Write into ws.step the Newton step of the free dofs; return whether the matrix is positive definite."""
+    for i in range(scale.shape[0]):
+        ws.spare[i] = 0.0
+    damping = least_damping(springs.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
+    if not newton_step(order, ws, levels, fixed, scale, damping, ws.spare):
+        return False
+    shorten(ws.step, LARGEST_STEP if levels.scale.shape[0] == 0 else LEVEL_STEP)
+    return True
+
+
+@kernel
+def add_speed_damping(order, springs, levels, state, ws, scale, params):
+    """Resist changes of speed where the goals ask for much of it: near singularities, and when a target jumps.
+
+    A spring on each dof draws it to where its course leads, and grows with the largest speed that ws.step would take,
+    as a part of the velocity limit: none up to params[CALM_BEYOND]. It is weak against a goal that the dofs can serve
+    well, and strong where a small gain would cost a large motion. Its strength over time does not depend on the tick:
+    the spring is params[CALM] / dt, relative to the mean diagonal of the Hessian. Adds it to gradient and Hessian;
+    returns whether there is one.
+    """
+    dt, beyond = params[DT], params[CALM_BEYOND]
+    fastest = 0.0
+    for i in range(scale.shape[0]):
+        if state[SPEED, i] < math.inf:
+            fastest = max(fastest, abs(ws.step[i]) / (dt * state[SPEED, i]))
+    part = min(max((fastest - beyond) / (1.0 - beyond), 0.0), 1.0)
+    if part == 0.0:
+        return False
+    stiff = part * part * (params[CALM_STILL] + params[MOVING] * (params[CALM] - params[CALM_STILL])) / dt
+    for level in range(levels.scale.shape[0]):
+        levels.calm[level] = stiff * levels.scale[level]
+    if levels.scale.shape[0] > 0:  # what is stricter is calmed in its own step, and must not resist that of the last
+        return True
+    for i in range(scale.shape[0]):
+        more = stiff * scale[i]
+        there = ws.best[i]
+        pull = springs.pull[i] + more
+        if pull > 0.0:
+            springs.home[i] = (springs.pull[i] * springs.home[i] + more * there) / pull
+        springs.pull[i] = pull
+        ws.hessian[i, order.rows[i, DEPTH]] += more
+    return True
+
+
+@kernel
+def first_step(figure, order, springs, levels, state, ws, exact, params):
+    """Set the wanted pose to one Newton step from ws.best (n,), clipped to the box.
+
+    The step itself uses only the joint limits: ws.best need not be inside the box of a moving figure, and bounds taken
+    there would misdirect the dofs that the goals leave free. Returns whether the exact Hessian was indefinite, and
+    whether the step was taken.
+    """
+    fixed, scale, failed = state[FIXED], state[SCALE], False
+    refresh_derivatives(figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, exact)
+    good = unbounded_step(order, springs, ws, levels, fixed, scale)
+    if not good and exact != 0.0:
+        failed = True
+        refresh_derivatives(figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, 0.0)
+        good = unbounded_step(order, springs, ws, levels, fixed, scale)
+    if good and add_speed_damping(order, springs, levels, state, ws, scale, params):
+        good = unbounded_step(order, springs, ws, levels, fixed, scale)
+    good = good and levels.scale.shape[0] == 0  # strict priorities: see `scaled_step`
+    for i in range(scale.shape[0]):
+        x = ws.best[i] + ws.step[i] if good else ws.best[i]
+        state[WANTED, i] = min(max(x, state[BOX_LOW, i]), state[BOX_HIGH, i])
+    return failed, good
+
+
+@kernel
+def merit(figure, springs, levels, theta, ws):
+    """Place a pose and return its energy; with strict priorities, IGNORED of it is free for each level but the last.
+
+    Otherwise a straight step within the curved set of poses that meet the stricter goals could not exceed a
+    milliradian. The next step corrects the error.
+    """
+    forward(figure, theta, ws)
+    if has_center(springs):
+        center_of_mass(figure, ws, ws.center)
+    if levels.scale.shape[0] == 0:
+        return total_energy(figure, springs, theta, ws)
+    total = 0.0
+    for level in range(levels.scale.shape[0]):
+        one = Springs(springs.kind, levels.constants[level], springs.targets, levels.pull[level], levels.home[level])
+        energy = total_energy(figure, one, theta, ws)
+        last = level == levels.scale.shape[0] - 1
+        total += energy if last or not energy < math.inf else max(energy - levels.weight[level] * IGNORED, 0.0)
+    return total
+
+
+@kernel
+def bend_back(figure, order, springs, levels, state, ws, energy):
+    """Move towards a pose of less energy on the side that a straight arm came from; return whether there is one.
+
+    The minimum that the straight pose leads to may be on the other side, where the elbow soon meets its limit. This
+    looks from where each dof came from, by Gauss-Newton steps, and goes there as far as the box allows.
+    """
+    theta, low, high, lower, upper = state[WANTED], state[BOX_LOW], state[BOX_HIGH], state[LOWER], state[UPPER]
+    fixed, scale, there, n = state[FIXED], state[SCALE], state[OFFSET], theta.shape[0]  # no offset is known yet
+    for i in range(n):
+        there[i] = min(max(state[ORIGIN, i], lower[i]), upper[i])
+        ws.spare[i] = 0.0
+    for _ in range(BACK_STEPS):
+        merit(figure, springs, levels, there, ws)
+        refresh_derivatives(figure, order, springs, levels, there, lower, upper, ws, fixed, scale, 0.0)
+        if not newton_step(order, ws, levels, fixed, scale, BACK_DAMPING, ws.spare):
+            return False
+        shorten(ws.step, LARGEST_STEP)
+        for i in range(n):
+            there[i] = min(max(there[i] + ws.step[i], lower[i]), upper[i])
+    if not merit(figure, springs, levels, there, ws) < (1.0 - WORTH_BACK) * energy:
+        return False
+    part = 1.0
+    for i in range(n):
+        way = there[i] - theta[i]
+        if abs(way) > SETTLED:
+            part = min(part, max(((high[i] if way > 0.0 else low[i]) - theta[i]) / way, 0.0))
+    for i in range(n):
+        theta[i] = min(max(theta[i] + part * (there[i] - theta[i]), low[i]), high[i])
+    merit(figure, springs, levels, theta, ws)
+    refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, 0.0)
+    return True
+
+
+@kernel
+def leave_saddle(figure, order, springs, levels, state, ws):
+    """Bend a straight arm whose target lies inside towards the side that it came from; return the energy."""
+    theta, low, high, lower, upper = state[WANTED], state[BOX_LOW], state[BOX_HIGH], state[LOWER], state[UPPER]
+    fixed, scale, origin, n = state[FIXED], state[SCALE], state[ORIGIN], theta.shape[0]
+    energy = merit(figure, springs, levels, theta, ws)
+    if levels.scale.shape[0] == 0 and bend_back(figure, order, springs, levels, state, ws, energy):
+        return merit(figure, springs, levels, theta, ws)
+    merit(figure, springs, levels, theta, ws)  # places the bodies
+    refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, 1.0)
+    damped_copy(order, ws.hessian, fixed, 1e-7, scale, ws.factor, ws.path)
+    failed = factorise(order, ws.factor, fixed, 0.0)
+    if failed < 0:
+        return energy
+    negative_curvature(order, ws.factor, failed, ws.step)
+    leader = failed
+    for i in range(n):
+        if abs(ws.step[i]) > abs(ws.step[leader]):
+            leader = i
+    back = origin[leader] - theta[leader]
+    sign = 1.0 if back * ws.step[leader] >= 0.0 else -1.0
+    for _ in range(2):
+        size = ESCAPE / abs(ws.step[leader])
+        for _ in range(3):
+            # The box of one tick may be narrower than the crest between the two ways out: look beyond it, then go as
+            # far as it allows, uphill if need be. The next ticks go on.
+            for i in range(n):
+                ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
+            if merit(figure, springs, levels, ws.trial, ws) < (1.0 - WORTH) * energy:
+                for i in range(n):
+                    theta[i] = min(max(ws.trial[i], low[i]), high[i])
+                return merit(figure, springs, levels, theta, ws)
+            size *= 0.25
+        sign = -sign
+    return energy
+
+
+@kernel
+def take_first_step(figure, order, springs, levels, state, ws, params, first):
+    """Take the first Newton step of a tick from ws.best (n,), or fall back to that pose where the step goes uphill.
+
+    Returns:
+        The energy, the length of the step [rad, m] (0: no step is left to take; UNKNOWN where it went uphill and with
+        strict priorities) and whether the exact Hessian was indefinite. `first` is the energy at ws.best.
+    """
+    theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
+    n = theta.shape[0]
+    failed, good = first_step(figure, order, springs, levels, state, ws, params[EXACT], params)
+    length, unclipped = 0.0 if levels.scale.shape[0] == 0 else UNKNOWN, 0.0
+    for i in range(n):
+        length = max(length, abs(theta[i] - ws.best[i]))
+        unclipped = max(unclipped, abs(ws.step[i]))
+    # A figure at rest. If the energy is not zero, only the exact Hessian can tell that the pose is not a saddle.
+    if good and max(length, unclipped) <= SETTLED and (params[EXACT] != 0.0 or first <= ROUNDING):
+        return first, 0.0, failed
+    energy = merit(figure, springs, levels, theta, ws)
+    if energy > first:
+        for i in range(n):
+            ws.trial[i] = min(max(ws.best[i], low[i]), high[i])
+        still = merit(figure, springs, levels, ws.trial, ws)
+        if still < energy:
+            copy_into(ws.trial, theta)
+            energy = still
+        else:
+            energy = merit(figure, springs, levels, theta, ws)
+        length = max(length, UNKNOWN)
+    return energy, length, failed
+
+
+@small
+def next_length(length, before, squared):
+    """Return how long [rad, m] a Newton step is expected to be after steps of length `before` and `length`.
+
+    Exact Newton steps square their ratio (`squared`), and damping leaves a part of each.
+    """
+    ratio = min(length / before, 1.0)
+    return length * (max(ratio * ratio, OF_POSTURE) if squared else ratio)
+
+
+@kernel
+def take_step(
+    figure, order, springs, levels, state, ws, exact, energy, failed, damping, before, squared, still
+):  # fmt: skip
+    """Take one Newton step in the box from the wanted pose, in place, with more damping where the energy would grow.
+
+    The derivatives at that pose are known. A step so much shorter than the one `before` it that none has to follow
+    is taken without a look at the energy; `squared` and `still`: see `next_length` and `minimise_in_box`.
+
+    Returns:
+        The energy (before a step that is taken without a look), the length of the step [rad, m] (0: none was found),
+        what `boxed_step` returned, the kind of Hessian that was used, whether the exact one was indefinite in this
+        tick, and the next damping.
+    """
+    theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
+    fixed, scale, n = state[FIXED], state[SCALE], theta.shape[0]
+    length, stopped = 0.0, 0
+    for attempt in range(TRIES):
+        stopped = 0
+        if attempt > 0 and levels.scale.shape[0] > 0 and length > 0.0:
+            shorten(ws.step, SHORTER * length)
+        else:
+            stopped = boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping, attempt > 0)
+        if stopped < 0:
+            if exact == 0.0:
+                break
+            exact, failed = 0.0, True
+            if attempt > 0:
+                forward(figure, theta, ws)
+            refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, exact)
+            continue
+        length, slope = 0.0, 0.0
+        for i in range(n):
+            x = min(max(theta[i] + ws.step[i], low[i]), high[i])
+            ws.trial[i] = x
+            length = max(length, abs(x - theta[i]))
+            slope += ws.gradient[i] * (x - theta[i])
+        if length == 0.0:
+            break
+        converges = stopped == 0 and before < UNKNOWN
+        if converges and next_length(length, before, squared and exact != 0.0) < still:
+            copy_into(ws.trial, theta)
+            return energy, length, stopped, exact, failed, damping
+        after = merit(figure, springs, levels, ws.trial, ws)
+        if levels.scale.shape[0] > 0:
+            slope = min(max(slope, after - energy), 0.0)  # not of what `merit` ignores
+        if after <= energy + 1e-4 * slope or abs(slope) <= NOISE * energy:
+            gain = (energy - after) / max(-0.5 * slope, 1e-300)
+            damping *= 0.1 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)
+            copy_into(ws.trial, theta)
+            return after, length, stopped, exact, failed, damping
+        if levels.scale.shape[0] > 0:
+            continue
+        damping = max(damping, 1e-5) * 8.0
+        fix_blocked_dofs(order, theta, low, high, ws, fixed)
+    return energy, 0.0, stopped, exact, failed, damping
+
+
+@kernel
+def minimise_in_box(figure, full, tree, springs, bare, levels, state, ws, params):
+    """Minimise the energy over the box of the wanted pose, in place, by at most params[MOST] Newton steps.
+
+    Iterates until the next step would move no dof by params[STILL] or, if the goals can be followed, by params[PART]
+    of the first step. Stopping within the tolerances of the goals would give a staircase motion.
+    full, tree: the elimination orders of the problem and of the figure alone; tree is used while no spring couples its
+    branches. bare: the springs without speed damping, which would keep a straight arm straight.
+    """
+    theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
+    fixed, scale = state[FIXED], state[SCALE]
+    coupled = params[COUPLED] != 0.0
+    first = merit(figure, springs, levels, ws.best, ws)
+    if not first < math.inf:
+        params[ENERGY] = first
+        return
+    order = tree if coupled and is_tree(figure, springs, ws) else full
+    energy, before, failed = take_first_step(figure, order, springs, levels, state, ws, params, first)
+    exact = 0.0 if failed else params[EXACT]
+    if not failed and energy > max(EXACT_BEYOND * first, ROUNDING):
+        exact = 1.0
+    least = least_damping(bare.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
+    damping, squared = params[DAMPING], params[EXACT] != 0.0 and not failed  # whether the last step was exact
+    params[ITERATIONS] = 1.0
+    still = params[STILL]
+    if before < UNKNOWN and energy < EXACT_BEYOND * first:  # the goals can be followed
+        still = max(still, params[PART] * before)
+    while params[ITERATIONS] < params[MOST] and energy < math.inf and before > 0.0:
+        params[ITERATIONS] += 1.0
+        order = tree if coupled and is_tree(figure, springs, ws) else full
+        refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, exact)
+        last = energy
+        energy, length, stopped, used, failed, damping = take_step(
+            figure, order, springs, levels, state, ws, exact, energy, failed, damping, before, squared, still
+        )
+        # Where a residual stays, the exact Hessian converges; where none does, what the goals leave free would follow
+        # its tiny curvature.
+        exact = 1.0 if length > 0.0 and not failed and energy > max(EXACT_BEYOND * last, ROUNDING) else used
+        damping = min(max(damping, least), MOST_DAMPING)
+        newton = stopped == 0 and used != 0.0
+        if next_length(length, before, squared and newton) < still:
+            break
+        before, squared = length, newton
+    params[EXACT] = 1.0 if energy > max(EXACT_BEYOND * first, ROUNDING) else 0.0
+    if failed and energy < math.inf:
+        energy = leave_saddle(figure, full, bare, levels, state, ws)
+    params[DAMPING] = min(damping, FIRST_DAMPING)
+    params[ENERGY] = energy

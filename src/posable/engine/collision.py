@@ -19,6 +19,7 @@ from posable.engine.layout import (
     MOST_CONTACTS,
     POINT,
     RADIUS,
+    REJECTED,
     ROBUST,
     SIZE,
     SOLID,
@@ -37,7 +38,9 @@ from posable.engine.narrow_phase import (
     point_to_world,
     solid_distance,
 )
-from posable.engine.springs import add_point_force, add_product
+from posable.engine.springs import STICKY, add_point_force, add_product
+
+STICKY_GAP = 5e-3  # [m] up to which a pair also pulls while the spring is sticky: newton.watchdog_step
 
 
 @kernel
@@ -83,6 +86,9 @@ def collision_energy(figure, row, ws, index):
                 if found < MOST_CONTACTS:
                     keep_contact(m, found, q, p, d, count)
                 found += 1
+        if 0.0 < m[REJECTED] < total:
+            m[FOUND] = MOST_CONTACTS + 1.0  # not all of them
+            return total
     m[FOUND] = float(found)
     m[STAMP], m[STAMP + 1] = placement_checksum(ws), row[POINT]
     ws.error[index] = worst
@@ -195,7 +201,9 @@ def add_collision(figure, row, ws, exact):
         m[CONTACTS] = 0.0
     if row[ROBUST] < 0.0:
         return
-    if m[FOUND] <= float(MOST_CONTACTS) and m[STAMP] == placement_checksum(ws) and m[STAMP + 1] == row[POINT]:
+    sticky = ws.local[STICKY] != 0.0
+    known = m[STAMP] == placement_checksum(ws) and m[STAMP + 1] == row[POINT]
+    if not sticky and known and m[FOUND] <= float(MOST_CONTACTS):
         for number in range(int(m[FOUND])):  # found with the energy at the same pose
             at = KEPT + KEPT_WIDTH * number
             for k in range(KEPT_WIDTH - 4):
@@ -203,6 +211,8 @@ def add_collision(figure, row, ws, exact):
             add_contact(figure, row, ws, int(m[at]), int(m[at + 1]), m[at + 2], int(m[at + 3]), exact)
         return
     place_balls(figure, ws)
+    if sticky:
+        size += STICKY_GAP
     for q in range(int(row[POINT]), int(row[POINT + 1])):
         if bodies_apart(figure, ws, figure.touch[q, 0], figure.touch[q, 1], size):
             continue

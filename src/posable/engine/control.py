@@ -1,12 +1,17 @@
 """One tick of a controller: the next pose inside position, velocity, acceleration and jerk limits.
 
-All limits together are one box for the next velocity (`speed_limits`). The tick minimises the energy of the goals over
-the poses at which the figure could come to rest, with the projected Newton step of the solver: a target that jumps is
-approached at the limits and reached without overshoot.
+A tick has two stages. The first minimises the energy of the goals in a box around the wanted pose of the last tick,
+with the projected Newton step of the solver: the wanted pose keeps the position and velocity limits, and may turn at
+once. In the second, each dof follows its wanted value as fast as its acceleration and jerk limits allow. It plans to
+meet it at the velocity of the wanted pose, `COURSE`: a target that jumps is reached without overshoot, one that moves
+is followed without lag.
 
-The figure does not stop at a moving target. `COURSE` is the velocity of the pose that the goals ask for, and the
-braking distance at that velocity is added to the goal and subtracted from the box: on its course, the figure follows
-the target without lag.
+The second stage acts on the first only by a bound on how far the wanted pose may be ahead (`lead_box`). Were each
+tick to choose a wanted pose from what the dofs can do in it, dofs that compensate for others at their limits would
+swing to and fro.
+
+With strict priorities or jerk limits, the wanted pose is instead one at which the figure could come to rest
+(`rest_box`): it never runs ahead of what the dofs can do.
 """
 
 from __future__ import annotations
@@ -17,20 +22,16 @@ from posable.engine.assemble import (
     clear_hessian,
     derivatives,
     energy_at,
-    has_center,
     is_rotation,
-    is_tree,
     springs_of,
     target_gap,
-    total_energy,
     write_target,
 )
-from posable.engine.bounds import active_bounds
-from posable.engine.boxed_newton import LARGEST_STEP, LEVEL_STEP, boxed_step, newton_step, shorten
+from posable.engine.boxed_newton import COUPLED, DT, ENERGY, ITERATIONS, MOVING, SETTLED, mean_diagonal, minimise_in_box
 from posable.engine.jit import entry, kernel, small
-from posable.engine.joints import ROTVEC, SWING, center_of_mass, forward, parameters_of
+from posable.engine.joints import ROTVEC, SWING, forward, parameters_of
 from posable.engine.layout import DEPTH, KIND, Springs, workspace
-from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
+from posable.engine.ltl import damped_copy, factorise, multiply, substitute
 from posable.engine.packed import ASKED, DEPTHS, HELD, NEW, QUIET, carve, carve_levels
 from posable.engine.speed_limits import (
     ACCEL,
@@ -43,6 +44,7 @@ from posable.engine.speed_limits import (
     FIXED,
     HOME,
     INSIDE,
+    JERK,
     LAST,
     LOWER,
     OFFSET,
@@ -56,388 +58,45 @@ from posable.engine.speed_limits import (
     UPPER,
     VELOCITY,
     WANTED,
+    approach_speed,
     common_braking,
     label_active_limit,
-    planned_accel,
-    stopping_speed,
-    travel,
+    lead_box,
+    mark_bound,
+    rest_box,
+    track_speed,
     velocity_box,
-    wanted_box,
 )
 
 FOLLOWED, SOME_HELD = -1, -2  # codes of a step
-# Params of a tick: inputs and outputs
-DT, COUPLED, MOST, DAMPING, ITERATIONS, ENERGY, EXACT, CALM, CALM_STILL, CALM_BEYOND, MOVING, STILL = range(12)
-PARAMS = 12
-
 STILL_AFTER = 0.2  # [s] after which a target at rest counts as stationary
 AT_REST = 1e-9  # [m, 1] a target that moves less in one tick is at rest
 FARTHEST = 1e6  # [m] targets further away count as infinite
 BACKLASH = 0.3  # [rad, m]
 MOST_AHEAD = 0.1  # [rad, m] acceleration * dt^2 beyond which a course predicts nothing
-SETTLED = 1e-11  # [rad, m] shorter distances count as zero
-ROUNDING = 1e-18  # [m^2, rad^2] an energy this small is rounding error
-NOISE = 1e-13  # relative rounding error of the energy
-IGNORED = 5e-9  # [m^2, rad^2] 0.1 mm at a weight of 1
-TRIES = 5  # dampings tried for one step
-FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 3e-6, 3e-6, 1e3
-TINY_DAMPING = 1e-9  # keeps rounding from making a pivot negative
-OF_POSTURE = 1e-3  # damping relative to a posture's stiffness: enough, as the posture determines the free dofs
-EXACT_BEYOND = 0.5  # use the exact Hessian if a step leaves more than this fraction of the energy
-COMPENSATION_DAMPING = 1e-4
-MOST_COMPENSATION = 0.2  # [rad, m]
-SHORTER = 0.35  # factor by which a rejected step with strict priorities is shortened
-WORTH = 1e-3  # relative decrease required for leaving a straight arm
-ESCAPE = 0.05  # [rad, m] largest step off a straight arm
-
-
-@kernel
-def fix_blocked_dofs(order, theta, low, high, ws, fixed):
-    """Mark in fixed (n,) the dofs at a bound that the gradient pushes outward, and those without a goal."""
-    active_bounds(theta, ws.gradient, low, high, fixed)
-    for i in range(theta.shape[0]):
-        if ws.gradient[i] == 0.0 and ws.hessian[i, order.rows[i, DEPTH]] == 0.0:
-            fixed[i] = 1.0
-
-
-@kernel
-def mean_diagonal(order, hessian):
-    """Return the mean absolute value of the diagonal."""
-    total = 1e-300
-    for i in range(hessian.shape[0]):
-        total += abs(hessian[i, order.rows[i, DEPTH]])
-    return total / hessian.shape[0]
-
-
-@kernel
-def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact):
-    """Write gradient and Hessian at a placed pose, of each level too, the fixed dofs and the damping metric."""
-    n, count = theta.shape[0], levels.scale.shape[0]
-    if count == 0:
-        if coupled:
-            clear_hessian(ws)
-        derivatives(figure, order, springs, theta, ws, exact)
-    for level in range(count):
-        if coupled:
-            clear_hessian(ws)
-        one = Springs(springs.kind, levels.constants[level], springs.targets, levels.pull[level], levels.home[level])
-        derivatives(figure, order, one, theta, ws, exact)
-        levels.scale[level] = mean_diagonal(order, ws.hessian)
-        for i in range(n):
-            levels.gradient[level, i] = ws.gradient[i] + levels.calm[level] * (theta[i] - ws.best[i])
-            for k in range(order.rows[i, DEPTH] + 1):
-                levels.hessian[level, i, k] = ws.hessian[i, k]
-    for level in range(count - 1):
-        for i in range(n):
-            ws.gradient[i] += levels.gradient[level, i] - levels.calm[level] * (theta[i] - ws.best[i])
-            for k in range(order.rows[i, DEPTH] + 1):
-                ws.hessian[i, k] += levels.hessian[level, i, k]
-    fix_blocked_dofs(order, theta, low, high, ws, fixed)
-    for i in range(n):  # with strict priorities, the step itself finds the bounds in its way
-        if count > 0 and ws.hessian[i, order.rows[i, DEPTH]] != 0.0:
-            fixed[i] = 0.0
-    mean = mean_diagonal(order, ws.hessian)
-    for i in range(n):
-        scale[i] = mean
-
-
-@kernel
-def least_damping(pull, mean):
-    """Return the lowest damping of a step, which is less than LEAST_DAMPING if a posture pulls every dof.
-
-    Damping that is not small against the posture's stiffness (n,) slows down the dofs that only the posture determines.
-    """
-    weakest = math.inf
-    for i in range(pull.shape[0]):
-        weakest = min(weakest, pull[i])
-    return LEAST_DAMPING if weakest == 0.0 else min(max(OF_POSTURE * weakest / mean, TINY_DAMPING), LEAST_DAMPING)
-
-
-@kernel
-def unbounded_step(order, springs, ws, levels, fixed, scale):
-    """Write into ws.step the Newton step of the free dofs; return whether the matrix is positive definite."""
-    for i in range(scale.shape[0]):
-        ws.spare[i] = 0.0
-    damping = least_damping(springs.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
-    if not newton_step(order, ws, levels, fixed, scale, damping, ws.spare):
-        return False
-    shorten(ws.step, LARGEST_STEP if levels.scale.shape[0] == 0 else LEVEL_STEP)
-    return True
-
-
-@kernel
-def add_speed_damping(order, springs, levels, state, ws, scale, params):
-    """Resist changes of speed where the goals ask for much of it: near singularities, and when a target jumps.
-
-    A spring on each dof draws it to where its course leads, and grows with the largest speed that ws.step would take,
-    as a part of the velocity limit: none up to params[CALM_BEYOND]. It is weak against a goal that the dofs can serve
-    well, and strong where a small gain would cost a large motion. Its strength over time does not depend on the tick:
-    the spring is params[CALM] / dt, relative to the mean diagonal of the Hessian. Adds it to gradient and Hessian;
-    returns whether there is one.
-    """
-    dt, beyond = params[DT], params[CALM_BEYOND]
-    fastest = 0.0
-    for i in range(scale.shape[0]):
-        if state[SPEED, i] < math.inf:
-            fastest = max(fastest, abs(ws.step[i]) / (dt * state[SPEED, i]))
-    part = min(max((fastest - beyond) / (1.0 - beyond), 0.0), 1.0)
-    if part == 0.0:
-        return False
-    stiff = part * part * (params[CALM_STILL] + params[MOVING] * (params[CALM] - params[CALM_STILL])) / dt
-    for level in range(levels.scale.shape[0]):
-        levels.calm[level] = stiff * levels.scale[level]
-    if levels.scale.shape[0] > 0:  # what is stricter is calmed in its own step, and must not resist that of the last
-        return True
-    for i in range(scale.shape[0]):
-        more = stiff * scale[i]
-        there = ws.best[i]
-        pull = springs.pull[i] + more
-        if pull > 0.0:
-            springs.home[i] = (springs.pull[i] * springs.home[i] + more * there) / pull
-        springs.pull[i] = pull
-        ws.hessian[i, order.rows[i, DEPTH]] += more
-    return True
-
-
-@kernel
-def first_step(figure, order, springs, levels, state, ws, coupled, exact, params):
-    """Set the wanted pose to one Newton step from ws.best (n,), clipped to the box.
-
-    The step itself uses only the joint limits: ws.best need not be inside the box of a moving figure, and bounds taken
-    there would misdirect the dofs that the goals leave free. Returns whether the exact Hessian was indefinite.
-    """
-    fixed, scale, failed = state[FIXED], state[SCALE], False
-    refresh_derivatives(
-        figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, exact
-    )
-    good = unbounded_step(order, springs, ws, levels, fixed, scale)
-    if not good and exact != 0.0:
-        failed = True
-        refresh_derivatives(
-            figure, order, springs, levels, ws.best, state[LOWER], state[UPPER], ws, fixed, scale, coupled, 0.0
-        )
-        good = unbounded_step(order, springs, ws, levels, fixed, scale)
-    if good and add_speed_damping(order, springs, levels, state, ws, scale, params):
-        good = unbounded_step(order, springs, ws, levels, fixed, scale)
-    good = good and levels.scale.shape[0] == 0  # strict priorities: see `scaled_step`
-    for i in range(scale.shape[0]):
-        x = ws.best[i] + ws.step[i] if good else ws.best[i]
-        state[WANTED, i] = min(max(x, state[BOX_LOW, i]), state[BOX_HIGH, i])
-    return failed
-
-
-@kernel
-def merit(figure, springs, levels, theta, ws):
-    """Place a pose and return its energy; with strict priorities, IGNORED of it is free for each level but the last.
-
-    Otherwise a straight step within the curved set of poses that meet the stricter goals could not exceed a
-    milliradian. The next step corrects the error.
-    """
-    if levels.scale.shape[0] == 0:
-        return energy_at(figure, springs, theta, ws)
-    forward(figure, theta, ws)
-    if has_center(springs):
-        center_of_mass(figure, ws, ws.center)
-    total = 0.0
-    for level in range(levels.scale.shape[0]):
-        one = Springs(springs.kind, levels.constants[level], springs.targets, levels.pull[level], levels.home[level])
-        energy = total_energy(figure, one, theta, ws)
-        last = level == levels.scale.shape[0] - 1
-        total += energy if last or not energy < math.inf else max(energy - levels.weight[level] * IGNORED, 0.0)
-    return total
-
-
-@kernel
-def leave_saddle(figure, order, springs, levels, state, ws, coupled):
-    """Bend a straight arm whose target lies inside towards the side that it came from; return the energy."""
-    theta, low, high, lower, upper = state[WANTED], state[BOX_LOW], state[BOX_HIGH], state[LOWER], state[UPPER]
-    fixed, scale, origin, n = state[FIXED], state[SCALE], state[ORIGIN], theta.shape[0]
-    energy = merit(figure, springs, levels, theta, ws)
-    refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, 1.0)
-    damped_copy(order, ws.hessian, fixed, 1e-7, scale, ws.factor, ws.path)
-    failed = factorise(order, ws.factor, fixed, 0.0)
-    if failed < 0:
-        return energy
-    negative_curvature(order, ws.factor, failed, ws.step)
-    leader = failed
-    for i in range(n):
-        if abs(ws.step[i]) > abs(ws.step[leader]):
-            leader = i
-    back = origin[leader] - theta[leader]
-    sign = 1.0 if back * ws.step[leader] >= 0.0 else -1.0
-    for _ in range(2):
-        size = ESCAPE / abs(ws.step[leader])
-        for _ in range(3):
-            # The box of one tick may be narrower than the crest between the two ways out: look beyond it, then go as
-            # far as it allows, uphill if need be. The next ticks go on.
-            for i in range(n):
-                ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
-            if merit(figure, springs, levels, ws.trial, ws) < (1.0 - WORTH) * energy:
-                for i in range(n):
-                    theta[i] = min(max(ws.trial[i], low[i]), high[i])
-                return merit(figure, springs, levels, theta, ws)
-            size *= 0.25
-        sign = -sign
-    return energy
-
-
-@kernel
-def take_first_step(figure, order, springs, levels, state, ws, coupled, params, first):
-    """Take the first Newton step of a tick from ws.best (n,), or fall back to that pose where the step goes uphill.
-
-    Returns:
-        The energy, the length of the step [rad, m] and whether the exact Hessian was indefinite. `first` is the energy
-        at ws.best.
-    """
-    theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
-    n = theta.shape[0]
-    failed = first_step(figure, order, springs, levels, state, ws, coupled, params[EXACT], params)
-    length = 0.0 if levels.scale.shape[0] == 0 else 1.0
-    for i in range(n):
-        length = max(length, abs(theta[i] - ws.best[i]))
-    energy = merit(figure, springs, levels, theta, ws)
-    if energy > first:
-        for i in range(n):
-            ws.trial[i] = min(max(ws.best[i], low[i]), high[i])
-        still = merit(figure, springs, levels, ws.trial, ws)
-        if still < energy:
-            for i in range(n):
-                theta[i] = ws.trial[i]
-            energy = still
-        else:
-            energy = merit(figure, springs, levels, theta, ws)
-        length = 1.0
-    return energy, length, failed
-
-
-@kernel
-def minimise_in_box(figure, full, tree, springs, bare, levels, state, ws, params):
-    """Minimise the energy over the box of the wanted pose, in place, by at most params[MOST] Newton steps.
-
-    Iterates until a step moves no dof by params[STILL]: stopping within a tolerance would give a staircase motion.
-    full, tree: the elimination orders of the problem and of the figure alone; tree is used while no spring couples its
-    branches. bare: the springs without speed damping, which would keep a straight arm straight. Returns whether tree
-    is the order of ws.hessian.
-    """
-    theta, low, high = state[WANTED], state[BOX_LOW], state[BOX_HIGH]
-    fixed, scale = state[FIXED], state[SCALE]
-    n = theta.shape[0]
-    coupled = params[COUPLED] != 0.0
-    first = merit(figure, springs, levels, ws.best, ws)
-    sparse = coupled and is_tree(figure, springs, ws)
-    order = tree if sparse else full
-    if not first < math.inf:
-        params[ENERGY] = first
-        return sparse
-    energy, before, failed = take_first_step(figure, order, springs, levels, state, ws, coupled, params, first)
-    exact = 0.0 if failed else params[EXACT]
-    if not failed and energy > max(EXACT_BEYOND * first, ROUNDING):
-        exact = 1.0
-    least = least_damping(bare.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
-    damping, squared = params[DAMPING], params[EXACT] != 0.0 and not failed  # whether the last step was exact
-    params[ITERATIONS] = 1.0
-    while params[ITERATIONS] < params[MOST] and energy < math.inf and before > 0.0:
-        params[ITERATIONS] += 1.0
-        sparse = coupled and is_tree(figure, springs, ws)
-        order = tree if sparse else full
-        refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
-        moved, length, stopped, used = False, 0.0, 0, exact
-        for attempt in range(TRIES):
-            stopped = 0
-            if attempt > 0 and levels.scale.shape[0] > 0 and length > 0.0:
-                shorten(ws.step, SHORTER * length)
-            else:
-                stopped = boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping)
-            if stopped < 0:
-                if exact == 0.0:
-                    break
-                exact, used, failed = 0.0, 0.0, True
-                if attempt > 0:
-                    forward(figure, theta, ws)
-                refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, coupled, exact)
-                continue
-            length, slope = 0.0, 0.0
-            for i in range(n):
-                x = min(max(theta[i] + ws.step[i], low[i]), high[i])
-                ws.trial[i] = x
-                length = max(length, abs(x - theta[i]))
-                slope += ws.gradient[i] * (x - theta[i])
-            if length == 0.0:
-                break
-            after = merit(figure, springs, levels, ws.trial, ws)
-            if levels.scale.shape[0] > 0:
-                slope = min(max(slope, after - energy), 0.0)  # not of what `merit` ignores
-            if after <= energy + 1e-4 * slope or abs(slope) <= NOISE * energy:
-                gain = (energy - after) / max(-0.5 * slope, 1e-300)
-                damping *= 0.1 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)
-                for i in range(n):
-                    theta[i] = ws.trial[i]
-                # Where a residual stays, the exact Hessian converges; where none does, what the goals leave free would
-                # follow its tiny curvature.
-                if not failed and after > max(EXACT_BEYOND * energy, ROUNDING):
-                    exact = 1.0
-                energy, moved = after, True
-                break
-            if levels.scale.shape[0] > 0:
-                continue
-            damping = max(damping, 1e-5) * 8.0
-            fix_blocked_dofs(order, theta, low, high, ws, fixed)
-        damping = min(max(damping, least), MOST_DAMPING)
-        # What the next step would be: exact Newton steps square their ratio, and damping leaves a part of each
-        ratio, newton = min(length / before, 1.0), stopped == 0 and used != 0.0
-        if newton and squared:
-            ratio = max(ratio * ratio, OF_POSTURE)
-        if not moved or length * ratio < params[STILL]:
-            break
-        before, squared = length, newton
-    params[EXACT] = 1.0 if energy > max(EXACT_BEYOND * first, ROUNDING) else 0.0
-    if failed and energy < math.inf:
-        sparse = False
-        energy = leave_saddle(figure, full, bare, levels, state, ws, coupled)
-    params[DAMPING] = min(damping, FIRST_DAMPING)
-    params[ENERGY] = energy
-    return sparse
+OFFSET_DAMPING = 1e-4
+MOST_OFFSET = 0.2  # [rad, m]
+SOFT = 0.03  # [s] in which a dof meets its wanted value, and in which its course counts, while some dof lags far behind
+FAR = 0.05  # of the braking distance from full speed: a dof further than this lags far behind
 
 
 @small
-def tick_velocity(state, i, dt):
-    """Return the velocity of dof i in this tick: towards its wanted value, such that it can stop there."""
-    accel, course = planned_accel(state, i), state[COURSE, i]
-    wanted = min(max(state[WANTED, i] + state[OFFSET, i], state[LOWER, i]), state[UPPER, i])
-    gap = wanted + travel(course, accel, dt) - dt * course - state[POSE, i]
-    return min(max(stopping_speed(gap, accel, dt), state[SLOWEST, i]), state[FASTEST, i])
+def tick_velocity(state, i, closing, dt):
+    """Return the velocity of dof i in this tick: towards its wanted value, such that it can meet it on its course.
 
-
-@kernel
-def compensate(order, state, ws, dt):
-    """Write OFFSET: how the free dofs compensate in this tick for those that a limit holds back.
-
-    The wanted pose is where the figure could come to rest; a dof at a limit lags behind it, and the goals would be off
-    by that displacement. The free dofs respond to it through the Hessian at the wanted pose.
+    closing: [s] in which the last of the way is covered, at least one tick.
     """
-    n = state.shape[1]
-    held = False
-    for i in range(n):
-        state[OFFSET, i] = 0.0
-        ws.spare[i] = 0.0
-        state[FIXED, i] = 1.0 if state[ACTIVE, i] != 0.0 or state[SPEED, i] == 0.0 else 0.0
-        if state[FIXED, i] != 0.0:
-            ws.spare[i] = state[POSE, i] + dt * tick_velocity(state, i, dt) - state[WANTED, i]
-            held = held or abs(ws.spare[i]) > 1e-12
-        elif ws.hessian[i, order.rows[i, DEPTH]] == 0.0:
-            state[FIXED, i] = 1.0
-    if not held:
-        return
-    multiply(order, ws.hessian, ws.spare, ws.step, ws.path)
-    damped_copy(order, ws.hessian, state[FIXED], COMPENSATION_DAMPING, state[SCALE], ws.factor, ws.path)
-    if factorise(order, ws.factor, state[FIXED], 0.0) >= 0:
-        return
-    for i in range(n):
-        ws.step[i] = 0.0 if state[FIXED, i] != 0.0 else -ws.step[i]
-    substitute(order, ws.factor, ws.step, ws.path)
-    for i in range(n):
-        if state[FIXED, i] == 0.0:
-            state[OFFSET, i] = min(max(ws.step[i], -MOST_COMPENSATION), MOST_COMPENSATION)
+    gap = state[WANTED, i] - dt * state[COURSE, i] - state[POSE, i]
+    now = ahead = closing_speed(state, i, gap, closing, dt)
+    if state[JERK, i] < math.inf and state[ACTIVE, i] == 0.0:  # otherwise the wanted value recedes as the dof moves
+        ahead = closing_speed(state, i, gap - dt * (state[VELOCITY, i] - state[COURSE, i]), closing, dt)
+    return track_speed(state, i, now, ahead, dt)
+
+
+@small
+def closing_speed(state, i, gap, closing, dt):
+    """Return the velocity of dof i, relative to its course, that closes a gap [rad, m] in `closing` [s] or more."""
+    return min(max(approach_speed(state, i, gap, dt), -abs(gap) / closing), abs(gap) / closing)
 
 
 @kernel
@@ -460,7 +119,7 @@ def strict_goal_offset(figure, order, springs, levels, state, ws, coupled):
         ws.spare[i] = state[WANTED, i] - state[POSE, i]
         state[OFFSET, i] = 0.0
     multiply(order, ws.hessian, ws.spare, ws.step, ws.path)
-    damped_copy(order, ws.hessian, state[FIXED], COMPENSATION_DAMPING, state[SCALE], ws.factor, ws.path)
+    damped_copy(order, ws.hessian, state[FIXED], OFFSET_DAMPING, state[SCALE], ws.factor, ws.path)
     if factorise(order, ws.factor, state[FIXED], 0.0) >= 0:
         return
     for i in range(n):
@@ -468,14 +127,16 @@ def strict_goal_offset(figure, order, springs, levels, state, ws, coupled):
     substitute(order, ws.factor, ws.step, ws.path)
     for i in range(n):
         if state[FIXED, i] == 0.0:
-            state[OFFSET, i] = min(max(ws.step[i], -MOST_COMPENSATION), MOST_COMPENSATION)
+            state[OFFSET, i] = min(max(ws.step[i], -MOST_OFFSET), MOST_OFFSET)
 
 
 @kernel
-def update_course(state, dt, numeric, together):
+def rest_course(state, dt, numeric, together, moving):
     """Update the velocity of the wanted pose, and which dofs are in their box.
 
-    together: if one dof is held by its box, none has a course.
+    together: if one dof is held by its box, none has a course. The same holds under jerk limits, where the others
+    could not follow its detours, and the course counts only as far as the targets are moving (0 to 1): otherwise the
+    dofs would swing to and fro.
     """
     free = True
     for i in range(state.shape[1]):
@@ -483,49 +144,95 @@ def update_course(state, dt, numeric, together):
     for i in range(state.shape[1]):
         limit = SLACK * state[ACCEL, i] * dt
         wanted, course = state[WANTED, i], state[COURSE, i]
-        inside = numeric and (free if together else state[BOX_LOW, i] < wanted < state[BOX_HIGH, i])
+        alone = not together and not state[JERK, i] < math.inf
+        inside = numeric and (state[BOX_LOW, i] < wanted < state[BOX_HIGH, i] if alone else free)
         seen = (wanted - state[LAST, i]) / dt if inside and state[INSIDE, i] != 0.0 else 0.0
+        if state[JERK, i] < math.inf:
+            seen *= moving
         state[INSIDE, i] = 1.0 if inside else 0.0
         course = min(max(seen, course - limit), course + limit)
         state[COURSE, i] = min(max(course, -state[SPEED, i]), state[SPEED, i])
 
 
 @kernel
-def common_pace(state, dt):
-    """Return the rate [1/s] at which all dofs can approach their wanted values so that each can stop there."""
-    pace = 1.0 / dt
+def jerk_limited(state):
+    """Return whether some dof has a jerk limit."""
     for i in range(state.shape[1]):
-        accel, course = planned_accel(state, i), state[COURSE, i]
-        way = state[WANTED, i] - state[POSE, i] - dt * course
+        if state[JERK, i] < math.inf:
+            return True
+    return False
+
+
+@kernel
+def lag_of(state, dt):
+    """Return how far the dof that lags most is behind its wanted value: 1 from FAR on."""
+    lag = 0.0
+    for i in range(state.shape[1]):
+        speed = state[SPEED, i]
+        if 0.0 < speed < math.inf:
+            way = speed * (0.5 * speed / state[ACCEL, i] + dt)
+            lag = max(lag, abs(state[WANTED, i] - state[POSE, i]) / way)
+    return min(lag / FAR, 1.0)
+
+
+@kernel
+def lead_course(state, dt, lag, numeric):
+    """Update the velocity of the wanted pose, smoothed while some dof lags.
+
+    The wanted values of the others then change their speed whenever that dof meets or leaves a limit, which they need
+    not follow within a tick.
+    """
+    for i in range(state.shape[1]):
+        seen = (state[WANTED, i] - state[LAST, i]) / dt if numeric else 0.0
+        course = state[COURSE, i]
+        course = max(min(course, seen), 0.0) if course > 0.0 else min(max(course, seen), 0.0)
+        course += (seen - course) * dt / (dt + SOFT * lag)
+        state[COURSE, i] = min(max(course, -state[SPEED, i]), state[SPEED, i])
+
+
+@kernel
+def common_pace(state, dt, closing, ahead):
+    """Return the rate [1/s] at which all dofs can approach their wanted values so that each can stop there.
+
+    closing: see `tick_velocity`. ahead: [s] from now, at the present velocity.
+    """
+    pace = 1.0 / closing
+    for i in range(state.shape[1]):
+        way = state[WANTED, i] - state[POSE, i] - dt * state[COURSE, i]
+        way -= ahead * (state[VELOCITY, i] - state[COURSE, i])
         if abs(way) > SETTLED:
-            most = stopping_speed(way + travel(course, accel, dt), accel, dt)
-            most = min(max(most, -state[SPEED, i]), state[SPEED, i])
-            pace = min(pace, max((most - course) / way, 0.0))
+            pace = min(pace, max(approach_speed(state, i, way, dt) / way, 0.0))
     return pace
 
 
 @kernel
-def advance(state, dt, numeric, together):
+def advance(state, dt, closing, numeric, together):
     """Move the command towards the wanted pose and update the state.
 
     together: all dofs approach their wanted values at one pace, so that the figure stays near the poses that keep
     strict goals; otherwise each dof is as quick as it can be.
     """
-    pace = common_pace(state, dt) if numeric and together else 0.0
+    pace = common_pace(state, dt, closing, 0.0) if numeric and together else 0.0
+    next_pace = common_pace(state, dt, closing, dt) if numeric and together else 0.0
+    free = True  # otherwise the wanted pose recedes as the figure moves, and the plan does not change
+    for i in range(state.shape[1]):
+        free = free and state[ACTIVE, i] == 0.0
     for i in range(state.shape[1]):
         v = 0.0
         if numeric and together:
             way = state[WANTED, i] + state[OFFSET, i] - state[POSE, i] - dt * state[COURSE, i]
-            v = state[COURSE, i] + pace * way
+            left = way - dt * (state[VELOCITY, i] - state[COURSE, i])
+            v = track_speed(state, i, pace * way, next_pace * left if free else pace * way, dt)
         elif numeric:
-            v = tick_velocity(state, i, dt)
+            v = tick_velocity(state, i, closing, dt)
         v = min(max(v, state[SLOWEST, i]), state[FASTEST, i])
         q = min(max(state[POSE, i] + dt * v, state[LOWER, i]), state[UPPER, i])
         v = (q - state[POSE, i]) / dt  # from the rounded poses, so that rounding does not accumulate
         state[ACCELERATION, i] = (v - state[VELOCITY, i]) / dt
         state[VELOCITY, i] = v
         state[POSE, i] = q
-        state[ORIGIN, i] = min(max(state[ORIGIN, i], q - BACKLASH), q + BACKLASH)
+        wanted = state[WANTED, i]
+        state[ORIGIN, i] = min(max(state[ORIGIN, i], wanted - BACKLASH), wanted + BACKLASH)
 
 
 @kernel
@@ -614,10 +321,15 @@ def control_tick(figure, order, tree, springs, levels, state, params, work, d, e
     dt = params[DT]
     shorten_rotation_vectors(figure, state)
     together = levels.scale.shape[0] > 0
+    leads = not together and not jerk_limited(state)
+    lag = lag_of(state, dt) if leads else 0.0
     braking = common_braking(state, dt) if together else 0.0
     for i in range(n):
         velocity_box(state, i, dt)
-        wanted_box(state, i, dt, braking)
+        if leads:
+            lead_box(state, i, dt)
+        else:
+            rest_box(state, i, dt, braking)
         state[LAST, i] = state[WANTED, i]
         state[WANTED, i] = min(max(state[WANTED, i], state[BOX_LOW, i]), state[BOX_HIGH, i])
         state[PULL, i], state[HOME, i] = springs.pull[i], springs.home[i]
@@ -625,19 +337,21 @@ def control_tick(figure, order, tree, springs, levels, state, params, work, d, e
     held = Springs(springs.kind, springs.constants, springs.targets, state[PULL], state[HOME])
     for level in range(levels.calm.shape[0]):
         levels.calm[level] = 0.0
-    sparse = minimise_in_box(figure, order, tree, held, springs, levels, state, ws, params)
+    minimise_in_box(figure, order, tree, held, springs, levels, state, ws, params)
     numeric = params[ENERGY] < math.inf
     for i in range(n):
-        label_active_limit(state, i, dt, ws.gradient[i])
+        mark_bound(state, i, ws.gradient[i])
         if not numeric:
             state[WANTED, i] = state[POSE, i]
-        state[OFFSET, i] = 0.0
-    if numeric and not together:
-        compensate(tree if sparse else order, state, ws, dt)
-    update_course(state, dt, numeric, together)
+    if leads:
+        lead_course(state, dt, lag, numeric)
+    else:
+        rest_course(state, dt, numeric, together, params[MOVING] ** 2)
     if numeric and together:
         strict_goal_offset(figure, order, springs, levels, state, ws, params[COUPLED] != 0.0)
-    advance(state, dt, numeric, together)
+    advance(state, dt, dt + SOFT * lag * params[MOVING], numeric, together)
+    for i in range(n):
+        label_active_limit(state, i, dt)
     energy_at(figure, springs, state[POSE], ws)
     for k in range(g):
         errors[k] = ws.error[k]

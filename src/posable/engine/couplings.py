@@ -53,6 +53,7 @@ from posable.engine.springs import (
     add_direction,
     add_point_force,
     any_energy,
+    apply_stiffness,
     is_idle,
     residual,
     robust_factors,
@@ -266,12 +267,7 @@ def add_relative_cross(figure, order, on, other, load, ws, exact):
     i = last_dof(figure, other)
     while i >= 0:
         wx, wy, wz, vx, vy, vz = t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5]
-        h0 = s[0] * wx + s[3] * wy + s[4] * wz + s[12] * vx + s[13] * vy + s[14] * vz
-        h1 = s[3] * wx + s[1] * wy + s[5] * wz + s[15] * vx + s[16] * vy + s[17] * vz
-        h2 = s[4] * wx + s[5] * wy + s[2] * wz + s[18] * vx + s[19] * vy + s[20] * vz
-        h3 = s[12] * wx + s[15] * wy + s[18] * wz + s[6] * vx + s[9] * vy + s[10] * vz
-        h4 = s[13] * wx + s[16] * wy + s[19] * wz + s[9] * vx + s[7] * vy + s[11] * vz
-        h5 = s[14] * wx + s[17] * wy + s[20] * wz + s[10] * vx + s[11] * vy + s[8] * vz
+        h0, h1, h2, h3, h4, h5 = apply_stiffness(s, wx, wy, wz, vx, vy, vz)
         # g.[S_i, S_j] = w_j.(m x w_i + F x v_i) + v_j.(F x w_i)
         h0 += e * (g[1] * wz - g[2] * wy + g[4] * vz - g[5] * vy)
         h1 += e * (g[2] * wx - g[0] * wz + g[5] * vx - g[3] * vz)

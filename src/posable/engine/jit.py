@@ -244,9 +244,10 @@ def _linkable(of: kernel) -> Any:
     """Return the dispatcher that compiled code calls for a kernel."""
     if mode() != "linked":
         return _plain_dispatcher(of)
-    from posable.engine.numba_internals import kernel_dispatcher
+    from posable.engine.numba_internals import INTRINSICS, Intrinsic, kernel_dispatcher
 
-    return kernel_dispatcher(of.py_func, OPTIONS, of.inlined)
+    by_hand = INTRINSICS.get(f"{of.function.__module__}.{of.function.__name__}")
+    return kernel_dispatcher(of.py_func, OPTIONS, of.inlined) if by_hand is None else Intrinsic(by_hand)
 
 
 def _plain_dispatcher(of: kernel) -> Any:
@@ -259,13 +260,13 @@ def _plain_dispatcher(of: kernel) -> Any:
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # options of Numba are made at run time
     try:
         (folder / "plain").mkdir(parents=True, exist_ok=True)
-        numba.config.CACHE_DIR = str(folder / "plain")  # type: ignore[attr-defined]
+        numba.config.CACHE_DIR = str(folder / "plain")  # type: ignore[attr-defined]  # as above
         return numba.njit(cache=True, **OPTIONS)(of.py_func)
     except OSError as error:
         say(f"the compile cache {folder} cannot be written ({error.strerror}): compiling in every process")
         return numba.njit(**OPTIONS)(of.py_func)
     finally:
-        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]  # as above
 
 
 def solving_time() -> float:
@@ -294,6 +295,40 @@ def _timed(dispatcher: Any) -> Any:
 
         dispatcher.compile = compile_or_load
     return dispatcher
+
+
+def machine_code(dispatcher: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return the compiled code of a dispatcher that was called with such arguments, to be called directly.
+
+    A dispatcher looks up the type of each of its arguments, about thirty arrays for a solve, which takes 2 us. Later
+    arguments must have the same types, dimensions and layouts. Where nothing is compiled it is the dispatcher itself.
+    """
+    overloads = getattr(dispatcher, "overloads", None)
+    if not overloads:
+        return dispatcher
+    found = overloads.get(tuple(dispatcher.typeof_pyval(one) for one in arguments))
+    return dispatcher if found is None else found.entry_point
+
+
+def call_directly(loop: Any, arguments: tuple[Any, ...], known: dict[Any, Any], varying: tuple[Any, ...]) -> None:
+    """Call a compiled loop, by its machine code from the second call on (see `machine_code`).
+
+    Args:
+        loop: The dispatcher.
+        arguments: Its arguments, of the same types and dimensions in every call that shares `known`.
+        known: Holds the machine code between calls.
+        varying: Those of the arguments that may not be contiguous; then the dispatcher is called.
+    """
+    for one in varying:
+        if not one.flags.c_contiguous:
+            loop(*arguments)
+            return
+    code = known.get((loop, "code"))
+    if code is not None:
+        code(*arguments)
+    else:
+        loop(*arguments)
+        known[loop, "code"] = machine_code(loop, arguments)
 
 
 def forbid_compiling(forbidden: bool = True) -> None:
@@ -393,6 +428,8 @@ def cache_root() -> Path:
 def read_cached(path: Path, rebuild: Callable[[bytes], Any] = bytes) -> Any:
     """Return the cached content of a path, converted by `rebuild`; None if it is missing or damaged."""
     try:
+        if not path.is_file():  # opening a pipe would wait for a writer
+            return None
         content = path.read_bytes()
     except OSError:
         return None
@@ -415,11 +452,25 @@ def write_cached(path: Path, body: bytes) -> None:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as file:
             scratch = Path(file.name)
             file.write(MAGIC + hashlib.sha256(body).digest() + body)
+        if path.is_dir():
+            _move_folder(path)
         scratch.replace(path)  # atomic: of two processes that compile at once, either may win
     except OSError as error:
         say(f"the compile cache {path.parent} cannot be written ({error.strerror}): compiling in every process")
         if scratch is not None:
             scratch.unlink(missing_ok=True)
+
+
+def _move_folder(path: Path) -> None:
+    """Free the place of a cache file from a folder, which no file can replace: remove it if empty, or rename it."""
+    try:
+        path.rmdir()
+        done = "removed it"
+    except OSError:
+        aside = path.with_suffix(f".folder-{os.getpid()}")
+        path.rename(aside)
+        done = f"renamed it to {aside}"
+    say(f"a folder was in the place of a file of the compile cache ({path}): {done}")
 
 
 # --- On every core ---

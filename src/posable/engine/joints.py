@@ -1,8 +1,8 @@
 """Joint motions and forward kinematics: from a pose to the frames and twists of every body.
 
-A motion is what a `Joint` is made with: `Revolute("z")`, `Ball("zyx")`, `Free("rotvec")`. It spells itself as a run of
-elementary degrees of freedom along or about the axes of the joint's own frame (`JointMotion.dofs`), after one constant
-rotation that lays a skew axis onto z (`JointMotion.basis`). Only this file knows the four elementary kinds:
+A motion is the type of a `Joint`: `Revolute("z")`, `Ball("zyx")`, `Free("rotvec")`. It is a sequence of elementary
+degrees of freedom along or about the axes of the joint's own frame (`JointMotion.dofs`), after one constant rotation
+that aligns a skew axis with z (`JointMotion.basis`). Only this file knows the four elementary kinds:
 
 SLIDE   a translation along an axis                                      S = [0; a]
 TURN    a rotation about an axis                                         S = [a; o x a]

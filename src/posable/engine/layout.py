@@ -6,11 +6,13 @@ not fixed), g of springs, d the depth of the elimination tree (the longest row o
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from posable.engine.jit import kernel
+from posable.engine.jit import kernel, small
 
 # Features that a problem may have; entries are compiled without the kernels of those that it lacks
 COUPLINGS = "couplings"  # springs between two bodies, on the center of mass, between dofs
@@ -30,19 +32,19 @@ UP, DEPTH, VISIT = 0, 1, 2
 ON_BODY, FIRST_CORNER, CORNERS, RADIUS = 0, 1, 2, 3  # body or -1 for the world, rows of Figure.corner, rounding [m]
 START, LINE, BOUND = 4, 7, 10  # a capsule around it: its middle (3), half of its axis (3), its radius [m]
 SOLID, NORMAL = 11, 12  # kind (narrow_phase.py), the normal of a half space (3)
-FIELD = 12  # of a grid: where it begins in Figure.field
+FIELD = 12  # where its table in Figure.field begins: of a grid, its nodes; of a hull, its extreme corners, or -1
 FIRST_SEED, SEEDS, COVER = 15, 16, 17  # rows of Figure.corner spread over a hull, and the covering radius [m]
 SOLID_WIDTH = 18
 BALL_RADIUS = 3  # column of Figure.ball; negative where the body has no solid
 
 # Places in Workspace.memory: what GJK and EPA need; contacts between two bodies with their loads; what the energy
-# found, at which placement of the bodies; directions that kept pairs apart
-MOST_VERTICES, MOST_FACES, MOST_CONTACTS, CONTACT_WIDTH, KEPT_WIDTH, MOST_DIRECTIONS = 64, 128, 32, 29, 34, 128
+# found, at which placement of the bodies; the energy beyond which a trial is rejected, 0: none
+MOST_VERTICES, MOST_FACES, MOST_CONTACTS, CONTACT_WIDTH, KEPT_WIDTH = 64, 128, 32, 29, 34
 CONTACTS = 32 + 5 * MOST_VERTICES + 7 * MOST_FACES + 384
 FOUND = CONTACTS + 1 + MOST_CONTACTS * CONTACT_WIDTH
 STAMP, KEPT = FOUND + 1, FOUND + 3
-DIRECTIONS = KEPT + MOST_CONTACTS * KEPT_WIDTH
-MEMORY = DIRECTIONS + 3 * MOST_DIRECTIONS
+REJECTED = KEPT + MOST_CONTACTS * KEPT_WIDTH
+MEMORY = REJECTED + 1
 
 
 class Figure(NamedTuple):
@@ -58,7 +60,7 @@ class Figure(NamedTuple):
     solid: np.ndarray  # (s, SOLID_WIDTH) float64: rounded convex hulls on bodies, see the columns above
     corner: np.ndarray  # (c, 3) float64 [m]: the corners and seeds of the solids, in their bodies
     ball: np.ndarray  # (b, 4) float64 [m]: centre, in the body, and radius of a ball around all of its solids
-    field: np.ndarray  # (f,) float64 [m]: grids of signed distances, one after the other: narrow_phase.py
+    field: np.ndarray  # (f,) float64: grids of signed distances [m] and extreme corners of hulls: narrow_phase.py
     touch: np.ndarray  # (q, 4) int64: body, other body or -1, first and last (exclusive) row of `pair`
     pair: np.ndarray  # (p, 2) int64: two solids that must not touch; a half space, or what stands still, comes second
 
@@ -183,83 +185,90 @@ FRESH, GOING = 0.0, 1.0  # values of PHASE
     MOST_ITERATIONS,  # in all
     MOST_RESTARTS,
     SOFT,  # 1: the energy is minimised beyond the goals' tolerances
-    COUPLED,  # 1: springs couple dofs of different branches
     OWN_PARAMS,  # where a method's own columns begin
-) = range(6)
+) = range(5)
 
 
+# The shape of every array of a Workspace, in order; the sizes are those of the head of this file, and sticky: g + 1
+WORKSPACE_SHAPES: dict[str, tuple[int | str, ...]] = {
+    "sine": ("n",), "cosine": ("n",), "origin": (3,), "position": ("b", 3), "rotation": ("b", 9), "twist": ("n", 6),
+    "wrench": ("b", 6), "stiffness": ("b", 21), "gradient": ("n",), "hessian": ("n", "d"), "factor": ("n", "d"),
+    "step": ("n",), "trial": ("n",), "best": ("n",), "spare": ("n",), "anchor": ("n",), "path": ("n",),
+    "chain": (6, "d"), "frame": (9,), "error": ("g",), "sticky": ("sticky",), "row": (CONSTANTS,),
+    "target": (TARGETS,), "load": (27,), "local": (LOCAL,), "center": (3,), "mass": ("b", 4), "column": ("n", 3),
+    "ball": ("b", 3), "memory": (MEMORY,),
+}  # fmt: skip
+
+
+def workspace_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every array of a `Workspace`."""
+    sizes = {"n": n, "b": b, "g": g, "d": d, "sticky": g + 1}
+    return {
+        name: tuple(sizes[one] if isinstance(one, str) else one for one in shape)
+        for name, shape in WORKSPACE_SHAPES.items()
+    }
+
+
+@lru_cache(maxsize=256)
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return the size of the flat array that `workspace` divides."""
-    vectors = 15 * n + 3 * n + 6 * d + 2 * n * d
-    return 12 + vectors + 46 * b + 2 * g + 1 + CONSTANTS + TARGETS + LOCAL + MEMORY + 30
+    return sum(math.prod(shape) for shape in workspace_shapes(n, b, g, d).values())
+
+
+@small
+def matrix(flat, first, rows, columns):
+    """Return rows x columns numbers of a flat array, from index `first` on, as a view."""
+    return flat[first : first + rows * columns].reshape(rows, columns)
+
+
+@small
+def take_vector(flat, first, size):
+    """Return a view of `size` numbers of a flat array, from index `first` on, and the index after them."""
+    return flat[first : first + size], first + size
+
+
+@small
+def take_matrix(flat, first, rows, columns):
+    """Return a view of rows x columns numbers of a flat array, from index `first` on, and the index after them."""
+    return matrix(flat, first, rows, columns), first + rows * columns
 
 
 @kernel
 def workspace(work, n, b, g, d):
     """Return the arrays of a `Workspace` as views of one flat array of `work_size(n, b, g, d)` numbers."""
-    i = 0
-    sine = work[i : i + n]
-    i += n
-    cosine = work[i : i + n]
-    i += n
-    origin = work[i : i + 3]
-    i += 3
-    position = work[i : i + 3 * b].reshape(b, 3)
-    i += 3 * b
-    rotation = work[i : i + 9 * b].reshape(b, 9)
-    i += 9 * b
-    twist = work[i : i + 6 * n].reshape(n, 6)
-    i += 6 * n
-    wrench = work[i : i + 6 * b].reshape(b, 6)
-    i += 6 * b
-    stiffness = work[i : i + 21 * b].reshape(b, 21)
-    i += 21 * b
-    gradient = work[i : i + n]
-    i += n
-    hessian = work[i : i + n * d].reshape(n, d)
-    i += n * d
-    factor = work[i : i + n * d].reshape(n, d)
-    i += n * d
-    step = work[i : i + n]
-    i += n
-    trial = work[i : i + n]
-    i += n
-    best = work[i : i + n]
-    i += n
-    spare = work[i : i + n]
-    i += n
-    anchor = work[i : i + n]
-    i += n
-    path = work[i : i + n]
-    i += n
-    chain = work[i : i + 6 * d].reshape(6, d)
-    i += 6 * d
-    frame = work[i : i + 9]
-    i += 9
-    error = work[i : i + g]
-    i += g
-    sticky = work[i : i + g + 1]
-    sticky[g] = 0.0
-    i += g + 1
-    row = work[i : i + CONSTANTS]
-    i += CONSTANTS
-    target = work[i : i + TARGETS]
-    i += TARGETS
-    load = work[i : i + 27]
-    i += 27
-    local = work[i : i + LOCAL]
-    i += LOCAL
-    center = work[i : i + 3]
-    i += 3
-    mass = work[i : i + 4 * b].reshape(b, 4)
-    i += 4 * b
-    column = work[i : i + 3 * n].reshape(n, 3)
-    i += 3 * n
-    ball = work[i : i + 3 * b].reshape(b, 3)
-    i += 3 * b
-    memory = work[i : i + MEMORY]
+    sine, i = take_vector(work, 0, n)
+    cosine, i = take_vector(work, i, n)
+    origin, i = take_vector(work, i, 3)
+    position, i = take_matrix(work, i, b, 3)
+    rotation, i = take_matrix(work, i, b, 9)
+    twist, i = take_matrix(work, i, n, 6)
+    wrench, i = take_matrix(work, i, b, 6)
+    stiffness, i = take_matrix(work, i, b, 21)
+    gradient, i = take_vector(work, i, n)
+    hessian, i = take_matrix(work, i, n, d)
+    factor, i = take_matrix(work, i, n, d)
+    step, i = take_vector(work, i, n)
+    trial, i = take_vector(work, i, n)
+    best, i = take_vector(work, i, n)
+    spare, i = take_vector(work, i, n)
+    anchor, i = take_vector(work, i, n)
+    path, i = take_vector(work, i, n)
+    chain, i = take_matrix(work, i, 6, d)
+    frame, i = take_vector(work, i, 9)
+    error, i = take_vector(work, i, g)
+    sticky, i = take_vector(work, i, g + 1)
+    row, i = take_vector(work, i, CONSTANTS)
+    target, i = take_vector(work, i, TARGETS)
+    load, i = take_vector(work, i, 27)
+    local, i = take_vector(work, i, LOCAL)
+    center, i = take_vector(work, i, 3)
+    mass, i = take_matrix(work, i, b, 4)
+    column, i = take_matrix(work, i, n, 3)
+    ball, i = take_matrix(work, i, b, 3)
+    memory, i = take_vector(work, i, MEMORY)
+    sticky[g] = memory[REJECTED] = 0.0
     return Workspace(
-        sine, cosine, origin, position, rotation, twist, wrench, stiffness,
-        gradient, hessian, factor, step, trial, best, spare, anchor, path, chain, frame, error, sticky, row, target,
-        load, local, center, mass, column, ball, memory,
+        sine, cosine, origin, position, rotation, twist, wrench, stiffness, gradient, hessian, factor, step, trial,
+        best, spare, anchor, path, chain, frame, error, sticky, row, target, load, local, center, mass, column, ball,
+        memory,
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Small dense linear algebra: LU, Cholesky, QR, SVD, symmetric eigenvalues, banded systems, normal equations.
+"""Small dense linear algebra: LU, Cholesky, QR, SVD, symmetric eigenvalues, banded systems.
 
-Plain loops in the caller's memory. The matrices are so small that a library would spend longer starting its threads.
+Plain loops in the caller's memory: for matrices this small, the overhead of a library call would dominate.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import math
 
 from posable.engine.jit import entry, kernel
 
-# --- Small dense linear algebra in the caller's memory ---
-
-SWEEPS = 30  # of Jacobi rotations; they end far sooner
+MAX_SWEEPS = 30  # of Jacobi rotations; far fewer are needed
 
 
 @kernel
@@ -52,25 +50,43 @@ def lu_factor(a, k, rows, columns, relative):
 
 
 @kernel
+def solve_upper(a, k, x):
+    """Solve U y = x in place (k,), U the upper triangle of the leading (k, k) of a."""
+    for i in range(k - 1, -1, -1):
+        total = x[i]
+        for j in range(i + 1, k):
+            total -= a[i, j] * x[j]
+        x[i] = total / a[i, i]
+
+
+@kernel
+def jacobi_rotation(pp, qq, pq):
+    """Return (cosine, sine) of the rotation that makes the entry pq of a symmetric 2x2 matrix vanish."""
+    zeta = (qq - pp) / (2.0 * pq)
+    t = (1.0 if zeta >= 0.0 else -1.0) / (abs(zeta) + math.sqrt(1.0 + zeta * zeta))
+    c = 1.0 / math.sqrt(1.0 + t * t)
+    return c, c * t
+
+
+@kernel
 def lu_solve(a, k, rank, rows, columns, b, x, spare):
-    """Solve with the factors of `lu_factor`: x (k,) from b (k,); where rank is lost, x has zeros. spare (k,)."""
+    """Solve with the factors of `lu_factor`: x (k,) from b (k,); zeros beyond the rank. spare (k,) is scratch."""
     for i in range(rank):
         total = b[int(rows[i])]
         for j in range(i):
             total -= a[i, j] * spare[j]
         spare[i] = total
-    for i in range(rank - 1, -1, -1):
-        total = spare[i]
-        for j in range(i + 1, rank):
-            total -= a[i, j] * spare[j]
-        spare[i] = total / a[i, i]
+    solve_upper(a, rank, spare)
     for i in range(k):
         x[int(columns[i])] = spare[i] if i < rank else 0.0
 
 
 @kernel
 def cholesky(a, k, floor):
-    """Factor the leading (k, k) of a symmetric matrix in place, A = LL', from its lower half; return whether it is."""
+    """Factor the leading (k, k) of a symmetric matrix in place, A = LL', from its lower half.
+
+    Returns whether it is positive definite: every pivot is larger than `floor`.
+    """
     for i in range(k):
         for j in range(i + 1):
             total = a[i, j]
@@ -93,11 +109,7 @@ def cholesky_solve(a, k, x):
         for j in range(i):
             total -= a[i, j] * x[j]
         x[i] = total / a[i, i]
-    for i in range(k - 1, -1, -1):
-        total = x[i]
-        for j in range(i + 1, k):
-            total -= a[j, i] * x[j]
-        x[i] = total / a[i, i]
+    solve_upper(a.T, k, x)
 
 
 @kernel
@@ -159,21 +171,17 @@ def reflect(a, rows, s, tau, x):
 
 @kernel
 def qr_least_squares(a, rows, columns, rank, tau, order, b, x):
-    """Write x (columns,) that makes |Ax - b| least, from `qr_factor` of A; b (rows,) is lost. Zeros past the rank."""
+    """Write x (columns,) that minimises |Ax - b|, from `qr_factor` of A; zeros beyond the rank. b (rows,) is lost."""
     for s in range(rank):
         reflect(a, rows, s, tau, b)
-    for i in range(rank - 1, -1, -1):
-        total = b[i]
-        for j in range(i + 1, rank):
-            total -= a[i, j] * b[j]
-        b[i] = total / a[i, i]
+    solve_upper(a, rank, b)
     for j in range(columns):
         x[int(order[j])] = b[j] if j < rank else 0.0
 
 
 @kernel
-def qr_least_norm(a, rows, columns, rank, tau, order, b, x):
-    """Write the shortest x (rows,) with A'x = b (columns,), from `qr_factor` of A; what is past the rank is let go."""
+def qr_least_norm(a, rows, rank, tau, order, b, x):
+    """Write the shortest x (rows,) with A'x = b, from `qr_factor` of A; components of b beyond the rank are ignored."""
     for i in range(rows):
         x[i] = 0.0
     for i in range(rank):  # R'y = P'b
@@ -194,7 +202,7 @@ def svd_rows(a, rows, columns, u):
     for i in range(rows):
         for j in range(rows):
             u[i, j] = 1.0 if i == j else 0.0
-    for _ in range(SWEEPS):
+    for _ in range(MAX_SWEEPS):
         turned = False
         for p in range(rows - 1):
             for q in range(p + 1, rows):
@@ -206,10 +214,7 @@ def svd_rows(a, rows, columns, u):
                 if not abs(pq) > 1e-15 * math.sqrt(pp * qq):
                     continue
                 turned = True
-                zeta = (qq - pp) / (2.0 * pq)
-                t = (1.0 if zeta >= 0.0 else -1.0) / (abs(zeta) + math.sqrt(1.0 + zeta * zeta))
-                c = 1.0 / math.sqrt(1.0 + t * t)
-                s = c * t
+                c, s = jacobi_rotation(pp, qq, pq)
                 for j in range(columns):
                     x, y = a[p, j], a[q, j]
                     a[p, j], a[q, j] = c * x - s * y, s * x + c * y
@@ -221,12 +226,15 @@ def svd_rows(a, rows, columns, u):
 
 
 @kernel
-def eigen_symmetric(a, k, v):
-    """Make the symmetric leading (k, k) of a diagonal by Jacobi rotations, in place; v (k, k) gets the eigenvectors."""
+def eigen_symmetric(a, k, v, stop):
+    """Diagonalise the symmetric leading (k, k) of a by Jacobi rotations, in place; v (k, k) gets the eigenvectors.
+
+    Ends early if another thread sets stop (1,).
+    """
     for i in range(k):
         for j in range(k):
             v[i, j] = 1.0 if i == j else 0.0
-    for _ in range(SWEEPS):
+    for _ in range(MAX_SWEEPS):
         off, on = 0.0, 0.0
         for i in range(k):
             on += a[i, i] * a[i, i]
@@ -235,13 +243,12 @@ def eigen_symmetric(a, k, v):
         if not off > 1e-30 * (on + off):
             return
         for p in range(k - 1):
+            if stop[0] != 0.0:
+                return
             for q in range(p + 1, k):
                 if a[p, q] == 0.0:
                     continue
-                zeta = (a[q, q] - a[p, p]) / (2.0 * a[p, q])
-                t = (1.0 if zeta >= 0.0 else -1.0) / (abs(zeta) + math.sqrt(1.0 + zeta * zeta))
-                c = 1.0 / math.sqrt(1.0 + t * t)
-                s = c * t
+                c, s = jacobi_rotation(a[p, p], a[q, q], a[p, q])
                 for i in range(k):
                     x, y = a[i, p], a[i, q]
                     a[i, p], a[i, q] = c * x - s * y, s * x + c * y
@@ -252,7 +259,7 @@ def eigen_symmetric(a, k, v):
                     v[i, p], v[i, q] = c * x - s * y, s * x + c * y
 
 
-# --- A symmetric system whose entries lie near the diagonal ---
+# --- Banded systems ---
 
 
 @entry
@@ -286,155 +293,3 @@ def solve_banded(band, right):
             total -= band[i, k] * right[i + k]
         right[i] = total / band[i, 0]
     return True
-
-
-# --- The poses eliminated from the normal equations of a calibration ---
-
-
-@entry
-def marker_rows(
-    places, positions, rotations, twists, on, points, axes, above, last, moves, vectors, robust,
-    poses, lower, upper, residuals, by_pose, by_factor, roots,
-):  # fmt: skip
-    """Write how far markers are from their places in K frames, and the derivatives of that, in the axes of their bones.
-
-    places (K, M, 3) [m], NaN where unseen; positions (K, b, 3), rotations (K, b, 3, 3) and twists (K, n, 6) of the
-    bodies; on (M,): the body of each marker, with points (M, 3) [m] and the axes (M, 3, 3) of its bone in it; last
-    (M,): the last dof of its path, and above (n,) the one above each. A row (marker, body, parameter) of moves (S, 3)
-    says that the parameter moves the marker by its row of vectors (S, 3) [m], in the axes of the body. Rows are scaled
-    by roots (K, 3M) of the weight in the robust loss, 0 where unseen. Columns of dofs that a limit (lower, upper; at
-    `poses`) holds are zero.
-    """
-    n = twists.shape[1]
-    for k in range(places.shape[0]):
-        for m in range(places.shape[1]):
-            row = 3 * m
-            for x in range(3):
-                residuals[k, row + x] = 0.0
-                roots[k, row + x] = 0.0
-                for a in range(n):
-                    by_pose[k, row + x, a] = 0.0
-                for c in range(by_factor.shape[2]):
-                    by_factor[k, row + x, c] = 0.0
-            px, py, pz = places[k, m, 0], places[k, m, 1], places[k, m, 2]
-            if not (math.isfinite(px) and math.isfinite(py) and math.isfinite(pz)):
-                continue
-            body = on[m]
-            r, q = rotations[k, body], points[m]
-            wx = positions[k, body, 0] + r[0, 0] * q[0] + r[0, 1] * q[1] + r[0, 2] * q[2]
-            wy = positions[k, body, 1] + r[1, 0] * q[0] + r[1, 1] * q[1] + r[1, 2] * q[2]
-            wz = positions[k, body, 2] + r[2, 0] * q[0] + r[2, 1] * q[1] + r[2, 2] * q[2]
-            dx, dy, dz = wx - px, wy - py, wz - pz
-            root = (1.0 + (dx * dx + dy * dy + dz * dz) / (robust * robust)) ** -0.25
-            for x in range(3):  # the axes of the bone in the world, scaled
-                ax = root * (r[0, 0] * axes[m, 0, x] + r[0, 1] * axes[m, 1, x] + r[0, 2] * axes[m, 2, x])
-                ay = root * (r[1, 0] * axes[m, 0, x] + r[1, 1] * axes[m, 1, x] + r[1, 2] * axes[m, 2, x])
-                az = root * (r[2, 0] * axes[m, 0, x] + r[2, 1] * axes[m, 1, x] + r[2, 2] * axes[m, 2, x])
-                roots[k, row + x] = root
-                residuals[k, row + x] = ax * dx + ay * dy + az * dz
-                a = last[m]
-                while a >= 0:
-                    t = twists[k, a]
-                    by_pose[k, row + x, a] = (
-                        ax * (t[1] * wz - t[2] * wy + t[3])
-                        + ay * (t[2] * wx - t[0] * wz + t[4])
-                        + az * (t[0] * wy - t[1] * wx + t[5])
-                    )
-                    a = above[a]
-        for s in range(moves.shape[0]):
-            m, body, column = moves[s, 0], moves[s, 1], moves[s, 2]
-            root = roots[k, 3 * m]
-            if root == 0.0:
-                continue
-            r, v = rotations[k, body], vectors[s]
-            vx = root * (r[0, 0] * v[0] + r[0, 1] * v[1] + r[0, 2] * v[2])
-            vy = root * (r[1, 0] * v[0] + r[1, 1] * v[1] + r[1, 2] * v[2])
-            vz = root * (r[2, 0] * v[0] + r[2, 1] * v[1] + r[2, 2] * v[2])
-            r = rotations[k, on[m]]
-            ux = r[0, 0] * vx + r[1, 0] * vy + r[2, 0] * vz
-            uy = r[0, 1] * vx + r[1, 1] * vy + r[2, 1] * vz
-            uz = r[0, 2] * vx + r[1, 2] * vy + r[2, 2] * vz
-            for x in range(3):
-                by_factor[k, 3 * m + x, column] += axes[m, 0, x] * ux + axes[m, 1, x] * uy + axes[m, 2, x] * uz
-        for a in range(n):
-            low, high = poses[k, a] <= lower[a] + 1e-9, poses[k, a] >= upper[a] - 1e-9
-            if not low and not high:
-                continue
-            slope = 0.0
-            for row in range(residuals.shape[1]):
-                slope += by_pose[k, row, a] * residuals[k, row]
-            if (low and slope > 0.0) or (high and slope < 0.0):
-                for row in range(residuals.shape[1]):
-                    by_pose[k, row, a] = 0.0
-
-
-@entry
-def eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, matrix, slope):
-    """Add to matrix (P, P), lower half, and slope (P,) what K frames say of offsets and factors, P = 3M + G.
-
-    residuals (K, 3M) and their derivatives by_pose (K, 3M, n) and by_factor (K, 3M, G), in the frames of the bones, so
-    that the derivative by the offsets is seen (K, 3M): one where a marker is seen, and the root of its weight where
-    all its rows are scaled by that. pulls (n,), gaps (K, n): stiffness
-    and force of the pull on the poses. inner (n, n) and half (n, P + 1) are scratch. A column of by_pose that is all
-    zeros is a degree of freedom that is held.
-
-    The last dofs are eliminated first. A dof comes after those above it, so that what is on one limb never mixes with
-    another limb, and most of half stays zero.
-    """
-    rows, n, g = by_pose.shape[1], by_pose.shape[2], by_factor.shape[2]
-    p = rows + g
-    for k in range(residuals.shape[0]):
-        j, f, r = by_pose[k], by_factor[k], residuals[k]
-        for a in range(n):
-            for b in range(a + 1):
-                inner[a, b] = 0.0
-            for q in range(p + 1):
-                half[a, q] = 0.0
-        for q in range(rows):
-            for a in range(n):
-                x = j[q, a]
-                if x == 0.0:
-                    continue
-                for b in range(a + 1):
-                    inner[a, b] += x * j[q, b]
-                half[a, q] = x * seen[k, q]
-                for c in range(g):
-                    half[a, rows + c] += x * f[q, c]
-                half[a, p] += x * r[q]
-        for a in range(n):
-            held = inner[a, a] == 0.0
-            if not held:
-                half[a, p] += gaps[k, a]
-            inner[a, a] += 1.0 if held else pulls[a] + 1e-9
-        for a in range(n - 1, -1, -1):  # inner = L' L, half <- L'^-1 half
-            root = math.sqrt(max(inner[a, a], 1e-300))
-            inner[a, a] = root
-            for q in range(p + 1):
-                half[a, q] /= root
-            for b in range(a):
-                inner[a, b] /= root
-            for b in range(a):
-                x = inner[a, b]
-                if x != 0.0:
-                    for c in range(b + 1):
-                        inner[b, c] -= x * inner[a, c]
-                    for q in range(p + 1):
-                        half[b, q] -= x * half[a, q]
-        for q in range(rows):
-            matrix[q, q] += seen[k, q] * seen[k, q]
-            slope[q] += seen[k, q] * r[q]
-            for c in range(g):
-                x = f[q, c]
-                if x != 0.0:
-                    matrix[rows + c, q] += x * seen[k, q]
-                    slope[rows + c] += x * r[q]
-                    for e in range(c + 1):
-                        matrix[rows + c, rows + e] += x * f[q, e]
-        for a in range(n):
-            y = half[a, p]
-            for q in range(p):
-                x = half[a, q]
-                if x != 0.0:
-                    slope[q] -= x * y
-                    for e in range(q + 1):
-                        matrix[q, e] -= x * half[a, e]

@@ -16,12 +16,10 @@ from posable.engine.layout import (
     BOUND,
     CORNERS,
     COVER,
-    DIRECTIONS,
     FIELD,
     FIRST_CORNER,
     FIRST_SEED,
     LINE,
-    MOST_DIRECTIONS,
     MOST_FACES,
     MOST_VERTICES,
     NORMAL,
@@ -79,6 +77,27 @@ def direction_to_world(figure, ws, solid, x, y, z):
     return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
 
 
+# The extreme corners of a hull, by cells of directions: a cube around the origin, each of its faces divided into
+# CELLS x CELLS squares. The table of a hull is a run of Figure.field: where the list of each cell begins, and where the
+# last one ends; then, cell by cell, the corners that can be furthest along a direction of the cell.
+CELLS = 4
+
+
+@small
+def direction_cell(x, y, z):
+    """Return the cell of a direction that is not zero: faces +x, -x, +y, -y, +z, -z, the two other axes in order."""
+    p, q, r = abs(x), abs(y), abs(z)
+    if p >= q and p >= r:
+        face, u, v, most = 0 if x > 0.0 else 1, y, z, p
+    elif q >= r:
+        face, u, v, most = 2 if y > 0.0 else 3, x, z, q
+    else:
+        face, u, v, most = 4 if z > 0.0 else 5, x, y, r
+    scale = 0.5 * CELLS / most
+    i, j = int(u * scale + 0.5 * CELLS), int(v * scale + 0.5 * CELLS)
+    return (face * CELLS + min(i, CELLS - 1)) * CELLS + min(j, CELLS - 1)
+
+
 @kernel
 def support(figure, ws, solid, x, y, z):
     """Return the corner of a solid that is furthest along a direction of the world."""
@@ -86,9 +105,21 @@ def support(figure, ws, solid, x, y, z):
     if body >= 0:
         r = ws.rotation[body]
         x, y, z = r[0] * x + r[3] * y + r[6] * z, r[1] * x + r[4] * y + r[7] * z, r[2] * x + r[5] * y + r[8] * z
+    c, at = figure.corner, int(figure.solid[solid, FIELD])
+    if at >= 0 and x * x + y * y + z * z > 0.0:
+        at += 1 + direction_cell(x, y, z)
+        f = figure.field
+        first, last = int(f[at - 1]), int(f[at])
+        found = int(f[first])
+        best = c[found, 0] * x + c[found, 1] * y + c[found, 2] * z
+        for k in range(first + 1, last):
+            i = int(f[k])
+            along = c[i, 0] * x + c[i, 1] * y + c[i, 2] * z
+            if along > best:
+                best, found = along, i
+        return found
     first = int(figure.solid[solid, FIRST_CORNER])
     last = first + int(figure.solid[solid, CORNERS])
-    c = figure.corner
     best, found = c[first, 0] * x + c[first, 1] * y + c[first, 2] * z, first
     for i in range(first + 1, last):
         along = c[i, 0] * x + c[i, 1] * y + c[i, 2] * z
@@ -220,10 +251,8 @@ def reduce_simplex(m, count):
     else:
         best = FAR
         b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
-        for face in range(4):  # each without one vertex
-            i = VERTEX * (1 if face == 0 else 0)
-            j = VERTEX * (2 if face <= 1 else 1)
-            k = VERTEX * (3 if face <= 2 else 2)
+        for face in range(3):  # each without one vertex; the one without the last vertex is further away
+            i, j, k = VERTEX * (1 if face == 0 else 0), VERTEX * (2 if face <= 1 else 1), VERTEX * 3
             if volume_side(m, i, j, k, VERTEX * face) > 0.0:
                 continue
             s, t, u = nearest_on_triangle(m, i, j, k)
@@ -235,8 +264,8 @@ def reduce_simplex(m, count):
                 best = square
                 b0 = 0.0 if face == 0 else s
                 b1 = s if face == 0 else (0.0 if face == 1 else t)
-                b2 = t if face <= 1 else (0.0 if face == 2 else u)
-                b3 = 0.0 if face == 3 else u
+                b2 = t if face <= 1 else 0.0
+                b3 = u
         if best == FAR:
             return 4
         m[w], m[w + 1], m[w + 2], m[w + 3] = b0, b1, b2, b3
@@ -247,19 +276,17 @@ def reduce_simplex(m, count):
 
 
 @kernel
-def gjk(figure, ws, a, b, stop, m):
+def gjk(figure, ws, a, b, x, y, z, stop, m):
     """Return the number of vertices of the simplex nearest to the origin, written to m; 0: further apart than stop.
 
-    4: the hulls overlap, and the simplex contains the origin.
+    4: the hulls overlap, and the simplex contains the origin. The search begins along x, y, z, from b to a.
     """
-    s = figure.solid
-    ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
-    bx, by, bz = point_to_world(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
-    x, y, z = ax - bx, ay - by, az - bz
-    if x * x + y * y + z * z < TOUCHING:
-        x = 1.0
+    square = x * x + y * y + z * z
     i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
     put_vertex(figure, ws, a, b, i, j, m, 0)
+    along = x * m[0] + y * m[1] + z * m[2]
+    if along > 0.0 and along * along > stop * stop * square:
+        return 0
     count = reduce_simplex(m, 1)
     for _ in range(ROUNDS):
         x, y, z = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
@@ -385,7 +412,10 @@ def epa(figure, ws, a, b, m):
 
 @kernel
 def capsule_distance(figure, ws, a, b):
-    """Return a lower bound of the distance of two solids [m]: the distance of their bounding capsules."""
+    """Return the distance of the bounding capsules of two solids [m], a lower bound, and the line x, y, z from b to a.
+
+    The line is that between the nearest points of their axes or, where these meet, between their middles.
+    """
     s = figure.solid
     ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
     bx, by, bz = point_to_world(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
@@ -400,7 +430,12 @@ def capsule_distance(figure, ws, a, b):
     j = min(max((uv * i + vp) / vv, -1.0), 1.0) if vv > 0.0 else 0.0
     i = min(max((uv * j - up) / uu, -1.0), 1.0) if uu > 0.0 else 0.0
     x, y, z = px + i * ux - j * vx, py + i * uy - j * vy, pz + i * uz - j * vz
-    return math.sqrt(x * x + y * y + z * z) - s[a, BOUND] - s[b, BOUND]
+    length = math.sqrt(x * x + y * y + z * z)
+    if length < SHORT:
+        x, y, z = px, py, pz
+        if px * px + py * py + pz * pz < SHORT * SHORT:
+            x = 1.0
+    return length - s[a, BOUND] - s[b, BOUND], x, y, z
 
 
 @kernel
@@ -413,18 +448,6 @@ def plane_distance(figure, ws, a, b, m):
     m[WEIGHTS] = 1.0
     m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = nx, ny, nz
     return nx * m[0] + ny * m[1] + nz * m[2] - s[a, RADIUS]
-
-
-@kernel
-def still_separated(figure, ws, a, b, stop, m, slot):
-    """Return whether the direction that separated a pair before still does: one test instead of a search."""
-    x, y, z = m[slot], m[slot + 1], m[slot + 2]
-    c = figure.corner
-    i, j = support(figure, ws, a, -x, -y, -z), support(figure, ws, b, x, y, z)
-    ax, ay, az = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
-    bx, by, bz = point_to_world(figure, ws, b, c[j, 0], c[j, 1], c[j, 2])
-    along = x * (ax - bx) + y * (ay - by) + z * (az - bz)
-    return along > 0.0 and along * along > stop * stop * (x * x + y * y + z * z)
 
 
 # --- Interpolation in a grid of signed distances ---
@@ -652,23 +675,19 @@ def solid_distance(figure, ws, a, b, size, m):
         return (d, 1) if d < size else (FAR, 0)
     if s[b, SOLID] == GRID:
         return grid_distance(figure, ws, a, b, size, m)
-    if capsule_distance(figure, ws, a, b) >= size:
+    bound, lx, ly, lz = capsule_distance(figure, ws, a, b)
+    if bound >= size:
         return FAR, 0
     radii = s[a, RADIUS] + s[b, RADIUS]
     stop = max(size + radii, SHORT)
-    slot = DIRECTIONS + 3 * ((31 * a + b) % MOST_DIRECTIONS)
-    # the slot only caches a direction: a stale one costs time but does not change the result
-    if still_separated(figure, ws, a, b, stop, m, slot):
-        return FAR, 0
-    count = gjk(figure, ws, a, b, stop, m)
+    count = gjk(figure, ws, a, b, lx, ly, lz, stop, m)
     if 0 < count < 4 and m[NEAREST] ** 2 + m[NEAREST + 1] ** 2 + m[NEAREST + 2] ** 2 < TOUCHING:
         # the origin is on the simplex: touching hulls, or aligned ones that overlap; a small offset decides
         m[SHIFT] = ALIGNED
-        again = gjk(figure, ws, a, b, stop, m)
+        again = gjk(figure, ws, a, b, lx, ly, lz, stop, m)
         if again > 0:
             count = again
     if count == 0:
-        m[slot], m[slot + 1], m[slot + 2] = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
         return FAR, 0
     x, y, z = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
     d = math.sqrt(x * x + y * y + z * z)

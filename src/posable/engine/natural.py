@@ -1,11 +1,12 @@
-"""Least change: of the poses that reach the goals, the one that a person would take, as the lowest priority.
+"""Least change: among the poses that reach the goals, the most natural one, as the lowest priority.
 
 What is minimised below the goals is L = C + P. C is the change from a reference pose in a comfort metric: a stiffness
 per dof, a stiffness towards the middle where a dof nears the end of its range, and pairs of dofs that share a bend.
-P is a prior of poses: for each limb the negative logarithm of a mixture of low-rank Gaussians on bone directions.
+P is a prior of poses: for each limb the negative logarithm of a mixture of low-rank Gaussians on bone directions. A
+limb without a goal has no force at a reference pose that people take: it moves only if the rest of the body needs it.
 
-The loop minimises E + epsilon L while epsilon falls to nothing, E being the energy of the goals. With a small epsilon
-a damped Newton step is a step of sequential quadratic programming: it minimises L among the moves that meet the
+The loop minimises E + epsilon L while epsilon decreases to zero, where E is the energy of the goals. With a small
+epsilon a damped Newton step is a step of sequential quadratic programming: it minimises L among the moves that meet the
 linearised goals. Pairs and limbs join dofs on one chain only, so the Hessian keeps the sparsity of the tree.
 """
 
@@ -16,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at, judge, springs_of
-from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, project, recentre_all
+from posable.engine.assemble import derivatives, energy_at, judge, springs_of
+from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, copy_into, project, recentre_all
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ABOVE, DEPTH, Figure, Order, workspace
@@ -49,6 +50,7 @@ class Prior(NamedTuple):
 
     limb: np.ndarray  # (l, 7) int64: ranges of its features and components, its last dof TIP, range of its segments
     scale: np.ndarray  # (l,): weight of the limb's energy
+    idle: np.ndarray  # (l,): above the least energy, up to where a reference is usual; 0 for limbs with a goal
     feature: np.ndarray  # (f, 5) int64: BASE body, BODY (-1: world), dofs FROM that one up to but not UNTIL, SENSE +-1
     segment: np.ndarray  # (s, 1 + 2 k) int64: depth LOW at which it ends; which of k features it moves more (1) or less
     # (-1) than the segment below it, and which it moves
@@ -62,16 +64,18 @@ class Prior(NamedTuple):
 
 
 # Columns of the loop's params
-MOST, COUPLED, FIRST, LEAST, MERIT, ENOUGH, EXACT, FALL, STIFF = range(9)  # STIFF: total stiffness of the whole figure
+MOST, FIRST, LEAST, MERIT, GAIN_TOLERANCE, EXACT, FALL, STIFF = range(8)  # STIFF: total stiffness of the whole figure
 
 TRIES = 10  # dampings tried for one step
 SHORT = 0.3  # [rad, m] of any dof: a longer step is not the last
-NEAR_GOALS, WARM = 1e-3, 0.02  # a start with so little energy was settled before: more exactly, lest a drag trembles
-SLOWEST = 0.95  # ratio of the gains of two steps: as if those to come would shrink at least as fast
+NEAR_GOALS, WARM = 1e-3, 0.01  # a start with less energy was minimised before: more exactly, for smooth drags
+LOOSE = 1.0  # fraction of the change: a larger energy of the goals hides the gain of a step
+SLOWEST = 0.95  # largest assumed ratio of the gains of successive steps
 RESTORATIONS = 8  # steps that bring the goals back at the end
 LAST_DAMPING = 1e-9  # of those steps, relative to the stiffness of the goals
+UPRIGHT = 4  # power of the cosine of the lean
 LIGHT = 1e-9  # share of a component that does not count
-TIGHT = 0.05  # of a goal's tolerance: how near it must be at the end
+TIGHT = 0.05  # fraction of a goal's tolerance that must be met at the end
 
 
 def with_segments(prior: Prior, figure: Figure, order: Order) -> Prior:
@@ -95,11 +99,17 @@ def with_segments(prior: Prior, figure: Figure, order: Order) -> Prior:
     return prior._replace(limb=limbs, segment=np.array(rows, dtype=np.int64).reshape(-1, 1 + 2 * most))
 
 
-def room_size(prior: Prior, depth: int) -> int:
+def scratch_size(prior: Prior, depth: int) -> int:
     """Return how many numbers of scratch memory the prior needs on a figure with chains of `depth` dofs."""
     m, k = prior.pull.shape[1], prior.pull.shape[1] // 3
-    placed = len(prior.limb) * (2 * m + 9 * k) + len(prior.level) + len(prior.offset)
+    placed = len(prior.limb) * limb_scratch_size(m) + len(prior.level) + len(prior.offset)
     return placed + m + m * m + 9 * k * (k + 2) + 3 + 9 * (2 * k + 1) + 3 * depth
+
+
+@kernel
+def limb_scratch_size(m):
+    """Return how many numbers `place_features` and `relieve_idle` write for each limb."""
+    return 6 * m + 4
 
 
 # --- Comfort ---
@@ -107,7 +117,7 @@ def room_size(prior: Prior, depth: int) -> int:
 
 @kernel
 def change_energy(comfort, theta, reference):
-    """Return the cost of being at theta (n,) and not at the reference (n,)."""
+    """Return the change from the reference (n,) to theta (n,), in the comfort metric."""
     total = 0.0
     for i in range(theta.shape[0]):
         gap = theta[i] - reference[i]
@@ -157,8 +167,8 @@ def add_change(order, comfort, theta, reference, ws, epsilon):
 
 
 @kernel
-def place_features(prior, limb, ws, room):
-    """Write a limb's features (m,), their vectors in the world (m,) and the maps K R_base' (9 each) into room."""
+def place_features(prior, limb, ws, scratch):
+    """Write a limb's features (m,), their vectors in the world (m,) and the maps K R_base' (9 each) into scratch."""
     m = prior.pull.shape[1]
     first, last = prior.limb[limb, FEATURES], prior.limb[limb, FEATURES_END]
     maps = 2 * m
@@ -168,25 +178,25 @@ def place_features(prior, limb, ws, room):
         at = maps + 9 * (k - first)
         for a in range(3):
             if body < 0:
-                room[m + out + a] = row[9 + a]
+                scratch[m + out + a] = row[9 + a]
             else:
                 r = ws.rotation[body]
-                room[m + out + a] = r[3 * a] * row[9] + r[3 * a + 1] * row[10] + r[3 * a + 2] * row[11]
+                scratch[m + out + a] = r[3 * a] * row[9] + r[3 * a + 1] * row[10] + r[3 * a + 2] * row[11]
             for b in range(3):
                 r = ws.rotation[base]
-                room[at + 3 * a + b] = (
+                scratch[at + 3 * a + b] = (
                     row[3 * a] * r[3 * b] + row[3 * a + 1] * r[3 * b + 1] + row[3 * a + 2] * r[3 * b + 2]
                 )
         for a in range(3):
-            room[out + a] = (
-                room[at + 3 * a] * room[m + out]
-                + room[at + 3 * a + 1] * room[m + out + 1]
-                + room[at + 3 * a + 2] * room[m + out + 2]
+            scratch[out + a] = (
+                scratch[at + 3 * a] * scratch[m + out]
+                + scratch[at + 3 * a + 1] * scratch[m + out + 1]
+                + scratch[at + 3 * a + 2] * scratch[m + out + 2]
             )
 
 
 @kernel
-def mixture_energy(prior, limb, room, shares, inner):
+def mixture_energy(prior, limb, scratch, shares, inner):
     """Return the energy of a limb whose features are placed, and write the share of each component (c,)."""
     size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
     first, last = prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]
@@ -196,7 +206,7 @@ def mixture_energy(prior, limb, room, shares, inner):
     for q in range(high - low):
         own[q] = -offset[q]
     for a in range(size):
-        x = room[a]
+        x = scratch[a]
         norm += x * x
         row = prior.probe[a][low:high]
         for q in range(high - low):
@@ -219,43 +229,111 @@ def mixture_energy(prior, limb, room, shares, inner):
 
 
 @kernel
-def prior_energy(prior, ws, room):
-    """Return the energy of the prior at a pose whose bodies are placed; leave features and shares in room."""
+def prior_energy(prior, ws, scratch):
+    """Return the energy of the prior at a pose whose bodies are placed; leave features and shares in scratch."""
     m = prior.pull.shape[1]
-    shares = room[5 * m * prior.limb.shape[0] :]
+    size = limb_scratch_size(m)
+    shares = scratch[size * prior.limb.shape[0] :]
     inner = shares[prior.level.shape[0] :]
     total = 0.0
     for limb in range(prior.limb.shape[0]):
         if prior.scale[limb] > 0.0:
-            own = room[5 * m * limb : 5 * m * (limb + 1)]
+            own = scratch[size * limb : size * (limb + 1)]
             place_features(prior, limb, ws, own)
-            total += prior.scale[limb] * mixture_energy(prior, limb, own, shares, inner)
+            energy = mixture_energy(prior, limb, own, shares, inner)
+            if prior.idle[limb] > 0.0:
+                energy -= relief_left(prior, limb, own)[0] * relief_energy(prior, limb, own)
+            total += prior.scale[limb] * energy
     return total
 
 
 @kernel
-def add_prior(figure, order, prior, ws, room, epsilon):
+def relieve_idle(prior, ws, scratch):
+    """Write into scratch the forces (m,) that limbs without a goal are relieved of, at a reference that is placed.
+
+    All of the force there, so that the limb stays, where people take such a pose (an arm that hangs, though the mean
+    of all recorded arms is a bent one); none where they rarely do (arms stretched out sideways).
+    """
+    m = prior.pull.shape[1]
+    size = limb_scratch_size(m)
+    shares = scratch[size * prior.limb.shape[0] :]
+    inner = shares[prior.level.shape[0] :]
+    matrix = inner[prior.offset.shape[0] + m :]
+    for limb in range(prior.limb.shape[0]):
+        if not prior.idle[limb] > 0.0:
+            continue
+        own = scratch[size * limb : size * (limb + 1)]
+        place_features(prior, limb, ws, own)
+        energy = mixture_energy(prior, limb, own, shares, inner)
+        most, least = 0.0, math.inf
+        for c in range(prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]):
+            most, least = max(most, shares[c]), min(least, prior.level[c])
+        above = energy - math.log(most) - least  # of the likeliest component
+        relief = min(max(2.0 - above / prior.idle[limb], 0.0), 1.0)
+        force = own[5 * m : 6 * m]
+        mixture_force(prior, limb, own, shares, force, matrix)
+        own[6 * m] = 0.0
+        for a in range(3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])):
+            force[a] *= relief
+            own[6 * m] += force[a] * own[a]
+        for a in range(3):
+            own[6 * m + 1 + a] = own[a]
+
+
+@kernel
+def relief_energy(prior, limb, own):
+    """Return the energy that a limb without a goal is relieved of, at features that are placed."""
+    m = prior.pull.shape[1]
+    total = -own[6 * m]
+    for a in range(3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])):
+        total += own[5 * m + a] * own[a]
+    return total
+
+
+@kernel
+def relief_left(prior, limb, own):
+    """Return the fraction of the relief that is left where the trunk leans, and its slope in the cosine of the lean.
+
+    The first feature of a limb is which way is up, where the figure has it: an arm that hangs beside an upright trunk
+    would be stretched out behind one that is bent forward.
+    """
+    if prior.feature[prior.limb[limb, FEATURES], BODY] >= 0:
+        return 1.0, 0.0
+    up = own[6 * prior.pull.shape[1] + 1 :]
+    cosine = max(own[0] * up[0] + own[1] * up[1] + own[2] * up[2], 0.0)
+    return cosine**UPRIGHT, UPRIGHT * cosine ** (UPRIGHT - 1)
+
+
+@kernel
+def add_prior(figure, order, prior, ws, scratch, epsilon):
     """Add epsilon times the gradient of the prior and its Gauss-Newton Hessian to ws.gradient and ws.hessian.
 
     The last `prior_energy` was of the same pose.
     """
     m, k = prior.pull.shape[1], prior.pull.shape[1] // 3
-    shares = room[5 * m * prior.limb.shape[0] :]
+    shares = scratch[limb_scratch_size(m) * prior.limb.shape[0] :]
     rest = shares[prior.level.shape[0] + prior.offset.shape[0] :]
     force, matrix, rest = rest[:m], rest[m : m + m * m], rest[m + m * m :]
     turns, pairs, rest = rest[: 9 * k], rest[9 * k : 9 * k * (k + 1)], rest[9 * k * (k + 1) :]
     for limb in range(prior.limb.shape[0]):
         if not prior.scale[limb] > 0.0:
             continue
-        own = room[5 * m * limb : 5 * m * (limb + 1)]
+        own = scratch[limb_scratch_size(m) * limb : limb_scratch_size(m) * (limb + 1)]
         mixture_force(prior, limb, own, shares, force, matrix)
+        if prior.idle[limb] > 0.0:
+            left, slope = relief_left(prior, limb, own)
+            slope *= relief_energy(prior, limb, own)
+            for a in range(3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])):
+                force[a] -= left * own[5 * m + a]
+            for a in range(3):
+                force[a] -= slope * own[6 * m + 1 + a]
         turn_features(prior, limb, own, matrix, turns, pairs)
         add_chain(figure, order, prior, limb, ws, force, turns, pairs, rest, epsilon * prior.scale[limb])
 
 
 @kernel
-def turn_features(prior, limb, room, matrix, turns, pairs):
-    """Write how features move with a turn of what carries them.
+def turn_features(prior, limb, scratch, matrix, turns, pairs):
+    """Write how features move with a rotation of what carries them.
 
     Writes turns (k, 3, 3): derivative of each feature in a rotation vector of the world; pairs (k, k, 3, 3): the
     precision of two features carried over to rotation vectors.
@@ -264,10 +342,10 @@ def turn_features(prior, limb, room, matrix, turns, pairs):
     first, count = prior.limb[limb, FEATURES], prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES]
     for k in range(count):
         at, out = 2 * m + 9 * k, 9 * k
-        x, y, z = room[m + 3 * k], room[m + 3 * k + 1], room[m + 3 * k + 2]
+        x, y, z = scratch[m + 3 * k], scratch[m + 3 * k + 1], scratch[m + 3 * k + 2]
         sense = float(prior.feature[first + k, SENSE])
         for a in range(3):
-            p, q, r = room[at + 3 * a], room[at + 3 * a + 1], room[at + 3 * a + 2]
+            p, q, r = scratch[at + 3 * a], scratch[at + 3 * a + 1], scratch[at + 3 * a + 2]
             turns[out + 3 * a] = sense * (r * y - q * z)
             turns[out + 3 * a + 1] = sense * (p * z - r * x)
             turns[out + 3 * a + 2] = sense * (q * x - p * y)
@@ -290,7 +368,7 @@ def turn_features(prior, limb, room, matrix, turns, pairs):
 def add_chain(figure, order, prior, limb, ws, force, turns, pairs, rest, scale):
     """Add the gradient and the Hessian of a limb to the dofs of its chain, from its tip to the root.
 
-    With w the turn of a dof, two dofs of segments s and t have the second derivative w_s' W_st w_t, where W_st sums
+    With w the rotation of a dof, two dofs of segments s and t have the second derivative w_s' W_st w_t, where W_st sums
     the pairs of their features.
     """
     count = prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES]
@@ -310,18 +388,18 @@ def add_chain(figure, order, prior, limb, ws, force, turns, pairs, rest, scale):
     for s in range(prior.limb[limb, SEGMENTS], last):
         for k in range(count):
             if prior.segment[s, CHANGES + k] != 0:
-                carry(k, count, most, prior.segment[s, CHANGES + k], turns, pairs, force, carried, torque)
+                add_feature(k, count, most, prior.segment[s, CHANGES + k], turns, pairs, force, carried, torque)
         join_segments(prior, count, s, last, carried, joined)
         while i >= 0 and order.rows[i, DEPTH] >= prior.segment[s, LOW]:
             x, y, z = scale * ws.twist[i, 0], scale * ws.twist[i, 1], scale * ws.twist[i, 2]
-            if x != 0.0 or y != 0.0 or z != 0.0:  # slides turn nothing
+            if x != 0.0 or y != 0.0 or z != 0.0:  # slides rotate nothing
                 ws.gradient[i] += x * torque[0] + y * torque[1] + z * torque[2]
                 add_row(prior, s, last, order.rows[i, DEPTH] + 1, d, x, y, z, joined, axes, ws.hessian[i])
             i = figure.dof[i, ABOVE]
 
 
 @kernel
-def carry(feature, count, most, sign, turns, pairs, force, carried, torque):
+def add_feature(feature, count, most, sign, turns, pairs, force, carried, torque):
     """Add a feature to those that a segment moves, or take it away: to their sums (k, 3, 3) and (3,)."""
     row = pairs[9 * feature * most : 9 * (feature + 1) * most]
     for a in range(9 * count):
@@ -348,7 +426,7 @@ def join_segments(prior, count, segment, last, carried, joined):
 
 @kernel
 def add_row(prior, segment, last, high, d, x, y, z, joined, axes, row):
-    """Add the products of a turn (x, y, z) with those of the dofs above it to its row (d,) of the Hessian."""
+    """Add the products of a rotation (x, y, z) with those of the dofs above it to its row (d,) of the Hessian."""
     for t in range(segment, last):
         w = joined[9 * (t - segment) : 9 * (t - segment + 1)]
         p, q, r = x * w[0] + y * w[3] + z * w[6], x * w[1] + y * w[4] + z * w[7], x * w[2] + y * w[5] + z * w[8]
@@ -360,7 +438,7 @@ def add_row(prior, segment, last, high, d, x, y, z, joined, axes, row):
 
 
 @kernel
-def mixture_force(prior, limb, room, shares, force, matrix):
+def mixture_force(prior, limb, scratch, shares, force, matrix):
     """Write the slope (m,) of a limb's energy in its features, and the mean precision (m m,) of its components."""
     m = prior.pull.shape[1]
     size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
@@ -377,7 +455,7 @@ def mixture_force(prior, limb, room, shares, force, matrix):
             for a in range(size):
                 force[a] -= share * pull[a]
     for b in range(size):  # the matrix is symmetric: its rows are its columns
-        row, x = matrix[b * m : (b + 1) * m], room[b]
+        row, x = matrix[b * m : (b + 1) * m], scratch[b]
         for a in range(size):
             force[a] += x * row[a]
 
@@ -386,47 +464,45 @@ def mixture_force(prior, limb, room, shares, force, matrix):
 
 
 @kernel
-def natural_energy(comfort, prior, theta, reference, ws, room):
+def natural_energy(comfort, prior, theta, reference, ws, scratch):
     """Return L at a pose whose bodies are placed."""
-    return change_energy(comfort, theta, reference) + prior_energy(prior, ws, room)
+    return change_energy(comfort, theta, reference) + prior_energy(prior, ws, scratch)
 
 
 @kernel
 def natural_derivatives(
-    figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, slope, coupled, exact, fresh
+    figure, order, springs, comfort, prior, theta, reference, ws, scratch, epsilon, slope, exact, fresh
 ):
     """Write gradient and Hessian of E + epsilon L at a placed pose, and the gradient of epsilon L into slope (n,).
 
     The last `prior_energy` was of the same pose. fresh: whether those of E must be written first.
     """
     if fresh:
-        if coupled:
-            clear_hessian(ws)
         derivatives(figure, order, springs, theta, ws, exact)
     for i in range(theta.shape[0]):
         slope[i] = -ws.gradient[i]
     add_change(order, comfort, theta, reference, ws, epsilon)
-    add_prior(figure, order, prior, ws, room, epsilon)
+    add_prior(figure, order, prior, ws, scratch, epsilon)
     for i in range(theta.shape[0]):
         slope[i] += ws.gradient[i]
 
 
 @kernel
 def natural_step(
-    figure, order, springs, comfort, prior, lower, upper, theta, reference, ws, room, fixed, scale, params, unit,
-    enough, epsilon, damping, energy, change, before, fresh,
+    figure, order, springs, comfort, prior, lower, upper, theta, reference, ws, scratch, fixed, scale, params, unit,
+    gain_tolerance, epsilon, damping, energy, change, before, fresh,
 ):  # fmt: skip
     """Write into ws.trial a step that lowers E + epsilon L, placed; E is `energy` and L is `change` at theta.
 
     `before` is what the step before has gained of L, to first order. Returns whether there is a step; whether it gains
     next to nothing; whether it gains what was predicted; E and L there; what it gains of L; and the next damping.
     """
-    n, coupled = theta.shape[0], params[COUPLED] != 0.0
+    n = theta.shape[0]
     own = ws.best  # (n,): gradient of epsilon L
     exact = 1.0 if fresh and energy < params[EXACT] * epsilon * abs(change) else 0.0
     merit = max(epsilon, params[MERIT] * unit)
     natural_derivatives(
-        figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, exact, fresh
+        figure, order, springs, comfort, prior, theta, reference, ws, scratch, epsilon, own, exact, fresh
     )
     for attempt in range(TRIES):
         hold_bounds(order, theta, lower, upper, ws, fixed)
@@ -437,9 +513,9 @@ def natural_step(
             exact = 0.0  # the exact Hessian is indefinite here: Gauss-Newton's is not
             if attempt > 0:
                 energy_at(figure, springs, theta, ws)
-                prior_energy(prior, ws, room)
+                prior_energy(prior, ws, scratch)
             natural_derivatives(
-                figure, order, springs, comfort, prior, theta, reference, ws, room, epsilon, own, coupled, 0.0, True
+                figure, order, springs, comfort, prior, theta, reference, ws, scratch, epsilon, own, 0.0, True
             )
             continue
         slope, own_slope, length = 0.0, 0.0, 0.0
@@ -449,26 +525,26 @@ def natural_step(
             slope += ws.gradient[i] * move
             own_slope += own[i] * move
             length = max(length, abs(move))
-        little = enough * max(abs(change), 1e-4)  # of L
-        gain = abs(own_slope) / epsilon
+        negligible = gain_tolerance * max(abs(change), 1e-4)  # of L
+        gain = abs(own_slope) / epsilon * (1.0 + damping / epsilon)  # as if nothing had damped the step
         to_come = gain / (1.0 - min(gain / before, SLOWEST))  # of this step and those after it
-        settled = to_come <= little and length < SHORT
-        if settled and bound_is_wrong(order, comfort, lower, upper, ws, fixed, epsilon, little):
-            settled = False
+        converged = to_come <= negligible and length < SHORT and energy < LOOSE * epsilon * max(abs(change), 1e-4)
+        if converged and bound_is_wrong(order, comfort, lower, upper, ws, fixed, epsilon, negligible):
+            converged = False
         after = energy_at(figure, springs, ws.trial, ws)
-        changed = natural_energy(comfort, prior, ws.trial, reference, ws, room)
-        if after + merit * changed < energy + merit * change or after < 0.25 * energy or settled:
+        changed = natural_energy(comfort, prior, ws.trial, reference, ws, scratch)
+        if after + merit * changed < energy + merit * change or after < 0.25 * energy or converged:
             good = after + epsilon * changed - energy - epsilon * change <= 0.4 * slope
             damping = 0.0 if damping < 0.1 * epsilon else 0.2 * damping
-            return True, settled, good, after, changed, max(gain, 1e-300), damping
+            return True, converged, good, after, changed, max(gain, 1e-300), damping
         damping = max(8.0 * damping, 2.0 * epsilon)
     energy_at(figure, springs, theta, ws)
     return False, False, False, energy, change, before, damping
 
 
 @kernel
-def bound_is_wrong(order, comfort, lower, upper, ws, fixed, epsilon, little):
-    """Return whether a dof that the step holds at its bound would leave it there and gain more than `little` of L.
+def bound_is_wrong(order, comfort, lower, upper, ws, fixed, epsilon, negligible):
+    """Return whether a dof that the step holds at its bound would leave it there and gain more than `negligible` of L.
 
     Which bounds hold is decided by the gradient where the step begins, and that is mostly the goals' own.
     """
@@ -477,50 +553,63 @@ def bound_is_wrong(order, comfort, lower, upper, ws, fixed, epsilon, little):
         if fixed[i] != 0.0 and lower[i] < upper[i]:
             slope = (ws.gradient[i] + ws.spare[i]) / epsilon  # of L, where the step ends
             inward = -slope if ws.trial[i] <= lower[i] else (slope if ws.trial[i] >= upper[i] else 0.0)
-            if inward > 0.0 and inward * inward > 2.0 * comfort.stiffness[i] * little:
+            if inward > 0.0 and inward * inward > 2.0 * comfort.stiffness[i] * negligible:
                 return True
     return False
 
 
 @kernel
 def natural_loop(
-    figure, order, springs, tolerances, comfort, prior, lower, upper, theta, reference, ws, room, fixed, scale, params
+    figure,
+    order,
+    springs,
+    tolerances,
+    comfort,
+    prior,
+    lower,
+    upper,
+    theta,
+    reference,
+    ws,
+    scratch,
+    fixed,
+    scale,
+    params,
 ):
-    """Minimise E + epsilon L from theta, in place, as epsilon falls; return whether it settled, and the iterations."""
-    n = theta.shape[0]
+    """Minimise E + epsilon L from theta, in place, as epsilon falls.
+
+    Returns whether it converged, the iterations, and E at theta, whose bodies are placed.
+    """
     project(theta, lower, upper)
     energy = energy_at(figure, springs, theta, ws)
-    change = natural_energy(comfort, prior, theta, reference, ws, room)
-    unit = goal_stiffness(figure, order, springs, comfort, theta, ws, params[COUPLED] != 0.0, scale, params[STIFF])
+    change = natural_energy(comfort, prior, theta, reference, ws, scratch)
+    unit = goal_stiffness(figure, order, springs, comfort, theta, ws, scale, params[STIFF])
     if not unit > 0.0:
         unit = 1.0  # no goals
     least = params[LEAST] * unit
     epsilon = max(least, min(params[FIRST] * unit, energy))
-    enough = params[ENOUGH] * (WARM if energy < NEAR_GOALS * unit else 1.0)
+    gain_tolerance = params[GAIN_TOLERANCE] * (WARM if energy < NEAR_GOALS * unit else 1.0)
     damping, gain = 0.0, math.inf
-    for turn in range(int(params[MOST])):
-        accepted, settled, good, energy, change, gain, damping = natural_step(
-            figure, order, springs, comfort, prior, lower, upper, theta, reference, ws, room, fixed, scale, params,
-            unit, enough, epsilon, damping, energy, change, gain, turn > 0,
+    for iteration in range(int(params[MOST])):
+        accepted, converged, good, energy, change, gain, damping = natural_step(
+            figure, order, springs, comfort, prior, lower, upper, theta, reference, ws, scratch, fixed, scale, params,
+            unit, gain_tolerance, epsilon, damping, energy, change, gain, iteration > 0,
         )  # fmt: skip
         if not accepted:
-            return False, turn
-        for i in range(n):
-            theta[i] = ws.trial[i]
+            return False, iteration, energy
+        copy_into(ws.trial, theta)
         if recentre_all(figure, theta, lower, upper):
             energy = energy_at(figure, springs, theta, ws)
-        if settled and epsilon <= 1.001 * least:
-            return True, turn + 1
-        if good or settled:
+        if converged and epsilon <= 1.001 * least:
+            return True, iteration + 1, energy
+        if good or converged:
             epsilon = max(epsilon * params[FALL], least)
-    return False, int(params[MOST])
+    return False, int(params[MOST]), energy
 
 
 @kernel
-def goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale, own):
+def goal_stiffness(figure, order, springs, comfort, theta, ws, scale, own):
     """Write the metric of the damping (n,); return the stiffness of the goals against that of the figure."""
-    if coupled:
-        clear_hessian(ws)
     derivatives(figure, order, springs, theta, ws, 0.0)
     goals = 0.0
     for i in range(theta.shape[0]):
@@ -530,31 +619,29 @@ def goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale, o
 
 
 @kernel
-def restore(figure, order, springs, tolerances, comfort, lower, upper, theta, ws, fixed, scale, params):
-    """Bring the goals to where they are met, with the least change of the pose; return the steps taken."""
-    n, coupled = theta.shape[0], params[COUPLED] != 0.0
-    energy = energy_at(figure, springs, theta, ws)
-    for turn in range(RESTORATIONS):
-        if near(ws.error, tolerances):
-            return turn
-        unit = goal_stiffness(figure, order, springs, comfort, theta, ws, coupled, scale, params[STIFF])
+def restore(figure, order, springs, tolerances, comfort, lower, upper, theta, ws, fixed, scale, params, energy):
+    """Bring the goals from E = energy at theta, which is placed, to where they are met; return the steps taken."""
+    n = theta.shape[0]
+    for iteration in range(RESTORATIONS):
+        if well_within(ws.error, tolerances):
+            return iteration
+        unit = goal_stiffness(figure, order, springs, comfort, theta, ws, scale, params[STIFF])
         hold_bounds(order, theta, lower, upper, ws, fixed)
         if not damped_step(order, theta, lower, upper, ws, fixed, scale, LAST_DAMPING * unit):
-            return turn
+            return iteration
         for i in range(n):
             ws.trial[i] = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
         after = energy_at(figure, springs, ws.trial, ws)
         if not after < energy:
             energy_at(figure, springs, theta, ws)
-            return turn
+            return iteration
         energy = after
-        for i in range(n):
-            theta[i] = ws.trial[i]
+        copy_into(ws.trial, theta)
     return RESTORATIONS
 
 
 @kernel
-def near(errors, tolerances):
+def well_within(errors, tolerances):
     """Return whether every goal is well within its tolerance."""
     for k in range(errors.shape[0]):
         if not errors[k] <= TIGHT * tolerances[k]:
@@ -567,7 +654,7 @@ def natural_batch(
     figure, order, kind, constants, targets, pull, home, tolerances, comfort, prior, lower, upper, poses, references,
     dofs, work, size, d, params, errors, outcome, iterations, values,
 ):  # fmt: skip
-    """Settle every problem of a batch: poses (t, whole n) from where they are, near references (t or 1, whole n).
+    """Minimise the change in every problem of a batch: poses (t, whole n), near references (t or 1, whole n).
 
     The figure may be a part of the whole, with its dofs (n,) in that; comfort and prior are the part's, poses,
     references and the box the whole's. Nothing moves the other dofs from their reference. The first `size` numbers of
@@ -577,39 +664,47 @@ def natural_batch(
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    own, room = work[size - 6 * n : size], work[size:]
+    own, scratch = work[size - 6 * n : size], work[size:]
     fixed, scale, low, high = own[:n], own[n : 2 * n], own[2 * n : 3 * n], own[3 * n : 4 * n]
-    theta, near_to = own[4 * n : 5 * n], own[5 * n :]
+    theta, part_reference = own[4 * n : 5 * n], own[5 * n :]
     gather_into(lower, dofs, low)
     gather_into(upper, dofs, high)
+    any_idle = False
+    for limb in range(prior.idle.shape[0]):
+        any_idle = any_idle or prior.idle[limb] > 0.0
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, pull, home)
         reference = references[t if references.shape[0] > 1 else 0]
-        gather_into(reference, dofs, near_to)
+        gather_into(reference, dofs, part_reference)
         gather_into(poses[t], dofs, theta)
-        settled, turns = natural_loop(
-            figure, order, springs, tolerances, comfort, prior, low, high, theta, near_to, ws, room, fixed, scale,
-            params,
+        if any_idle:
+            forward(figure, part_reference, ws)
+            relieve_idle(prior, ws, scratch)
+        converged, steps, energy = natural_loop(
+            figure, order, springs, tolerances, comfort, prior, low, high, theta, part_reference, ws, scratch, fixed,
+            scale, params,
         )  # fmt: skip
-        turns += restore(figure, order, springs, tolerances, comfort, low, high, theta, ws, fixed, scale, params)
-        iterations[t] = turns
+        steps += restore(
+            figure, order, springs, tolerances, comfort, low, high, theta, ws, fixed, scale, params, energy
+        )
+        iterations[t] = steps
         good, values[t, 0] = judge(figure, springs, tolerances, low, high, theta, ws)
         values[t, 2] = 1.0 if good else 0.0
-        values[t, 1] = natural_energy(comfort, prior, theta, near_to, ws, room)
+        values[t, 1] = natural_energy(comfort, prior, theta, part_reference, ws, scratch)
         for i in range(reference.shape[0]):
             poses[t, i] = min(max(reference[i], lower[i]), upper[i])
         scatter_into(theta, dofs, poses[t])
         for k in range(g):
             errors[t, k] = ws.error[k]
-        outcome[t] = STATIONARY if settled else RUNNING
+        outcome[t] = STATIONARY if converged else RUNNING
         if all_reached(ws.error, tolerances):
             outcome[t] = CONVERGED
 
 
 @entry
-def prior_energies(figure, prior, poses, work, room, d, out):
+def prior_energies(figure, prior, poses, work, scratch, d, out):
     """Write the energy of the prior (t,) at poses (t, n)."""
     ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, d)
     for t in range(poses.shape[0]):
         forward(figure, poses[t], ws)
-        out[t] = prior_energy(prior, ws, room)
+        out[t] = prior_energy(prior, ws, scratch)

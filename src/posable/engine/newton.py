@@ -1,4 +1,4 @@
-"""Projected Newton with the exact gathered Hessian: the default solver.
+"""Projected Newton with the exact Hessian: the default solver.
 
 It joins the projected Armijo test (Engell-Nørregård & Erleben 2011, eq. 39) with exact second derivatives (Erleben &
 Andrews 2018): bounds at which the gradient pushes outward are held, the damped Newton step is taken on the rest
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at, judge, springs_of
+from posable.engine.assemble import derivatives, energy_at, judge, springs_of
 from posable.engine.bounds import (
     CONVERGED,
     EXHAUSTED,
@@ -21,20 +21,21 @@ from posable.engine.bounds import (
     active_bounds,
     all_reached,
     armijo,
+    copy_into,
     leave_bounds,
+    mark_failed_chains,
     perturb_active_limits,
     project,
-    random_pose,
-    randomize_failed_chains,
     recentre_all,
-    record,
+    redraw,
+    stop_at_bounds,
+    write_trace,
 )
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import forward
 from posable.engine.layout import (
     BEST,
     CHUNK_ITERATIONS,
-    COUPLED,
     DAMPING,
     DEPTH,
     ENERGY,
@@ -47,6 +48,7 @@ from posable.engine.layout import (
     OWN_PARAMS,
     OWN_STATE,
     PHASE,
+    REJECTED,
     RESTARTS,
     SLOW,
     SOFT,
@@ -58,11 +60,14 @@ from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvat
 (
     ESCAPES,  # from saddles, since the last start
     PERTURBATIONS,  # perturbations off the limits
-    WAIT, WAITS,  # iterations until the exact Hessian is tried again, and the previous wait
-    ROUGH,  # 1: the best pose was left before it converged
-    LAST,  # 1: the best pose is being refined, then the loop ends
-    WATCHDOG, REFERENCE, WATCHDOG_WAIT, WATCHDOG_WAITS, EASY,  # see `watchdog_step`
-    RESTING,  # consecutive steps shorter than STILL
+    EXACT_WAIT, EXACT_BACKOFF,  # iterations until the exact Hessian is tried again, and the previous wait
+    BEST_UNCONVERGED,  # 1: the best pose was left before it converged
+    REFINING,  # 1: the best pose is being refined, then the loop ends
+    WATCHDOG,  # steps of the present sequence, see `watchdog_step`
+    REFERENCE,  # energy at its start
+    WATCHDOG_WAIT, WATCHDOG_BACKOFF,  # iterations until the next sequence, and the previous wait
+    DIRECT_SUCCESSES,  # consecutive sequences that ended after one step
+    SHORT_STEPS,  # consecutive steps shorter than SHORT_STEP
     VERDICT,  # 1: the pose is good, see `judge`
     TRIES,  # dampings rejected since the last step (GPU lanes)
     EXACT_NOW,  # 1: the next Hessian is the exact one (GPU lanes)
@@ -90,7 +95,6 @@ def newton_params(
     chunk: float = math.inf,
     restarts: int = 0,
     soft: bool = False,
-    coupled: bool = False,
     alpha: float = 1e-4,
     damping: float = 1e-2,
     exact: float = NEVER,
@@ -103,7 +107,7 @@ def newton_params(
 ) -> tuple[Any, ...]:
     """Return the params of a Newton loop, in the order of the columns; the defaults are those of the CPU's solver."""
     return (
-        chunk, most, float(restarts), float(soft), float(coupled), alpha, damping, exact, tries, stationary_gain,
+        chunk, most, float(restarts), float(soft), alpha, damping, exact, tries, stationary_gain,
         shrink, lowest_damping, highest_damping, slow_gain,
     )  # fmt: skip
 
@@ -112,17 +116,18 @@ WATCHDOG_STEPS = 5.0  # undamped steps after which the energy must be lower, see
 WATCHDOG_DAMPING = 1e-7  # of those
 WATCHDOG_GAIN = 0.9  # fraction of the energy at their start that must not be exceeded after them
 SOFT_GAIN = 1e-10  # relative decrease of an undamped step at which a soft problem has converged
-STILL = 1e-9  # [rad, m]: a soft problem has converged after STILL_STEPS shorter steps
-STILL_STEPS = 3.0
+SHORT_STEP = 1e-9  # [rad, m]: a soft problem has converged after MOST_SHORT_STEPS shorter steps
+MOST_SHORT_STEPS = 3.0
 PASSES = 2  # times a step is recomputed because dofs meet their bounds
 LARGEST_STEP = 1.0  # [rad] of any rotational dof: the quadratic model is not valid further away
 SLOW_STEPS = 3.0  # slow steps before a restart
 EXACT_BEYOND = 0.5  # use the exact Hessian if a step leaves more than this fraction of the energy
-NO_WORSE = 1.2  # allowed relative energy of a start that is moved off its bounds
+LEAVE_BOUNDS_FACTOR = 1.2  # allowed relative energy of a start that is moved off its bounds
 MOST_PERTURBATIONS = 2.0  # perturbations off the limits before a restart
-MUCH_BETTER = 0.5  # relative to the best energy: progress that allows further perturbations
-REDRAW_ALL_EVERY = 8.0  # restarts, after which the whole pose is redrawn and not only the chains that failed
-ESCAPES_MOST = 20.0
+NEW_BASIN = 0.5  # relative to the best energy: progress that allows further perturbations
+REDRAW_ALL_EVERY = 4.0  # restarts, after which the whole pose is redrawn and not only the chains that failed
+DRAWS = 4  # random poses of a restart, of which the one with the lowest energy is taken
+MOST_ESCAPES = 20.0
 MORE_DAMPING, LEAST_MORE = 8.0, 1e-5  # factor after a rejected step, and the least value it is applied to
 
 
@@ -186,15 +191,7 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
             for i in range(n):
                 step[i] *= LARGEST_STEP / largest
             return True
-        again = False
-        for i in range(n):
-            if fixed[i] == 0.0:
-                target = theta[i] + step[i]
-                if target < lower[i] or target > upper[i]:
-                    moved[i] = (lower[i] if target < lower[i] else upper[i]) - theta[i]
-                    fixed[i] = 1.0
-                    again = True
-        if not again:
+        if not stop_at_bounds(theta, lower, upper, step, fixed, moved):
             return True
         stopped = True
     return True
@@ -238,10 +235,8 @@ def hold_bounds(order, theta, lower, upper, ws, fixed):
 
 
 @kernel
-def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact):
+def fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, exact):
     """Write gradient and Hessian at a placed pose, mark the active bounds; return the largest free gradient entry."""
-    if coupled:
-        clear_hessian(ws)
     derivatives(figure, order, springs, theta, ws, exact)
     return hold_bounds(order, theta, lower, upper, ws, fixed)
 
@@ -254,9 +249,8 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
     """
     n = theta.shape[0]
     energy = state[ENERGY]
-    coupled = params[COUPLED] != 0.0
-    exact = params[EXACT] == ALWAYS or (params[EXACT] == WHERE_IT_PAYS and state[WAIT] <= 0.0)
-    largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0 if exact else 0.0)
+    exact = params[EXACT] == ALWAYS or (params[EXACT] == WHERE_IT_PAYS and state[EXACT_WAIT] <= 0.0)
+    largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, 1.0 if exact else 0.0)
     damping_scale(order, ws.hessian, scale)
     if params.shape[0] > METRIC:
         for i in range(n):
@@ -271,22 +265,23 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
             if not exact:
                 break  # not a number somewhere: damped Gauss-Newton is positive definite
             exact = False  # the exact Hessian is indefinite here: Gauss-Newton's is not
-            state[WAITS] = min(2.0 * state[WAITS] + 1.0, 16.0)
-            state[WAIT] = state[WAITS]
+            state[EXACT_BACKOFF] = min(2.0 * state[EXACT_BACKOFF] + 1.0, 16.0)
+            state[EXACT_WAIT] = state[EXACT_BACKOFF]
             if tries > 0:  # the bodies are placed at the last trial pose
                 forward(figure, theta, ws)
-            fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 0.0)
+            fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, 0.0)
             continue
         tries += 1
         if not predicted > params[STATIONARY_GAIN] * energy or not length > 0.0:
             break
+        ws.memory[REJECTED] = energy
         after = energy_at(figure, springs, ws.trial, ws)
+        ws.memory[REJECTED] = 0.0
         state[EVALUATIONS] += 1.0
         if after < energy and armijo(energy, after, slope, params[ALPHA]):
             accepted = True
             damping = next_damping(damping, energy, after, predicted, params)
-            for i in range(n):
-                theta[i] = ws.trial[i]
+            copy_into(ws.trial, theta)
             state[ENERGY] = after
             break
         damping = more_damping(damping)
@@ -295,15 +290,10 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
     if accepted:
         left = state[ENERGY] / energy
         state[SLOW] = state[SLOW] + 1.0 if left > 1.0 - params[SLOW_GAIN] else 0.0
-        state[RESTING] = state[RESTING] + 1.0 if length < STILL else 0.0
-        state[WAIT] = max(state[WAIT] - 1.0, 0.0 if left > EXACT_BEYOND else 1.0)
-    if trace.shape[0] > 0:
-        row = int(state[ITERATIONS]) - 1
-        moved = 1.0 if accepted else 0.0
-        record(
-            trace, row, state[ENERGY], largest, moved * length, state[DAMPING], fixed, state[EVALUATIONS],
-            moved * slope, energy,
-        )  # fmt: skip
+        state[SHORT_STEPS] = state[SHORT_STEPS] + 1.0 if length < SHORT_STEP else 0.0
+        state[EXACT_WAIT] = max(state[EXACT_WAIT] - 1.0, 0.0 if left > EXACT_BEYOND else 1.0)
+    moved = 1.0 if accepted else 0.0
+    write_trace(trace, state, largest, moved * length, state[DAMPING], fixed, moved * slope, energy)
     return accepted
 
 
@@ -317,18 +307,17 @@ def watchdog_step(figure, order, springs, lower, upper, theta, ws, fixed, scale,
     A one-sided spring that pushed once also pulls until then, or the figure would bounce off it. Returns False if the
     first step would gain nothing: the projected gradient, in the metric of the Hessian, is zero.
     """
-    n, last = theta.shape[0], ws.sticky.shape[0] - 1
+    last = ws.sticky.shape[0] - 1
     before = state[ENERGY]
     if state[WATCHDOG] == 0.0:
         state[REFERENCE] = before
-        for i in range(n):
-            ws.anchor[i] = theta[i]
+        copy_into(theta, ws.anchor)
     state[WATCHDOG] += 1.0
     definite, slope, length, largest = False, 0.0, 0.0, 0.0
-    exact, coupled = (1.0 if state[EASY] > 2.0 else 0.0), params[COUPLED] != 0.0
+    exact = 1.0 if state[DIRECT_SUCCESSES] > 2.0 else 0.0
     while True:
         ws.sticky[last] = 1.0
-        largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, exact)
+        largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, exact)
         ws.sticky[last] = 0.0
         damping_scale(order, ws.hessian, scale)
         definite, slope, _, length = propose(order, theta, lower, upper, ws, fixed, scale, WATCHDOG_DAMPING)
@@ -337,44 +326,40 @@ def watchdog_step(figure, order, springs, lower, upper, theta, ws, fixed, scale,
         exact = 0.0
     moved = not (definite and state[WATCHDOG] == 1.0 and -0.5 * slope <= SOFT_GAIN * before)
     if moved:
-        for i in range(n):
-            theta[i] = ws.trial[i]
+        copy_into(ws.trial, theta)
         state[ENERGY] = energy_at(figure, springs, theta, ws)
         state[EVALUATIONS] += 1.0
         end_watchdog(figure, springs, lower, upper, theta, ws, state, definite)
     else:
         state[WATCHDOG] = 0.0
-    if trace.shape[0] > 0:
-        row = int(state[ITERATIONS]) - 1
-        record(trace, row, state[ENERGY], largest, length, WATCHDOG_DAMPING, fixed, state[EVALUATIONS], slope, before)
+    write_trace(trace, state, largest, length, WATCHDOG_DAMPING, fixed, slope, before)
     return moved
 
 
 @kernel
 def end_watchdog(figure, springs, lower, upper, theta, ws, state, definite):
     """End a sequence of watchdog steps if the energy is lower, or if there were too many."""
-    enough = 1.0 if state[WATCHDOG] == 1.0 else WATCHDOG_GAIN
-    if definite and state[ENERGY] < enough * state[REFERENCE]:
+    required = 1.0 if state[WATCHDOG] == 1.0 else WATCHDOG_GAIN
+    if definite and state[ENERGY] < required * state[REFERENCE]:
         if recentre_all(figure, theta, lower, upper):
             state[ENERGY] = energy_at(figure, springs, theta, ws)
-        state[EASY] = state[EASY] + 1.0 if state[WATCHDOG] == 1.0 else 0.0
-        state[WATCHDOG] = state[WATCHDOG_WAIT] = state[WATCHDOG_WAITS] = 0.0
+        state[DIRECT_SUCCESSES] = state[DIRECT_SUCCESSES] + 1.0 if state[WATCHDOG] == 1.0 else 0.0
+        state[WATCHDOG] = state[WATCHDOG_WAIT] = state[WATCHDOG_BACKOFF] = 0.0
         state[DAMPING] = WATCHDOG_DAMPING
     elif not definite or state[WATCHDOG] >= WATCHDOG_STEPS:
         if not state[ENERGY] < state[REFERENCE]:
             restore_pose(figure, springs, theta, ws.anchor, ws, state)
         for k in range(ws.sticky.shape[0]):
             ws.sticky[k] = 0.0
-        state[WATCHDOG] = state[EASY] = 0.0
-        state[WATCHDOG_WAITS] = 2.0 * state[WATCHDOG_WAITS] + 2.0
-        state[WATCHDOG_WAIT] = state[WATCHDOG_WAITS]
+        state[WATCHDOG] = state[DIRECT_SUCCESSES] = 0.0
+        state[WATCHDOG_BACKOFF] = 2.0 * state[WATCHDOG_BACKOFF] + 2.0
+        state[WATCHDOG_WAIT] = state[WATCHDOG_BACKOFF]
 
 
 @kernel
 def restore_pose(figure, springs, theta, pose, ws, state):
     """Return to an earlier pose (n,)."""
-    for i in range(theta.shape[0]):
-        theta[i] = pose[i]
+    copy_into(pose, theta)
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     state[EVALUATIONS] += 1.0
 
@@ -388,15 +373,14 @@ def newton_begin(figure, springs, lower, upper, theta, ws, state, params):
     state[PHASE] = GOING
     state[DAMPING] = params[FIRST_DAMPING]
     state[EVALUATIONS] = 1.0
-    state[WAIT] = 1.0
+    state[EXACT_WAIT] = 1.0
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     if leave_bounds(theta, lower, upper, ws.trial):
         after = energy_at(figure, springs, ws.trial, ws)
         state[EVALUATIONS] += 1.0
-        if after < NO_WORSE * state[ENERGY]:
+        if after < LEAVE_BOUNDS_FACTOR * state[ENERGY]:
             state[ENERGY] = after
-            for i in range(theta.shape[0]):
-                theta[i] = ws.trial[i]
+            copy_into(ws.trial, theta)
         else:  # the goals are close: stay close
             energy_at(figure, springs, theta, ws)
 
@@ -429,15 +413,15 @@ def newton_iteration(
         if escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params):
             return RUNNING
         energy_at(figure, springs, theta, ws)
-    elsewhere = state[LAST] == 0.0 and (
+    may_restart = state[REFINING] == 0.0 and (
         state[RESTARTS] < params[MOST_RESTARTS] or state[PERTURBATIONS] < MOST_PERTURBATIONS
     )
-    if accepted and (soft or state[SLOW] < SLOW_STEPS or not elsewhere) and state[RESTING] < STILL_STEPS:
+    if accepted and (soft or state[SLOW] < SLOW_STEPS or not may_restart) and state[SHORT_STEPS] < MOST_SHORT_STEPS:
         return RUNNING
     if soft and all_reached(ws.error, tolerances):
         return CONVERGED
-    rough = 1.0 if accepted else 0.0
-    if restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
+    unconverged = 1.0 if accepted else 0.0
+    if restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, unconverged):
         return RUNNING
     return STATIONARY
 
@@ -461,53 +445,58 @@ def newton_loop(figure, order, springs, tolerances, lower, upper, theta, start, 
 
 
 @kernel
-def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, rough):
+def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, scale, state, params, unconverged):
     """Keep the best pose and leave it: first off the limits that hold it, then to random poses while restarts are left.
 
-    rough: 1 if the pose was left before it converged; the best of all is refined at the end. Returns whether there is a
-    new start; if not, theta is the best pose.
+    unconverged: 1 if the pose was left before it converged; the best of all is refined at the end. Returns whether
+    there is a new start; if not, theta is the best pose.
     """
     n = theta.shape[0]
     if state[ENERGY] < state[BEST] * (1.0 - 1e-9):
-        if state[ENERGY] < MUCH_BETTER * state[BEST]:
+        if state[ENERGY] < NEW_BASIN * state[BEST]:
             state[PERTURBATIONS] = 0.0
-        state[BEST], state[ROUGH] = state[ENERGY], rough
-        for i in range(n):
-            ws.best[i] = theta[i]
-    for i in range(n):
-        theta[i] = ws.best[i]
+        state[BEST], state[BEST_UNCONVERGED] = state[ENERGY], unconverged
+        copy_into(theta, ws.best)
+    copy_into(ws.best, theta)
     state[ENERGY] = energy_at(figure, springs, theta, ws)
-    if state[LAST] != 0.0:
+    if state[REFINING] != 0.0:
         return False
-    hop = state[PERTURBATIONS]
+    perturbation = state[PERTURBATIONS]
     state[PERTURBATIONS] += 1.0
-    if hop >= MOST_PERTURBATIONS or not perturb_active_limits(theta, lower, upper, ws.gradient, fixed, hop):
+    if perturbation >= MOST_PERTURBATIONS or not perturb_active_limits(
+        theta, lower, upper, ws.gradient, fixed, perturbation
+    ):
         if state[RESTARTS] >= params[MOST_RESTARTS]:
-            if state[ROUGH] == 0.0:
+            if state[BEST_UNCONVERGED] == 0.0:
                 return False
-            state[LAST] = 1.0  # refine the best pose and stop
+            state[REFINING] = 1.0  # refine the best pose and stop
         else:
             state[RESTARTS] += 1.0
-            whole = state[RESTARTS] % REDRAW_ALL_EVERY == 0.0
-            if (
-                whole
-                or randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta)
-                == 0
-            ):
-                random_pose(figure, lower, upper, start, state, theta)
+            mark_failed_chains(figure, springs, tolerances, ws, scale)
+            if state[RESTARTS] % REDRAW_ALL_EVERY == 0.0:
+                for i in range(n):
+                    scale[i] = 1.0
+            lowest = math.inf
+            for _ in range(DRAWS):
+                copy_into(ws.best, ws.trial)
+                redraw(figure, lower, upper, start, state, scale, ws.trial)
+                energy = energy_at(figure, springs, ws.trial, ws)
+                if energy < lowest:
+                    lowest = energy
+                    copy_into(ws.trial, theta)
+            state[EVALUATIONS] += DRAWS
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     state[EVALUATIONS] += 2.0
     state[DAMPING] = params[FIRST_DAMPING]
-    state[SLOW], state[ESCAPES], state[WAIT], state[WAITS] = 0.0, 0.0, 1.0, 0.0
+    state[SLOW], state[ESCAPES], state[EXACT_WAIT], state[EXACT_BACKOFF] = 0.0, 0.0, 1.0, 0.0
     return True
 
 
 @kernel
 def restore_best(figure, springs, theta, ws, state):
-    """Return to the best pose of all restarts if it is better than the current one."""
-    if state[BEST] < state[ENERGY]:
-        for i in range(theta.shape[0]):
-            theta[i] = ws.best[i]
+    """Return to the best pose of all restarts if it is better than the current one, or that is not finite."""
+    if not state[ENERGY] <= state[BEST]:
+        copy_into(ws.best, theta)
         state[ENERGY] = energy_at(figure, springs, theta, ws)
 
 
@@ -519,9 +508,9 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
     is taken (the positive one in a tie), so that the result is deterministic. Returns whether the pose moved.
     """
     n = theta.shape[0]
-    if state[ESCAPES] >= ESCAPES_MOST or params[EXACT] == NEVER:
+    if state[ESCAPES] >= MOST_ESCAPES or params[EXACT] == NEVER:
         return False
-    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, params[COUPLED] != 0.0, 1.0)
+    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, 1.0)
     damped_copy(order, ws.hessian, fixed, 1e-9, scale, ws.factor, ws.path)
     failed = factorise(order, ws.factor, fixed, 0.0)
     if failed < 0:

@@ -12,7 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from posable.engine.jit import kernel, with_names
-from posable.engine.layout import CONSTANTS, SOLID_WIDTH, TARGETS, Figure, Levels, Order, Springs
+from posable.engine.layout import (
+    CONSTANTS,
+    SOLID_WIDTH,
+    TARGETS,
+    Figure,
+    Levels,
+    Order,
+    Springs,
+    matrix,
+    take_matrix,
+    take_vector,
+)
 
 # Header of the integers: sizes
 DOFS, BODIES, SPRINGS, GOALS, DEPTHS, SOLIDS, CORNERS, BALLS, FIELD, TOUCHES, PAIRS, ROWS = range(12)
@@ -26,8 +37,8 @@ class Packed(NamedTuple):
     """Views of the arrays of a packed controller."""
 
     errors: np.ndarray  # (g,) float64 [m, rad]: of the springs at the new pose
-    state: np.ndarray  # (ROWS, n) float64: see `posable.engine.control`
-    params: np.ndarray  # (PARAMS,) float64
+    state: np.ndarray  # (ROWS, n) float64: see `posable.engine.speed_limits`
+    params: np.ndarray  # (PARAMS,) float64: see `posable.engine.boxed_newton`
     asked: np.ndarray  # (goals, ASKED) float64 [m, 1]: new targets
     goals: np.ndarray  # (goals, 2) int64: the first spring of each goal, and how many numbers its target has
     figure: Figure
@@ -78,80 +89,49 @@ def pack(
 @kernel
 def carve_levels(floats, levels, n, g, d):
     """Return the arrays of `Levels` as views of `floats`."""
-    i = 0
-    constants = floats[i : i + levels * g * CONSTANTS].reshape(levels, g, CONSTANTS)
-    i += levels * g * CONSTANTS
-    pull = floats[i : i + levels * n].reshape(levels, n)
-    i += levels * n
-    home = floats[i : i + levels * n].reshape(levels, n)
-    i += levels * n
-    gradient = floats[i : i + levels * n].reshape(levels, n)
-    i += levels * n
-    hessian = floats[i : i + levels * n * d].reshape(levels, n, d)
-    i += levels * n * d
     rows = n if levels > 0 else 0
-    total = floats[i : i + rows * d].reshape(rows, d)
-    i += rows * d
-    weight = floats[i : i + levels]
-    i += levels
-    scale = floats[i : i + levels]
-    i += levels
-    calm = floats[i : i + levels]
-    return Levels(constants, pull, home, gradient, hessian, total, weight, scale, calm)
+    constants, i = take_vector(floats, 0, levels * g * CONSTANTS)
+    pull, i = take_matrix(floats, i, levels, n)
+    home, i = take_matrix(floats, i, levels, n)
+    gradient, i = take_matrix(floats, i, levels, n)
+    hessian, i = take_vector(floats, i, levels * n * d)
+    total, i = take_matrix(floats, i, rows, d)
+    weight, i = take_vector(floats, i, levels)
+    scale, i = take_vector(floats, i, levels)
+    calm, i = take_vector(floats, i, levels)
+    return Levels(
+        constants.reshape(levels, g, CONSTANTS), pull, home, gradient, hessian.reshape(levels, n, d), total, weight,
+        scale, calm,
+    )  # fmt: skip
 
 
 @kernel
 def carve(ints, floats):
     """Return views of the arrays that `pack` made."""
     n, b, g, goals = ints[DOFS], ints[BODIES], ints[SPRINGS], ints[GOALS]
-    s, c, q, p = ints[SOLIDS], ints[CORNERS], ints[TOUCHES], ints[PAIRS]
-    i = HEAD
-    first = ints[i : i + 2 * goals].reshape(goals, 2)
-    i += 2 * goals
-    body = ints[i : i + 4 * b].reshape(b, 4)
-    i += 4 * b
-    dof = ints[i : i + 5 * n].reshape(n, 5)
-    i += 5 * n
-    touch = ints[i : i + 4 * q].reshape(q, 4)
-    i += 4 * q
-    pair = ints[i : i + 2 * p].reshape(p, 2)
-    i += 2 * p
-    order = ints[i : i + 3 * n].reshape(n, 3)
-    i += 3 * n
-    tree = ints[i : i + 3 * n].reshape(n, 3)
-    i += 3 * n
-    kind = ints[i : i + 4 * g].reshape(g, 4)
-    i = 0
-    errors = floats[i : i + g]
-    i += g
-    state = floats[i : i + ints[ROWS] * n].reshape(ints[ROWS], n)
-    i += ints[ROWS] * n
-    params = floats[i : i + ints[PARAMS]]
-    i += ints[PARAMS]
-    asked = floats[i : i + goals * ASKED].reshape(goals, ASKED)
-    i += goals * ASKED
-    rest = floats[i : i + 12 * b].reshape(b, 12)
-    i += 12 * b
-    sign = floats[i : i + n]
-    i += n
-    mass = floats[i : i + 4 * b].reshape(b, 4)
-    i += 4 * b
-    solid = floats[i : i + SOLID_WIDTH * s].reshape(s, SOLID_WIDTH)
-    i += SOLID_WIDTH * s
-    corner = floats[i : i + 3 * c].reshape(c, 3)
-    i += 3 * c
-    ball = floats[i : i + 4 * ints[BALLS]].reshape(ints[BALLS], 4)
-    i += 4 * ints[BALLS]
-    field = floats[i : i + ints[FIELD]]
-    i += ints[FIELD]
-    constants = floats[i : i + CONSTANTS * g].reshape(g, CONSTANTS)
-    i += CONSTANTS * g
-    targets = floats[i : i + TARGETS * g].reshape(g, TARGETS)
-    i += TARGETS * g
-    pull = floats[i : i + n]
-    i += n
-    home = floats[i : i + n]
-    i += n
+    first, i = take_matrix(ints, HEAD, goals, 2)
+    body, i = take_matrix(ints, i, b, 4)
+    dof, i = take_matrix(ints, i, n, 5)
+    touch, i = take_matrix(ints, i, ints[TOUCHES], 4)
+    pair, i = take_matrix(ints, i, ints[PAIRS], 2)
+    order, i = take_matrix(ints, i, n, 3)
+    tree, i = take_matrix(ints, i, n, 3)
+    kind, i = take_matrix(ints, i, g, 4)
+    errors, i = take_vector(floats, 0, g)
+    state, i = take_matrix(floats, i, ints[ROWS], n)
+    params, i = take_vector(floats, i, ints[PARAMS])
+    asked, i = take_matrix(floats, i, goals, ASKED)
+    rest, i = take_matrix(floats, i, b, 12)
+    sign, i = take_vector(floats, i, n)
+    mass, i = take_matrix(floats, i, b, 4)
+    solid, i = take_matrix(floats, i, ints[SOLIDS], SOLID_WIDTH)
+    corner, i = take_matrix(floats, i, ints[CORNERS], 3)
+    ball, i = take_matrix(floats, i, ints[BALLS], 4)
+    field, i = take_vector(floats, i, ints[FIELD])
+    constants, i = take_matrix(floats, i, g, CONSTANTS)
+    targets, i = take_matrix(floats, i, g, TARGETS)
+    pull, i = take_vector(floats, i, n)
+    home, i = take_vector(floats, i, n)
     levels = carve_levels(floats[i:], ints[LEVELS], n, g, ints[DEPTHS])
     work = floats[floats.shape[0] - ints[WORK] :]
     figure = Figure(body, rest, dof, sign, mass, solid, corner, ball, field, touch, pair)
@@ -159,4 +139,10 @@ def carve(ints, floats):
     return Packed(errors, state, params, asked, first, figure, Order(order), Order(tree), springs, levels, work)
 
 
-views = with_names(carve.py_func, "views", carve_levels=carve_levels.py_func)
+_plain = {
+    "take_vector": take_vector.py_func,
+    "take_matrix": with_names(take_matrix.py_func, "take_matrix", matrix=matrix.py_func),
+}
+views = with_names(
+    carve.py_func, "views", carve_levels=with_names(carve_levels.py_func, "carve_levels", **_plain), **_plain
+)

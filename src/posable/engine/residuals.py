@@ -33,6 +33,7 @@ from posable.engine.layout import (
     MEASURE,
     ON,
     OTHER,
+    POINT,
     RATIO,
     ROBUST,
     SIZE,
@@ -55,6 +56,7 @@ from posable.engine.springs import (
     D,
     E,
     R,
+    curvature,
     derivative,
     frame_axis,
     is_idle,
@@ -252,6 +254,47 @@ def rows_of(kind, vectors):
     if kind < 0:
         return 1 if kind == COUPLING_SPRING else 0
     return 3 if kind == ORIENTATION_SPRING and vectors else ROWS[kind]
+
+
+@entry
+def vector_residuals(kind, row, target, vectors, frame, local, out):
+    """Write the residual of a spring as a vector, and its derivatives by the point e and the direction d it reads.
+
+    A residual of one row is a length along its gradient by e: as a vector it is r dr/de.
+
+    Args:
+        kind: Any kind but ORIENTATION.
+        row: (CONSTANTS,) its constants; e and d are written into them.
+        target: (TARGETS,) its target.
+        vectors: (t, 2, 3) e and d.
+        frame: (12,) three zeros and a unit matrix: of a body at the origin.
+        local: (LOCAL,) scratch memory.
+        out: (t, 21) written: the vector, and its derivatives by e and by d, by rows.
+    """
+    for t in range(vectors.shape[0]):
+        for k in range(3):
+            row[POINT + k], row[AXES + k] = vectors[t, 0, k], vectors[t, 1, k]
+        for k in range(21):
+            out[t, k] = 0.0
+        local[STICKY] = 0.0
+        residual(kind, row, target, frame[:3], frame[:3], frame[3:], local)
+        if is_idle(kind, local):
+            continue
+        derivative(kind, row, target, local)
+        if ROWS[kind] == 3:
+            for k in range(3):
+                out[t, k] = local[R + k]
+            for k in range(18):
+                out[t, 3 + k] = local[RE + k]
+            continue
+        for k in range(18):
+            local[KEE + k] = 0.0
+        curvature(kind, row, target, 1.0, 0.0, 0.0, local)
+        for i in range(3):
+            out[t, i] = local[R] * local[RE + i]
+            for j in range(3):
+                out[t, 3 + 3 * i + j] = local[RE + i] * local[RE + j] + local[R] * local[KEE + 3 * i + j]
+                out[t, 12 + 3 * i + j] = local[RE + i] * local[RD + j] + local[R] * local[KED + 3 * i + j]
 
 
 # --- All springs ---

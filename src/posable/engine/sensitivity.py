@@ -8,6 +8,7 @@ a kink where a bound becomes active or inactive, so it is followed in short step
 from __future__ import annotations
 
 from posable.engine.assemble import energy_at, gradient_at, springs_of
+from posable.engine.bounds import copy_into
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import POINT, TARGETS, workspace
@@ -28,7 +29,7 @@ EXISTS, LEAST_MOTION, DEGENERATE, NO_MINIMUM = 0, 1, 2, 3
 
 
 @kernel
-def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled, most):
+def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, most):
     """Move theta (n,), in place, to the minimum of the energy inside the box that short downhill steps lead to.
 
     Unlike a solve, this neither stops at a goal's tolerance nor searches for another minimum. Returns the energy.
@@ -36,7 +37,7 @@ def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, couple
     n = theta.shape[0]
     energy = energy_at(figure, springs, theta, ws)
     for _ in range(most):
-        fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0)
+        fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, 1.0)
         damping_scale(order, ws.hessian, scale)
         damping, accepted = FLAT, False
         for _ in range(TRIES):
@@ -50,8 +51,7 @@ def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, couple
                 after = energy_at(figure, springs, ws.trial, ws)
                 if after < energy:
                     energy, accepted = after, True
-                    for i in range(n):
-                        theta[i] = ws.trial[i]
+                    copy_into(ws.trial, theta)
                     break
             damping = max(damping, 1e-8) * 20.0
             hold_bounds(order, theta, lower, upper, ws, fixed)
@@ -61,30 +61,30 @@ def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, couple
 
 
 @entry
-def refine_pose(figure, order, springs, lower, upper, theta, work, d, coupled, most, errors):
+def refine_pose(figure, order, springs, lower, upper, theta, work, d, most, errors):
     """Refine one pose (n,), in place, and write the springs' errors (g,); return the energy."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
     ws = workspace(work, n, b, g, d)
     fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
-    energy = refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled != 0, most)
+    energy = refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, most)
     for k in range(g):
         errors[k] = ws.error[k]
     return energy
 
 
 @entry
-def refine_batch(figure, order, kind, constants, targets, pull, home, lower, upper, poses, work, d, coupled, most):
+def refine_batch(figure, order, kind, constants, targets, pull, home, lower, upper, poses, work, d, most):
     """Refine the poses (t, n) of a batch, in place; constants and targets (t or 1, g, ...)."""
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, pull, home)
-        refine(figure, order, springs, lower, upper, poses[t], ws, fixed, scale, coupled != 0, most)
+        refine(figure, order, springs, lower, upper, poses[t], ws, fixed, scale, most)
 
 
 @entry
-def follow_bound(figure, order, springs, lower, upper, theta, work, d, coupled, dof, outward, steps, errors):
+def follow_bound(figure, order, springs, lower, upper, theta, work, d, dof, outward, steps, errors):
     """Move a bound of one dof outward by `outward` [rad, m], signed, in steps, and let a minimum theta (n,) follow.
 
     The dof at the bound moves with it, the others follow by Newton steps from their previous values, and changes of the
@@ -100,10 +100,9 @@ def follow_bound(figure, order, springs, lower, upper, theta, work, d, coupled, 
             lower[dof] += outward / steps
         else:
             upper[dof] += outward / steps
-        for i in range(n):
-            ws.anchor[i] = theta[i]
+        copy_into(theta, ws.anchor)
         theta[dof] += outward / steps
-        refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled != 0, 30)
+        refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, 30)
         for i in range(n):
             if abs(theta[i] - ws.anchor[i]) > JUMP:
                 ended = 1
@@ -125,11 +124,28 @@ def along(figure, order, springs, theta, ws, adjoint):
 
 
 @kernel
-def solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled, adjoint):
+def slope_by(figure, order, springs, theta, ws, adjoint, row, c, moves):
+    """Return minus the derivative by row[c], a number of the problem, of the gradient along adjoint (n,).
+
+    moves: whether that number moves the bodies.
+    """
+    kept, total = row[c], 0.0
+    for side in range(2):
+        row[c] = kept + DIFFERENCE if side == 0 else kept - DIFFERENCE
+        if moves:
+            forward(figure, theta, ws)
+        value = along(figure, order, springs, theta, ws, adjoint)
+        total = value if side == 0 else total - value
+    row[c] = kept
+    return -0.5 / DIFFERENCE * total
+
+
+@kernel
+def solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale, adjoint):
     """Replace adjoint (n,), the derivative of a loss by the pose, by H_FF^-1 of it, in place; return its status."""
     n = theta.shape[0]
     energy_at(figure, springs, theta, ws)
-    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, coupled, 1.0)
+    fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, 1.0)
     damping_scale(order, ws.hessian, scale)
     largest, stiff, code = 0.0, scale[0] if n > 0 else 1.0, EXISTS
     for i in range(n):
@@ -157,17 +173,16 @@ def solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale,
 
 @entry
 def adjoint_batch(
-    figure, order, kind, constants, targets, pull, home, lower, upper, poses, work, d, coupled, adjoints, moving,
+    figure, order, kind, constants, targets, pull, home, lower, upper, poses, work, d, adjoints, moving,
     shaped, pinned, target_slopes, rest_slopes, point_slopes, codes,
 ):  # fmt: skip
-    """Carry how a loss changes with the poses of a batch back to how it changes with what the poses were solved for.
+    """Back-propagate the gradient of a loss from the poses of a batch to targets, offsets and points on bodies.
 
     Args:
         figure, order, kind, constants, targets, pull, home, lower, upper, d: As of `newton_batch`; figure.rest and
             constants are changed while it runs, and put back.
         poses: (t, n) [rad, m], minima.
         work: Scratch memory.
-        coupled: Not 0 where goals couple branches.
         adjoints: (t, n), how the loss changes with each dof; becomes H^-1 of it.
         moving: (g, TARGETS) not 0 for each number of a target that counts.
         shaped: (b,) not 0 for each body whose place on its parent counts.
@@ -178,39 +193,23 @@ def adjoint_batch(
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
     fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
-    half = 0.5 / DIFFERENCE
     for t in range(poses.shape[0]):
         springs, theta, adjoint = springs_of(kind, constants, targets, t, pull, home), poses[t], adjoints[t]
-        codes[t] = solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale, coupled != 0, adjoint)
+        codes[t] = solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale, adjoint)
         for k in range(g):
             for c in range(TARGETS):
                 if moving[k, c] != 0:
-                    kept = springs.targets[k, c]
-                    springs.targets[k, c] = kept + DIFFERENCE
-                    up = along(figure, order, springs, theta, ws, adjoint)
-                    springs.targets[k, c] = kept - DIFFERENCE
-                    down = along(figure, order, springs, theta, ws, adjoint)
-                    springs.targets[k, c] = kept
-                    target_slopes[t, k, c] = -half * (up - down)
+                    target_slopes[t, k, c] = slope_by(
+                        figure, order, springs, theta, ws, adjoint, springs.targets[k], c, False
+                    )
             if pinned[k] != 0:
-                for c in range(POINT, POINT + 3):
-                    kept = springs.constants[k, c]
-                    springs.constants[k, c] = kept + DIFFERENCE
-                    up = along(figure, order, springs, theta, ws, adjoint)
-                    springs.constants[k, c] = kept - DIFFERENCE
-                    down = along(figure, order, springs, theta, ws, adjoint)
-                    springs.constants[k, c] = kept
-                    point_slopes[t, k, c - POINT] = -half * (up - down)
+                for c in range(3):
+                    point_slopes[t, k, c] = slope_by(
+                        figure, order, springs, theta, ws, adjoint, springs.constants[k], POINT + c, False
+                    )
         for body in range(b):
-            if shaped[body] == 0:
-                continue
-            for c in range(3):
-                kept = figure.rest[body, c]
-                figure.rest[body, c] = kept + DIFFERENCE
-                forward(figure, theta, ws)
-                up = along(figure, order, springs, theta, ws, adjoint)
-                figure.rest[body, c] = kept - DIFFERENCE
-                forward(figure, theta, ws)
-                down = along(figure, order, springs, theta, ws, adjoint)
-                figure.rest[body, c] = kept
-                rest_slopes[t, body, c] = -half * (up - down)
+            if shaped[body] != 0:
+                for c in range(3):
+                    rest_slopes[t, body, c] = slope_by(
+                        figure, order, springs, theta, ws, adjoint, figure.rest[body], c, True
+                    )

@@ -35,7 +35,7 @@ from posable.engine.jit import entry, kernel, small
     PULL,  # stiffness and rest values of the springs on the dofs in this tick: postures and speed damping
     HOME,
     INSIDE,  # 1 where the wanted value of the last tick was inside its box, not held by it
-    OFFSET,  # [rad, m] added to the wanted value in this tick to compensate for lagging dofs
+    OFFSET,  # [rad, m] added to the wanted value in this tick, so that strict goals are kept on the way
     LAST,  # [rad, m] the wanted value of the last tick
 ) = range(23)
 ROWS = 23
@@ -44,6 +44,12 @@ FREE, AT_POSITION, AT_VELOCITY, AT_ACCELERATION, AT_JERK = range(5)  # values of
 BRAKE = 1.0 - 1e-6  # fraction of the acceleration used for planning to brake: room for rounding
 SLACK = 1.0 - 1e-9  # fraction of the acceleration and jerk that a tick uses
 BISECTIONS = 40
+NEAR = 1e-6  # part of the way of a tick at full speed: a dof this close to its wanted value is there
+# Parts of the limits that a stop at a target is planned with under a jerk limit. The rest is for tracking the plan.
+PLANNED_ACCEL, PLANNED_JERK, TRACKING_JERK = 0.7, 0.5, 0.7
+AHEAD = 16.0  # ticks of full jerk that the box of the wanted pose leaves room for
+LEAD = 0.02  # [s] of full acceleration by which the wanted pose is ahead of a dof that gathers speed
+PART_PER_TICK = 0.4  # of the way that is left, at most: the last ticks approach a target geometrically
 
 
 @small
@@ -52,6 +58,8 @@ def travel(v, accel, dt):
     if not accel < math.inf:
         return v * dt
     speed = abs(v)
+    if speed < accel * dt:  # stops within the next tick: saves the division
+        return v * dt
     m = math.floor(speed / (accel * dt))
     distance = dt * (m + 1.0) * (speed - 0.5 * accel * dt * m)
     return distance if v >= 0.0 else -distance
@@ -66,8 +74,34 @@ def stopping_speed(gap, accel, dt):
     if not distance < math.inf:
         return gap
     unit = accel * dt * dt
+    if distance < unit:
+        return gap / dt
     m = math.floor(0.5 * (math.sqrt(1.0 + 8.0 * distance / unit) - 1.0))
     speed = distance / (dt * (m + 1.0)) + 0.5 * accel * dt * m
+    return speed if gap >= 0.0 else -speed
+
+
+@small
+def smooth_travel(v, accel, jerk, dt):
+    """Return the distance [rad, m] in which a stop from velocity v is planned under a jerk limit; odd, increasing."""
+    speed, accel, jerk = abs(v), PLANNED_ACCEL * accel, PLANNED_JERK * jerk
+    if speed * jerk <= accel * accel:
+        distance = speed * math.sqrt(speed / jerk)
+    else:
+        distance = 0.5 * speed * (speed / accel + accel / jerk)
+    distance = max(distance, speed * dt / PART_PER_TICK)
+    return distance if v >= 0.0 else -distance
+
+
+@small
+def smooth_stopping_speed(gap, accel, jerk, dt):
+    """Return the velocity v with smooth_travel(v) = gap."""
+    distance, accel, jerk = abs(gap), PLANNED_ACCEL * accel, PLANNED_JERK * jerk
+    speed = (distance * distance * jerk) ** (1.0 / 3.0)
+    if speed * jerk > accel * accel:
+        ramp = 0.5 * accel * accel / jerk
+        speed = math.sqrt(ramp * ramp + 2.0 * accel * distance) - ramp
+    speed = min(speed, PART_PER_TICK * distance / dt)
     return speed if gap >= 0.0 else -speed
 
 
@@ -136,38 +170,84 @@ def velocity_box(state, i, dt):
             -jerk_bound(-high, -low, -v, below, speed, BRAKE * accel, BRAKE * jerk, dt),
         )
     else:
-        high = min(high, stopping_speed(above, BRAKE * accel, dt))
-        low = max(low, -stopping_speed(below, BRAKE * accel, dt))
+        if travel(high, BRAKE * accel, dt) > above:
+            high = min(high, stopping_speed(above, BRAKE * accel, dt))
+        if travel(-low, BRAKE * accel, dt) > below:
+            low = max(low, -stopping_speed(below, BRAKE * accel, dt))
     if low > high:  # rounding, or a narrow range: the middle violates both by the least
         low = high = 0.5 * (low + high)
     state[SLOWEST, i], state[FASTEST, i] = low, high
 
 
 @small
-def planned_accel(state, i):
-    """Return the acceleration for planning a stop at a target: half of it if a jerk limit delays braking."""
-    return BRAKE * state[ACCEL, i] if not state[JERK, i] < math.inf else 0.5 * state[ACCEL, i]
+def approach_speed(state, i, gap, dt):
+    """Return the velocity of dof i, relative to its course, at which it can stop after a gap [rad, m]."""
+    course, speed = state[COURSE, i], state[SPEED, i]
+    if state[JERK, i] < math.inf:
+        v = course + smooth_stopping_speed(gap, state[ACCEL, i], state[JERK, i], dt)
+    else:
+        accel = BRAKE * state[ACCEL, i]
+        v = stopping_speed(gap + travel(course, accel, dt), accel, dt)
+    return min(max(v, -speed), speed) - course
+
+
+@small
+def track_speed(state, i, now, ahead, dt):
+    """Return the velocity of dof i in this tick, outside its box perhaps, that tracks a planned one.
+
+    now, ahead: [rad/s, m/s] the planned velocity, relative to the course, and the one a tick later. Under a jerk limit
+    the acceleration is the plan's, and as much more as can end when the plan is met.
+    """
+    course = state[COURSE, i]
+    if not state[JERK, i] < math.inf:
+        return course + now
+    missing = now - (state[VELOCITY, i] - course)
+    return state[VELOCITY, i] + ahead - now + dt * stopping_speed(missing, TRACKING_JERK * state[JERK, i], dt)
+
+
+@small
+def smooth_box(state, i, dt):
+    """Return the least and the largest planned velocity of dof i, relative to its course, under a jerk limit.
+
+    A plan at these velocities asks for all the jerk that there is in this tick, and in AHEAD more.
+    """
+    speed, course, a = state[SPEED, i], state[COURSE, i], state[ACCELERATION, i]
+    accel, change, jerk = state[ACCEL, i], AHEAD * state[JERK, i] * dt, TRACKING_JERK * state[JERK, i]
+    slowest = state[SLOWEST, i] + travel(max(min(a, 0.0) - change, -accel), jerk, dt)
+    fastest = state[FASTEST, i] + travel(min(max(a, 0.0) + change, accel), jerk, dt)
+    return max(slowest, -speed) - course, min(fastest, speed) - course
 
 
 @kernel
 def common_braking(state, dt):
     """Return the time [s] by which velocities are multiplied to give the travel of dofs that stop together."""
-    ticks = 0.0
+    ticks, braking = 0.0, dt
     for i in range(state.shape[1]):
-        accel = planned_accel(state, i)
-        if accel < math.inf:
-            ticks = max(ticks, math.floor(abs(state[VELOCITY, i]) / (accel * dt)))
-    return 0.5 * dt * (ticks + 2.0)
+        if state[JERK, i] < math.inf:
+            slowest, fastest = smooth_box(state, i, dt)
+            v = max(abs(slowest), abs(fastest))
+            if v > 0.0:
+                braking = max(braking, smooth_travel(v, state[ACCEL, i], state[JERK, i], dt) / v)
+        elif state[ACCEL, i] < math.inf:
+            ticks = max(ticks, math.floor(abs(state[VELOCITY, i]) / (BRAKE * state[ACCEL, i] * dt)))
+    return max(0.5 * dt * (ticks + 2.0), braking)
 
 
 @kernel
-def wanted_box(state, i, dt, braking):
+def rest_box(state, i, dt, braking):
     """Write the wanted values of dof i at which it can come to rest, [BOX_LOW, BOX_HIGH], on its course.
 
     braking: [s] `common_braking` where all dofs stop together, 0 where each of them stops as soon as it can.
     """
-    accel = planned_accel(state, i)
+    accel, jerk = BRAKE * state[ACCEL, i], state[JERK, i]
     q, low, high = state[POSE, i], state[LOWER, i], state[UPPER, i]
+    if jerk < math.inf:
+        slowest, fastest = smooth_box(state, i, dt)
+        q += dt * state[COURSE, i]
+        down = braking * slowest if braking > 0.0 else smooth_travel(slowest, state[ACCEL, i], jerk, dt)
+        up = braking * fastest if braking > 0.0 else smooth_travel(fastest, state[ACCEL, i], jerk, dt)
+        state[BOX_LOW, i], state[BOX_HIGH, i] = min(max(q + down, low), high), min(max(q + up, low), high)
+        return
     if braking > 0.0:
         v, slowest, fastest = abs(state[VELOCITY, i]), state[SLOWEST, i], state[FASTEST, i]
         ahead = (braking - dt) * state[COURSE, i]
@@ -181,28 +261,53 @@ def wanted_box(state, i, dt, braking):
 
 
 @kernel
-def label_active_limit(state, i, dt, gradient):
-    """Write which limit holds dof i back: it is at a bound of its box and the goals push outward."""
+def lead_box(state, i, dt):
+    """Write the wanted values of dof i in this tick, [BOX_LOW, BOX_HIGH], for a dof without a jerk limit.
+
+    The wanted value may turn at once, which the dof cannot. It is ahead of the dof by no more than the braking distance
+    of the speed that the dof reaches in LEAD: a jump is approached in the least time and without overshoot, and other
+    dofs do not run ahead of one that is slow to gather speed.
+    """
+    q, v, speed, accel = state[POSE, i], state[VELOCITY, i], state[SPEED, i], BRAKE * state[ACCEL, i]
+    low, high = state[LOWER, i], state[UPPER, i]
+    if speed < math.inf:
+        tick, more = dt * speed, accel * max(LEAD, 2.0 * dt)
+        room = min(tick, 0.5 * speed * speed / accel)  # for the tick in which the wanted value stops
+        down, up = state[WANTED, i] - 2.0 * tick, state[WANTED, i] + 2.0 * tick
+        first = q - room - travel(min(max(-v, 0.0) + more, speed), accel, dt)
+        last = q + room + travel(min(max(v, 0.0) + more, speed), accel, dt)
+        down, up = min(max(down, first), max(up, first)), max(min(up, last), min(down, last))
+        low, high = min(max(down, low), high), max(min(up, high), low)
+    state[BOX_LOW, i], state[BOX_HIGH, i] = low, high
+
+
+@kernel
+def mark_bound(state, i, gradient):
+    """Write into ACTIVE at which side of its box the wanted value of dof i is held against the goals: 1, -1 or 0."""
     state[ACTIVE, i] = 0.0
-    wanted = state[WANTED, i]
-    if wanted >= state[BOX_HIGH, i] and gradient < 0.0:
-        side, bound = 1.0, state[FASTEST, i]
-        at_end = wanted >= state[UPPER, i]
-    elif wanted <= state[BOX_LOW, i] and gradient > 0.0:
-        side, bound = -1.0, -state[SLOWEST, i]
-        at_end = wanted <= state[LOWER, i]
-    else:
+    if state[WANTED, i] >= state[BOX_HIGH, i] and gradient < 0.0:
+        state[ACTIVE, i] = 1.0
+    elif state[WANTED, i] <= state[BOX_LOW, i] and gradient > 0.0:
+        state[ACTIVE, i] = -1.0
+
+
+@kernel
+def label_active_limit(state, i, dt):
+    """Write which limit held dof i back in this tick, whose new velocity and pose are known, after `mark_bound`."""
+    side, wanted = state[ACTIVE, i], state[WANTED, i]
+    gap = wanted - state[POSE, i]
+    arrived = abs(gap) <= NEAR * dt * state[SPEED, i]
+    if side == 0.0:
+        side = 1.0 if gap > 0.0 else -1.0
+        bound = state[FASTEST, i] if side > 0.0 else -state[SLOWEST, i]
+        if arrived or side * state[VELOCITY, i] < bound - NEAR * state[SPEED, i]:
+            return
+    elif wanted >= state[UPPER, i] if side > 0.0 else wanted <= state[LOWER, i]:
+        state[ACTIVE, i] = side * AT_POSITION
         return
-    v = side * state[VELOCITY, i]
     code = AT_JERK if state[JERK, i] < math.inf else AT_ACCELERATION
-    if at_end or bound < v - 1e-6 * state[ACCEL, i] * dt:
-        code = AT_POSITION
-    elif bound >= state[SPEED, i]:
+    if arrived or side * state[VELOCITY, i] >= (1.0 - NEAR) * state[SPEED, i]:
         code = AT_VELOCITY
-    elif bound >= v + SLACK * state[ACCEL, i] * dt * (1.0 - 1e-9):
-        code = AT_ACCELERATION
-    elif not state[JERK, i] < math.inf:
-        code = AT_POSITION
     state[ACTIVE, i] = side * code
 
 

@@ -18,7 +18,7 @@ ORIENTATION  three directions at once, r_k = d_k - t_k, with the energy 1/2 sum 
 `residual` gives r and the error, `derivative` gives dr/de and dr/dd, `curvature` the second derivative of f.r for a
 force f, and `zero_residual` moves the target to where r = 0. The rest of this file derives energy, wrench, stiffness
 and robust loss from them, residuals.py the stacked rows, reference.py the goal-by-goal Hessian. A new kind is a number
-here, its number of rows in ROWS, and a branch in those four functions.
+here, an entry in ROWS, CONSTRAINTS and READS, and a branch in those four functions.
 
 Residuals are squared, not norms: smooth at the goal, so an exact Hessian exists there.
 """
@@ -33,6 +33,8 @@ from posable.engine.layout import ALONG, AT, AXES, MEASURE, POINT, ROBUST, SIZE,
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
 DISTANCE_SPRING, CLEAR_SPRING, MODEL_SPRING, PIXEL_SPRING = 5, 6, 7, 8
 ROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3)  # rows of the residual of each of these kinds
+CONSTRAINTS = (3, 3, 2, 2, 1, 1, 1, 1, 2)  # how many degrees of freedom each kind takes; fewer for a POINT on a plane
+READS = ("e", "ddd", "d", "ed", "e", "ed", "ed", "", "e")  # the points and directions of the body that it depends on
 CROSS_SPRING, COUPLING_SPRING = -2, -1  # between two springs, between two dofs: assemble.py
 COLLISION_SPRING = -3  # all pairs of solids that must not touch: collision.py
 ANGLE_SPRINGS = (ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)  # whose error is an angle
@@ -339,18 +341,11 @@ def add_orientation(row, target, r, exact, slope, g, s):
 
 
 @small
-def add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
-    """Add the wrench (6,) and stiffness (21,) of an energy of the point e with force F and second derivative W.
-
-    B = X'WX + [sym(F e') - (F.e) 1, -1/2 hat(F); ., 0] with X = [-hat(e), 1].
-    """
+def add_moments(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
+    """Add the moment e x F and the rotation block of the stiffness; return C = hat(e) W by rows."""
     g[0] += ey * fz - ez * fy
     g[1] += ez * fx - ex * fz
     g[2] += ex * fy - ey * fx
-    g[3] += fx
-    g[4] += fy
-    g[5] += fz
-    # C = hat(e) W, by rows
     c00, c01, c02 = ey * xz - ez * xy, ey * yz - ez * yy, ey * zz - ez * yz
     c10, c11, c12 = ez * xx - ex * xz, ez * xy - ex * yz, ez * xz - ex * zz
     c20, c21, c22 = ex * xy - ey * xx, ex * yy - ey * xy, ex * yz - ey * xz
@@ -363,6 +358,22 @@ def add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
     s[3] += c00 * ez - c02 * ex + half * (fx * ey + fy * ex)
     s[4] += c01 * ex - c00 * ey + half * (fx * ez + fz * ex)
     s[5] += c11 * ex - c10 * ey + half * (fy * ez + fz * ey)
+    return c00, c01, c02, c10, c11, c12, c20, c21, c22
+
+
+@small
+def add_point(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
+    """Add the wrench (6,) and stiffness (21,) of an energy of the point e with force F and second derivative W.
+
+    B = X'WX + [sym(F e') - (F.e) 1, -1/2 hat(F); ., 0] with X = [-hat(e), 1].
+    """
+    c00, c01, c02, c10, c11, c12, c20, c21, c22 = add_moments(
+        ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s
+    )
+    half = 0.5 * exact
+    g[3] += fx
+    g[4] += fy
+    g[5] += fz
     s[6] += xx
     s[7] += yy
     s[8] += zz
@@ -389,20 +400,7 @@ def add_point_force(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
 @kernel
 def add_direction(dx, dy, dz, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
     """Add the wrench and stiffness of an energy of the direction d: the same, with X = [-hat(d), 0] and no force."""
-    g[0] += dy * fz - dz * fy
-    g[1] += dz * fx - dx * fz
-    g[2] += dx * fy - dy * fx
-    c00, c01, c02 = dy * xz - dz * xy, dy * yz - dz * yy, dy * zz - dz * yz
-    c10, c11, c12 = dz * xx - dx * xz, dz * xy - dx * yz, dz * xz - dx * zz
-    c20, c21 = dx * xy - dy * xx, dx * yy - dy * xy
-    dot = exact * (fx * dx + fy * dy + fz * dz)
-    half = 0.5 * exact
-    s[0] += c02 * dy - c01 * dz + exact * fx * dx - dot
-    s[1] += c10 * dz - c12 * dx + exact * fy * dy - dot
-    s[2] += c21 * dx - c20 * dy + exact * fz * dz - dot
-    s[3] += c00 * dz - c02 * dx + half * (fx * dy + fy * dx)
-    s[4] += c01 * dx - c00 * dy + half * (fx * dz + fz * dx)
-    s[5] += c11 * dx - c10 * dy + half * (fy * dz + fz * dy)
+    add_moments(dx, dy, dz, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
 
 
 @kernel
@@ -444,6 +442,19 @@ def robust_factors(energy, scale):
         return energy, 1.0, 0.0
     root = math.sqrt(1.0 + 2.0 * energy / scale)
     return 2.0 * energy / (root + 1.0), 1.0 / root, -1.0 / (scale * root * root * root)
+
+
+@small
+def apply_stiffness(s, wx, wy, wz, vx, vy, vz):
+    """Return B t (6) of a stiffness (21,) and a twist [w; v]."""
+    return (
+        s[0] * wx + s[3] * wy + s[4] * wz + s[12] * vx + s[13] * vy + s[14] * vz,
+        s[3] * wx + s[1] * wy + s[5] * wz + s[15] * vx + s[16] * vy + s[17] * vz,
+        s[4] * wx + s[5] * wy + s[2] * wz + s[18] * vx + s[19] * vy + s[20] * vz,
+        s[12] * wx + s[15] * wy + s[18] * wz + s[6] * vx + s[9] * vy + s[10] * vz,
+        s[13] * wx + s[16] * wy + s[19] * wz + s[9] * vx + s[7] * vy + s[11] * vz,
+        s[14] * wx + s[17] * wy + s[20] * wz + s[10] * vx + s[11] * vy + s[8] * vz,
+    )
 
 
 @kernel

@@ -1,1 +1,1 @@
-"""The figure as people describe it: joints, skeletons, kinematics, motion."""
+"""The model of a figure: joints, skeletons, kinematics, motion."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from posable.errors import PosableError, unknown
-from posable.model.joints import Ball, Free, Revolute, unit_axis
+from posable.model.joints import Ball, Free, Joint, Revolute, frozen_of, unit_axis
 from posable.model.kinematics import Frames, forward
 from posable.model.skeleton import Skeleton, per_figure
 
@@ -55,7 +55,10 @@ _SHORT_SIDE = re.compile(
 NEAR = 0.03  # fraction of a limb's length below which two joints are at the same place
 TOE = 0.05  # least distance of a toe in front of its ankle [leg lengths]
 CLUSTER = 0.3  # fraction of a limb's length within which hinges of one name form one joint
+BALL = 0.12  # fraction of a limb's length within which the axes of a ball joint made of hinges pass each other
 ALONG = 0.9  # cosine of the angle between the axis of a hinge and a bone above which it twists the bone
+PARALLEL = 0.3  # sine of the angle between two axes below which they count as parallel
+BELOW = 0.25  # fraction of the trunk below the shoulders beyond which nothing is a head
 FOREARM = 0.3  # least length of a forearm that ends without a joint [upper arms]
 END = 0.15  # fraction of a bone at its end whose middle is taken for the wrist of an arm that has none
 
@@ -160,7 +163,7 @@ def body_plan(skeleton: Skeleton, roles: Mapping[str, str] | None = None, *, opt
     Args:
         skeleton: The figure.
         roles: {role: joint} Overrides what is found.
-        option: How the caller's own argument for roles is called, for the error message; "" if it has none.
+        option: Name of the caller's argument for roles, for error messages; "" if there is none.
 
     Raises:
         PosableError: The figure does not have two legs, or a given role or joint is unknown.
@@ -178,7 +181,6 @@ def _body_plan(skeleton: Skeleton, given: tuple[tuple[str, str], ...], option: s
         if role not in ROLES:
             raise unknown("role", role, ROLES)
         skeleton.index(joint)
-    up = np.array([0.0, 0.0, 1.0]) if skeleton.up == "z" else np.array([0.0, 1.0, 0.0])
     tree = _Tree(skeleton, rest)
     found: dict[str, str] = {}
     for side in SIDES:
@@ -197,7 +199,7 @@ def _body_plan(skeleton: Skeleton, given: tuple[tuple[str, str], ...], option: s
         )
     found |= tree.trunk(found)
     found |= roles or {}
-    up, left = _axes(rest, found, up)
+    up, left = _axes(rest, found, skeleton.up_vector)
     for side in SIDES:  # a joint below the ankle and not in front of it is a sole, whatever its name
         ankle, toe = rest.position(found[f"ankle.{side}"]), found.get(f"toe.{side}")
         if toe is not None and f"toe.{side}" not in (roles or {}):
@@ -262,7 +264,7 @@ class _Tree:
         found: dict[str, str] = {}
         for role in (*three, *(role for role in vocabulary if role not in three)):
             options = [name for name in chain if name not in found.values()] if role not in three else chain
-            joint = self._named(options, vocabulary[role], last=role == three[2])
+            joint = self._named(options, vocabulary[role], last=role == three[2], bends=role == three[1])
             if joint is not None and joint not in found.values():
                 found[role] = joint
         order = [chain.index(found[role]) for role in three if role in found]
@@ -332,7 +334,7 @@ class _Tree:
             name for name, (where, word) in self.words.items()
             if where == side and any(limb in word for limb in _LIMB_WORDS[kind])
         }  # fmt: skip
-        for name, (where, _) in self.words.items():  # parents come first; a name that says nothing may go on a limb
+        for name, (where, _) in self.words.items():  # parents come first; any joint may continue a limb
             parent = self.parent[name]
             goes_on = parent in mine and where == side and not told.intersection(self.children[parent])
             if name in told or (goes_on and self.skeleton.joint(name).motion.dofs):
@@ -350,8 +352,11 @@ class _Tree:
                 best, length = path, total * thumb
         return best
 
-    def _named(self, chain: Sequence[str], words: Iterable[str], last: bool = False) -> str | None:
-        """Return the joint of a chain that one of the words names; last: a limb ends at the last of its hinges."""
+    def _named(self, chain: Sequence[str], words: Iterable[str], last: bool = False, bends: bool = False) -> str | None:
+        """Return the joint of a chain that one of the words names.
+
+        last: a limb ends at the last of its hinges. bends: hinges that only twist the bone beyond are no elbow or knee.
+        """
         for word in words:
             hits = [name for name in chain if self.words[name][1] == word]
             hits = hits or [
@@ -365,6 +370,8 @@ class _Tree:
                     return hinges[-1]
                 while len(hinges) == len(hits) > 1 and self._twists(hits[0], hits[1], size):
                     hits = hinges = hits[1:]
+                while bends and len(hinges) == len(hits) > 1 and self._twists(hits[-1], chain[-1], size):
+                    hits = hinges = hits[:-1]
                 while len(hits) > 1 and self._in_the_middle(hits[0], size):
                     hits = hits[1:]  # LHipJoint, at the place of the pelvis, above LeftHip
                 hinges = [name for name in hinges if name in hits]
@@ -374,7 +381,7 @@ class _Tree:
         return None
 
     def _in_the_middle(self, joint: str, size: float) -> bool:
-        """Return whether a joint is where its like of the other side is: it begins a limb, it is no part of it."""
+        """Return whether a joint is at the place of its counterpart: it carries the limb and is not part of it."""
         side, word = self.words[joint]
         likes = [name for name, (other, said) in self.words.items() if other not in ("", side) and said == word]
         here = self.rest.position(joint)
@@ -402,8 +409,8 @@ class _Tree:
             lines = [(self.rest.position(joint), self._axis(joint))]
             above = self.parent[joint]
             while above is not None and above not in found.values() and len(lines) < 3:
-                if self._apart(above, joint) > CLUSTER * size:
-                    break
+                if self._apart(above, joint) > BALL * size:
+                    break  # a collar, as of Talos: it carries the shoulder
                 if self.skeleton.joint(above).motion.dofs:
                     lines.append((self.rest.position(above), self._axis(above)))
                 above = self.parent[above]
@@ -411,37 +418,40 @@ class _Tree:
             if len(hinges) == len(lines) > 1:
                 out[role] = _meeting_point(hinges)
         for side in SIDES:
-            out |= self._straight_leg(found, out, side)
+            for limb in _PARTS.values():
+                three = [f"{role}.{side}" for role in limb]
+                if found.keys() >= set(three):
+                    out |= self._in_line(found, out, three)
         return out
 
-    def _straight_leg(
-        self, found: Mapping[str, str], centers: Mapping[str, np.ndarray], side: str
+    def _in_line(
+        self, found: Mapping[str, str], centers: Mapping[str, np.ndarray], three: Sequence[str]
     ) -> dict[str, np.ndarray]:
-        """Return {role: (3,)} [m] of a hip and a knee that files put beside the line of their leg.
+        """Return {role: (3,)} [m] of a hip, and of a knee or elbow, that files put beside the line of their limb.
 
-        Where along its axis the last hinge of a hip or that of a knee lies is up to a file's author: both are taken
-        where they are straight above the ankle.
+        Where along its axis the last hinge of a hip or that of a knee lies is up to a file's author: a hip is taken
+        where it is straight above the ankle, a knee or an elbow between the ends of its limb.
         """
-        hip, knee, ankle = (f"{role}.{side}" for role in _PARTS[LEG])
-        at = {role: centers.get(role, self.rest.position(found[role])) for role in (hip, knee, ankle)}
+        first, middle, last = three
+        at = {role: centers.get(role, self.rest.position(found[role])) for role in three}
         out = {}
-        for role, toward in ((hip, at[ankle]), (knee, None)):
+        for role in (first, middle) if first.startswith("hip") else (middle,):
             axis = self._axis(found[role])
-            if axis is None or (role == hip and role not in centers):
+            if axis is None or (role == first and role not in centers):
                 continue
-            way = (0.5 * (out.get(hip, at[hip]) + at[ankle]) if toward is None else toward) - at[role]
-            away, length = float(axis @ way), float(np.linalg.norm(at[hip] - at[ankle]))
-            if NEAR * length < abs(away) < 0.5 * length:  # beyond, the axis is along the leg
+            toward = at[last] if role == first else 0.5 * (out.get(first, at[first]) + at[last])
+            away, length = float(axis @ (toward - at[role])), float(np.linalg.norm(at[first] - at[last]))
+            if NEAR * length < abs(away) < 0.5 * length:  # beyond, the axis is along the limb
                 out[role] = at[role] + away * axis
         return out
 
     def _apart(self, one: str, other: str) -> float:
-        """Return how far two joints are apart [m]; of hinges their axes: where along it a hinge is does not matter."""
+        """Return the distance [m] of two joints; of their axes for hinges, which may lie anywhere along them."""
         way, a, b = self.rest.position(one) - self.rest.position(other), self._axis(one), self._axis(other)
         if a is None or b is None:
             return float(np.linalg.norm(way))
         normal = np.cross(a, b)
-        if np.linalg.norm(normal) < 1e-3:
+        if np.linalg.norm(normal) < PARALLEL:  # nearly parallel lines pass each other far away
             return float(np.linalg.norm(way - (way @ a) * a))
         return abs(float(way @ normal)) / float(np.linalg.norm(normal))
 
@@ -481,11 +491,23 @@ class _Tree:
         neck = [name for name, (_, word) in self.words.items() if any(w in word for w in _NECK_WORDS)]
         head = [name for name, (_, word) in self.words.items() if any(word.startswith(w) for w in _HEAD_WORDS)]
         head = [name for name in head if self.skeleton.joint(name).motion.dofs] or head
+        neck, head = ([name for name in names if not self._below_shoulders(name, found)] for names in (neck, head))
         if neck or head:
             chain = self.path((head or neck)[0])
             out["neck"] = neck[0] if neck else (head[0])
             out["head"] = self._last_place(head, chain) if head else neck[-1]
         return out
+
+    def _below_shoulders(self, joint: str, found: Mapping[str, str]) -> bool:
+        """Return whether a joint is clearly below the shoulders: a link called head may begin at the trunk's origin."""
+        if not all(f"shoulder.{side}" in found for side in SIDES):
+            return False
+        hips, shoulders = (
+            0.5 * (self.rest.position(found[f"{role}.L"]) + self.rest.position(found[f"{role}.R"]))
+            for role in ("hip", "shoulder")
+        )
+        along = shoulders - hips
+        return float((self.rest.position(joint) - shoulders) @ along) < -BELOW * float(along @ along)
 
     def _last_place(self, head: Sequence[str], chain: Sequence[str]) -> str:
         """Return the last of the head's joints at the place of its first (yaw, pitch and roll of one neck)."""
@@ -499,6 +521,9 @@ class _Tree:
         return common[-1] if common else self.skeleton.names[0]
 
 
+ACROSS, ALONG = 0.5, 0.8  # cosines of limbs that point across the trunk, and as each other
+
+
 @per_figure
 def person_plan(skeleton: Skeleton) -> BodyPlan | None:
     """Return the body plan of a person; None for other figures.
@@ -506,8 +531,7 @@ def person_plan(skeleton: Skeleton) -> BodyPlan | None:
     A person has a head, two arms and two legs, a free root, and ball joints as hips and shoulders. A humanoid robot has
     one motor per axis instead.
     """
-    balls = sum(isinstance(joint.motion, Ball) for joint in skeleton.joints)
-    if balls < 4 or not isinstance(skeleton.joints[0].motion, Free):  # most robots, without placing them
+    if skeleton.free_root is None or sum(map(_is_ball, skeleton.joints)) < 4:  # most robots, before forward kinematics
         return None
     try:
         plan = body_plan(skeleton)
@@ -518,6 +542,26 @@ def person_plan(skeleton: Skeleton) -> BodyPlan | None:
     for role in ("hip", "shoulder"):
         for side in SIDES:
             name = f"{role}.{side}"
-            if name not in plan or not isinstance(skeleton.joint(plan[name]).motion, Ball):
+            if name not in plan or not _is_ball(skeleton.joint(plan[name])):
                 return None
-    return plan
+    return None if _has_four_legs(plan) else plan
+
+
+def _has_four_legs(plan: BodyPlan) -> bool:
+    """Return whether the arms of a figure are forelegs: at rest they point as the legs do, across the trunk."""
+    if not {"wrist.L", "wrist.R", "ankle.L", "ankle.R"} <= set(plan.roles):
+        return False
+    hips, shoulders, ankles, wrists = (
+        np.sum([plan.rest.position(plan[f"{role}.{side}"]) for side in SIDES], axis=0)
+        for role in ("hip", "shoulder", "ankle", "wrist")
+    )
+    trunk, leg, arm = shoulders - hips, ankles - hips, wrists - shoulders
+    across = abs(trunk @ leg) < ACROSS * np.linalg.norm(trunk) * np.linalg.norm(leg)
+    return bool(across and arm @ leg > ALONG * np.linalg.norm(arm) * np.linalg.norm(leg))
+
+
+def _is_ball(joint: Joint) -> bool:
+    """Return whether a joint only turns, in any direction; character files add frozen translations to such joints."""
+    frozen = frozen_of(joint)
+    held = isinstance(joint.motion, Free) and frozen is not None and bool(frozen[:3].all())
+    return isinstance(joint.motion, Ball) or held

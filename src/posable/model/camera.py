@@ -32,7 +32,7 @@ class Camera:
         name: Name in messages and results.
 
     Raises:
-        PosableError: An argument is no such thing; the message names it.
+        PosableError: An argument is invalid.
 
     Attributes:
         center: (3,) [m] The camera's position in the world.
@@ -71,7 +71,7 @@ class Camera:
         """Return the camera of a projection matrix (3, 4), P = K [R | t], of any scale.
 
         Raises:
-            PosableError: The matrix is not that of a camera at a finite place.
+            PosableError: The matrix is not that of a camera at a finite position.
         """
         from scipy.linalg import rq
 
@@ -91,7 +91,7 @@ class Camera:
     def look_at(
         cls, position: Any, target: Any, focal: float, size: Any, *, up: Any = (0.0, 0.0, 1.0), name: str = ""
     ) -> Camera:
-        """Return a camera at a position [m] that looks at a target [m], its principal point amid an image of `size`.
+        """Return a camera at a position that looks at a target, with its principal point in the middle of the image.
 
         Args:
             position: (3,) [m] in the world.
@@ -117,7 +117,7 @@ class Camera:
         return f"<Camera {self.name!r}: focal length {self.focal:.0f} px, at ({x:.2f}, {y:.2f}, {z:.2f}) m>"
 
     def arguments(self) -> dict[str, Any]:
-        """Return what makes this camera, as plain numbers and texts."""
+        """Return the arguments that make this camera, as plain numbers and strings."""
         out: dict[str, Any] = {
             "matrix": self.matrix.tolist(), "rotation": self.turn.tolist(), "translation": self.translation.tolist(),
         }  # fmt: skip
@@ -214,7 +214,7 @@ def _numbers(value: Any, shape: tuple[int, ...], what: str) -> Floats:
 
 
 def _rotation(value: Any, what: str) -> tuple[Rotation, Floats]:
-    """Return a rotation, and its matrix, with the bits that were given where it is one to rounding."""
+    """Return a rotation and its matrix; a matrix that is a rotation to rounding is kept bit by bit."""
     if value is None:
         value = np.eye(3)
     if not isinstance(value, Rotation):
@@ -224,7 +224,7 @@ def _rotation(value: Any, what: str) -> tuple[Rotation, Floats]:
         else:
             gap = np.abs(array @ array.T - np.eye(3)).max() if array.shape == (3, 3) else np.inf
             if not gap < 1e-4 or np.linalg.det(array) < 0.0:
-                got = f"shape {array.shape}" if array.shape != (3, 3) else "a matrix that is no rotation"
+                got = f"shape {array.shape}" if array.shape != (3, 3) else "a matrix that is not a rotation"
                 expected = "a Rotation, a rotation matrix or a rotation vector"
                 raise PosableError(f"{what}: rotation: expected {expected}, got {got}")
             value = Rotation.from_matrix(array)

@@ -30,11 +30,12 @@ from posable.engine.layout import (
     Figure,
     work_size,
 )
-from posable.engine.narrow_phase import FAR, GRID, HALF_SPACE, HULL
+from posable.engine.narrow_phase import CELLS, FAR, GRID, HALF_SPACE, HULL
 from posable.model.joints import Joint, frozen_array
 from posable.model.shapes import WORLD, Shape
 
-MOST_CORNERS = 64  # of a hull; larger ones are replaced by fewer corners and a covering radius
+MOST_CORNERS = 256  # of a hull; larger ones are replaced by fewer corners and a covering radius
+FEW_CORNERS = 8  # of hulls whose corners are all compared, without a table
 CLOSE_FIT = 5e-4  # [m] accuracy of that replacement
 MOST_SEEDS, SEED_SPACING = 48, 0.015  # starting points of the search for the distance to a grid; [m]
 SURFACE_POINTS = 3000  # of which the seeds are chosen
@@ -83,12 +84,13 @@ def fitted(shape: Shape) -> tuple[np.ndarray, float]:
     chosen = list(dict.fromkeys(np.argmax(points @ _directions(MOST_CORNERS * 2 // 3).T, axis=0).tolist()))
     missed = hull_distances(points[chosen], points)
     while len(chosen) < MOST_CORNERS and missed.max() > CLOSE_FIT:
-        worst: list[int] = []
-        for k in np.argsort(-missed)[:64].tolist():  # spread out, or one face takes them all
-            apart = all(np.linalg.norm(points[k] - points[other]) > 0.02 for other in worst)
-            if apart and missed[k] > CLOSE_FIT and len(worst) < min(8, MOST_CORNERS - len(chosen)):
-                worst.append(k)
-        chosen += worst
+        candidates = np.argsort(-missed)[:64]
+        candidates = candidates[missed[candidates] > CLOSE_FIT]
+        room = MOST_CORNERS - len(chosen)
+        while len(candidates) and room:  # spread out, or one face takes them all
+            chosen.append(int(candidates[0]))
+            room -= 1
+            candidates = candidates[np.linalg.norm(points[candidates] - points[candidates[0]], axis=1) > 0.02]
         missed = hull_distances(points[chosen], points)
     return points[chosen], shape.radius + float(missed.max())
 
@@ -105,7 +107,7 @@ def hull_distances(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Return the distances (P,) [m] of points (P, 3) from the convex hull of corners (V, 3); zero inside."""
     count = len(points)
     solid = np.zeros((count + 1, SOLID_WIDTH))
-    solid[:, ON_BODY], solid[:, CORNERS], solid[:, BOUND] = -1.0, 1.0, FAR
+    solid[:, ON_BODY], solid[:, CORNERS], solid[:, BOUND], solid[:, FIELD] = -1.0, 1.0, FAR, -1.0
     solid[:, FIRST_CORNER] = len(corners) + np.arange(count + 1)
     solid[:count, START : START + 3] = points
     solid[count, FIRST_CORNER], solid[count, CORNERS] = 0.0, len(corners)
@@ -128,7 +130,7 @@ def bounding_capsule(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
     middle = points.mean(axis=0)
     if len(points) == 1:
         return middle, np.zeros(3), 0.0
-    axis = np.linalg.svd(points - middle)[2][0]
+    axis = np.linalg.svd(points - middle, full_matrices=False)[2][0]
     along = (points - middle) @ axis
     across = np.linalg.norm(points - middle - np.outer(along, axis), axis=1)
     radius = float(across.max()) * (1.0 + 1e-12)
@@ -184,6 +186,7 @@ class SolidTables:
         middle, half, bound = bounding_capsule(points)
         row[START : START + 3], row[LINE : LINE + 3], row[BOUND] = middle, half, bound + radius
         row[SOLID] = GRID if shape.grid is not None else HULL if normal is None else HALF_SPACE
+        row[FIELD] = -1.0
         if normal is not None:
             row[NORMAL : NORMAL + 3] = normal
         self.corners.append(points)
@@ -227,12 +230,17 @@ class SolidTables:
         )
 
     def _fields(self, solid: np.ndarray) -> list[np.ndarray]:
-        """Return the grids of the solids, and write where each begins."""
+        """Return the grids and the tables of extreme corners of the solids, and write where each begins."""
         out: list[np.ndarray] = []
         for shape, row in self.rows.items():
+            first = sum(map(len, out))
             if shape.grid is not None:
-                solid[row, FIELD] = sum(map(len, out))
                 out.append(shape.grid.field())
+            elif len(self.corners[row]) > FEW_CORNERS:
+                out.append(extreme_corners(self.corners[row], int(solid[row, FIRST_CORNER]), first))
+            else:
+                continue
+            solid[row, FIELD] = first
         return out
 
     def _seeds(self, solid: np.ndarray) -> list[np.ndarray]:
@@ -245,6 +253,50 @@ class SolidTables:
             solid[row, SEEDS], solid[row, COVER] = len(seeds), cover
             out.append(seeds)
         return out
+
+
+def extreme_corners(corners: np.ndarray, first: int, at: int) -> np.ndarray:
+    """Return the table of the extreme corners of a hull of corners (V, 3) by cells of directions: narrow_phase.py.
+
+    A corner is listed for a cell unless another one is further along all four directions at the corners of the cell,
+    and so along every direction of it.
+
+    Args:
+        corners: (V, 3) [m].
+        first: Row of the first corner in Figure.corner.
+        at: Where the table begins in Figure.field.
+    """
+    ends, listed = _listed_corners(np.ascontiguousarray(corners, dtype=float).tobytes())
+    return np.concatenate([at + len(ends) + ends, first + listed]).astype(float)
+
+
+@lru_cache(maxsize=1024)
+def _listed_corners(corners: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the list of each cell ends, from 0 on, and the corners in the lists; goals share hulls."""
+    along = np.frombuffer(corners).reshape(-1, 3) @ _cell_directions().T
+    along = along.reshape(len(along), -1, 4)  # (V, cells, 4)
+    furthest = along.argmax(axis=0)  # (cells, 4): the corners that may rule out others
+    rivals = np.take_along_axis(along, furthest.T[:, :, None], axis=0)  # (4, cells, 4)
+    margin = 1e-12 * float(np.abs(along).max())
+    beaten = np.zeros(along.shape[:2], dtype=bool)
+    for rival in rivals:
+        beaten |= (rival > along + margin).all(axis=-1)
+    cells, listed = np.nonzero(~beaten.T)
+    return np.searchsorted(cells, np.arange(along.shape[1] + 1)), listed
+
+
+@lru_cache(maxsize=1)
+def _cell_directions() -> np.ndarray:
+    """Return the directions (4 cells, 3) at the corners of the cells of `direction_cell`."""
+    edges = np.linspace(-1.0, 1.0, CELLS + 1)
+    out = []
+    for axis in range(3):
+        for side in (1.0, -1.0):
+            for i in range(CELLS):
+                for j in range(CELLS):
+                    square = [(edges[i + p], edges[j + q]) for p in (0, 1) for q in (0, 1)]
+                    out += [np.insert(corner, axis, side) for corner in square]
+    return np.array(out)
 
 
 def spread_seeds(corners: np.ndarray) -> tuple[np.ndarray, float]:
@@ -410,6 +462,19 @@ def pair_tables(
     moving = [s for s in solid if moving_dofs(skeleton, body_of(skeleton, s.joint))]
     tables.add([*shape_pairs(skeleton, pairs), *((shape, obstacle) for obstacle in obstacles for shape in moving)])
     return tables
+
+
+@lru_cache(maxsize=64)
+def coupled_by_contacts(skeleton: SkeletonLike, tables: tuple[SolidTables, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of degrees of freedom that contacts couple: those that move one body of a pair only."""
+    pairs = {(one, two) for table in tables for one, two, _, _ in table.touch if two >= 0}
+    dofs = {body: moving_dofs(skeleton, body) for pair in pairs for body in pair}
+    groups = sorted({frozenset(dofs[one] ^ dofs[two]) for one, two in pairs}, key=len, reverse=True)
+    largest: list[frozenset[int]] = []
+    for group in groups:
+        if not any(group <= other for other in largest):
+            largest.append(group)
+    return tuple(tuple(sorted(group)) for group in largest)
 
 
 @lru_cache(maxsize=64)

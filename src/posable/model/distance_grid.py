@@ -20,7 +20,7 @@ class DistanceGrid:
         low: (3,) [m] the first node.
         spacing: [m] between nodes.
         values: (nx, ny, nz) [m].
-        pad: [m] between what is described and the border of the grid.
+        pad: [m] between the surface and the border of the grid.
         closed: whether the surface has an inside; otherwise it is a sheet of two spacings.
     """
 
@@ -36,7 +36,7 @@ class DistanceGrid:
         return np.concatenate([header, self.values.ravel()])
 
     def box(self) -> np.ndarray:
-        """Return the lowest and highest corner (2, 3) [m] of what is described."""
+        """Return the lowest and highest corner (2, 3) [m] of the surface."""
         high = self.low + self.spacing * (np.array(self.values.shape) - 1.0)
         return np.array([self.low + self.pad, high - self.pad])
 
@@ -58,7 +58,7 @@ class DistanceGrid:
 
 
 def default_spacing(points: np.ndarray) -> float:
-    """Return the distance of nodes [m] for something with these points (V, 3)."""
+    """Return the default spacing [m] of a grid around points (V, 3)."""
     return max(FINEST, float(np.ptp(points, axis=0).max()) / NODES_ALONG)
 
 
@@ -75,7 +75,7 @@ def mesh_grid(vertices: np.ndarray, faces: np.ndarray, spacing: float, reach: fl
         faces: (F, 3) indices of vertices. A closed surface has an inside; an open one is a sheet, a spacing thick on
             each side.
         spacing: [m] between nodes.
-        reach: [m] up to which distances outside the surface are asked for; beyond it they are lower bounds.
+        reach: [m] Distances outside the surface are exact up to this one; beyond it they are lower bounds.
     """
     closed = is_closed(vertices, faces)
     return _grid(vertices[faces].reshape(-1, 9), spacing, reach, 0.0 if closed else spacing, closed)
@@ -87,7 +87,7 @@ def point_grid(points: np.ndarray, radius: float, spacing: float, reach: float) 
 
 
 def is_closed(vertices: np.ndarray, faces: np.ndarray) -> bool:
-    """Return whether every edge of a mesh belongs to exactly two faces, vertices of one place being one."""
+    """Return whether every edge of a mesh belongs to exactly two faces; coincident vertices count as one."""
     size = float(np.abs(vertices).max(initial=1e-12))
     _, same = np.unique(np.round(vertices / size, 9), axis=0, return_inverse=True)
     corners = same.reshape(-1)[faces]
@@ -101,7 +101,7 @@ def is_closed(vertices: np.ndarray, faces: np.ndarray) -> bool:
 
 
 def _grid(triangles: np.ndarray, spacing: float, reach: float, thick: float, closed: bool) -> DistanceGrid:
-    """Return the grid of triangles (F, 9) [m], all points within `thick` [m] of them being solid."""
+    """Return the grid of triangles (F, 9) [m], with all points within `thick` [m] of them solid."""
     triangles = np.ascontiguousarray(triangles, dtype=float)
     corners = triangles.reshape(-1, 3)
     pad = reach + 3.0 * spacing

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine import jacobians as kernels
-from posable.engine.jacobians import frame_jacobian_rates
+from posable.engine import reference as kernels
 from posable.engine.layout import work_size
 from posable.errors import SkeletonError, unknown
 from posable.model.kinematics import as_poses, forward, in_rows, scratch
@@ -66,11 +65,8 @@ def jacobian(
         work[: kernels.SCRATCH], rotations, twists,
     )  # fmt: skip
     if rows == "axes":
-        out = _axis_rows(twists[:, 3:], rotations.reshape(t, 3, 3) if frame == "world" else np.eye(3)[None])
-    else:
-        out = {"position": twists[:, :3], "rotation": twists[:, 3:], "pose": twists}[rows]
-    out = out * np.where(skeleton.frozen, 0.0, skeleton.gain if gains else 1.0)
-    return out.reshape(*poses.shape[:-1], *out.shape[1:])
+        twists = _axis_rows(twists[:, 3:], rotations.reshape(t, 3, 3) if frame == "world" else np.eye(3)[None])
+    return _chosen_rows(skeleton, twists, rows, gains, poses.shape[:-1])
 
 
 def jacobian_rate(
@@ -107,16 +103,20 @@ def jacobian_rate(
     on, place = body_and_place(skeleton, body, point)
     out = np.empty((flat.shape[0], 6, n))
     work = scratch(kernels.SCRATCH + 6 * n)
-    frame_jacobian_rates(
+    kernels.frame_jacobian_rates(
         skeleton.figure, flat, flat_speeds, on, place, _axes(frame), work[: kernels.SCRATCH],
         work[kernels.SCRATCH : kernels.SCRATCH + 6 * n].reshape(6, n), out,
     )  # fmt: skip
     if rows == "axes":
         out = _axis_row_rates(skeleton, flat, flat_speeds, body, frame, out[:, 3:])
-    else:
-        out = {"position": out[:, :3], "rotation": out[:, 3:], "pose": out}[rows]
-    out = out * np.where(skeleton.frozen, 0.0, skeleton.gain if gains else 1.0)
-    return out.reshape(*poses.shape[:-1], *out.shape[1:])
+    return _chosen_rows(skeleton, out, rows, gains, poses.shape[:-1])
+
+
+def _chosen_rows(skeleton: Skeleton, out: np.ndarray, rows: str, gains: bool, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the chosen of six rows (t, 6, n), zero for frozen joints, with the leading axes of the poses."""
+    part = {"position": slice(0, 3), "rotation": slice(3, 6)}.get(rows, slice(0, 6))
+    out = out[:, part] * np.where(skeleton.frozen, 0.0, skeleton.gain if gains else 1.0)
+    return out.reshape(*shape, *out.shape[1:])
 
 
 def _axis_row_rates(

@@ -16,11 +16,11 @@ from scipy.spatial.transform import Rotation
 from posable.engine.layout import LARGEST
 from posable.errors import PosableError
 from posable.model.body_plan import ARM, LEG, limb_of, words_of
-from posable.model.joint_values import Floats
+from posable.model.joint_values import Floats, continuous_vectors
 from posable.model.joints import Ball, Fixed, Free, Joint, Site
 from posable.model.motion import Motion
-from posable.model.noisy_paths import clean_paths
 from posable.model.skeleton import Skeleton
+from posable.model.whittaker import clean_paths
 
 ROOT_NAMES = ("pelvis", "hips", "hip", "root", "midhip", "mid_hip", "torso")
 MOST_SAMPLES = 400  # frames that determine the tree and the lengths
@@ -235,7 +235,7 @@ def _poses(
     columns: list[Floats] = []
 
     def turn(parent: Floats, now: Floats) -> None:
-        columns.append(_continuous(Rotation.from_matrix(np.swapaxes(parent, 1, 2) @ now).as_rotvec()))
+        columns.append(continuous_vectors(Rotation.from_matrix(np.swapaxes(parent, 1, 2) @ now).as_rotvec()))
 
     for k, p in tree:
         parent = world[p] if p >= 0 else still
@@ -275,15 +275,3 @@ def _carry(parent: Floats, bones: Floats, seen: Floats, weights: Floats | None =
     hat -= np.swapaxes(hat, 1, 2)
     swing = np.eye(3) + hat + hat @ hat / np.maximum(1.0 + cosine, 1e-9)[:, None, None]
     return Rotation.from_matrix(swing @ parent).as_matrix()
-
-
-def _continuous(turned: Floats) -> Floats:
-    """Return rotation vectors (T, 3) without jumps from one turn to the next."""
-    out = turned.copy()
-    for t in range(1, len(out)):
-        angle = float(np.linalg.norm(out[t]))
-        if angle > 1e-6:
-            axis = out[t] / angle
-            turns = np.round((out[t - 1] @ axis - angle) / (2.0 * np.pi))
-            out[t] = axis * (angle + 2.0 * np.pi * turns)
-    return out

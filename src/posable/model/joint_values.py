@@ -17,8 +17,6 @@ from posable.model.joints import Free, Joint, JointMotion, rotation_matrix
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy.spatial.transform import Rotation
-
 
 Floats = NDArray[np.float64]
 
@@ -112,6 +110,18 @@ def _swing_twist_values(rotation: Rotation, axis: int, sign: float, near: Floats
     values = np.stack([vector[:, (axis + 1) % 3], vector[:, (axis + 2) % 3], sign * twist], axis=-1)
     values[:, 2] = _nearest_turns(values[:, 2], near[:, 2])
     return values
+
+
+def continuous_vectors(vectors: Floats) -> Floats:
+    """Return rotation vectors (T, 3) [rad], each shifted by whole turns to be nearest to the one before it."""
+    out = vectors.copy()
+    for t in range(1, len(out)):
+        axis = out[t] if np.linalg.norm(out[t]) > 1e-9 else out[t - 1]  # a whole turn is about the axis of the last one
+        length = float(np.linalg.norm(axis))
+        if length > 1e-9:
+            turn = axis * (2.0 * np.pi / length)
+            out[t] -= np.round((out[t] - out[t - 1]) @ turn / (turn @ turn)) * turn
+    return out
 
 
 # --- MuJoCo's `qpos`, where a ball is a quaternion wxyz and a free joint x y z wxyz ---

@@ -1,7 +1,7 @@
-"""Joints, sites and the ways in which joints move, as a user writes them.
+"""Joints, sites and joint types, and the flat arrays that the engine reads.
 
-A joint sits in its parent at a constant place (Parent, Kinematic Linkages: the arc), then moves by its motion:
-T_world_joint = T_world_parent (offset, rotation) motion(theta). A site is a frame fixed in a joint's (the node of
+A joint has a constant pose in its parent (the arc of Parent, Kinematic Linkages), followed by its motion:
+T_world_joint = T_world_parent (offset, rotation) motion(theta). A site is a frame fixed to a joint (the node of
 Parent, Kinematic Linkages): an end effector, a tool, a marker.
 """
 
@@ -59,7 +59,7 @@ class JointMotion:
 
 
 def unit_axis(axis: str | object) -> np.ndarray:
-    """Return an axis given as "x", "-y" or three numbers as a unit vector (3,); zeros if it is no axis."""
+    """Return an axis given as "x", "-y" or three numbers as a unit vector (3,); zeros if it is not an axis."""
     if isinstance(axis, str):
         name = axis.lower().lstrip("+-")
         value = np.array(AXES.get(name, (0.0, 0.0, 0.0)))
@@ -89,7 +89,7 @@ def rotation_about(axis: int, angle: float) -> np.ndarray:
 
 
 def _freeze(axis: object) -> object:
-    return axis if isinstance(axis, str) or not hasattr(axis, "__iter__") else tuple(axis)  # type: ignore[arg-type]
+    return tuple(axis) if isinstance(axis, Iterable) and not isinstance(axis, str) else axis
 
 
 def _aligned(axis: object) -> tuple[int, float] | None:
@@ -335,7 +335,7 @@ class Site:
 
 
 def rotation_matrix(rotation: Any) -> np.ndarray | None:
-    """Return a rotation given as None, a SciPy Rotation or (3, 3) as (3, 3); None if it is no rotation."""
+    """Return a rotation given as None, a SciPy Rotation or (3, 3) as (3, 3); None if it is not a rotation."""
     if rotation is None:
         return np.eye(3)
     try:

@@ -37,7 +37,7 @@ def as_poses(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
     """Return poses as a float array (..., n).
 
     Raises:
-        SkeletonError: They are no numbers of that shape; `what` names them in the message.
+        SkeletonError: They are not numbers of that shape; `what` names them in the message.
     """
     try:
         poses = np.asarray(pose, dtype=float)
@@ -75,7 +75,10 @@ def place_bodies(skeleton: Skeleton, poses: np.ndarray, *, twists: bool = False)
     positions, rotations = np.empty((t, b, 3)), np.empty((t, b, 9))
     rates = np.empty((t, n, 6)) if twists else _NO_TWISTS
     work = scratch(work_size(n, b, 0, 1))
-    forward_batch(skeleton.figure, np.ascontiguousarray(poses), work, 1, positions, rotations, rates)
+    rows = np.ascontiguousarray(poses)
+    if not rows.flags.writeable:  # Numba would compile the same code a second time for read-only arrays
+        rows = rows.copy()
+    forward_batch(skeleton.figure, rows, work, 1, positions, rotations, rates)
     return positions, rotations.reshape(t, b, 3, 3), rates
 
 
@@ -117,7 +120,7 @@ def forward(skeleton: Skeleton, pose: Any) -> Frames:
 
 
 class Frames:
-    """The frames of a figure at a pose, or at a batch of poses, whose axes come first in every answer.
+    """The frames of a figure at a pose, or at a batch of poses, whose axes come first in every array.
 
     The argument `name` of the methods is a site, a joint, or "world".
     """

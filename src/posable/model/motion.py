@@ -11,9 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
+from posable.engine.layout import LARGEST
 from posable.errors import PosableError, unknown
 from posable.model.joint_values import Floats, joint_transform, rotation_values, turns_freely
 from posable.model.skeleton import Skeleton
+
+RATES = (1e-6, 1e6)  # [frames/s] slowest and fastest
+MOST_FRAMES = 10_000_000  # of a motion that is made here: a day at 100 frames per second
 
 
 def interpolate(skeleton: Skeleton, times: ArrayLike, poses: ArrayLike, seconds: ArrayLike) -> Floats:
@@ -74,9 +78,19 @@ def _rate(fps: Any, what: str) -> float:
         value = float(fps)
     except (TypeError, ValueError):
         value = np.nan
-    if not (np.isfinite(value) and value > 0):
-        raise PosableError(f"{what}: expected frames per second above 0, got {fps!r}")
+    if not RATES[0] <= value <= RATES[1]:
+        raise PosableError(f"{what}: expected {RATES[0]:g} to {RATES[1]:g} frames per second, got {fps!r}")
     return value
+
+
+def _frame_count(seconds: float, fps: float, what: str) -> int:
+    """Return the number of frames in a time, both ends included."""
+    frames = np.floor(seconds * fps * (1 + 1e-12) + 1e-9) + 1
+    if not frames <= MOST_FRAMES:
+        raise PosableError(
+            f"{what}: expected at most {MOST_FRAMES:g} frames, got {frames:g}: {seconds:g} s at {fps:g} fps"
+        )
+    return int(frames)
 
 
 def _numbers(values: Any, what: str, rank: int, shape: str) -> Floats:
@@ -93,8 +107,8 @@ def _numbers(values: Any, what: str, rank: int, shape: str) -> Floats:
 class Motion:
     """Poses of a figure at a steady rate.
 
-    skeleton: whose poses they are. poses (T, n) [rad, m]. fps: frames per second. name: the take's, for people.
-    notes: what was changed on the way to it, a sentence each.
+    skeleton: the figure. poses (T, n) [rad, m]. fps: frames per second. name: of the take, for display.
+    notes: what was changed while it was made, one sentence each.
     """
 
     skeleton: Skeleton
@@ -109,11 +123,12 @@ class Motion:
         poses = _numbers(self.poses, "Motion.poses", 2, f"(T, {self.skeleton.size})")
         if poses.shape[1] != self.skeleton.size:
             raise PosableError(f"Motion.poses: expected shape (T, {self.skeleton.size}), got {poses.shape}")
-        if not np.isfinite(poses).all():
-            frame, dof = (int(k) for k in np.argwhere(~np.isfinite(poses))[0])
+        good = np.abs(poses) <= LARGEST  # NaN is not
+        if not good.all():
+            frame, dof = (int(k) for k in np.argwhere(~good)[0])
             raise PosableError(
-                f"Motion.poses: expected finite numbers, got {poses[frame, dof]} for {self.skeleton.dof_names[dof]!r} "
-                f"in frame {frame}"
+                f"Motion.poses: expected finite numbers up to {LARGEST:g}, got {poses[frame, dof]} for "
+                f"{self.skeleton.dof_names[dof]!r} in frame {frame}"
             )
         object.__setattr__(self, "poses", _read_only(poses))
         object.__setattr__(self, "fps", _rate(self.fps, "Motion.fps"))
@@ -153,7 +168,7 @@ class Motion:
         fps = _rate(fps, "Motion.resample")
         if not len(self):
             return Motion(self.skeleton, self.poses, fps, self.name)
-        count = int(np.floor(self.duration * fps * (1 + 1e-12) + 1e-9)) + 1
+        count = _frame_count(self.duration, fps, "Motion.resample")
         return Motion(self.skeleton, self.at(np.arange(count) / fps), fps, self.name)
 
     def edited(self, frame: int, pose: ArrayLike, *, reach: int = 12) -> Motion:
@@ -239,7 +254,7 @@ class Motion:
         when = _numbers(times, "Motion.from_keyframes: times", 1, "(K,)")
         if len(when) != len(keys) or not len(when) or not np.all(np.diff(when) > 0) or not np.all(np.isfinite(when)):
             raise PosableError(f"Motion.from_keyframes: expected {len(keys)} increasing times, got {when}")
-        count = int(np.floor((when[-1] - when[0]) * fps + 1e-9)) + 1
+        count = _frame_count(when[-1] - when[0], fps, "Motion.from_keyframes")
         at = when[0] + np.arange(count) / fps
         between = ease(skeleton, when, keys, at) if eased else interpolate(skeleton, when, keys, at)
         return cls(skeleton, between, fps, name)
@@ -249,8 +264,12 @@ class Motion:
 class Markers:
     """Positions of markers at a steady rate.
 
-    names: M of them. positions (T, M, 3) [m], NaN where a marker was not seen. fps: frames per second.
-    up: "y" or "z", the axis that points up, where it is known. unit: metres per unit of the file they came from.
+    Args:
+        names: M names.
+        positions: (T, M, 3) [m], NaN where a marker was not seen.
+        fps: Frames per second.
+        up: "y" or "z", the axis that points up, if known.
+        unit: Metres per unit of the file they came from.
     """
 
     names: tuple[str, ...]
@@ -264,6 +283,10 @@ class Markers:
         positions = _numbers(self.positions, "Markers.positions", 3, f"(T, {len(names)}, 3)")
         if positions.shape[1:] != (len(names), 3):
             raise PosableError(f"Markers.positions: expected shape (T, {len(names)}, 3), got {positions.shape}")
+        if (np.abs(positions) > LARGEST).any():
+            raise PosableError(
+                f"Markers.positions: expected numbers up to {LARGEST:g} m, or NaN for a gap, got larger ones"
+            )
         if self.up not in (None, "y", "z"):
             raise PosableError(f"Markers.up: expected 'y', 'z' or None, got {self.up!r}")
         object.__setattr__(self, "names", names)

@@ -2,13 +2,14 @@
 
 A sphere is one point, a capsule two, a box eight. Cylinders and ellipsoids are approximated by enclosing prisms and
 polyhedra, meshes by their convex hull. A plane is a point and a normal; the half-space behind it is solid. A grid of
-signed distances, in the world, has any form.
+signed distances, in the world, may have any shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 WORLD = "world"
 KINDS = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "hull", "plane", "grid")
 _SIDES = 16  # of the prism around a cylinder, which exceeds its radius by 2 %
-PROTRUDES = 0.02  # [m]: what is drawn is a shape of its own where it sticks out of the collision shapes by more
+PROTRUDES = 0.02  # [m]: displayed surfaces that stick out of the collision shapes by more get shapes of their own
 _GOLDEN = 0.5 * (1.0 + 5.0**0.5)
 
 
@@ -43,6 +44,7 @@ class Shape:
         conaffinity: Bits, as in MuJoCo.
         overshoot: [m] By which it may exceed the solid that the file describes.
         grid: Distances from an obstacle of any form, in the world; None for a solid.
+        color: (3,) sRGB from 0 to 1, for display; None if the file does not say.
     """
 
     joint: str
@@ -55,6 +57,7 @@ class Shape:
     conaffinity: int = 1
     overshoot: float = 0.0
     grid: DistanceGrid | None = None
+    color: tuple[float, float, float] | None = None
 
     def __post_init__(self):
         points = np.array(self.points, dtype=float).reshape(-1, 3)
@@ -165,17 +168,17 @@ def hull_corners(vertices: Any) -> np.ndarray:
     """Return the vertices (V, 3) that are corners of their convex hull; all distinct ones if they are coplanar."""
     from scipy.spatial import ConvexHull, QhullError
 
-    points = np.unique(np.asarray(vertices, dtype=float).reshape(-1, 3), axis=0)
-    if len(points) < 5:
-        return points
+    points = np.asarray(vertices, dtype=float).reshape(-1, 3)
     try:
-        return points[np.sort(ConvexHull(points).vertices)]
-    except QhullError:  # flat, or a line
-        return points
+        if len(points) > 4:
+            points = points[ConvexHull(points).vertices]
+    except QhullError:  # flat, a line, or all the same
+        pass
+    return np.unique(points, axis=0)  # last, because sorting all vertices of a mesh would take longer than its hull
 
 
 def protruding(shapes: Iterable[Shape], drawn: Iterable[tuple[str, str, np.ndarray]]) -> list[Shape]:
-    """Return what a file draws and leaves out of its collision shapes, such as a robot's hands of rubber.
+    """Return shapes for what a file displays but does not cover with collision shapes, such as rubber hands.
 
     Args:
         shapes: The collision shapes of the file.
@@ -196,16 +199,25 @@ def protruding(shapes: Iterable[Shape], drawn: Iterable[tuple[str, str, np.ndarr
         if joint not in solid:
             continue
         corners = hull_corners(vertices)
+        if any(np.array_equal(corners, shape.points) for shape in solid[joint]):
+            continue  # the file uses one mesh for both
+        around = np.concatenate([corners_around(shape) for shape in solid[joint]])
+        rough = np.unique((around @ _round_polyhedron()[0].T).argmax(axis=0))  # few corners rule out most vertices
+        outside = corners
         try:
-            faces = ConvexHull(np.concatenate([_corners_around(shape) for shape in solid[joint]])).equations
+            for part in (around[rough], around):
+                faces = ConvexHull(part).equations
+                outside = outside[(outside @ faces[:, :3].T + faces[:, 3]).max(axis=1) > PROTRUDES]
+                if not len(outside):
+                    break
         except (QhullError, ValueError):  # flat
             continue
-        if (corners @ faces[:, :3].T + faces[:, 3]).max(initial=-np.inf) > PROTRUDES:
+        if len(outside):
             out.append(Shape(joint, corners, 0.0, "hull", name, contype=0, conaffinity=0))
     return out
 
 
-def _corners_around(shape: Shape) -> np.ndarray:
+def corners_around(shape: Shape) -> np.ndarray:
     """Return points (V, 3) whose hull covers a shape: the corners of a cube about each of its points."""
     if not shape.radius:
         return shape.points
@@ -213,6 +225,7 @@ def _corners_around(shape: Shape) -> np.ndarray:
     return (shape.points[:, None] + cube).reshape(-1, 3)
 
 
+@cache
 def _round_polyhedron() -> tuple[np.ndarray, float]:
     """Return 162 unit vectors (a twice divided icosahedron) and the factor by which their hull encloses the ball."""
     from scipy.spatial import ConvexHull

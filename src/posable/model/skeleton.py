@@ -1,4 +1,4 @@
-"""The skeleton: a frozen, validated tree of joints, compiled to flat arrays when it is made."""
+"""The skeleton: an immutable, validated tree of joints, flattened into arrays when it is created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posable.engine.layout import Figure, Order
+from posable.engine.joints import SLIDE
+from posable.engine.layout import KIND, Figure, Order
 from posable.errors import SkeletonError, did_you_mean, unknown
 from posable.model.joints import (
     Fixed,
@@ -209,7 +210,7 @@ class Skeleton:
         joints: In any order, with one root; in `skeleton.joints` parents come first.
         sites: Frames to place goals on. If a site has the name of a joint, that name means the site.
         name: Name of the figure.
-        up: "y" or "z", the axis that points up, if known.
+        up: "y" or "z", the axis that points up; None: unknown, and z where one is needed (`up_vector`).
         unit: Metres per unit of the file it came from.
         couplings: (follower dof, leader dof, ratio, offset) of mimic joints.
         loops: (frame, other frame, welded) of closed loops: the two origins coincide, and if welded the axes too.
@@ -351,6 +352,27 @@ class Skeleton:
         return self._frozen
 
     @property
+    def free_root(self) -> str | None:
+        """Name of the joint that moves the whole figure freely, below joints that do not move; None without one."""
+        for joint, where in zip(self.joints, self.slices, strict=True):
+            slides = int((self.figure.dof[where, KIND] == SLIDE).sum())
+            if slides == 3 and joint.motion.size == 6:
+                return joint.name
+            if joint.motion.size:
+                return None
+        return None
+
+    @property
+    def up_axis(self) -> int:
+        """Index of the coordinate that points up: 1 for y, 2 for z and for figures that state none."""
+        return 1 if self.up == "y" else 2
+
+    @property
+    def up_vector(self) -> np.ndarray:
+        """(3,) Unit vector that points up: y, or z also for figures that state none."""
+        return np.eye(3)[self.up_axis]
+
+    @property
     def collision_pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs of joints whose shapes are checked against each other; "world" for fixed shapes."""
         if self._collision_pairs is not None:
@@ -449,9 +471,9 @@ class Skeleton:
         return Skeleton(**{**fields, **changes})
 
     def moved(self, joints: Sequence[Joint], sites: Sequence[Site]) -> Skeleton:
-        """Return a new skeleton that differs in offsets alone: of joints, sites and centres of mass.
+        """Return a new skeleton that differs only in offsets of joints, sites and centres of mass.
 
-        Unlike `replace` it checks nothing. For fits, which make many such figures.
+        Unlike `replace` it checks nothing. For fits that create many such figures.
 
         Args:
             joints: As in `skeleton.joints`, but for their offsets and centres.
@@ -469,14 +491,37 @@ class Skeleton:
 
     def freeze(self, names: Iterable[str] | str) -> Skeleton:
         """Return a new skeleton in which the named joints or degrees of freedom keep their value."""
+        return self._with_frozen(names, True)
+
+    def unfreeze(self, names: Iterable[str] | str) -> Skeleton:
+        """Return a new skeleton in which the named joints or degrees of freedom may move."""
+        return self._with_frozen(names, False)
+
+    def with_rigid_bones(self) -> Skeleton:
+        """Return the skeleton with bones that keep their lengths.
+
+        Translations of ball-like joints, as character files have them, are frozen. The joints that carry the whole
+        figure, and slides of their own, still move.
+        """
+        moved: dict[str | None, bool] = {None: False}  # whether a joint above a joint's children moves them
+        inner = []
+        for joint, where in zip(self.joints, self.slices, strict=True):
+            above = moved[joint.parent]
+            moved[joint.name] = above or joint.motion.size > 0
+            if above and joint.motion.size > 1:
+                inner += [i for i in range(where.start, where.stop) if self.figure.dof[i, KIND] == SLIDE]
+        names = [self.dof_names[i] for i in inner if not self.frozen[i]]
+        return self.freeze(names) if names else self
+
+    def _with_frozen(self, names: Iterable[str] | str, value: bool) -> Skeleton:
         held = self.frozen.copy()
         whole = {names} if isinstance(names, str) else set(names)
         for name in sorted(whole):
-            held[self.index(name)] = True
+            held[self.index(name)] = value
         joints = []
         for joint, where in zip(self.joints, self.slices, strict=True):
             mine = held[where]
-            given = joint.frozen if joint.name not in whole else True  # a Fixed joint has no numbers
+            given = joint.frozen if joint.name not in whole else value  # a Fixed joint has no numbers
             joints.append(replace(joint, frozen=_one_or_all(mine.tolist()) if mine.size else given))
         return self.replace(joints=joints)
 
@@ -503,7 +548,7 @@ class Skeleton:
             changed[joint.name] = box
         return self.replace(joints=[replace(joint, limits=changed[joint.name]) for joint in self.joints])
 
-    # ------------------------------------------------------------------------------------------------------- equality
+    # --- Equality ---
 
     def __eq__(self, other: object) -> bool:
         """Compare everything but `info`: joints in their order, sites, name, up, unit."""

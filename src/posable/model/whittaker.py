@@ -1,8 +1,8 @@
-"""Paths of points with gaps, noise and wrong samples: the smoothest ones that the samples support.
+"""The Whittaker smoother: paths of points from samples with gaps, noise and outliers.
 
 Each path minimises sum w_t |x_t - y_t|^2 + lambda sum |x_t-1 - 2 x_t + x_t+1|^2 (Whittaker 1923). How much to smooth is
-decided point by point, by generalised cross-validation with the trace of the periodic case (Garcia 2010): a hand keeps
-what a hip would lose. Samples far off their path are left out and the path is found again.
+determined point by point, by generalised cross-validation with the trace of the periodic case (Garcia 2010), so that a
+fast hand is smoothed less than a hip. Outliers are removed and the path is fitted again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from scipy.linalg import solveh_banded
 
 from posable.model.joint_values import Floats
 
-FEW = 8  # frames that say nothing about noise
+FEW = 8  # fewer frames than this say nothing about noise
 CLEAN = 0.125  # [m/s] noise times frame rate below which samples are taken as they are: 4 mm at 30 frames a second
 LAMBDAS = 10.0 ** np.arange(-2.0, 8.1, 0.5)  # [1] candidates
 FILL = 1e-4  # [1] lambda of paths that are only filled
-SLACK = 0.3  # part of the penalty that is on speed before the first and after the last sample: no end runs away
-FAR = 6.0  # deviations of a sample that is left out
-LEAST = 0.01  # [m] below which no sample is
+SLACK = 0.3  # fraction of the penalty that is on speed before the first and after the last sample
+FAR = 6.0  # standard deviations beyond which a sample is an outlier
+LEAST = 0.01  # [m] smaller deviations are never outliers
 
 
 def clean_paths(places: Floats, fps: float) -> tuple[Floats, Floats]:
@@ -43,7 +43,7 @@ def clean_paths(places: Floats, fps: float) -> tuple[Floats, Floats]:
 
 
 def _noise(places: Floats) -> float:
-    """Return the deviation [m] of white noise with the same fourth differences; 0 if hardly any are there."""
+    """Return the deviation [m] of white noise with the same fourth differences; 0 if there are too few."""
     jolts = np.abs(np.diff(places, n=4, axis=0))
     jolts = jolts[np.isfinite(jolts)]
     return float(np.median(jolts)) / (8.37 * 0.6745) if jolts.size >= FEW else 0.0  # sqrt(70)

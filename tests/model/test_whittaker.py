@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posable.model.noisy_paths import clean_paths
+from posable.model.whittaker import clean_paths
 
 FPS = 30.0
 
