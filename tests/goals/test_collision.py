@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.errors import GoalError, PosableError, SolverError
+from posable.errors import GoalError, PosableError, PosableWarning, SolverError
 from posable.model import shapes
 from posable.model.collision import candidate_pairs, distances
 
@@ -168,3 +168,38 @@ def test_balance_finds_where_a_robot_stands(path):
 def test_balance_without_feet_says_how_to_name_them():
     with pytest.raises(GoalError, match="names such as Balance"):
         ps.goals.Balance().corners(ps.figures.panda())
+
+
+@pytest.mark.parametrize("place", [(-0.20, 1.10, 0.42), (-0.15, 1.05, 0.40), (-0.30, 1.20, 0.45)])
+def test_a_pose_that_leans_on_an_obstacle_ends_by_its_gradient_and_not_by_the_cap(place):
+    """The forearm slides along a ball while a weak posture pulls it: it neither bounces off nor crawls."""
+    g, human = ps.goals, ps.figures.human()
+    rest = ps.forward(human, human.rest)
+    human = human.replace(shapes=[shapes.capsule("elbow.R", (0, 0, 0), (0, -0.25, 0), 0.04, name="forearm")])
+    feet = [g.Pose(foot, rest.matrix(foot)) for foot in ("foot.L", "foot.R")]
+    ball = g.NoCollision(obstacles=g.Sphere((-0.27, 1.12, 0.22), 0.10))
+    goals = [*feet, g.Posture(), g.Position("hand.R", place), ball]
+    result = ps.solve(human, goals, natural=False)
+    assert result.ok
+    assert result.iterations < 80
+    energy = ps.Problem(human, goals).evaluate
+    longer = ps.solve(human, goals, natural=False, max_iterations=2000)
+    assert energy(result.pose)[0] <= 1.0001 * energy(longer.pose)[0]
+
+
+def test_links_whose_collision_meshes_are_missing_are_reported():
+    link = '<link name="{0}"><collision><geometry>{1}</geometry></collision></link>'
+    hinge = '<joint name="{0}_{1}" type="revolute"><parent link="{0}"/><child link="{1}"/><axis xyz="0 0 1"/>'
+    hinge += '<origin xyz="1 0 0"/><limit lower="-3" upper="3" effort="1" velocity="1"/></joint>'
+    joints = hinge.format("a", "b") + hinge.format("b", "c")
+    for kind, others in (("box", '<box size="1 1 1"/>'), ("mesh", '<mesh filename="gone.stl"/>')):
+        text = "<robot name='r'>" + link.format("a", others) + link.format("b", others)
+        arm = ps.load(
+            text + link.format("c", '<mesh filename="gone.stl"/>') + joints + "</robot>", format="urdf"
+        ).skeleton
+        if kind == "box":
+            with pytest.warns(PosableWarning, match="collision meshes of 1 of 3 links were not opened"):
+                ps.solve(arm, [ps.goals.NoCollision()])
+        else:
+            with pytest.raises(GoalError, match="collision meshes of 3 of 3 links were not opened"):
+                ps.solve(arm, [ps.goals.NoCollision()])

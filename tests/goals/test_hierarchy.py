@@ -18,7 +18,7 @@ GAZE = g.Aim("head", "z", at=(0.0, 3.0, -0.6))
 
 
 class TestPriorities:
-    def test_a_level_never_pays_for_a_later_one(self, seated):
+    def test_a_level_is_never_worse_because_of_a_later_one(self, seated):
         def both(hand, gaze):
             goals = [
                 g.Position("hand.R", HAND.target, priority=hand),
@@ -121,10 +121,11 @@ class TestCustom:
         goal = g.Custom(
             lambda p, d: 0.5 * np.sum((p["hand.R"] - target) ** 2), points=["hand.R"], tolerance=1e-3, label="mine"
         )
-        try:
-            result = ps.solve(human, [*stand, goal], solver=solver)
-        except ps.errors.SolverError:
-            pytest.skip(f"{solver} serves only its own kind of goals")
+        if solver == "fabrik":
+            with pytest.raises(ps.errors.SolverError, match="Position"):
+                ps.solve(human, [*stand, goal], solver=solver)
+            return
+        result = ps.solve(human, [*stand, goal], solver=solver)
         frames = ps.forward(human, result.pose)
         missed = np.linalg.norm(frames.position("hand.R") - target)
         assert result.errors["mine"] == pytest.approx(missed, abs=1e-9)

@@ -10,9 +10,9 @@ import posable as ps
 from posable.engine.jit import entry
 from posable.engine.joints import forward
 from posable.engine.layout import work_size, workspace
-from posable.engine.natural import add_prior, prior_energy, room_size
+from posable.engine.natural import add_prior, prior_energy, relieve_idle, scratch_size
 from posable.errors import GoalError
-from posable.goals.natural import LIMBS, STRENGTH, features_of, limbs_of, model, prior_of
+from posable.goals.natural import LIMBS, STRENGTH, TEMPERATURE, USUAL, features_of, limbs_of, model, prior_of
 from posable.model.body_plan import person_plan
 from posable.model.joints import Fixed
 
@@ -23,9 +23,11 @@ def human():
 
 
 @entry
-def evaluate_prior(figure, order, prior, theta, work, room, d, gradient, hessian):
+def evaluate_prior(figure, order, prior, theta, reference, work, room, d, gradient, hessian):
     """Return the prior's energy, and write its gradient (n,) and Hessian (n, d) by depth."""
     ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, d)
+    forward(figure, reference, ws)
+    relieve_idle(prior, ws, room)
     forward(figure, theta, ws)
     for i in range(theta.shape[0]):
         ws.gradient[i] = 0.0
@@ -40,15 +42,18 @@ def evaluate_prior(figure, order, prior, theta, work, room, d, gradient, hessian
     return energy
 
 
-def evaluated(skeleton, pose, temperature=1.0):
+def evaluated(skeleton, pose, temperature=1.0, idle=0.0, reference=None):
     prior = prior_of(skeleton, 1.0 / STRENGTH, temperature)
+    prior = prior._replace(idle=np.full(len(prior.limb), idle))
     d = int(skeleton.order.rows[:, 1].max()) + 1
     n, b = skeleton.size, skeleton.figure.body.shape[0]
     gradient, hessian = np.empty(n), np.empty((n, d))
-    room = np.empty(room_size(prior, d))
+    near = skeleton.rest if reference is None else reference
+    room = np.empty(scratch_size(prior, d))
     value = evaluate_prior(
-        skeleton.figure, skeleton.order, prior, pose, np.empty(work_size(n, b, 0, d)), room, d, gradient, hessian
-    )
+        skeleton.figure, skeleton.order, prior, pose, near, np.empty(work_size(n, b, 0, d)), room, d, gradient,
+        hessian,
+    )  # fmt: skip
     return value, gradient, hessian
 
 
@@ -82,15 +87,16 @@ def test_its_energy_is_that_of_the_mixture(human):
     assert energies == pytest.approx([by_hand(human, pose) for pose in poses], rel=1e-9)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 30.0])
-def test_its_gradient_is_the_slope_of_its_energy(human, temperature):
+@pytest.mark.parametrize(("temperature", "idle"), [(1.0, 0.0), (30.0, 0.0), (30.0, 1.0)])
+def test_its_gradient_is_the_slope_of_its_energy(human, temperature, idle):
     for pose in some_poses(human, 3):
-        _, gradient, _ = evaluated(human, pose, temperature)
+        _, gradient, _ = evaluated(human, pose, temperature, idle)
         for i in range(human.size):
             step = np.zeros(human.size)
             step[i] = 1e-6
             slope = (
-                evaluated(human, pose + step, temperature)[0] - evaluated(human, pose - step, temperature)[0]
+                evaluated(human, pose + step, temperature, idle)[0]
+                - evaluated(human, pose - step, temperature, idle)[0]
             ) / 2e-6
             assert gradient[i] == pytest.approx(slope, abs=2e-4 * max(1.0, np.abs(gradient).max()))
 
@@ -153,7 +159,7 @@ def test_a_mirrored_pose_is_as_likely(human):
     assert natural.energy(human, mirrored) == pytest.approx(natural.energy(human, pose), abs=1e-3)
 
 
-def test_it_never_costs_a_goal(human):
+def test_the_prior_never_worsens_a_goal(human):
     frames = ps.forward(human, human.rest)
     goals = [ps.goals.Pose(body, frames.matrix(body)) for body in ("foot.L", "foot.R")]
     goals.append(ps.goals.Position("hand.R", (-0.25, 0.1, 0.4)))
@@ -170,6 +176,55 @@ def test_it_bends_the_knees_to_reach_the_floor(human):
     goals.append(ps.goals.Position("hand.R", (-0.25, 0.1, 0.4)))
     pose = ps.solve(human, [*goals, ps.goals.Natural()]).pose
     assert np.degrees(pose[human.dof("knee.L")]) > 45.0
+
+
+def standing(human, *place):
+    """Return the frames of the human with both feet pinned, the right hand at a place, and the prior."""
+    rest = ps.forward(human, human.rest)
+    feet = [ps.goals.Pose(foot, rest.matrix(foot)) for foot in ("foot.L", "foot.R")]
+    result = ps.solve(human, [*feet, ps.goals.Position("hand.R", place), ps.goals.Natural()])
+    assert result.ok
+    return rest, ps.forward(human, result.pose)
+
+
+@pytest.mark.parametrize("place", [(-0.4, 1.2, 0.3), (-0.25, 1.95, 0.35), (-0.04, 1.56, 0.2)])
+def test_an_arm_without_a_goal_hangs(human, place):
+    drops = [(f.position("shoulder.L") - f.position("hand.L"))[1] for f in standing(human, *place)]
+    assert drops[1] > 0.75 * drops[0]
+
+
+def test_an_arm_without_a_goal_hangs_from_a_bent_trunk(human):
+    _, found = standing(human, -0.25, 0.1, 0.4)
+    assert (found.position("hand.L") - found.position("shoulder.L"))[1] < -0.45
+
+
+def test_limbs_without_goals_have_no_force_at_a_pose_that_people_take(human):
+    arms = np.r_[tuple(range(human.index(f"shoulder.{s}").start, human.index(f"wrist.{s}").stop) for s in "LR")]
+    idle = 5 * USUAL / TEMPERATURE
+    forced, free = (evaluated(human, human.rest, TEMPERATURE, k)[1][arms] for k in (0.0, idle))
+    assert np.abs(forced).max() > 0.01
+    assert np.abs(free).max() < 1e-12 + 1e-9 * np.abs(forced).max()
+
+
+def test_arms_stretched_out_sideways_keep_their_force(human):
+    pose = human.rest
+    for side, sign in (("L", 1.0), ("R", -1.0)):
+        for body in ("shoulder", "elbow"):
+            tip = "elbow" if body == "shoulder" else "wrist"
+            along = (
+                ps.forward(human, pose)
+                .rotation(f"{body}.{side}")
+                .inv()
+                .apply(
+                    ps.forward(human, pose).position(f"{tip}.{side}")
+                    - ps.forward(human, pose).position(f"{body}.{side}")
+                )
+            )
+            goal = ps.goals.Direction(f"{body}.{side}", axis=along / np.linalg.norm(along), along=(sign, 0.0, 0.0))
+            pose = ps.solve(human, goal, start=pose, natural=False).pose
+    forced, idle = (evaluated(human, pose, TEMPERATURE, k, pose)[1] for k in (0.0, 5 * USUAL / TEMPERATURE))
+    arms = np.r_[tuple(range(human.index(f"shoulder.{s}").start, human.index(f"wrist.{s}").stop) for s in "LR")]
+    assert np.abs(idle[arms]).max() > 0.5 * np.abs(forced[arms]).max()
 
 
 def test_bones_that_do_not_move_against_their_base_pull_nothing(human):

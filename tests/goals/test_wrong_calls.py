@@ -92,3 +92,9 @@ def test_an_unreachable_target_is_a_result(human):
     result = ps.solve(human.freeze("root"), g.Position(HAND, (50.0, 0.0, 0.0)))
     assert not result.ok
     assert result.status == "OUT_OF_REACH"
+
+
+def test_a_transform_with_large_finite_numbers_is_valid():
+    target = np.eye(4)
+    target[:3, 3] = 9e29  # below the bound, unlike their sum
+    assert g.Pose(HAND, target).position.tolist() == [9e29] * 3

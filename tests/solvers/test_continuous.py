@@ -25,7 +25,7 @@ def test_a_session_stops_at_a_limit_instead_of_turning_around():
     assert poses[-1] == pytest.approx(3.2)
 
 
-def test_max_step_is_kept_and_said():
+def test_max_step_is_kept_and_reported():
     session = ps.Session(hinge(), ps.goals.Position("tip", at(0.0)), continuous=True, max_step=0.1)
     session.move("tip", at(0.35))
     poses = []

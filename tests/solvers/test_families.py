@@ -69,7 +69,7 @@ def test_a_trace_changes_nothing(lab, solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_out_of_reach_is_no_success_and_ends(lab, solver):
+def test_out_of_reach_is_not_a_success_and_ends(lab, solver):
     skeleton, _ = lab.reachable("limb", 1)
     goals = [Position("hand", (3.0, 0.0, 0.5))]
     result = lab.solve(skeleton, goals, solver=solver, max_iterations=100)
@@ -117,7 +117,7 @@ def test_every_kind_of_goal(lab, solver):
     assert problem.energy(result.pose) < problem.energy(skeleton.rest)
 
 
-def test_fabrik_refuses_what_is_no_position_of_one_body(lab):
+def test_fabrik_refuses_what_is_not_a_position_of_one_body(lab):
     skeleton, _ = lab.reachable("human", 1)
     for goal in (Distance("hand.L", "hand.R", 0.4), Plane("foot.L", (0, 0, 0), (0, 1, 0)), Posture()):
         with pytest.raises(SolverError, match="Position"):

@@ -31,7 +31,7 @@ def test_no_goals_are_reached_at_once(lab, solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_start_that_is_no_number_is_refused(lab, solver):
+def test_a_start_that_is_not_a_number_is_refused(lab, solver):
     start = np.zeros(7)
     start[3] = np.nan
     with pytest.raises(SolverError, match="elbow"):

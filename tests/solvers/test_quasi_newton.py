@@ -45,7 +45,7 @@ def test_lbfgs_finds_a_minimum_on_the_limits(lab):
 
 
 @pytest.mark.parametrize("memory", [1, 3, 30])
-def test_lbfgs_any_memory_serves(lab, memory):
+def test_lbfgs_any_memory_works(lab, memory):
     skeleton, goals = lab.reachable("limb", 20, seed=3)
     assert lab.solve(skeleton, goals, solver=lab.get("lbfgs")(memory_size=memory)).ok.mean() > 0.9
 

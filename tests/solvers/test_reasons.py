@@ -37,7 +37,7 @@ def chain_length(skeleton, joint, site):
     return float(total)
 
 
-def test_goals_that_pull_against_each_other_are_told_by_what_leaving_one_out_gives(human):
+def test_conflicting_goals_are_reported_with_the_error_without_each(human):
     frames = ps.forward(human, human.rest)
     feet = [g.Position(s, frames.position(s)) for s in ("foot.L", "foot.R", "pelvis")]
     hand = g.Position("hand.R", frames.position("hand.R") + np.array([0.0, 0.0, 1.5]))

@@ -1,5 +1,7 @@
 """Remedies: applied by hand they reach, and they are not much larger than the best that a search by force finds."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,18 @@ def test_limits_that_give_are_few_small_and_enough(seed):
     assert given == pytest.approx(limits.size)
     assert given <= 1.25 * least_excess_by_force(*goal.target[:2]) + np.radians(0.1)
     assert f"Widen {len(limits.limits)} limit" in limits.text
+
+
+def test_remedies_end_with_their_time_limit():
+    human = ps.figures.human()
+    result = ps.solve(human, [g.Position("hand.R", (3.0, 1.0, 0.0)), g.Position("hand.L", (-3.0, 1.0, 0.0))])
+    assert result.remedy()
+    assert result.remedy(time_limit=0.0) == []
+    begin = time.process_time()
+    result.remedy(time_limit=0.05)
+    assert time.process_time() - begin < 0.5
+    with pytest.raises(ps.PosableError, match="time_limit"):
+        result.remedy(time_limit="soon")
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -139,7 +153,7 @@ def test_a_posture_does_not_keep_a_target_from_being_near():
     assert moved.size == pytest.approx(alone.size, rel=0.02)
 
 
-def test_of_a_choice_the_nearest_member_is_told():
+def test_of_a_choice_the_nearest_member_is_reported():
     limb = ps.figures.limb()
     choice = g.AnyOf([g.Position("hand", (2.0, 0.0, 0.0)), g.Position("hand", (0.0, 1.4, 0.0))])
     result = ps.solve(limb, choice)

@@ -75,7 +75,7 @@ def test_text_reads_well(stuck):
     text = str(result)
     assert "STUCK" in text
     assert "missed by" in text
-    assert "In the way" in text
+    assert "Blocking limits" in text
     assert "joint2 is at its upper limit" in text
     batch = ps.solve(ps.figures.limb(), g.Position("hand", [(0.3, 0.1, 0.0), (0.0, 0.0, 9.0)]))
     assert "1 of 2 reached" in str(batch)

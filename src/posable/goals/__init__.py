@@ -1,4 +1,4 @@
-"""Everything that a person can ask of a figure, one file per family; each is imported when it is first used."""
+"""The goals, one file per family; each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posable.goals.axis import Aim as Aim
-    from posable.goals.axis import Direction as Direction
     from posable.goals.base import Goal as Goal
     from posable.goals.base import Spring as Spring
     from posable.goals.collision import Avoid as Avoid
@@ -21,12 +19,14 @@ if TYPE_CHECKING:
     from posable.goals.collision import Wall as Wall
     from posable.goals.compose import AnyOf as AnyOf
     from posable.goals.compose import Weighted as Weighted
-    from posable.goals.custom import Custom as Custom
+    from posable.goals.energy import Custom as Custom
     from posable.goals.joint import Coupling as Coupling
     from posable.goals.joint import Posture as Posture
     from posable.goals.mass import Balance as Balance
     from posable.goals.mass import CenterOfMass as CenterOfMass
     from posable.goals.natural import Natural as Natural
+    from posable.goals.orientation import Aim as Aim
+    from posable.goals.orientation import Direction as Direction
     from posable.goals.orientation import Orientation as Orientation
     from posable.goals.orientation import Pose as Pose
     from posable.goals.pixel import Pixel as Pixel
@@ -43,15 +43,14 @@ if TYPE_CHECKING:
     from posable.goals.toml import to_table as to_table
 
 _NAMES = {
-    "axis": ("Aim", "Direction"),
     "base": ("Goal", "Spring"),
     "collision": ("Avoid", "Box", "Capsule", "Hull", "Mesh", "NoCollision", "PointCloud", "Sphere", "Wall"),
     "compose": ("AnyOf", "Weighted"),
-    "custom": ("Custom",),
+    "energy": ("Custom",),
     "joint": ("Coupling", "Posture"),
     "mass": ("Balance", "CenterOfMass"),
     "natural": ("Natural",),
-    "orientation": ("Orientation", "Pose"),
+    "orientation": ("Aim", "Direction", "Orientation", "Pose"),
     "pixel": ("Pixel",),
     "point": ("HalfSpace", "Line", "Plane", "Position"),
     "relative": ("Distance", "Relative"),

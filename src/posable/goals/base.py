@@ -65,7 +65,7 @@ class Goal:
             positive definite matrix. An axis of weight 0 is free; a goal of weight 0 only reports its error.
         tolerance: [m, rad] Error below which the goal counts as reached.
         label: Name in results; the body's name by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
         robust: [m, rad] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
@@ -76,6 +76,7 @@ class Goal:
     is_prior: ClassVar[bool] = False  # Natural
     target_shape: ClassVar[tuple[int, ...]] = ()  # of one target, where it is nothing but numbers that springs hold
     target: Any
+    body: str  # of a goal on one body
     rows: int = 0  # of its residual (energy.py); 0: it has none that could share a weight matrix with others
     weight: Any
 
@@ -127,7 +128,7 @@ class Goal:
         if key is None:
             weights = self.weight if isinstance(self.weight, tuple) else (self.weight,)
             numbers = tuple(None if one is None else one.tobytes() for one in (*weights, *more))
-            key = (type(self), self.body, self.label, self.priority, self.robust, self.tolerance, numbers)  # type: ignore[attr-defined]
+            key = (type(self), self.body, self.label, self.priority, self.robust, self.tolerance, numbers)
             self.__dict__["_constants_key"] = key
         return key
 
@@ -171,7 +172,7 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     """Return `value` as a finite array (..., *shape).
 
     Raises:
-        GoalError: It is no such array; `what` names it in the message.
+        GoalError: It is not such an array; `what` names it in the message.
     """
     try:
         out = np.array(value, dtype=float)
@@ -207,15 +208,15 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
     """Return a checked copy of targets (..., *shape): points (3,), rotations (3, 3) or transforms (4, 4).
 
     Raises:
-        GoalError: The shape is wrong, a number is not finite or too large, or a matrix is no rotation.
+        GoalError: The shape is wrong, a number is not finite or too large, or a matrix is not a rotation.
     """
     try:
         out = np.array(value, dtype=float)
     except (TypeError, ValueError):
         out = numbers(value, shape, what)  # raises with the reason
-    if out.shape == shape:
-        check_finite(out, what)
-        if shape == (3,) or _is_rotation(*out[:3, :3].ravel().tolist()):
+    if out.shape == shape:  # one target: floats are quicker than arrays of 3 to 16 numbers
+        flat = out.ravel().tolist()
+        if all(-LARGEST <= x <= LARGEST for x in flat) and (shape == (3,) or _is_rotation(flat, shape[1])):
             return out
     elif (
         out.ndim > len(shape)
@@ -249,7 +250,9 @@ def first_invalid(values: np.ndarray) -> int:
 _NO_TARGETS = np.zeros((0, 1, TARGETS))
 
 
-def _is_rotation(a, b, c, d, e, f, g, h, i) -> bool:
+def _is_rotation(flat: list[float], width: int) -> bool:
+    """Return whether the leading 3x3 block of a matrix, given by rows of a width, is a rotation."""
+    (a, b, c), (d, e, f), (g, h, i) = flat[:3], flat[width : width + 3], flat[2 * width : 2 * width + 3]
     small = 1e-6
     return (
         abs(a * a + b * b + c * c - 1.0) < small
@@ -265,7 +268,7 @@ def nonneg(value: Any, what: str) -> float:
     """Return a non-negative number; only a tolerance may be infinite.
 
     Raises:
-        GoalError: It is no number, negative, NaN, or too large.
+        GoalError: It is not a number, or it is negative, NaN or too large.
     """
     try:
         out = float(value)
@@ -335,13 +338,11 @@ def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
         value = np.full((), np.nan)
     if value.shape in ((), (1,), (1, 1)):
         return nonneg(value.reshape(()), what) * np.eye(size)
-    if value.shape == (size,) and np.all(value >= 0.0) and np.all(np.isfinite(value)):
+    if value.shape in ((size,), (size, size)):
+        check_finite(value, what)
+    if value.shape == (size,) and np.all(value >= 0.0):
         return np.diag(value)
-    good = (
-        value.shape == (size, size)
-        and np.all(np.isfinite(value))
-        and np.abs(value - value.T).max() <= 1e-9 * np.abs(value).max()
-    )
+    good = value.shape == (size, size) and np.abs(value - value.T).max() <= 1e-9 * np.abs(value).max()
     if good and np.linalg.eigvalsh(value)[0] >= -1e-12 * np.abs(value).max():
         return 0.5 * (value + value.T)
     raise GoalError(
@@ -376,7 +377,7 @@ def unpack_sym(packed: np.ndarray) -> np.ndarray:
 def range_projector(weight: np.ndarray) -> np.ndarray:
     """Return the projector on the range of a weight, both packed as (6,): the part of the residual that is an error.
 
-    For a zero weight the whole residual is reported; the goal decides nothing then (Problem).
+    For a zero weight the whole residual is reported; the goal then does not affect `ok` (Problem).
     """
     if not weight.any():
         return np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])

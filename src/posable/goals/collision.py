@@ -1,4 +1,4 @@
-"""Goals against collisions: a bone off an obstacle or another bone, a whole figure off itself and its surroundings."""
+"""Goals that avoid collisions: of a bone with an obstacle or a bone, of a whole figure with itself and obstacles."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ class Wall:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """An obstacle of any form: vertices (V, 3) [m] in the world and faces (F, 3), or an object that has both.
+    """An obstacle of any shape: vertices (V, 3) [m] in the world and faces (F, 3), or an object that has both.
 
-    Its signed distances are put on a grid once. A closed surface has an inside; an open one counts as a sheet that is
-    a spacing thick on each side, and a warning says so.
+    Its signed distances are sampled on a grid once. A closed surface has an inside; an open one counts as a sheet that
+    is a spacing thick on each side, and a warning says so.
 
     Args:
         vertices: (V, 3) [m], or an object with `vertices` and `faces`, such as one of trimesh's meshes.
@@ -176,7 +176,7 @@ class PointCloud:
 
     Args:
         points: (P, 3) [m].
-        radius: [m] Of each ball: half of the distance of neighbouring points at least, or the cloud has holes.
+        radius: [m] Of each ball; less than half the distance between neighbouring points leaves holes.
         spacing: [m] Between the nodes of the grid of distances; see `Mesh`.
     """
 
@@ -200,7 +200,7 @@ class PointCloud:
 
 
 def grid_spacing(given: float | None, points: np.ndarray, what: str) -> float:
-    """Return the distance of a grid's nodes [m]."""
+    """Return the spacing [m] of a grid."""
     if given is None:
         return default_spacing(points)
     spacing = nonneg(given, what)
@@ -210,7 +210,7 @@ def grid_spacing(given: float | None, points: np.ndarray, what: str) -> float:
 
 
 def check_nodes(points: np.ndarray, spacing: float, reach: float, what: str) -> None:
-    """Raise where a grid would be too large to keep."""
+    """Raise if a grid would need too much memory."""
     if (count := node_count(points, spacing, reach)) > MOST_NODES:
         raise GoalError(what, expected=f"a grid of at most {MOST_NODES:,} nodes", got=f"{spacing:g} m: {count:,.0f}")
 
@@ -281,7 +281,7 @@ class Avoid(Goal):
             presses the bone in by 1 mm.
         tolerance: [m] Depth below which the goal counts as reached.
         label: Name in results; "forearm.R off sphere" by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
         robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
     """
 
@@ -370,7 +370,7 @@ class Avoid(Goal):
 
 # --- Collisions of a whole figure ---
 
-BUFFER = 0.005  # [m] beyond the margin, where two shapes begin to repel each other
+BUFFER = 0.001  # [m] beyond the margin, where two shapes begin to repel each other
 
 
 def obstacle_shape(obstacle: Any) -> Shape | Mesh | PointCloud:
@@ -409,7 +409,7 @@ class NoCollision(Goal):
         weight: How hard shapes repel each other, against 1 for a position.
         tolerance: [m] By which the margin may be missed.
         label: Name in results; "no collision" by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
     """
 
     def __init__(
@@ -437,11 +437,14 @@ class NoCollision(Goal):
 
     def tables(self, skeleton: Skeleton) -> SolidTables:
         """Return the tables of the solids and pairs that are checked."""
+        missing = skeleton.info.get("missing_shapes")
         if not skeleton.shapes:
             raise GoalError(
-                "NoCollision", got=None,
+                "NoCollision", got=missing or None,
                 expected="a figure with shapes: a robot's file has them, skeleton.replace(shapes=...) adds them",
             )  # fmt: skip
+        if missing:
+            warnings.warn(f"NoCollision does not check all links: {missing}", PosableWarning, stacklevel=2)
         obstacles = self._shapes(skeleton)
         if self.pairs is None:
             return pair_tables(skeleton, skeleton.collision_pairs, obstacles)

@@ -1,4 +1,4 @@
-"""Goals made of goals: one of several, or several under one weight matrix (Engell-Nørregård & Erleben 2011, eq. 17)."""
+"""Goals made of goals: one of several, or several with one weight matrix (Engell-Nørregård & Erleben 2011, eq. 17)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from posable.model.skeleton import Skeleton
 
 
 class AnyOf(Goal):
-    """One of several goals, whichever does best: energy min_i E_i (Tolani et al. 2000, 2.4).
+    """One of several goals, the best one: energy min_i E_i (Tolani et al. 2000, 2.4).
 
-    Each member is solved for from the same start. A member that reaches all goals is preferred, then the lower energy,
+    Each member is solved from the same start. A member that reaches all goals is preferred, then the lower energy,
     then the given order. `result.chosen[label]` is the label of the chosen member.
 
     Args:
@@ -30,7 +30,7 @@ class AnyOf(Goal):
         weight: Factor on the members' weights: a number, or one per member; a matrix must be diagonal.
         tolerance: [m, rad] Replaces the members' tolerances: one number, or one per member; None: theirs.
         label: Name in results; the members' labels by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
         robust: [m, rad] Replaces the members' robust scales; None: theirs.
     """
 
@@ -93,7 +93,7 @@ class AnyOf(Goal):
 
 
 class Weighted(Goal):
-    """Several goals under one weight matrix: energy 1/2 r'W r, r the stacked residuals of all of them.
+    """Several goals with one weight matrix: energy 1/2 r'W r, r the stacked residuals of all of them.
 
     Positions without a robust scale are springs of the engine; everything else is solved through quadratic models, as
     Custom is. The residual of an orientation jumps at half a turn, and those of HalfSpace and Avoid have a kink where
@@ -102,14 +102,14 @@ class Weighted(Goal):
     Args:
         goals: Goals on points and directions of bodies; their own weights and robust scales are not used. Each has
             three rows; a Pose, a Relative with a transform (position first) and an Avoid of a Wall have six. Balance,
-            Coupling, Posture, Custom, AnyOf and Weighted have none and are refused.
+            Coupling, Posture, Custom, AnyOf and Weighted have none and are rejected.
         matrix: (m, m) W, symmetric positive definite. Its blocks off the diagonal trade the error of one goal against
             that of another.
         weight: A number scales W; m numbers or an (m, m) matrix S give S^1/2 W S^1/2.
         tolerance: [m, rad] Replaces the goals' tolerances: one number, or one per goal; None: theirs.
         label: Name in results; "weighted" by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [m, rad] Error of the whole beyond which it pulls no harder, relative to the largest weight of a row.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [m, rad] Total error beyond which the force no longer grows, relative to the largest weight of a row.
     """
 
     def __init__(

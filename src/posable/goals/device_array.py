@@ -1,4 +1,4 @@
-"""Targets that are already on a GPU: arrays of CuPy, PyTorch, JAX or Numba, by their protocols and without a copy."""
+"""Targets on a GPU: arrays of CuPy, PyTorch, JAX or Numba, accessed through their protocols without a copy."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def device_array(value: Any) -> DeviceArray | None:
     """Return an array on a GPU by its `__cuda_array_interface__` or DLPack; None for anything else."""
     if isinstance(value, (np.ndarray, str, int, float, list, tuple)):
         return None
-    told = getattr(value, "__cuda_array_interface__", None)
-    if told is not None:
-        dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
-        steps = told.get("strides")
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+        steps = interface.get("strides")
         strides = contiguous(shape) if steps is None else tuple(s // dtype.itemsize for s in steps)
-        return DeviceArray(int(told["data"][0]), shape, strides, dtype, value)
+        return DeviceArray(int(interface["data"][0]), shape, strides, dtype, value)
     ask = getattr(value, "__dlpack_device__", None)
     return from_dlpack(value) if ask is not None and int(ask()[0]) == CUDA else None
 
@@ -55,7 +55,7 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def from_dlpack(value: Any, stream: int = LEGACY_STREAM) -> DeviceArray:
-    """Return the memory of an array that speaks DLPack alone, through cuda.core.
+    """Return the memory of an array that supports only DLPack, through cuda.core.
 
     Args:
         value: An array with `__dlpack__`.
@@ -68,7 +68,8 @@ def from_dlpack(value: Any, stream: int = LEGACY_STREAM) -> DeviceArray:
         from cuda.core.utils import StridedMemoryView
     except ImportError:
         raise GoalError(
-            "an array on the GPU that speaks DLPack alone", expected="the package cuda-core: pip install 'posable[gpu]'"
+            "an array on the GPU that supports only DLPack",
+            expected="the package cuda-core: pip install 'posable[gpu]'",
         ) from None
     view = StridedMemoryView.from_dlpack(value, stream_ptr=stream)
     shape = tuple(view.shape)

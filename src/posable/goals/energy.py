@@ -1,11 +1,16 @@
-"""Energies evaluated in Python, and the quadratic models through which kernels minimise them."""
+"""Energies evaluated in Python, and the quadratic models through which kernels minimise them.
+
+A goal is of this kind if no spring of the engine expresses it: a function that the user writes (`Custom`), or one
+weight matrix over the residuals of several springs (`StackedEnergy`), which are the engine's own (`vector_residuals` in
+engine/residuals.py).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,27 +20,37 @@ from posable.engine.layout import (
     AXES,
     CENTER,
     CONSTANTS,
+    LARGEST,
+    LOCAL,
     MEASURE,
     POINT,
     POINT2,
     ROBUST,
-    SIZE,
     WEIGHT,
     Springs,
 )
 from posable.engine.springs import (
-    AIM_SPRING,
-    CLEAR_SPRING,
     CROSS_SPRING,
     DIRECTION_SPRING,
-    DISTANCE_SPRING,
     MODEL_SPRING,
     ORIENTATION_SPRING,
     POINT_SPRING,
-    SIDE_SPRING,
+    READS,
+    robust_factors,
 )
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, is_isotropic, pack_sym, target_row, unpack_sym
+from posable.goals.base import (
+    Goal,
+    Spring,
+    is_isotropic,
+    named_axis,
+    nonneg,
+    numbers,
+    pack_sym,
+    square_weight,
+    target_row,
+    unpack_sym,
+)
 from posable.model.kinematics import place_bodies
 from posable.model.skeleton import Skeleton
 
@@ -101,11 +116,8 @@ def pseudo_huber(
     energy: float, slope: np.ndarray, hessian: np.ndarray, scale: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return s (sqrt(1 + 2E/s) - 1) with its gradient and Hessian, given those of E >= 0; E itself if s is zero."""
-    if scale <= 0.0:
-        return energy, slope, hessian
-    root = np.sqrt(1.0 + 2.0 * energy / scale)
-    bend = -1.0 / (scale * root**3)
-    return 2.0 * energy / (root + 1.0), slope / root, hessian / root + bend * np.outer(slope, slope)
+    value, factor, bend = robust_factors.py_func(energy, scale)
+    return value, factor * slope, factor * hessian + bend * np.outer(slope, slope)
 
 
 def measured_rows(springs: Springs, energy: VectorEnergy, part: slice) -> Rows:
@@ -114,15 +126,15 @@ def measured_rows(springs: Springs, energy: VectorEnergy, part: slice) -> Rows:
     return [(springs.constants[k], springs.targets[k]) for k in before]
 
 
-def first_differences(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
+def first_differences(function: Callable[[np.ndarray], Any], x: np.ndarray, step: float = STEP) -> np.ndarray:
     """Return the derivative by each element of x: central differences, extrapolated once to an error of order h^4."""
     out = []
     for k in range(x.size):
-        step = np.zeros(x.size)
-        step[k] = STEP
-        step = step.reshape(x.shape)
-        near = (np.asarray(function(x + step)) - np.asarray(function(x - step))) / (2.0 * STEP)
-        wide = (np.asarray(function(x + 2.0 * step)) - np.asarray(function(x - 2.0 * step))) / (4.0 * STEP)
+        move = (np.eye(1, x.size, k) * step).reshape(x.shape)
+        near, wide = (
+            (np.asarray(function(x + h * move)) - np.asarray(function(x - h * move))) / (2.0 * h * step)
+            for h in (1.0, 2.0)
+        )
         out.append((4.0 * near - wide) / 3.0)
     return np.array(out).reshape(*x.shape, *np.shape(out[0]))
 
@@ -142,10 +154,10 @@ def second_differences(function: Callable[[np.ndarray], float], x: np.ndarray) -
     return out
 
 
-# --- The three rows of each spring's residual r ---
+# --- The residual of each spring as a vector ---
 
-TINY = 1e-18  # [m^2] squared length of a segment that counts as a point
-NEAR = 1e-9  # [m] a distance too small to have a direction
+TINY_STEP = 1e-30  # of complex steps: small enough that second-order terms vanish
+AT_REST = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0])  # a body at the origin
 Vectors = list[tuple[int, np.ndarray, float]]
 
 
@@ -158,18 +170,16 @@ def vectors_of(spring: Spring, skeleton: Skeleton, goal: Goal) -> Vectors:
         GoalError: The spring is on no body.
     """
     row = spring.constants.reshape(-1, CONSTANTS)[0]
-    point, axis = (spring.body, row[POINT : POINT + 3], 1.0), (spring.body, row[AXES : AXES + 3], 0.0)
     if spring.body == CENTER:
         mass = skeleton.figure.mass
         return [(int(b), mass[b, 1:], 1.0) for b in np.flatnonzero(mass[:, 0])]
-    if spring.kind in (POINT_SPRING, SIDE_SPRING):
-        out: Vectors = [point]
-    elif spring.kind in (AIM_SPRING, DISTANCE_SPRING, CLEAR_SPRING):
-        out = [point, axis]
-    elif spring.kind == DIRECTION_SPRING:
-        out = [axis]
-    elif spring.kind == ORIENTATION_SPRING:
+    reads = READS[spring.kind] if spring.kind >= 0 else ""
+    out: Vectors = []
+    if spring.kind == ORIENTATION_SPRING:
         out = [(spring.body, column, 0.0) for column in row[AXES : AXES + 9].reshape(3, 3).T]
+    elif reads:
+        both = {"e": (spring.body, row[POINT : POINT + 3], 1.0), "d": (spring.body, row[AXES : AXES + 3], 0.0)}
+        out = [both[letter] for letter in reads]
     else:
         raise GoalError(
             f"{goal}", expected="a goal on points and directions of bodies", got="a goal on angles or in Python"
@@ -184,44 +194,58 @@ def is_linear(spring: Spring) -> bool:
     return spring.other < 0 and spring.kind in (POINT_SPRING, DIRECTION_SPRING)
 
 
-def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the residual (..., 3) of a spring.
+def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the residual of a spring as a vector (s, 3), and its derivative (s, 3k, 3) by its vectors.
+
+    The engine gives both in the vectors of the spring's own body (engine/residuals.py). A target on another body is in
+    its axes, and so is the residual.
 
     Args:
         spring: The spring.
         row: Its constants and its target.
-        v: (..., k, 3) Its vectors in the world; complex, for complex-step derivatives.
+        v: (s, k, 3) Its vectors in the world.
         shares: Fractions of the mass of the bodies that have any.
     """
-    kind, turn = spring.kind, None
+    if spring.body == CENTER:
+        r, slopes = own_residual(spring.kind, row, (shares[:, None] * v).sum(axis=1, keepdims=True))
+        return r, (shares[:, None, None] * slopes).reshape(len(v), -1, 3)
+    if spring.other < 0:
+        r, slopes = own_residual(spring.kind, row, v)
+        return r, slopes.reshape(len(v), -1, 3)
+    own, origin, axes = v[:, :-4], v[:, -4], v[:, -3:]
+    moves = np.array([float(letter == "e") for letter in READS[spring.kind]])
+    apart = own - moves[:, None] * origin[:, None]
+    r, inner = own_residual(spring.kind, row, apart @ np.swapaxes(axes, 1, 2))
+    by_own = np.swapaxes(axes, 1, 2)[:, None] @ inner
+    by_origin = -(moves[:, None, None] * by_own).sum(axis=1, keepdims=True)
+    by_axes = np.einsum("sijr,sic->sjcr", inner, apart)
+    return r, np.concatenate([by_own, by_origin, by_axes], axis=1).reshape(len(v), -1, 3)
+
+
+def own_residual(kind: int, row: Row, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the residual (s, 3) of a kind of spring and its derivative (s, k, 3, 3) by vectors (s, k, 3) of its body.
+
+    An orientation has three axes in the engine. Three rows that a matrix can weight are 2 sin(angle / 2) n, and their
+    derivative comes from complex steps.
+    """
     constants, target = row
-    at, along, axes = target[AT : AT + 3], target[ALONG : ALONG + 3], target[ALONG : ALONG + 9].reshape(3, 3)
-    if spring.other >= 0:
-        turn = np.swapaxes(v[..., -3:, :], -1, -2)  # the other body's axes are its columns
-        at = v[..., -4, :] + turn @ at
-        along, axes = turn @ along, turn @ axes
-        v = v[..., :-4, :]
     if kind == ORIENTATION_SPRING:
-        return twice_half_sine(np.swapaxes(axes, -1, -2) @ np.swapaxes(v, -1, -2))
-    if kind == DIRECTION_SPRING:
-        return v[..., 0, :] - along
-    if kind == AIM_SPRING:
-        return v[..., 1, :] - _unit(at - v[..., 0, :])
-    if kind in (DISTANCE_SPRING, CLEAR_SPRING):
-        gap = _nearest(v[..., 0, :] - at, v[..., 1, :], along)
-        length = np.sqrt((gap * gap).sum(axis=-1, keepdims=True))
-        miss = length - constants[SIZE]
-        idle = np.real(length) < NEAR
-        if kind == CLEAR_SPRING:
-            idle |= np.real(miss) >= 0.0
-        out = np.where(idle, 0.0, miss * gap / np.where(idle, 1.0, length))
-        return out if turn is None else _turned_back(turn, out)
-    place = (shares[:, None] * v).sum(axis=-2) if spring.body == CENTER else v[..., 0, :]
-    if kind == SIDE_SPRING:
-        height = ((place - at) * along).sum(axis=-1, keepdims=True) - constants[SIZE]
-        return np.where(np.real(height) < 0.0, height, 0.0) * along
-    miss = place - at if turn is None else _turned_back(turn, place - at)
-    return miss @ unpack_sym(constants[MEASURE : MEASURE + 6])
+        axes = target[ALONG : ALONG + 9].reshape(3, 3)
+        steps = np.concatenate([np.zeros((1, 9)), np.eye(9) * TINY_STEP * 1j]).reshape(10, 3, 3)
+        every = twice_half_sine(axes.T @ np.swapaxes(v[:, None] + steps, -1, -2))
+        return np.real(every[:, 0]), (np.imag(every[:, 1:]) / TINY_STEP).reshape(-1, 3, 3, 3)
+    from posable.engine.residuals import vector_residuals
+
+    both, reads = np.empty((len(v), 2, 3)), READS[kind]
+    both[:, 0], both[:, 1] = constants[POINT : POINT + 3], constants[AXES : AXES + 3]
+    both[:, ["ed".index(letter) for letter in reads]] = v
+    out = np.empty((len(v), 21))
+    vector_residuals(kind, constants.copy(), target.copy(), both, AT_REST, np.empty(LOCAL), out)
+    r, slopes = out[:, :3], np.swapaxes(out[:, 3:].reshape(-1, 2, 3, 3), -1, -2)
+    if kind == POINT_SPRING:
+        kept = unpack_sym(constants[MEASURE : MEASURE + 6])
+        r, slopes = r @ kept, slopes @ kept
+    return r, slopes[:, ["ed".index(letter) for letter in reads]]
 
 
 def twice_half_sine(q: np.ndarray) -> np.ndarray:
@@ -245,50 +269,14 @@ def twice_half_sine(q: np.ndarray) -> np.ndarray:
     return out
 
 
-def _unit(v: np.ndarray) -> np.ndarray:
-    length = np.sqrt((v * v).sum(axis=-1, keepdims=True))
-    return v / np.where(np.real(length) < NEAR, 1.0, length)
-
-
-def _turned_back(turn: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return (np.swapaxes(turn, -1, -2) @ v[..., None])[..., 0]
-
-
-def _within(x: np.ndarray) -> np.ndarray:
-    """Return x clipped to [0, 1]."""
-    return np.where(np.real(x) < 0.0, 0.0, np.where(np.real(x) > 1.0, 1.0, x))
-
-
-def _nearest(p: np.ndarray, a: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Return the shortest vector (..., 3) from the segment t c to the segment p + s a, with s and t in [0, 1]."""
-
-    def dot(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return (x * y).sum(axis=-1, keepdims=True)
-
-    aa, cc, ac, ap, cp = dot(a, a), dot(c, c), dot(a, c), dot(a, p), dot(c, p)
-    point_a, point_c = np.real(aa) <= TINY, np.real(cc) <= TINY
-    aa, cc = np.where(point_a, 1.0, aa), np.where(point_c, 1.0, cc)
-    room = aa * cc - ac * ac
-    apart = np.real(room) > 1e-12 * np.real(aa * cc)
-    s = np.where(apart, _within((ac * cp - ap * cc) / np.where(apart, room, 1.0)), 0.0)
-    s = np.where(point_c, _within(-ap / aa), s)
-    s = np.where(point_a, 0.0, s)
-    t = np.where(point_c, 0.0, (ac * s + cp) / cc)
-    s = np.where(point_a | point_c, s, np.where(np.real(t) < 0.0, _within(-ap / aa), s))
-    s = np.where(point_a | point_c, s, np.where(np.real(t) > 1.0, _within((ac - ap) / aa), s))
-    return p + s * a - _within(t) * c
-
-
 # --- One weight matrix over residuals of any kinds ---
-
-TINY_STEP = 1e-30  # of complex steps: small enough that second-order terms vanish
 
 
 class StackedEnergy(VectorEnergy):
     """1/2 r'W r with r the stacked residuals of springs, softened beyond a robust scale.
 
-    The springs stay in the problem without weight, to measure the errors and to hold the targets. First derivatives of
-    r come from complex steps, second ones from differences of the gradient.
+    The springs stay in the problem without weight, to measure the errors and to hold the targets. Second derivatives of
+    r are differences of the first ones.
     """
 
     def __init__(
@@ -314,47 +302,40 @@ class StackedEnergy(VectorEnergy):
         self.idle = not matrix.any()
         self.measured = [without_energy(spring)._replace(measures=not self.idle) for spring in springs]
 
-    def residual(self, vectors: np.ndarray, rows: Rows) -> np.ndarray:
-        """Return the stacked rows (..., m) at vectors (..., k, 3)."""
-        pieces = [
-            residual(spring, row, vectors[..., part, :], self.shares)
+    def _rows(self, vectors: np.ndarray, rows: Rows) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the stacked residual (m,) at vectors (k, 3), and each spring's derivative (3k, 3) by its own."""
+        every = [
+            residual(spring, row, vectors[None, part], self.shares)
             for spring, row, part in zip(self.measured, rows, self.parts, strict=True)
         ]
-        return np.concatenate(pieces, axis=-1)
+        return np.concatenate([r[0] for r, _ in every]), [slopes[0] for _, slopes in every]
 
     def value(self, vectors: np.ndarray, rows: Rows) -> float:
         """Return the energy of vectors (k, 3) in the world."""
-        r = self.residual(vectors, rows)
-        nothing = np.zeros(1)
-        return float(pseudo_huber(0.5 * float(r @ self.matrix @ r), nothing, np.zeros((1, 1)), self.scale)[0])
+        r, _ = self._rows(vectors, rows)
+        return robust_factors.py_func(0.5 * float(r @ self.matrix @ r), self.scale)[0]
 
     def model(self, vectors: np.ndarray, rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
         """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3): J'W r and J'W J + sum (W r)_i r_i''."""
-        r = self.residual(vectors, rows)
+        r, slopes = self._rows(vectors, rows)
         force = self.matrix @ r
         jacobian = np.zeros((r.size, vectors.size))
         bend = np.zeros((vectors.size, vectors.size))
         for k, (row, part) in enumerate(zip(rows, self.parts, strict=True)):
             columns = (3 * np.array(part)[:, None] + np.arange(3)).ravel()
-            jacobian[3 * k : 3 * k + 3, columns] = self._slopes(k, row, vectors[part]).T
+            jacobian[3 * k : 3 * k + 3, columns] = slopes[k].T
             if not is_linear(self.measured[k]):
                 bend[np.ix_(columns, columns)] += self._bend(k, row, vectors[part], force[3 * k : 3 * k + 3])
         hessian = jacobian.T @ self.matrix @ jacobian + 0.5 * (bend + bend.T)
         return pseudo_huber(0.5 * float(r @ force), jacobian.T @ force, hessian, self.scale)
 
-    def _slopes(self, spring: int, row: Row, vectors: np.ndarray) -> np.ndarray:
-        """Return the derivative (..., 3k, 3) of one spring's rows by its vectors (..., k, 3), by complex steps."""
-        m = vectors.shape[-2] * 3
-        steps = np.eye(m).reshape(m, -1, 3) * TINY_STEP * 1j
-        rows = residual(self.measured[spring], row, vectors[..., None, :, :] + steps, self.shares)
-        return np.imag(rows) / TINY_STEP
-
     def _bend(self, spring: int, row: Row, vectors: np.ndarray, force: np.ndarray) -> np.ndarray:
         """Return the second derivative (3k, 3k) of force . r of one spring, by differences of the first one."""
         m = vectors.size
         steps = np.eye(m).reshape(m, *vectors.shape) * STEP
-        around = np.stack([vectors + steps, vectors - steps, vectors + 2.0 * steps, vectors - 2.0 * steps])
-        ahead, behind, far, farther = self._slopes(spring, row, around) @ force
+        around = np.concatenate([vectors + steps, vectors - steps, vectors + 2.0 * steps, vectors - 2.0 * steps])
+        slopes = residual(self.measured[spring], row, around, self.shares)[1] @ force
+        ahead, behind, far, farther = slopes.reshape(4, m, m)
         return (8.0 * (ahead - behind) - (far - farther)) / (12.0 * STEP)
 
 
@@ -370,6 +351,131 @@ def anisotropic_energy(goal: Goal, skeleton: Skeleton, weight: np.ndarray) -> St
     if is_isotropic(weight):
         return None
     return StackedEnergy(goal, skeleton, goal.springs(skeleton), unpack_sym(weight), goal.robust)
+
+
+# --- The user's own energy ---
+
+
+class Custom(Goal):
+    """An energy of named points and directions, written in Python, usable with every solver.
+
+        Custom(points=["hand.L", "hand.R"], energy=lambda p, d: 0.5 * (p["hand.L"][1] - p["hand.R"][1]) ** 2)
+
+    Compiled loops do not call Python. The solver minimises quadratic models of the energy, with Armijo's test on the
+    energy itself, until the model and the energy agree. The error is sqrt(2 E), as for E = 1/2 r^2, before weighting.
+
+    Args:
+        energy: energy(points, directions) -> float. It gets two dicts of (3,) arrays in the world and must be smooth.
+        points: {"hand.R": (x, y, z)} [m] in the body's frame; or a list of bodies, for their origins. Several points of
+            one body have names of their own: {"a": ("hand.R", (x, y, z))}.
+        directions: {"head": "z"}, unit vectors in the body's frame.
+        gradient: gradient(points, directions) returns two dicts of (3,) arrays; missing entries are zero. By default
+            differences are taken.
+        weight: Factor on the energy.
+        tolerance: Error below which the goal counts as reached; infinite by default: the energy is only minimised.
+        label: Name in results; "custom" by default.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: Error beyond which the force no longer grows; the energy must then be non-negative.
+    """
+
+    plain: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        energy: Callable[[dict, dict], float],
+        *,
+        points: Any = (),
+        directions: Mapping[str, Any] | None = None,
+        gradient: Callable[[dict, dict], tuple[dict, dict]] | None = None,
+        weight: Any = 1.0,
+        tolerance: float = np.inf,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        super().__init__(label, nonneg(tolerance, "Custom: tolerance"), priority, robust)
+        if not callable(energy):
+            raise GoalError("Custom: energy", expected="a function of points and directions", got=repr(energy))
+        self.energy, self.gradient = energy, gradient
+        self.weight = float(square_weight(weight, 1, "Custom: weight")[0, 0])
+        entries = points.items() if isinstance(points, Mapping) else ((body, (0.0, 0.0, 0.0)) for body in points)
+        # (name, body, vector in the body's frame, 1 for a point and 0 for a direction)
+        self.vectors: list[tuple[str, str, np.ndarray, float]] = []
+        for name, place in entries:
+            body, local = place if len(place) == 2 else (name, place)
+            self.vectors.append((name, body, numbers(local, (3,), f"Custom: point {name!r}"), 1.0))
+        for name, axis in (directions or {}).items():
+            body, local = axis if isinstance(axis, tuple) and len(axis) == 2 else (name, axis)
+            self.vectors.append((name, body, named_axis(local, f"Custom: direction {name!r}"), 0.0))
+        if not self.vectors:
+            raise GoalError("Custom", expected="points or directions of bodies", got="none")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """None: see `python_energy`."""
+        return []
+
+    def python_energy(self, skeleton: Skeleton) -> CustomEnergy:
+        """Return the energy on this skeleton."""
+        return CustomEnergy(self, skeleton)
+
+    def slopes(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the gradient (k, 3) of the energy at vectors (k, 3), from the user or by differences."""
+        if self.gradient is None:
+            return first_differences(self.value, vectors)
+        found = self.gradient(*self._named(vectors))
+        out = np.zeros_like(vectors)
+        for k, (name, _, _, moves) in enumerate(self.vectors):
+            part = found[0 if moves else 1].get(name)
+            if part is not None:
+                out[k] = numbers(part, (3,), f"{self}: gradient of {name!r}")
+        return out
+
+    def value(self, vectors: np.ndarray) -> float:
+        """Return the energy of vectors (k, 3) in the world, before weight and robust scale."""
+        value = float(self.energy(*self._named(vectors)))
+        if not abs(value) <= LARGEST**2:  # the square of a length; NaN is not
+            raise GoalError(f"{self}: energy", expected=f"magnitudes up to {LARGEST**2:g}", got=repr(value))
+        if value < 0.0 and self.robust is not None:
+            raise GoalError(f"{self}: energy", expected="a non-negative energy, as `robust` is given", got=repr(value))
+        return value
+
+    def _named(self, vectors: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        points = {name: vectors[k] for k, (name, _, _, moves) in enumerate(self.vectors) if moves}
+        directions = {name: vectors[k] for k, (name, _, _, moves) in enumerate(self.vectors) if not moves}
+        return points, directions
+
+
+class CustomEnergy(VectorEnergy):
+    """A user's energy on a skeleton."""
+
+    def __init__(self, goal: Custom, skeleton: Skeleton):
+        self.goal, self.tolerance, self.priority = goal, goal.tolerance, goal.priority
+        self.measured, self.idle = [], goal.weight == 0.0
+        self.scale = 0.0 if goal.robust is None else goal.weight * goal.robust**2
+        self.vectors = []
+        for _, body, local, moves in goal.vectors:
+            frame = skeleton.frame(body)
+            place = skeleton.frame_rotations[frame] @ local + moves * skeleton.frame_positions[frame]
+            self.vectors.append((int(skeleton.frame_bodies[frame]), place, moves))
+
+    def value(self, vectors: np.ndarray, rows: Rows) -> float:
+        """Return the weighted energy of vectors (k, 3) in the world."""
+        return robust_factors.py_func(self.goal.weight * self.goal.value(vectors), self.scale)[0]
+
+    def model(self, vectors: np.ndarray, rows: Rows) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return energy, gradient (3k,) and Hessian (3k, 3k) at vectors (k, 3)."""
+        goal, flat = self.goal, vectors.size
+        if goal.gradient is None:
+            hessian = second_differences(goal.value, vectors)
+        else:
+            hessian = first_differences(goal.slopes, vectors).reshape(flat, flat)
+        w = goal.weight
+        slope = w * goal.slopes(vectors).ravel()
+        return pseudo_huber(w * goal.value(vectors), slope, 0.5 * w * (hessian + hessian.T), self.scale)
+
+    def error(self, vectors: np.ndarray) -> float:
+        """Return sqrt(2 E), as of E = 1/2 r^2."""
+        return float(np.sqrt(max(0.0, 2.0 * self.goal.value(vectors))))
 
 
 # --- Quadratic models for the kernels ---
@@ -460,18 +566,6 @@ class DerivativeCheck:
     def __str__(self) -> str:
         word = "agree" if self.ok else "do not agree"
         return f"derivatives {word} with differences: gradient to {self.gradient:.1e}, Hessian to {self.hessian:.1e}"
-
-
-def differences(function: Any, x: np.ndarray, step: float) -> np.ndarray:
-    """Return the derivative (..., n) of an array function at x (n,), by central differences extrapolated once."""
-    columns = []
-    for i in range(x.size):
-        move = np.zeros(x.size)
-        move[i] = step
-        wide = (function(x + move) - function(x - move)) / (2.0 * step)
-        near = (function(x + 0.5 * move) - function(x - 0.5 * move)) / step
-        columns.append((4.0 * near - wide) / 3.0)
-    return np.stack(columns, axis=-1)
 
 
 def relative_gap(a: np.ndarray, b: np.ndarray) -> float:

@@ -31,8 +31,8 @@ class Coupling(Goal):
         weight: A number, or one per degree of freedom; a matrix must be diagonal.
         tolerance: [rad, m] Error below which the goal counts as reached.
         label: Name in results; "finger2 follows finger1" by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [rad, m] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [rad, m] Error beyond which the force no longer grows; None: it always grows.
     """
 
     def __init__(
@@ -64,6 +64,11 @@ class Coupling(Goal):
     def set_target(self, target: Any) -> None:
         """Set the offset (...,) [rad, m]."""
         self.offset = numbers(target, (), f"{self}: offset")
+
+    @property
+    def target(self) -> np.ndarray:
+        """The offset (...,) [rad, m]."""
+        return self.offset
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One COUPLING spring per degree of freedom; they share one error."""
@@ -118,21 +123,21 @@ def _dofs(skeleton: Skeleton, name: str) -> list[int]:
 class Posture(Goal):
     """Stay near a posture as far as the other goals leave a choice: energy w/2 k_i (theta_i - home_i)^2.
 
-    The linear term that Parent (5.27) means. It is soft: it never decides `ok` unless it has a tolerance. Its default
-    weight moves a hand that can reach its target by micrometres, well inside the hand's tolerance.
+    The linear term that Parent intends in (5.27). It is soft: it never decides `ok` unless it has a tolerance. Its
+    default weight moves a hand that can reach its target by micrometres, well inside the hand's tolerance.
 
     Args:
         pose: (n,) [rad, m]; {"elbow.R": 0.3, ...}, with the other joints at rest; "rest" (None), or "middle" of the
             limits. A motion, or poses (..., n): one for each problem of a batch, each frame of `follow`.
         gains: Deprecated name of `stiffness`.
-        stiffness: k, a number, (n,), or {joint: number} for those joints alone. By default 1 / gain^2, so that a
+        stiffness: k, a number, (n,), or {joint: number} for those joints only. By default 1 / gain^2, so that a
             stronger joint moves more readily.
         weight: A number, (n,), or a symmetric positive definite matrix (n, n): energy 1/2 x'G W G x, G the roots of
             the stiffness. Springs couple pairs of degrees of freedom, so the matrix must be a sum of such pairs
             (scaled diagonally dominant).
         tolerance: [rad, m] Deviation that no degree of freedom with stiffness may exceed; infinite by default.
         label: Name in results; "posture" by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
         robust: [rad, m] Deviation beyond which a degree of freedom is pulled no harder; None: no such bound.
     """
 
@@ -290,7 +295,7 @@ def _connected(joined: np.ndarray) -> list[np.ndarray]:
 def joined_pulls(
     pull: np.ndarray, home: np.ndarray, more: np.ndarray, there: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the springs (n,) on degrees of freedom, and their homes (n,), that two sets of them make together."""
+    """Return the sum of two sets of springs (n,) on degrees of freedom, and their homes (n,)."""
     total = pull + more
     some = total > 0.0
     return total, np.where(some, (pull * home + more * there) / np.where(some, total, 1.0), there)

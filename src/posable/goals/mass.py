@@ -1,4 +1,4 @@
-"""Goals on the centre of mass: at a place, and above the support polygon."""
+"""Goals on the centre of mass: at a point, and above the support polygon."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def check_mass(skeleton: Skeleton, goal: Goal) -> None:
 
 
 class CenterOfMass(Goal):
-    """Bring the centre of mass to a place: energy 1/2 r'W r.
+    """Bring the centre of mass to a point: energy 1/2 r'W r.
 
     Args:
         target: (..., 3) [m] in the world; leading axes make a batch.
         weight: A number, three numbers (world axes; 0 leaves an axis free) or a symmetric 3x3 matrix W.
         tolerance: [m] Error below which the goal counts as reached.
         label: Name in results; "center of mass" by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [m] Error beyond which the force no longer grows; None: it always grows.
     """
 
     rows = 3
@@ -68,7 +68,7 @@ class CenterOfMass(Goal):
         return "center of mass"
 
     def set_target(self, target: Any) -> None:
-        """Set the place (..., 3) [m]."""
+        """Set the target (..., 3) [m]."""
         self.target = numbers(target, (3,), "CenterOfMass: target")
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
@@ -82,7 +82,7 @@ class CenterOfMass(Goal):
 class Balance(Goal):
     """Keep the centre of mass above a support polygon: energy w/2 max(0, distance outside)^2 for each of its edges.
 
-    The error is the distance outside [m]. The polygon does not move with the feet: hold them with goals of their own.
+    The error is the distance outside [m]. The polygon does not move with the feet: hold them with other goals.
 
     Args:
         polygon: (k, 3) [m] At least three points, of which the convex hull counts; or names of sites, taken where they
@@ -93,8 +93,8 @@ class Balance(Goal):
         weight: A number, three numbers or a symmetric 3x3 matrix W in world axes; an edge with normal n has n'W n.
         tolerance: [m] Error below which the goal counts as reached.
         label: Name in results; "balance" by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [m] Error beyond which the force no longer grows; None: it always grows.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""How likely a pose is among those that people take: a prior of poses, learnt from recordings.
+"""The pose prior: how likely a pose is for a person, learnt from recordings.
 
-The prior speaks of roles and not of joints, so it fits any figure with a person's body plan. Each limb is described by
+The prior is defined on roles, not on joints, so it fits any figure with a human body plan. Each limb is described by
 unit vectors in the frame of the trunk that carries it: the bones of an arm in the chest, of a leg in the pelvis, and
 which way is up. A mixture of low-rank Gaussians over those vectors, learnt by `benchmarks/build_prior.py`, is the
 likelihood of the limb. Left and right share one model, by mirror images.
@@ -15,17 +15,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.layout import FIRST, LAST, LEVEL, PARENT, work_size
-from posable.engine.natural import Prior, prior_energies, room_size, with_segments
+from posable.engine.natural import Prior, prior_energies, scratch_size, with_segments
 from posable.errors import GoalError
 from posable.goals.base import Goal, Spring, nonneg
 from posable.model.body_plan import SIDES, BodyPlan, person_plan
-from posable.model.kinematics import as_poses, in_rows, place_bodies
+from posable.model.kinematics import as_poses, carriers, in_rows, place_bodies
 from posable.model.skeleton import Skeleton, per_figure
 
 MODEL = "pose_prior.npz"
 STRENGTH = 0.02  # of the negative logarithm of a likelihood, against the comfort of least change
 TEMPERATURE = 60.0  # of the prior in a solve: high enough that a pose passes between Gaussians without a jump
-CHANGE = 1.4  # of least change, where the prior speaks too: what it leaves open
+USUAL = 2.0  # [nat per feature] above the least energy up to which a reference counts as a pose that people take
+CHANGE = 1.4  # of least change beside the prior, for what the prior leaves open
 
 
 class Feature(NamedTuple):
@@ -112,20 +113,11 @@ def _bound(plan: BodyPlan, feature: Feature, side: str) -> tuple[tuple[int, int]
         frame = np.diag([-1.0, 1.0, 1.0]) @ frame
     a = body_of(base)
     b = -1 if body == "world" else body_of(body)
-    if b >= 0 and a not in _above(skeleton, b):
+    if b >= 0 and a not in carriers(skeleton.figure, b):
         return None
     local = vector if b < 0 else turned[0, b].T @ vector
     axes = frame @ turned[0, a]  # K with K R_base' = the figure's axes at rest
     return (a, b), np.concatenate([axes.ravel(), local / np.linalg.norm(local)])
-
-
-def _above(skeleton: Skeleton, body: int) -> list[int]:
-    """Return a body and those that carry it."""
-    out = []
-    while body >= 0:
-        out.append(body)
-        body = int(skeleton.figure.body[body, PARENT])
-    return out
 
 
 def features_of(skeleton: Skeleton, limb: LimbFeatures, poses: np.ndarray) -> np.ndarray:
@@ -156,7 +148,7 @@ def prior_of(skeleton: Skeleton, weight: float, temperature: float) -> Prior:
             next without a jump.
 
     Raises:
-        GoalError: where the figure has no person's body plan.
+        GoalError: The figure does not have a person's body plan.
     """
     plan = person_plan(skeleton)
     if plan is None:
@@ -185,7 +177,7 @@ def prior_of(skeleton: Skeleton, weight: float, temperature: float) -> Prior:
     offset[:, -1] *= 0.5
     prior = Prior(
         np.array(rows, dtype=np.int64), np.full(len(rows), STRENGTH * weight * temperature),
-        np.array(feature, dtype=np.int64), np.zeros((0, 0), dtype=np.int64), np.array(axes),
+        np.zeros(len(rows)),        np.array(feature, dtype=np.int64), np.zeros((0, 0), dtype=np.int64), np.array(axes),
         np.array(level) / temperature, np.array(inverse) / temperature,
         np.ascontiguousarray(probe.transpose(1, 0, 2)).reshape(size, -1), offset.ravel(),
         precision.reshape(len(level), -1), np.einsum("cij,cj->ci", precision, means),
@@ -236,10 +228,10 @@ class Natural(Goal):
 
     The energy is the negative logarithm of a pose's likelihood among recorded ones, limb by limb (a prior learnt from
     CMU's motion capture). It is the lowest priority of a solve, below every goal whatever its weight: goals that can
-    be reached are reached. Any figure with a person's body plan takes it.
+    be reached are reached. It applies to any figure with a human body plan.
 
     Args:
-        weight: against the comfort of least change, which decides what the prior leaves open.
+        weight: Relative to the comfort of least change, which decides what the prior leaves open.
     """
 
     plain: ClassVar[bool] = True
@@ -262,5 +254,5 @@ class Natural(Goal):
         depth = int(skeleton.order.rows[:, 1].max()) + 1
         work = np.empty(work_size(skeleton.size, skeleton.figure.body.shape[0], 0, depth))
         out = np.empty(len(rows))
-        prior_energies(skeleton.figure, prior, rows, work, np.empty(room_size(prior, depth)), depth, out)
+        prior_energies(skeleton.figure, prior, rows, work, np.empty(scratch_size(prior, depth)), depth, out)
         return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])

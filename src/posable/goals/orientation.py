@@ -1,13 +1,14 @@
-"""Goals on the orientation of a body, and on its whole frame."""
+"""Goals on the orientation of a body: on one axis, on all of them, and on its whole frame."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from posable.engine.layout import AXES, CONSTANTS
-from posable.engine.springs import ORIENTATION_SPRING, POINT_SPRING
+from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import GoalError
 from posable.goals.base import (
     ANGLE_TOLERANCE,
@@ -16,15 +17,133 @@ from posable.goals.base import (
     Spring,
     checked_targets,
     device_target,
+    named_axis,
     nonneg,
     numbers,
     point_constants,
     range_projector,
     set_weight,
     target_row,
+    unit_vectors,
     weight_matrix,
 )
 from posable.model.skeleton import Skeleton
+
+# --- One axis ---
+
+
+class _AxisGoal(Goal):
+    """The common part of Aim and Direction: the residual is an axis of a body minus a unit vector."""
+
+    rows = 3
+
+    def __init__(
+        self, body: str, axis: Any, target: Any, weight: Any, tolerance: float, label: str | None, priority: int,
+        robust: float | None,
+    ):  # fmt: skip
+        self.body = body
+        what = f"{type(self).__name__}({body!r})"
+        super().__init__(label, nonneg(tolerance, f"{what}: tolerance"), priority, robust)
+        self.axis = named_axis(axis, f"{what}: axis")
+        self.weight = weight_matrix(weight, f"{what}: weight")
+        self.set_target(target)
+
+    def python_energy(self, skeleton: Skeleton) -> Any:
+        """Return the energy of an anisotropic weight."""
+        from posable.goals.energy import anisotropic_energy
+
+        return anisotropic_energy(self, skeleton, self.weight)
+
+
+class Aim(_AxisGoal):
+    """Aim a line of a body at a point: energy w/2 |axis - u|^2, u the unit vector from the body's point to the target.
+
+    Goal 4 of Tolani et al. (2000, 2.4), squared: w (1 - cos angle), smooth except where the target is at the point.
+    Errors are angles.
+
+    Args:
+        body: A site or a joint.
+        axis: "z", "-y" or a unit vector in the body's frame.
+        at: (..., 3) [m] The point to aim at, in the world.
+        point: (3,) [m] Start of the line, in the body's frame; its origin by default.
+        weight: A number, three numbers or a symmetric 3x3 matrix W in world axes: energy 1/2 r'W r of r = axis - u.
+        tolerance: [rad] Angle below which the goal counts as reached.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [rad] Error beyond which the force no longer grows; None: it always grows.
+    """
+
+    def __init__(
+        self,
+        body: str,
+        axis: Any = "z",
+        at: Any = None,
+        *,
+        point: Any = None,
+        weight: Any = 1.0,
+        tolerance: float = ANGLE_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        super().__init__(body, axis, at, weight, tolerance, label, priority, robust)
+        self.point = None if point is None else numbers(point, (3,), f"Aim({body!r}): point")
+
+    def set_target(self, target: Any) -> None:
+        """Set the point (..., 3) [m] to aim at."""
+        self.target = numbers(target, (3,), f"Aim({self.body!r}): at")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One AIM spring."""
+        body, data, frame = point_constants(skeleton, self.body, self.point)
+        data[AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
+        set_weight(data, self.weight, self.robust)
+        return [Spring(AIM_SPRING, body, data, target_row(self.target), self.tolerance)]
+
+
+class Direction(_AxisGoal):
+    """Align an axis of a body with a direction, free about it: energy w/2 |axis - along|^2 = w (1 - cos angle).
+
+    Partial orientation (Tolani et al. 2000, 3.3). Errors are angles.
+
+    Args:
+        body: A site or a joint.
+        axis: "x", "-y" or a unit vector in the body's frame.
+        along: (..., 3) A direction in the world, of any length, or "y".
+        weight: A number, three numbers or a symmetric 3x3 matrix W in world axes: energy 1/2 r'W r of r = axis - along.
+        tolerance: [rad] Angle below which the goal counts as reached.
+        label: Name in results; the body's name by default.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [rad] Error beyond which the force no longer grows; None: it always grows.
+    """
+
+    def __init__(
+        self,
+        body: str,
+        axis: Any = "x",
+        along: Any = None,
+        *,
+        weight: Any = 1.0,
+        tolerance: float = ANGLE_TOLERANCE,
+        label: str | None = None,
+        priority: int = 0,
+        robust: float | None = None,
+    ):
+        super().__init__(body, axis, along, weight, tolerance, label, priority, robust)
+
+    def set_target(self, target: Any) -> None:
+        """Set the direction (..., 3)."""
+        self.target = unit_vectors(target, f"Direction({self.body!r}): along")
+
+    def springs(self, skeleton: Skeleton) -> list[Spring]:
+        """One DIRECTION spring."""
+        frame = skeleton.frame(self.body)
+        data = np.zeros(CONSTANTS)
+        data[AXES : AXES + 3] = skeleton.frame_rotations[frame] @ self.axis
+        set_weight(data, self.weight, self.robust)
+        body = int(skeleton.frame_bodies[frame])
+        return [Spring(DIRECTION_SPRING, body, data, target_row(along=self.target), self.tolerance)]
+
 
 # --- Orientation ---
 
@@ -43,7 +162,7 @@ def turning_matrix(weight: np.ndarray) -> np.ndarray:
 
 
 class Orientation(Goal):
-    """Turn a body to a rotation: energy w (1 - cos angle), smooth everywhere, with one minimum from any start.
+    """Turn a body to a rotation: energy w (1 - cos angle), smooth everywhere, with a single minimum.
 
     Errors are angles.
 
@@ -53,8 +172,8 @@ class Orientation(Goal):
         weight: A number, three numbers or a symmetric 3x3 matrix, about the axes of the body's frame.
         tolerance: [rad] Angle below which the goal counts as reached.
         label: Name in results; the body's name by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [rad] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [rad] Error beyond which the force no longer grows; None: it always grows.
     """
 
     rows = 3
@@ -134,8 +253,19 @@ def pose_tolerances(tolerance: Any, angle: float | None, what: str) -> tuple[flo
 
 def pose_weights(weight: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights of position and rotation, packed as (6,), of the weight of a Pose."""
+    if type(weight) is float:
+        return _isotropic_weights(weight, what)
     p_weight, r_weight = _weight_parts(weight, what)
     return weight_matrix(p_weight, what), weight_matrix(r_weight, what)
+
+
+@lru_cache(maxsize=64)
+def _isotropic_weights(weight: float, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights of position and rotation of one number, read-only because goals share them."""
+    out = weight_matrix(weight, what), weight_matrix(TURNING * weight, what)
+    for one in out:
+        one.flags.writeable = False
+    return out
 
 
 def _weight_parts(weight: Any, what: str) -> tuple[Any, Any]:
@@ -163,7 +293,7 @@ def _weight_parts(weight: Any, what: str) -> tuple[Any, Any]:
 
 
 class Pose(Goal):
-    """Bring a body's frame to a place and turn it: a Position and an Orientation in one.
+    """Bring the frame of a body to a position and orientation: a Position and an Orientation in one.
 
     Args:
         body: A site or a joint.
@@ -174,8 +304,8 @@ class Pose(Goal):
         tolerance: [m] One number, and 1e-3 rad for the rotation; or a pair (position [m], rotation [rad]).
         point: (3,) [m] in the body's frame; its origin by default.
         label: Name in results; the body's name by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [m, rad] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [m, rad] Error beyond which the force no longer grows; None: it always grows.
     """
 
     rows = 6
@@ -216,7 +346,7 @@ class Pose(Goal):
 
     @property
     def position(self) -> np.ndarray:
-        """The place (..., 3) [m]."""
+        """The position (..., 3) [m]."""
         return self.target[..., :3, 3]
 
     @property
@@ -246,26 +376,38 @@ def as_transforms(target: Any, what: str) -> np.ndarray:
     """Return checked transforms (..., 4, 4).
 
     Args:
-        target: (..., 4, 4), a SciPy RigidTransform, a pinocchio.SE3, or a pair of a position (..., 3) and a quaternion
-            wxyz (..., 4), as in MuJoCo's data.
+        target: (..., 4, 4), a SciPy RigidTransform, a pinocchio.SE3, a body, site or geom of MuJoCo's data, or a pair:
+            a position (..., 3), and a SciPy Rotation or a quaternion wxyz (..., 4).
         what: Name of the value in error messages.
 
     Raises:
-        GoalError: It is no transform.
+        GoalError: It is not a transform.
     """
     if hasattr(target, "as_matrix"):
         target = target.as_matrix()
     elif hasattr(target, "homogeneous"):
         target = target.homogeneous
-    elif isinstance(target, (tuple, list)) and len(target) == 2 and np.shape(target[1])[-1:] == (4,):
-        position, rotation = numbers(target[0], (3,), what), from_wxyz(numbers(target[1], (4,), what), what)
-        try:
-            batch = np.broadcast_shapes(position.shape[:-1], rotation.shape[:-2])
-        except ValueError:
-            raise GoalError(what, expected="leading axes that agree", got=f"{position.shape[:-1]}") from None
-        target = np.zeros((*batch, 4, 4))
-        target[..., :3, :3], target[..., :3, 3], target[..., 3, 3] = rotation, position, 1.0
+    elif hasattr(target, "xpos") and hasattr(target, "xmat"):
+        target = joined_transforms(target.xpos, np.reshape(target.xmat, (3, 3)), what)
+    elif isinstance(target, (tuple, list)) and len(target) == 2:
+        position, turn = target
+        if hasattr(turn, "as_matrix"):
+            target = joined_transforms(position, turn.as_matrix(), what)
+        elif np.shape(turn)[-1:] == (4,) and np.shape(position)[-1:] == (3,):
+            target = joined_transforms(position, from_wxyz(numbers(turn, (4,), what), what), what)
     return checked_targets(target, (4, 4), what)
+
+
+def joined_transforms(position: Any, rotation: np.ndarray, what: str) -> np.ndarray:
+    """Return transforms (..., 4, 4) of positions (..., 3) and rotations (..., 3, 3)."""
+    position = numbers(position, (3,), what)
+    try:
+        batch = np.broadcast_shapes(position.shape[:-1], rotation.shape[:-2])
+    except ValueError:
+        raise GoalError(what, expected="leading axes that agree", got=f"{position.shape[:-1]}") from None
+    out = np.zeros((*batch, 4, 4))
+    out[..., :3, :3], out[..., :3, 3], out[..., 3, 3] = rotation, position, 1.0
+    return out
 
 
 def split_transforms(target: Any, what: str) -> tuple[np.ndarray, np.ndarray]:

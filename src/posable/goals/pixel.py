@@ -46,8 +46,8 @@ class Pixel(Goal):
         weight: A number, two numbers (image axes; 0 leaves an axis free) or a symmetric 2x2 matrix.
         tolerance: [px] Error below which the goal counts as reached.
         label: Name in results; the body's name and the camera's by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [px] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [px] Error beyond which the force no longer grows; None: it always grows.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Goals on a point of a body: at a place, on a plane, on a line, on one side of a plane."""
+"""Goals on a point of a body: at a target, on a plane, on a line, on one side of a plane."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from posable.goals.base import (
 )
 from posable.model.skeleton import Skeleton
 
-# --- A point of a body at a place ---
+# --- A point of a body at a target ---
 
 
 class Position(Goal):
-    """Bring a point of a body to a place: energy 1/2 r'W r with r = point - target (Tolani et al. 2000, 2.4).
+    """Bring a point of a body to a target: energy 1/2 r'W r with r = point - target (Tolani et al. 2000, 2.4).
 
     Args:
         body: A site or a joint.
@@ -44,8 +44,8 @@ class Position(Goal):
         tolerance: [m] Error below which the goal counts as reached.
         point: (3,) [m] in the body's frame; its origin by default.
         label: Name in results; the body's name by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [m] Error beyond which the force no longer grows; None: it always grows.
     """
 
     rows = 3
@@ -80,7 +80,7 @@ class Position(Goal):
         return self._key(self.point)
 
     def set_target(self, target: Any) -> None:
-        """Set the place (..., 3) [m]."""
+        """Set the target (..., 3) [m]."""
         what = f"Position({self.body!r}): target"
         self.device_array, target = device_target(target, (3,), what)
         self.target = checked_targets(target, (3,), what)
@@ -92,7 +92,7 @@ IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 
 
 class _PointAndDirection(Goal):
-    """The common part of Plane, Line and HalfSpace: a point of a body, and a place and a direction in the world.
+    """The common part of Plane, Line and HalfSpace: a point of a body, and a point and a direction in the world.
 
     Args:
         body: A site or a joint.
@@ -103,8 +103,8 @@ class _PointAndDirection(Goal):
             counts; for a line, the part of W across it.
         tolerance: [m] Error below which the goal counts as reached.
         label: Name in results; the body's name by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [m] Error beyond which the force no longer grows; None: it always grows.
     """
 
     rows = 3

@@ -1,4 +1,4 @@
-"""Goals between two bodies: a distance, and a place of one in the frame of the other."""
+"""Goals between two bodies: a distance, and the pose of one in the frame of the other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Pair(Goal):
 
 
 class Distance(_Pair):
-    """Keep two points at a distance: energy w/2 (d - length)^2, smooth except where d = 0.
+    """Keep two points a distance apart: energy w/2 (d - length)^2, smooth except where d = 0.
 
     Args:
         body: A site or a joint.
@@ -61,8 +61,8 @@ class Distance(_Pair):
             r = (d - length) u along the line between the points.
         tolerance: [m] Error below which the goal counts as reached.
         label: Name in results; both bodies' names by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [m] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [m] Error beyond which the force no longer grows; None: it always grows.
     """
 
     rows = 3
@@ -112,7 +112,7 @@ class Distance(_Pair):
 
 
 class Relative(_Pair):
-    """Hold a body at a place in another body's frame: a hand on a wrist, a foot on a pedal, the closure of a loop.
+    """Hold a body at a pose in the frame of another body: a hand on a wrist, a foot on a pedal, the closure of a loop.
 
     Args:
         body: A site or a joint.
@@ -123,8 +123,8 @@ class Relative(_Pair):
         weight: As in Pose; the axes of the position's weight are those of the other body.
         tolerance: [m, rad] One number for both, or a pair (position, rotation).
         label: Name in results; both bodies' names by default.
-        priority: Level of the goal. Lower levels are solved first and never pay for higher ones.
-        robust: [m, rad] Error beyond which the goal pulls no harder; None: no such bound.
+        priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
+        robust: [m, rad] Error beyond which the force no longer grows; None: it always grows.
     """
 
     def __init__(
@@ -185,16 +185,16 @@ def check_two_bodies(body: int, other: int, goal: Goal) -> None:
         raise GoalError(f"{goal}", expected="two bodies that move relative to each other", got="two points on one body")
 
 
-# --- What a figure brings along ---
+# --- Couplings and loops of a figure ---
 
-MIMIC_WEIGHT = 100.0  # of the couplings that a figure brings along, against 1 for a position
+MIMIC_WEIGHT = 100.0  # of couplings and loops of a figure, compared with 1 for a position
 
 
 def mimic_goals(skeleton: Skeleton) -> tuple[Goal, ...]:
-    """Return the couplings and closed loops that a figure brings along as goals.
+    """Return the couplings and closed loops of a figure as goals.
 
-    They are springs with a high weight and not eliminated, so that any solver serves them and a limit on a follower
-    still counts; where everything is reached they hold to their tolerance.
+    They are springs with a high weight, not eliminated, so any solver handles them and limits of followers still apply;
+    where everything is reached they hold within their tolerance.
     """
     couplings = [
         Coupling(follower, leader, ratio=ratio, offset=offset, weight=MIMIC_WEIGHT)

@@ -1,4 +1,4 @@
-"""Goal files: what is wanted of a figure, as TOML.
+"""Goal files: the goals of a figure as TOML.
 
     [[goal]]
     kind = "Position"
@@ -24,14 +24,13 @@ import numpy as np
 
 from posable._files import read_regular, write_text
 from posable.errors import FormatError, GoalError, PosableError, unknown
-from posable.goals.axis import Aim, Direction
 from posable.goals.base import GOALS, Goal
 from posable.goals.collision import Avoid, Capsule, Sphere, Wall
 from posable.goals.compose import AnyOf, Weighted
 from posable.goals.joint import Coupling, Posture
 from posable.goals.mass import Balance, CenterOfMass
 from posable.goals.natural import Natural
-from posable.goals.orientation import TURNING, Orientation, Pose
+from posable.goals.orientation import TURNING, Aim, Direction, Orientation, Pose
 from posable.goals.pixel import Pixel
 from posable.goals.point import HalfSpace, Line, Plane, Position
 from posable.goals.relative import Distance, Relative
@@ -79,7 +78,7 @@ def save(path: str | PathLike[str], goals: Goal | Iterable[Goal]) -> None:
     try:
         write_text(path, "\n\n".join(blocks) + "\n")
     except (OSError, ValueError) as problem:
-        raise FormatError(f"cannot be written: {problem}", path=path) from problem
+        raise FormatError(f"cannot be written: {getattr(problem, 'strerror', None) or problem}", path=path) from problem
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -129,7 +128,7 @@ def _argument(key: str, value: Any) -> Any:
 
 
 def _made(name: str, kind: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """Return what a class makes of arguments from a file, which may be of any type."""
+    """Return an object of a class from arguments of a file, which may be of any type."""
     try:
         return kind(**arguments)
     except PosableError:

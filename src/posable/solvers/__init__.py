@@ -1,4 +1,4 @@
-"""Every way to a pose, by name: one file per solver, each with its own options and its own loop."""
+"""The solvers by name; each has its own options and its own loop."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from posable.solvers.base import SOLVERS, Solver, option_value, options_of
 __all__ = ["SOLVERS", "Solver", "get", "names", "option_value", "options"]
 
 SOLVERS.lazy("newton", "posable.solvers.newton:Newton")
-SOLVERS.lazy("levenberg-marquardt", "posable.solvers.levenberg_marquardt:LevenbergMarquardt")
+SOLVERS.lazy("levenberg-marquardt", "posable.solvers.trust_region:LevenbergMarquardt")
 SOLVERS.lazy("trust-region", "posable.solvers.trust_region:TrustRegion")
 SOLVERS.lazy("bfgs", "posable.solvers.quasi_newton:Bfgs")
 SOLVERS.lazy("lbfgs", "posable.solvers.quasi_newton:Lbfgs")
@@ -19,10 +19,10 @@ SOLVERS.lazy("dls", "posable.solvers.least_squares:Dls")
 SOLVERS.lazy("sdls", "posable.solvers.least_squares:Sdls")
 SOLVERS.lazy("svd", "posable.solvers.least_squares:Svd")
 SOLVERS.lazy("qr", "posable.solvers.least_squares:Qr")
-SOLVERS.lazy("rate", "posable.solvers.rate:Rate")
+SOLVERS.lazy("rate", "posable.solvers.scipy_methods:Rate")
 SOLVERS.lazy("ccd", "posable.solvers.ccd:Ccd")
 SOLVERS.lazy("fabrik", "posable.solvers.fabrik:Fabrik")
-SOLVERS.lazy("sqp", "posable.solvers.sqp:Sqp")
+SOLVERS.lazy("sqp", "posable.solvers.scipy_methods:Sqp")
 SOLVERS.lazy("limb", "posable.limb.solver:LimbSolver")
 
 

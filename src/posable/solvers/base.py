@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, wraps
 from typing import Any, ClassVar, NamedTuple
@@ -11,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, TRACE_WIDTH  # noqa: F401  (plug-ins import codes here)
-from posable.engine.jit import run_chunks, thread_count
+from posable.engine.jit import call_directly, run_chunks, thread_count
 from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
 from posable.errors import SolverError, unknown
 from posable.model.kinematics import Part, scratch
@@ -23,10 +25,12 @@ SOLVERS = Registry("solver", "posable.solvers")
 
 CHUNK = 64  # problems per thread and turn, or PER_THREAD chunks per thread if those are smaller
 PER_THREAD = 8
-SMALL = 16  # problems that do not pay for a second thread
-INTERRUPTIBLE = 20_000  # iterations of one problem above which Control-C can interrupt it
+LARGEST_CHUNK = 256  # problems, because Control-C waits for the end of a chunk
+SMALL = 16  # problems below which a second thread does not pay
+INTERRUPTIBLE = 1e7  # iterations times scratch memory, about 1 ns each, above which Control-C interrupts a problem
 SLICE = 0.005  # [s] between checks of the clock
-FIRST_SLICE = 4096.0  # iterations times degrees of freedom before the first check
+FIRST_SLICE = 2.5e6  # iterations times scratch memory of the first slice of a problem in a batch
+SLOW_STEP = 1e4  # scratch memory above which a step of a method with a stop column may take longer than SLICE
 OUT_OF_TIME = -1  # a code beside those of engine/bounds.py
 
 
@@ -65,7 +69,7 @@ class RawResult:
         errors: (t, g) of each spring [m, rad].
         iterations: (t,).
         evaluations: (t,) of the energy.
-        traces: One per problem where they were asked for.
+        traces: One per problem, if they were requested.
         good: (t,) bool or 0 and 1: the verdict on the poses where the loop has judged them (engine/assemble.py), None
             otherwise.
     """
@@ -91,15 +95,20 @@ class SolveOptions(NamedTuple):
     """The checked arguments of `solve`: the box, the starts, and the limits of iterations and time."""
 
     starts: np.ndarray  # (t, n), inside the box
-    lower: np.ndarray  # (n,), not writeable, as the loops were compiled for
+    lower: np.ndarray  # (n,), read-only, as the compiled loops expect
     upper: np.ndarray  # (n,), not writeable
     max_iterations: int | None = None
     restarts: int = 0
     seed: int = 0
-    time_limit: float | None = None  # [s]
+    time_limit: float | None = None  # [s], as given
     record: bool = False
     threads: int | None = None
-    deadline: float | None = None  # [s], of time.perf_counter: where the time limit ends
+    deadline: float | None = None  # [s], of time.perf_counter: when the time limit ends
+
+    @property
+    def late(self) -> bool:
+        """Whether the time limit has ended."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline
 
 
 @per_figure
@@ -115,7 +124,7 @@ def limits_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray,
 def chunk_size(count: int, threads: int | None) -> int:
     """Return how many problems a thread takes at a time: few chunks cost less, many balance the threads."""
     cores = thread_count(threads)
-    return max(1, min(CHUNK, -(-count // cores)), count // (PER_THREAD * cores))
+    return max(1, min(CHUNK, -(-count // cores)), min(LARGEST_CHUNK, count // (PER_THREAD * cores)))
 
 
 class Solver:
@@ -135,6 +144,20 @@ class Solver:
     def result_name(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
         """Return the name of the method in a result, with what kept it from its goals."""
         return self.name
+
+
+def deadline_after(time_limit: Any) -> float | None:
+    """Return when a time limit [s] that begins now ends, on the clock of time.perf_counter; None without one."""
+    if time_limit is None:
+        return None
+    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float, np.number)) or not time_limit >= 0.0:
+        raise SolverError("time_limit", expected="a non-negative number of seconds", got=repr(time_limit))
+    return time.perf_counter() + float(time_limit)
+
+
+def time_until(deadline: float | None) -> float | None:
+    """Return the time [s] until a deadline, zero after it; None without one."""
+    return None if deadline is None else max(0.0, deadline - time.perf_counter())
 
 
 def strength_of(problem: Problem) -> np.ndarray:
@@ -160,6 +183,7 @@ class CompiledSolver(Solver):
     state_width: ClassVar[int] = 12
     loop: ClassVar[Callable[..., Any]]
     verdict_column: ClassVar[int | None] = None  # of the state, if the loop judges its poses itself
+    stop_column: ClassVar[int | None] = None  # of the params: a step that takes long ends early if it is not zero
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return the params of the loop: the columns of engine/layout.py, then its own."""
@@ -183,13 +207,11 @@ class CompiledSolver(Solver):
         )  # fmt: skip
         params = self.params(problem, request)
         deadline = request.deadline
-        if deadline is None and request.time_limit is not None:
-            deadline = time.perf_counter() + request.time_limit
         if request.record:
-            self._record(problem, request, raw, states, params, deadline)
+            self._record(problem, request, raw, states, params)
         elif t == 1:
             self._run_in_slices(problem, request, raw, states, params, None, deadline, ())
-        elif t <= SMALL and deadline is None and params[MOST_ITERATIONS] <= INTERRUPTIBLE:
+        elif t <= SMALL and deadline is None and not self._is_long(problem, params):
             self._enter(problem, request, raw, states, params, None, _EMPTY_TRACE, None)
         else:
             size = 1 if t <= SMALL else chunk_size(t, request.threads)
@@ -217,13 +239,13 @@ class CompiledSolver(Solver):
         With a deadline, or where iterations may be many, a problem runs in slices of a few milliseconds.
         """
         if deadline is None:
-            long = params[MOST_ITERATIONS] > INTERRUPTIBLE
+            long = self._is_long(problem, params)
             now = self._first_slice(problem, params) if long else params
             self._enter(problem, request, raw, states, now, piece, _EMPTY_TRACE, None)
             if not long:
                 return
         for k in range(piece.start, piece.stop):
-            if deadline is not None and time.perf_counter() >= deadline:
+            if request.late:
                 break
             if raw.codes[k] != RUNNING:
                 continue
@@ -235,25 +257,44 @@ class CompiledSolver(Solver):
     def _run_in_slices(self, problem, request, raw, states, params, one, deadline, stopped) -> None:
         """Solve one problem, in slices if it may take long; the bits are the same."""
         codes, work = raw.codes if one is None else raw.codes[one], scratch(self.memory(problem))
-        if deadline is None and params[MOST_ITERATIONS] <= INTERRUPTIBLE:
+        if deadline is None and not self._is_long(problem, params):
             self._enter(problem, request, raw, states, params, one, _EMPTY_TRACE, work)
             return
         now = self._first_slice(problem, params)
-        if deadline is not None:
-            now[CHUNK_ITERATIONS] = max(1.0, now[CHUNK_ITERATIONS] // 32.0)
-        while codes[0] == RUNNING and not stopped:
-            begin = time.perf_counter()
-            if deadline is not None and begin >= deadline:
-                self._give_up(problem, request, raw, states, params, one, work)
-                return
-            self._enter(problem, request, raw, states, now, one, _EMPTY_TRACE, work)
-            if codes[0] == RUNNING and time.perf_counter() - begin < SLICE:
-                now[CHUNK_ITERATIONS] *= 2.0
+        now[CHUNK_ITERATIONS] = max(1.0, now[CHUNK_ITERATIONS] // 32.0)
+        with self._stopping(problem, now, deadline):
+            while codes[0] == RUNNING and not stopped:
+                begin = time.perf_counter()
+                if deadline is not None and begin >= deadline:
+                    self._give_up(problem, request, raw, states, params, one, work)
+                    return
+                self._enter(problem, request, raw, states, now, one, _EMPTY_TRACE, work)
+                if codes[0] == RUNNING and time.perf_counter() - begin < SLICE:
+                    now[CHUNK_ITERATIONS] *= 2.0
+
+    @contextmanager
+    def _stopping(self, problem: Problem, params: np.ndarray, deadline: float | None) -> Iterator[None]:
+        """Set the stop column of the params at the deadline, from another thread, if one step may take long."""
+        if deadline is None or self.stop_column is None or self.memory(problem) < SLOW_STEP:
+            yield
+            return
+        seconds = min(deadline - time.perf_counter(), threading.TIMEOUT_MAX)
+        timer = threading.Timer(seconds, params.__setitem__, (self.stop_column, 1.0))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _is_long(self, problem: Problem, params: np.ndarray) -> bool:
+        """Return whether a problem may take long, by its iterations and the memory that each of them goes through."""
+        return params[MOST_ITERATIONS] * self.memory(problem) > INTERRUPTIBLE
 
     def _first_slice(self, problem: Problem, params: np.ndarray) -> np.ndarray:
         """Return params for the first slice of a problem, long enough for most problems."""
         now = params.copy()
-        now[CHUNK_ITERATIONS] = max(1.0, FIRST_SLICE // max(problem.skeleton.size, 1))
+        now[CHUNK_ITERATIONS] = max(1.0, FIRST_SLICE // self.memory(problem))
         return now
 
     def _give_up(self, problem, request, raw, states, params, piece, work) -> None:
@@ -266,7 +307,7 @@ class CompiledSolver(Solver):
             self._enter(problem, request, raw, states, now, piece, _EMPTY_TRACE, work)
             codes[running & (codes == EXHAUSTED)] = OUT_OF_TIME
 
-    def _record(self, problem, request, raw, states, params, deadline) -> None:
+    def _record(self, problem, request, raw, states, params) -> None:
         """Advance problem by problem, one iteration at a time, and record a trace of each."""
         begin = time.perf_counter()
         for k in range(request.starts.shape[0]):
@@ -274,19 +315,20 @@ class CompiledSolver(Solver):
             now[CHUNK_ITERATIONS] = 1.0
             trace = np.zeros((int(params[MOST_ITERATIONS]), TRACE_WIDTH))
             work = np.empty(self.memory(problem))
-            while raw.codes[k] == RUNNING:
-                late = deadline is not None and time.perf_counter() >= deadline
-                if late:
-                    now[MOST_ITERATIONS] = 0.0
-                self._enter(problem, request, raw, states, now, piece, trace, work)
-                clock.append(time.perf_counter() - begin)
-                if late and raw.codes[k] == EXHAUSTED:
-                    raw.codes[k] = OUT_OF_TIME
+            with self._stopping(problem, now, request.deadline):
+                while raw.codes[k] == RUNNING:
+                    late = request.late
+                    if late:
+                        now[MOST_ITERATIONS] = 0.0
+                    self._enter(problem, request, raw, states, now, piece, trace, work)
+                    clock.append(time.perf_counter() - begin)
+                    if late and raw.codes[k] == EXHAUSTED:
+                        raw.codes[k] = OUT_OF_TIME
             rows = int(states[k, ITERATIONS])
             raw.traces.append(named_trace(trace[:rows], np.array(clock[:rows])))
 
     def part(self, problem: Problem) -> Part:
-        """Return what of the figure the loop sees: all of it, unless the loop spreads a part's poses itself."""
+        """Return the part of the figure that the loop works on: all of it, unless the loop expands a part's poses."""
         return problem.whole
 
     def fitted(self, problem: Problem) -> Callable[..., Any]:
@@ -298,6 +340,7 @@ class CompiledSolver(Solver):
             work = scratch(self.memory(problem))
         constants, targets = problem.constants, problem.targets
         poses, starts, errors, codes = raw.poses, request.starts, raw.errors, raw.codes
+        lower, upper = request.lower, request.upper
         if piece is not None:
             poses, starts, errors, codes, states = (
                 poses[piece],
@@ -308,12 +351,16 @@ class CompiledSolver(Solver):
             )
             constants = constants if constants.shape[0] == 1 else constants[piece]
             targets = targets if targets.shape[0] == 1 else targets[piece]
-        part = self.part(problem)
-        self.fitted(problem)(
+        part, loop = self.part(problem), self.fitted(problem)
+        arguments = (
             part.figure, part.order, part.kind, constants, targets, part.pull, part.home, problem.tolerances,
-            request.lower, request.upper, poses, starts, part.dofs, work, part.depth, states, params, errors, codes,
+            lower, upper, poses, starts, part.dofs, work, part.depth, states, params, errors, codes,
             trace,
         )  # fmt: skip
+        if piece is None:
+            call_directly(loop, arguments, problem._kept, (constants, targets, starts, lower, upper))
+        else:
+            loop(*arguments)
 
 
 _EMPTY_TRACE = np.zeros((0, TRACE_WIDTH))
@@ -356,4 +403,4 @@ def option_value(text: str) -> Any:
 
 def options_of(name: str) -> dict[str, Any]:
     """Return the options of a solver by name, with their defaults."""
-    return {field.name: field.default for field in fields(SOLVERS.get(name)) if field.init}  # type: ignore[arg-type]
+    return {field.name: field.default for field in fields(SOLVERS.get(name)) if field.init}  # type: ignore[arg-type]  # a dataclass

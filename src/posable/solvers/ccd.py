@@ -9,15 +9,21 @@ from typing import ClassVar
 import numpy as np
 
 from posable.engine.assemble import energy_at
-from posable.engine.bounds import recentre_all
+from posable.engine.bounds import recentre_all, write_trace
 from posable.engine.jit import kernel
 from posable.engine.joints import SLIDE, TURN
 from posable.engine.layout import DEPTH, ENERGY, EVALUATIONS, KIND
 from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
-from posable.solvers.line_search import differentiate, write_trace
-from posable.solvers.loop import OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params
+from posable.solvers.loop import (
+    OPTIONS,
+    STATE_WIDTH,
+    STATIONARY_GAIN,
+    batch_of,
+    common_params,
+    differentiate,
+)
 
 RANKED, MAX_TURN, REST = range(OPTIONS, OPTIONS + 3)  # columns of the params
 HALVINGS = 6

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine import control, speed_limits
+from posable.engine import boxed_newton, control, speed_limits
 from posable.engine.bounds import EXHAUSTED, STATIONARY
+from posable.engine.layout import SOLIDS
 from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import RawResult, SolveOptions, Solver
@@ -46,28 +47,30 @@ def follow_frames(
     n, g = problem.skeleton.size, len(problem.springs)
     total = frames or max(problem.constants.shape[0], problem.targets.shape[0])
     state = np.zeros((speed_limits.ROWS, n))
-    state[control.LOWER], state[control.UPPER] = lower, upper
-    state[control.SPEED] = state[control.ACCEL] = state[speed_limits.JERK] = np.inf
-    state[control.WANTED] = state[control.ORIGIN] = start
-    params = np.zeros(control.PARAMS)
-    params[control.DT], params[control.COUPLED], params[control.DAMPING] = 1.0, problem.coupled, control.FIRST_DAMPING
-    params[control.STILL] = control.SETTLED
-    params[control.MOST] = MOST if max_iterations is None else max_iterations
+    state[speed_limits.LOWER], state[speed_limits.UPPER] = lower, upper
+    state[speed_limits.SPEED] = state[speed_limits.ACCEL] = state[speed_limits.JERK] = np.inf
+    state[speed_limits.WANTED] = state[speed_limits.ORIGIN] = start
+    params = np.zeros(boxed_newton.PARAMS)
+    params[boxed_newton.DT], params[boxed_newton.COUPLED] = 1.0, problem.coupled
+    params[boxed_newton.DAMPING], params[boxed_newton.STILL] = boxed_newton.FIRST_DAMPING, boxed_newton.SETTLED
+    params[boxed_newton.MOST] = MOST if max_iterations is None else max_iterations
     reach = np.ascontiguousarray(np.broadcast_to(np.asarray(max_step, dtype=float), (n,)))
     poses, errors, iterations = np.empty((total, n)), np.empty((total, g)), np.empty(total)
-    control.follow_targets(
+    # goals change more often than solids come and go: one program serves all problems without solids
+    follow = control.follow_targets if problem.has_solids else control.follow_targets.without(SOLIDS)
+    follow(
         problem.figure, problem.order, problem.kind, problem.constants, problem.targets, problem.pull,
         problem.home, state, params, reach, np.empty(problem.work_size), problem.depth, poses, errors, iterations,
     )  # fmt: skip
-    return poses, errors, iterations, state[control.ACTIVE] != 0.0
+    return poses, errors, iterations, state[speed_limits.ACTIVE] != 0.0
 
 
 @dataclass(frozen=True)
 class Continuous(Solver):
     """Newton's method from the start alone: no restarts, no perturbations, and at most `max_step` away from it.
 
-    The answer is polished until a Newton step moves nothing: it depends continuously on the targets, and a slow target
-    does not move it in stairs. It ends as OUT_OF_ITERATIONS where `max_step` keeps it from its goals.
+    The solution is refined until a Newton step changes nothing: it depends continuously on the targets, and a slow
+    target does not move it in steps. It ends as OUT_OF_ITERATIONS where `max_step` keeps it from its goals.
 
     Args:
         max_step: [rad, m] how far a degree of freedom may move in one solve, a number or (n,).

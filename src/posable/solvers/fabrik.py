@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.assemble import energy_at
-from posable.engine.bounds import recentre_all
+from posable.engine.bounds import recentre_all, write_trace
 from posable.engine.jit import kernel
 from posable.engine.joints import SLIDE, forward
 from posable.engine.layout import AT, ENERGY, EVALUATIONS, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
@@ -18,7 +18,6 @@ from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
 from posable.solvers.ccd import best_turn
-from posable.solvers.line_search import write_trace
 from posable.solvers.loop import OPTIONS, STATE_WIDTH, batch_of, common_params
 
 FITS, GUIDES, ROWS = OPTIONS, OPTIONS + 1, OPTIONS + 2  # columns of the params; then `GUIDES` rows of four

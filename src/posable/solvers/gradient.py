@@ -8,36 +8,37 @@ from typing import ClassVar
 import numpy as np
 
 from posable.engine.assemble import energy_at
-from posable.engine.bounds import leave_bounds
+from posable.engine.bounds import leave_bounds, write_trace
 from posable.engine.jit import kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ENERGY, EVALUATIONS, ITERATIONS, SOFT
 from posable.engine.ltl import multiply
 from posable.errors import SolverError
 from posable.solvers.base import register
-from posable.solvers.line_search import (
+from posable.solvers.loop import (
     BETA,
-    OWN_OPTIONS,
-    OWN_STATE,
+    METHOD_OPTIONS,
+    METHOD_STATE,
+    STATIONARY_GAIN,
     TAU,
     DescentSolver,
     accept,
+    batch_of,
     differ,
     differentiate,
     first_derivatives,
     four_vectors,
     line_search,
+    restarted,
     strength,
     stretch,
-    write_trace,
 )
-from posable.solvers.loop import STATIONARY_GAIN, batch_of, restarted
 
 # --- Projected gradient with the projected Armijo search of Engell-Nørregård & Erleben 2011 ---
 
-# A column of the params and two of the state, after those of line_search.py
-MOST_PERTURBATIONS = OWN_OPTIONS + 1
-SEEN_ENERGY, PERTURBATIONS = OWN_STATE, OWN_STATE + 1
+# A column of the params and two of the state, after those of loop.py
+MOST_PERTURBATIONS = METHOD_OPTIONS + 1
+SEEN_ENERGY, PERTURBATIONS = METHOD_STATE, METHOD_STATE + 1
 
 WINDOW = 200.0  # steps between two checks of progress
 LITTLE = 0.9  # fraction of the energy at the last check above which the figure is stuck
@@ -50,9 +51,9 @@ FIRST_STEPS = {"one": ONE, "previous": PREVIOUS, "spectral": SPECTRAL}
 @kernel
 def first_length(theta, ws, vectors, state, params):
     """Return the initial step length of the line search."""
-    if params[OWN_OPTIONS] == ONE or state[TAU] == 0.0:
+    if params[METHOD_OPTIONS] == ONE or state[TAU] == 0.0:
         return 1.0
-    if params[OWN_OPTIONS] == PREVIOUS:
+    if params[METHOD_OPTIONS] == PREVIOUS:
         return state[TAU] / params[BETA]
     ss, sy, yy = 0.0, 0.0, 0.0
     for i in range(theta.shape[0]):
@@ -176,7 +177,7 @@ def conjugate(fixed, gradient, direction, old, keep):
     slope = 0.0
     for i in range(n):
         g = 0.0 if fixed[i] != 0.0 else gradient[i]
-        kept = factor * direction[i] if factor > 0.0 else 0.0  # before the first step there is nothing to keep
+        kept = factor * direction[i] if factor > 0.0 else 0.0  # no previous direction before the first step
         direction[i] = 0.0 if fixed[i] != 0.0 else kept - g
         slope += g * direction[i]
     if slope > -1e-8 * square:
@@ -202,7 +203,7 @@ def weighted_conjugate(fixed, gradient, direction, old, keep, params):
     slope = 0.0
     for i in range(n):
         g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(params, n, i)
-        kept = factor * direction[i] if factor > 0.0 else 0.0  # before the first step there is nothing to keep
+        kept = factor * direction[i] if factor > 0.0 else 0.0  # no previous direction before the first step
         direction[i] = 0.0 if fixed[i] != 0.0 else kept - g * (s * s)
         slope += g * direction[i]
     if slope > -1e-8 * square:
@@ -234,7 +235,7 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     curvature = 0.0
     for i in range(n):
         curvature += direction[i] * bent[i]
-    tau = -slope / curvature if params[OWN_OPTIONS] != 0.0 and curvature > 1e-12 * square else 1.0
+    tau = -slope / curvature if params[METHOD_OPTIONS] != 0.0 and curvature > 1e-12 * square else 1.0
     tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, params)
     state[TAU] = state[TAU] + 1.0 if keep else 1.0
     if tau == 0.0 and keep:  # the conjugate direction failed: try steepest descent before giving up
@@ -260,7 +261,7 @@ class ProjectedCg(DescentSolver):
 
     Args:
         curvature: Start the search at the minimum of the Gauss-Newton model along the direction, which costs one
-            product with the gathered stiffness. False starts it at one.
+            product with the Gauss-Newton stiffness. False starts it at one.
     """
 
     curvature: bool = True

@@ -8,7 +8,7 @@ Custom       the energy is replaced by a quadratic model in its points and direc
 from __future__ import annotations
 
 import copy
-import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,9 @@ from posable.goals.energy import (
 )
 from posable.goals.joint import Posture, joined_pulls
 from posable.problem import Problem
-from posable.solvers.base import RawResult, SolveOptions, Solver
-from posable.solvers.limit_sensitivity import AT_BOUND
-from posable.solvers.result import judge
+from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions, Solver
+from posable.solvers.result import errors_at, evaluate, judge, unsolved
+from posable.solvers.sensitivity import AT_BOUND
 
 # --- Holding the goals of a level ---
 
@@ -79,7 +79,7 @@ SETTLED = 1e-10  # fraction of the energy that a round must gain; otherwise it i
 SUFFICIENT = 1e-4  # fraction of a model's decrease that the energy itself must show (Armijo)
 
 
-def answer(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Problem, RawResult, dict[str, Any]]:
+def solve_in_runs(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Problem, RawResult, dict[str, Any]]:
     """Solve any problem; return it with its choices made, its result, and the member (t,) that each AnyOf chose."""
     t = request.starts.shape[0]
     spread = problem.copy()
@@ -88,6 +88,8 @@ def answer(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Pro
     best_rank: list[tuple[bool, float]] = []
     taken = np.zeros((t, len(problem.choices)), dtype=int)
     for combination in problem.combinations():
+        if best is not None and request.late:
+            break
         trial = spread.copy()
         trial.choose(trial.constants, combination)
         outcome = run_levels(trial, method, request)
@@ -121,12 +123,14 @@ def ranks(problem: Problem, outcome: RawResult, request: SolveOptions) -> list[t
 
     Solutions that reach every goal are equally good, unless a soft goal is minimised as well.
     """
-    good = judge(problem, outcome, request)
-    out = []
-    for k, pose in enumerate(outcome.poses):
-        energy = 0.0 if good[k] and not problem.soft else problem.evaluate(pose, member=k)[0]
-        out.append((not good[k], energy))
-    return out
+    good, poses = judge(problem, outcome, request), outcome.poses
+    if problem.customs:
+        energies = np.array([problem.evaluate(pose, member=k)[0] for k, pose in enumerate(poses)])
+    else:
+        energies = evaluate(problem, poses, request)[2]
+    if not problem.soft:
+        energies[good] = 0.0
+    return list(zip((~good).tolist(), energies.tolist(), strict=True))
 
 
 def take_solution(problem: Problem, outcome: RawResult, other: Problem, answers: RawResult, k: int) -> None:
@@ -149,12 +153,14 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
     stays = any(isinstance(goal, Posture) and goal.priority < priorities[-1] for goal in problem.goals)
     if stays and request.starts.shape[0] > 1:  # postures differ, and springs have one home for the batch
         return run_levels_separately(problem, method, request)
-    begin = time.perf_counter()
     level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
     held = problem.copy()
     tolerances = problem.tolerances.copy()
     outcome: RawResult | None = None
     for priority in priorities:
+        if outcome is not None and request.late:
+            outcome.codes[:] = OUT_OF_TIME
+            break
         now = held.copy()
         now.constants[:, level_of > priority, ROBUST] = OFF
         now.tolerances = tolerances.copy()
@@ -165,37 +171,38 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
             mark_stationary(now, outcome, request)
         else:
             higher = HigherPriority(problem, priority, level_of, outcome.poses)
-            solve_level(now, higher, method, request._replace(time_limit=time_left(request, begin)), outcome)
+            solve_level(now, higher, method, request, outcome)
         reached = now.copy()
         reached.constants, reached.targets = held.constants.copy(), held.targets.copy()
-        errors = np.array([now.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
+        errors = errors_at(now, outcome.poses, request)
         hold_goals(reached, level_of == priority, outcome.poses, errors, tolerances)
         hold_energies(reached, outcome.poses)
         served = level_of == priority
         held.constants[:, served], held.targets[:, served] = reached.constants[:, served], reached.targets[:, served]
         tolerances[level_of == priority] = np.minimum(tolerances[level_of == priority], GROWTH / 2)
     assert outcome is not None
-    outcome.errors = np.array([problem.evaluate(pose, member=k)[3] for k, pose in enumerate(outcome.poses)])
+    outcome.errors = errors_at(problem, outcome.poses, request)
     return outcome
 
 
 def run_levels_separately(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
     """Solve the levels of each problem of a batch separately."""
-    return joined(
-        [
-            run_levels(
-                problem.part(k, k + 1),
-                method,
-                request._replace(starts=start.reshape(1, -1)),
-            )
-            for k, start in enumerate(request.starts)
-        ]
-    )
+
+    def solve_one(k: int) -> RawResult:
+        return run_levels(problem.part(k, k + 1), method, request._replace(starts=request.starts[k : k + 1]))
+
+    return one_by_one(problem, request, solve_one)
 
 
-def time_left(request: SolveOptions, begin: float) -> float | None:
-    """Return the remaining time [s], or None if there is no limit."""
-    return None if request.time_limit is None else max(0.0, request.time_limit - (time.perf_counter() - begin))
+def one_by_one(problem: Problem, request: SolveOptions, solve_one: Callable[[int], RawResult]) -> RawResult:
+    """Solve the problems of a batch one after another, while there is time."""
+    every: list[RawResult] = []
+    for k in range(len(request.starts)):
+        if k and request.late:
+            every.append(unsolved(problem, request, k))
+            break
+        every.append(solve_one(k))
+    return joined(every)
 
 
 def set_level_pulls(problem: Problem, priority: int) -> None:
@@ -206,7 +213,7 @@ def set_level_pulls(problem: Problem, priority: int) -> None:
     problem.soft = bool(np.isinf(problem.tolerances[on]).any())
     for k, goal in enumerate(problem.goals):
         if isinstance(goal, Posture) and goal.priority == priority and k not in problem.off:
-            problem._take_pulls(goal)
+            problem._add_posture(goal)
 
 
 class HigherPriority:
@@ -230,19 +237,23 @@ class HigherPriority:
         out.pull, out.home = joined_pulls(now.pull, now.home, stiffness * self.pull, self.home)
         return out
 
-    def losses(self, now: Problem, poses: np.ndarray) -> np.ndarray:
+    def losses(self, now: Problem, poses: np.ndarray, request: SolveOptions) -> np.ndarray:
         """Return what must not grow (t, k) at poses (t, n): errors [m, rad], energies, posture errors [rad, m]."""
-        out = []
+        errors = errors_at(now, poses, request)[:, self.counted]
+        away = np.abs(poses - self.home)[:, self.pull > 0.0]
+        if not self.energies:
+            return np.concatenate([errors, away], axis=1)
+        values = []
         for k, pose in enumerate(poses):
             vectors = place_vectors(now.skeleton, pose, [energy for energy, _ in self.energies])
-            values = [
-                energy.value(at, measured_rows(self.problem.packed(k), energy, part))
-                for (energy, part), at in zip(self.energies, vectors, strict=True)
-                if self.problem.constants[k, part.start, ROBUST] >= 0.0
-            ]
-            away = np.abs(pose - self.home)[self.pull > 0.0]
-            out.append(np.concatenate([now.evaluate(pose, member=k)[3][self.counted], values, away]))
-        return np.array(out)
+            values.append(
+                [
+                    energy.value(at, measured_rows(self.problem.packed(k), energy, part))
+                    for (energy, part), at in zip(self.energies, vectors, strict=True)
+                    if self.problem.constants[k, part.start, ROBUST] >= 0.0
+                ]
+            )
+        return np.concatenate([errors, values, away], axis=1)
 
 
 def solve_level(
@@ -254,7 +265,7 @@ def solve_level(
     more than GROWTH is rejected: that problem keeps its pose.
     """
     before = outcome.poses.copy()
-    base = higher.losses(problem, before)
+    base = higher.losses(problem, before, request)
     reached = np.zeros(len(before), dtype=bool)
     for attempt in (0, 1) if request.restarts else (0,):
         starts, restarts = before, request.restarts if attempt else 0
@@ -264,12 +275,12 @@ def solve_level(
             found = run_models(stiff, method, request._replace(starts=starts, restarts=restarts))
             starts, restarts = found.poses, 0
         mark_stationary(stiff, found, request)
-        kept = (higher.losses(problem, found.poses) - base <= GROWTH).all(axis=1)
+        kept = (higher.losses(problem, found.poses, request) - base <= GROWTH).all(axis=1)
         done = kept & judge(problem, found, request)
         for k in np.flatnonzero(kept if attempt == 0 else done & ~reached):
             replace_answer(outcome, found, int(k))
         reached |= done
-        if reached.all():
+        if reached.all() or request.late:
             return
 
 
@@ -321,7 +332,7 @@ def run_models(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
     customs = [(energy, part) for energy, part in problem.customs if problem.constants[0, part.start, ROBUST] >= 0.0]
     if not customs:
         return method.run(problem, request)
-    return joined([model_one(problem, customs, method, request, k) for k in range(request.starts.shape[0])])
+    return one_by_one(problem, request, lambda k: model_one(problem, customs, method, request, k))
 
 
 def model_one(
@@ -367,6 +378,8 @@ def model_one(
             break
         else:
             damping = max(8.0 * damping, 1e-3 * largest)
+        if request.late:
+            break
     out = best or found
     assert out is not None  # there is at least one round
     out.poses[0] = pose
@@ -407,9 +420,9 @@ def fill_roots(rows: np.ndarray, matrix: np.ndarray) -> None:
 def hold_energies(problem: Problem, poses: np.ndarray) -> None:
     """Make the models of energies in Python springs that hold their vectors where they are at poses.
 
-    What they hold is what the energy depends on: the part of its Hessian that is not negative.
+    They hold only what the energy depends on: the positive semidefinite part of its Hessian.
     """
-    for k, pose in enumerate(poses):
+    for k, pose in enumerate(poses if problem.customs else ()):
         places = place_vectors(problem.skeleton, pose, [energy for energy, _ in problem.customs])
         for (energy, part), at in zip(problem.customs, places, strict=True):
             constants, targets = problem.constants[k, part], problem.targets[k, part]

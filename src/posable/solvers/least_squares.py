@@ -128,17 +128,17 @@ STEP_LENGTHS = {"buss": 0.0, "deviation": -1.0}
 
 
 @kernel
-def solve_pseudoinverse(springs, lin, state, params):
-    """Write lin.step = J' beta with (JJ') beta = right, by LU (Parent, Kinematic Linkages, eqs. 5.21 to 5.23).
+def solve_rows(lin, square, relative):
+    """Write lin.step = J' (JJ' + square)^-1 right, by LU (Parent, eq. 5.24; Rabbani 2017, eq. 35).
 
-    If rows are dependent, JJ' is singular; the dependent ones are dropped pivot by pivot.
+    If rows are dependent, JJ' is singular; the dependent ones are dropped pivot by pivot, below the fraction `relative`
+    of the largest.
     """
-    relative = params[FIRST_OPTION]
     m, n = lin.active.shape
     a, beta = lin.first, lin.vectors[2]
     for k in range(m):
         for j in range(m):
-            total = 0.0
+            total = square if k == j else 0.0
             for i in range(n):
                 total += lin.active[k, i] * lin.active[j, i]
             a[k, j] = total
@@ -151,13 +151,36 @@ def solve_pseudoinverse(springs, lin, state, params):
         lin.step[i] = total
 
 
+@kernel
+def solve_pseudoinverse(springs, lin, state, params):
+    """Write lin.step = J' (JJ')^-1 right (Parent, Kinematic Linkages, eqs. 5.21 to 5.23)."""
+    solve_rows(lin, 0.0, params[FIRST_OPTION])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RankSolver(LinearSolver):
+    """A method that treats what is below a fraction of the largest as zero: the option that `rank_option` names."""
+
+    rank_option: ClassVar[str] = "relative"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 <= self.options()[0] < 1.0:
+            what = f"{self.name}: {self.rank_option}"
+            raise SolverError(what, expected="a number in [0, 1)", got=repr(self.options()[0]))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the fraction."""
+        return (getattr(self, self.rank_option),)
+
+
 @register("pseudoinverse")
 @dataclass(frozen=True, kw_only=True)
-class Pseudoinverse(LinearSolver):
+class Pseudoinverse(_RankSolver):
     """The pseudo-inverse: step = J' (JJ')^-1 V, solved by LU without forming an inverse.
 
     (Parent, Kinematic Linkages, eqs. 5.21 to 5.23.) Near a singular pose its steps grow without bound; `max_step` is
-    the clamp that Parent asks for.
+    the clamp that Parent recommends.
 
     Args:
         relative: Pivots of JJ' below this fraction of the largest count as zero.
@@ -168,15 +191,6 @@ class Pseudoinverse(LinearSolver):
     name: ClassVar[str] = "pseudoinverse"
     summary: ClassVar[str] = "pseudo-inverse of the Jacobian by LU"
     loop: ClassVar = staticmethod(linear_batch_of("pseudoinverse", solve_pseudoinverse))
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0.0 <= self.relative < 1.0:
-            raise SolverError("pseudoinverse: relative", expected="a number in [0, 1)", got=repr(self.relative))
-
-    def options(self) -> tuple[float, ...]:
-        """Return the threshold of the pivots."""
-        return (self.relative,)
 
 
 # --- The pseudo-inverse by QR factorisation ---
@@ -196,12 +210,12 @@ def solve_qr(springs, lin, state, params):
         for i in range(n):
             a[i, k] = lin.active[k, i]
     rank = qr_factor(a, n, m, lin.vectors[0], lin.vectors[1], relative)
-    qr_least_norm(a, n, m, rank, lin.vectors[0], lin.vectors[1], lin.right, lin.step)
+    qr_least_norm(a, n, rank, lin.vectors[0], lin.vectors[1], lin.right, lin.step)
 
 
 @register("qr")
 @dataclass(frozen=True, kw_only=True)
-class Qr(LinearSolver):
+class Qr(_RankSolver):
     """QR factorisation: J = QR, y = Q'V, R step = y (Rabbani 2017, figure 8).
 
     With fewer rows than degrees of freedom J' is factored and the step is the shortest one.
@@ -215,15 +229,6 @@ class Qr(LinearSolver):
     name: ClassVar[str] = "qr"
     summary: ClassVar[str] = "pseudo-inverse by Householder QR"
     loop: ClassVar = staticmethod(linear_batch_of("qr", solve_qr))
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0.0 <= self.relative < 1.0:
-            raise SolverError("qr: relative", expected="a number in [0, 1)", got=repr(self.relative))
-
-    def options(self) -> tuple[float, ...]:
-        """Return the threshold of the rank."""
-        return (self.relative,)
 
 
 # --- The pseudo-inverse through singular values ---
@@ -255,7 +260,7 @@ def solve_svd(springs, lin, state, params):
 
 @register("svd")
 @dataclass(frozen=True, kw_only=True)
-class Svd(LinearSolver):
+class Svd(_RankSolver):
     """The pseudo-inverse by singular values: J = U S V', step = V S+ U' V.
 
     (Rabbani 2017, figure 8; Engell-Nørregård & Erleben 2011, section 2.)
@@ -271,39 +276,11 @@ class Svd(LinearSolver):
 
     name: ClassVar[str] = "svd"
     summary: ClassVar[str] = "pseudo-inverse by singular values, projecting the final pose"
+    rank_option: ClassVar[str] = "threshold"
     loop: ClassVar = staticmethod(linear_batch_of("svd", solve_svd))
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0.0 <= self.threshold < 1.0:
-            raise SolverError("svd: threshold", expected="a number in [0, 1)", got=repr(self.threshold))
-
-    def options(self) -> tuple[float, ...]:
-        """Return the threshold of the singular values."""
-        return (self.threshold,)
 
 
 # --- Damped least squares ---
-
-
-@kernel
-def solve_rows(lin, square):
-    """Write lin.step = J' (JJ' + square)^-1 right, by LU (Parent, eq. 5.24; Rabbani 2017, eq. 35)."""
-    m, n = lin.active.shape
-    a, beta = lin.first, lin.vectors[2]
-    for k in range(m):
-        for j in range(m):
-            total = square if k == j else 0.0
-            for i in range(n):
-                total += lin.active[k, i] * lin.active[j, i]
-            a[k, j] = total
-    rank = lu_factor(a, m, lin.vectors[0], lin.vectors[1], 1e-15)
-    lu_solve(a, m, rank, lin.vectors[0], lin.vectors[1], lin.right, beta, lin.vectors[3])
-    for i in range(n):
-        total = 0.0
-        for k in range(m):
-            total += lin.active[k, i] * beta[k]
-        lin.step[i] = total
 
 
 @kernel
@@ -339,7 +316,7 @@ def solve_dls(springs, lin, state, params):
     if params[SECOND_OPTION] != 0.0:
         solve_columns(lin, square)
     else:
-        solve_rows(lin, square)
+        solve_rows(lin, square, 1e-15)
 
 
 @register("dls")
@@ -473,7 +450,7 @@ class Sdls(LinearSolver):
 
     Args:
         max_angle: [rad] gamma_max, of each singular vector and of the whole step.
-        clamp: The farthest that a goal may ask for at once.
+        clamp: [m, rad] Largest error of a goal that one step tries to correct.
     """
 
     max_angle: float = math.pi / 4.0

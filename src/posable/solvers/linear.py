@@ -1,9 +1,8 @@
 """Common parts of the linear family: stacked residuals and Jacobian, control term, bounds, step.
 
-Every one of these methods asks for a small step that changes the residuals r by V = -K r (Tolani et al. 2000 section
-2.2, item 5)
-and answers with step = J# (V + J z) - z, where J# is its own idea of an inverse and z the control term of Parent
-(5.28)-(5.31): z_i = gain_i (theta_i - toward_i), linear where (5.27) prints a square and so loses its sign.
+Each of these methods seeks a small step that changes the residuals r by V = -K r (Tolani et al. 2000, section 2.2,
+item 5) and takes step = J# (V + J z) - z, where J# is its own generalised inverse and z the control term of Parent
+(5.28)-(5.31): z_i = gain_i (theta_i - toward_i), linear, because the square printed in (5.27) would lose the sign.
 """
 
 from __future__ import annotations
@@ -15,9 +14,21 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.assemble import energy_at
-from posable.engine.bounds import recentre_all, record
+from posable.engine.bounds import recentre_all, write_trace
 from posable.engine.jit import kernel, with_names
-from posable.engine.layout import AT, AXES, DAMPING, ENERGY, EVALUATIONS, ITERATIONS, ON, OTHER, ROBUST, SPRING
+from posable.engine.layout import (
+    AT,
+    AXES,
+    DAMPING,
+    ENERGY,
+    EVALUATIONS,
+    ON,
+    OTHER,
+    ROBUST,
+    SPRING,
+    take_matrix,
+    take_vector,
+)
 from posable.engine.reference import vector_columns
 from posable.engine.residuals import combine, residual_rows, rows_of, stack_residuals
 from posable.engine.springs import ANGLE_SPRINGS, POINT_SPRING
@@ -61,7 +72,8 @@ class Linear(NamedTuple):
     roots: np.ndarray  # (g, 9) of the springs' weights
 
 
-def linear_size(m: int, n: int) -> int:
+@kernel
+def linear_size(m, n):
     """Return the size of the scratch memory of `linear`."""
     k = max(m, n)
     return 3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k
@@ -72,22 +84,20 @@ def linear(work, lower, upper, params, n, b, g):
     """Return a `Linear` in the ends of the scratch memory and of the params, and the box of the solve."""
     m = int(params[ROWS])
     k = max(m, n)
-    i = work.shape[0] - (3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k)
-    residual, right, wanted = work[i : i + m], work[i + m : i + 2 * m], work[i + 2 * m : i + 3 * m]
-    i += 3 * m
-    jacobian = work[i : i + m * n].reshape(m, n)
-    i += m * n
-    active = work[i : i + m * n].reshape(m, n)
-    i += m * n
-    step, control, stopped = work[i : i + n], work[i + n : i + 2 * n], work[i + 2 * n : i + 3 * n]
-    i += 3 * n
-    moved, low, high = work[i : i + n], work[i + n : i + 2 * n], work[i + 2 * n : i + 3 * n]
-    i += 3 * n
-    first = work[i : i + k * k].reshape(k, k)
-    i += k * k
-    second = work[i : i + k * k].reshape(k, k)
-    i += k * k
-    vectors = work[i : i + 4 * k].reshape(4, k)
+    residual, i = take_vector(work, work.shape[0] - linear_size(m, n), m)
+    right, i = take_vector(work, i, m)
+    wanted, i = take_vector(work, i, m)
+    jacobian, i = take_matrix(work, i, m, n)
+    active, i = take_matrix(work, i, m, n)
+    step, i = take_vector(work, i, n)
+    control, i = take_vector(work, i, n)
+    stopped, i = take_vector(work, i, n)
+    moved, i = take_vector(work, i, n)
+    low, i = take_vector(work, i, n)
+    high, i = take_vector(work, i, n)
+    first, i = take_matrix(work, i, k, k)
+    second, i = take_matrix(work, i, k, k)
+    vectors, i = take_matrix(work, i, 4, k)
     v = VECTORS
     lin = Linear(
         residual, jacobian, active, right, wanted, step, control, stopped, moved, low, high, first, second, vectors,
@@ -115,7 +125,7 @@ def linearise(figure, springs, theta, ws, params, lin):
     stack_residuals(figure, springs, lin.roots, theta, ws, 1, lin.residual, lin.jacobian)
     if params[PULL_GOAL] != 0.0:
         pull_goals(figure, springs, ws, lin)
-    want_less(springs, params, lin)
+    write_wanted_change(springs, params, lin)
     for i in range(n):
         lin.control[i] = lin.gains[i] * (theta[i] - lin.toward[i]) if lin.low[i] < lin.high[i] else 0.0
         lin.stopped[i] = 0.0 if lin.low[i] < lin.high[i] else 1.0
@@ -127,7 +137,7 @@ def linearise(figure, springs, theta, ws, params, lin):
 
 
 @kernel
-def want_less(springs, params, lin):
+def write_wanted_change(springs, params, lin):
     """Write V = -K r, clamped to a distance of `clamp` per goal (clamped targets, Buss)."""
     row = 0
     for k in range(springs.kind.shape[0]):
@@ -195,7 +205,7 @@ def complete(theta, params, lin):
             lin.step[i] = lin.step[i] * lin.strength[i] - lin.control[i]
     if params[BOUNDS] != INSIDE:
         return False
-    shrink = shortening(lin.step, params[MAX_STEP])
+    shrink = step_factor(lin.step, params[MAX_STEP])
     for i in range(theta.shape[0]):
         if lin.stopped[i] == 0.0:
             target = theta[i] + shrink * lin.step[i]
@@ -207,7 +217,7 @@ def complete(theta, params, lin):
 
 
 @kernel
-def shortening(step, most):
+def step_factor(step, most):
     """Return the factor that limits the entries of a step to `most`; zero if an entry is NaN."""
     largest = 0.0
     for i in range(step.shape[0]):
@@ -222,7 +232,7 @@ def take_step(figure, springs, theta, ws, lin, state, params, trace):
     """Take lin.step, limited by the largest step and projected into the box; return whether it moved."""
     n = theta.shape[0]
     before = state[ENERGY]
-    factor = shortening(lin.step, params[MAX_STEP])
+    factor = step_factor(lin.step, params[MAX_STEP])
     slope, length, largest = 0.0, 0.0, 0.0
     for i in range(n):
         x = min(max(theta[i] + factor * lin.step[i], lin.low[i]), lin.high[i])
@@ -237,11 +247,7 @@ def take_step(figure, springs, theta, ws, lin, state, params, trace):
     recentre_all(figure, theta, lin.low, lin.high)
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     state[EVALUATIONS] += 1.0
-    if trace.shape[0] > 0:
-        row = int(state[ITERATIONS]) - 1
-        record(
-            trace, row, state[ENERGY], largest, length, state[DAMPING], lin.stopped, state[EVALUATIONS], slope, before
-        )
+    write_trace(trace, state, largest, length, state[DAMPING], lin.stopped, slope, before)
     controlled = params[CONTROL] != 0.0
     return length > (1e-9 if controlled else 1e-13) and (controlled or abs(slope) > STATIONARY_GAIN * before)
 
@@ -301,7 +307,7 @@ class LinearSolver(CompiledSolver):
         bounds: "inside" solves again with every dof that meets its limit stopped there (Rabbani 2017, section 3.3),
             "clamp" clamps each step, "final" clamps only the last pose.
         feedback: K (Tolani, Goswami & Badler 2000, section 2.2, item 5), a number or a pair (positions, rotations).
-        clamp: The farthest that a goal may ask for at once.
+        clamp: [m, rad] Largest error of a goal that one step tries to correct.
         pull_goal: Parent's alternative Jacobian.
         max_step: [rad, m] The largest change of any one dof in a step.
         best: Return the best pose seen, not the last.
@@ -341,7 +347,7 @@ class LinearSolver(CompiledSolver):
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and of the linear problem."""
-        return problem.work_size + linear_size(row_count(problem), problem.skeleton.size)
+        return problem.work_size + linear_size.py_func(row_count(problem), problem.skeleton.size)
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""
@@ -355,10 +361,10 @@ class LinearSolver(CompiledSolver):
             self.pull_goal, bool(gains.any()), *own,
         )  # fmt: skip
         shared = common_params(problem, request, self.iterations, options, self.best)
-        toward = self.desired(problem, request)
+        toward = self.control_pose(problem, request)
         return np.concatenate([shared, gains, toward, problem.skeleton.gain, problem.roots(True).ravel()])
 
-    def desired(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def control_pose(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return the pose (n,) towards which the control term pulls."""
         rest = np.array(problem.skeleton.rest)
         if not isinstance(self.toward, str):

@@ -1,8 +1,8 @@
 """Least change: of the poses that reach the goals, the one nearest to a reference in a comfort metric.
 
-It is the lowest priority of a solve: the goals come out as they would without it. The compiled loop (engine/natural.py)
-finds most poses at once. Where it does not reach the goals, the solver itself answers, and the loop then settles that
-answer without giving up any of it.
+It is the lowest priority of a solve and does not affect how well the goals are met. The compiled loop
+(engine/natural.py) finds most poses in one run. If it does not reach the goals, the regular solver is used, and the
+loop then improves the comfort of its pose without making any goal worse.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from itertools import pairwise
 import numpy as np
 
 from posable.engine.bounds import CONVERGED, STATIONARY
-from posable.engine.jit import run_chunks
+from posable.engine.jit import call_directly, run_chunks
 from posable.engine.joints import SLIDE
 from posable.engine.layout import BODY as DOF_BODY
-from posable.engine.layout import KIND, ON
+from posable.engine.layout import GOAL, KIND, ON, OTHER, PARENT
 from posable.engine.natural import (
     BASE,
     BODY,
+    FEATURES,
+    FEATURES_END,
     FROM,
     TIGHT,
     TIP,
@@ -28,29 +30,31 @@ from posable.engine.natural import (
     Comfort,
     Prior,
     natural_batch,
-    room_size,
+    scratch_size,
     with_segments,
 )
 from posable.errors import SolverError
-from posable.model.body_plan import BodyPlan, person_plan
+from posable.model.body_plan import SIDES, BodyPlan, person_plan
 from posable.model.kinematics import Part, part_of, place_bodies, scratch
 from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
-from posable.solvers.base import SMALL, RawResult, SolveOptions, Solver, chunk_size
+from posable.solvers.base import LARGEST_CHUNK, SMALL, RawResult, SolveOptions, Solver, chunk_size
 from posable.solvers.newton import Newton
+from posable.solvers.result import errors_at
 
 MOST = 40  # iterations of one problem
-# epsilon, relative to the stiffness of the goals: where it begins, where it ends, and where it ends if goals are missed
+# epsilon, relative to the stiffness of the goals: its first value, its last, and its last if goals are missed
 FIRST, LEAST, LEAST_WHERE_MISSED = 5e-2, 5e-5, 1e-8
 FALL = 0.1  # of epsilon after a good step
 MERIT = 5e-4  # epsilon of the measure by which steps are accepted
-ENOUGH = 7e-3  # part of the change: where a step would gain no more, a pose is natural
-EXACT = 0.1  # part of the change that the goals' energy may be where the exact Hessian pays
-HARD = 14  # iterations after which a solve that began at the reference may be in the wrong valley
+ENOUGH = 1.4e-2  # fraction of the change: if a step would gain less, the pose is final
+EXACT = 0.1  # ratio of the goals' energy to the change below which the exact Hessian pays off
+HARD = 11  # iterations after which a solve from the reference may be in the wrong valley
+SCATTER = 0.25  # [rad, m] standard deviation of other starts for those
 # A drag: how far a dof may move for a target that moves a little, [rad, m] and relative to what the goals alone ask for
 HOP, PACE = 0.012, 4.0
 GROWTH = 1e-6  # [m, rad] by which the error of a goal that is missed may grow
-NO_WORSE, TINY = 1e-9, 1e-14  # part of the energy of missed goals, and energy, by which it may grow
+NO_WORSE, TINY = 1e-9, 1e-14  # fraction of the energy of missed goals, and energy, by which it may grow
 
 
 # --- The comfort metric ---
@@ -88,7 +92,7 @@ def comfort_of(skeleton: Skeleton) -> Comfort:
         axes = place_bodies(skeleton, skeleton.rest[None], twists=True)[2][0, :, :3]  # (n, 3), in the world
         shares = (axes @ np.stack([plan.left, plan.forward, plan.up], axis=1)) ** 2  # bend, side, twist
         parts = _parts(plan)
-        for joint in skeleton.names:  # joints without a role are no joints of a person: a hip bone, a jaw
+        for joint in skeleton.names:  # joints without a role, such as a hip bone or a jaw
             where = skeleton.index(joint)
             stiffness[where] = shares[where] @ LIMBS[parts[joint]] if joint in parts else BONE
         for chain, total in ((_between(plan, "pelvis", "chest"), SPINE), (_between(plan, "chest", "head"), NECK)):
@@ -96,7 +100,7 @@ def comfort_of(skeleton: Skeleton) -> Comfort:
                 where = skeleton.index(joint)
                 stiffness[where] = len(chain) * shares[where] @ total
             pairs += _shared(skeleton, chain, stiffness)
-        root = skeleton.slices[0]
+        root = skeleton.index(skeleton.free_root or skeleton.names[0])
         travel = TRAVEL * (LEG / plan.leg) ** 2 if plan.leg > 0.0 else TRAVEL  # whatever the file's unit
         stiffness[root] = np.where(slides[root], travel, shares[root] @ TURN)
     stiffness = stiffness * np.where(skeleton.gain > 0.0, skeleton.gain, 1.0) ** -2.0  # stronger joints move more
@@ -173,9 +177,27 @@ def no_prior() -> Prior:
     """Return a prior without limbs."""
     whole = np.int64
     return Prior(
-        np.zeros((0, 7), whole), np.zeros(0), np.zeros((0, 5), whole), np.zeros((0, 3), whole), np.zeros((0, 12)),
-        np.zeros(0), np.zeros(0), np.zeros((3, 0)), np.zeros(0), np.zeros((0, 9)), np.zeros((0, 3)),
+        np.zeros((0, 7), whole), np.zeros(0), np.zeros(0), np.zeros((0, 5), whole), np.zeros((0, 3), whole),
+        np.zeros((0, 12)), np.zeros(0), np.zeros(0), np.zeros((3, 0)), np.zeros(0), np.zeros((0, 9)), np.zeros((0, 3)),
     )  # fmt: skip
+
+
+@per_figure
+def usual_prior(skeleton: Skeleton) -> float:
+    """Return the weight of the prior of poses where least change is on and no goal states one.
+
+    It is 1 for people whose elbows or knees have no limits, as in most character files: least change alone would bend
+    them backwards. It is 0 for other figures.
+    """
+    plan = person_plan(skeleton)
+    if plan is None:
+        return 0.0
+    hinges = [plan[f"{role}.{side}"] for role in ("elbow", "knee") for side in SIDES if f"{role}.{side}" in plan]
+    free = [
+        bool((skeleton.upper[where] - skeleton.lower[where] >= 2.0 * np.pi)[~skeleton.frozen[where]].all())
+        for where in map(skeleton.index, hinges)
+    ]
+    return float(any(free))
 
 
 def prior_weight(problem: Problem) -> float:
@@ -185,13 +207,13 @@ def prior_weight(problem: Problem) -> float:
     return sum(problem._goals[k].weight for k in problem.priors if k not in problem.off)  # these have no targets
 
 
-def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> bool:
-    """Return whether a solve has least change below its goals: what was asked, or else by the figure.
+def uses_natural(natural: bool | None, problem: Problem, method: Solver) -> bool:
+    """Return whether a solve minimises the change below its goals: as requested, else by the figure.
 
     Args:
-        natural: True, False, or None for people, unless a posture already says what to stay near.
+        natural: True, False, or None: for people, unless a posture already states a pose to stay near.
         problem: the goals.
-        method: the solver; one that was chosen by name answers as itself.
+        method: the solver; one that was chosen by name is used as it is.
     """
     if natural is not None and not isinstance(natural, (bool, np.bool_)):
         raise SolverError("natural", expected="True, False or None", got=repr(natural))
@@ -202,31 +224,31 @@ def wants_natural(natural: bool | None, problem: Problem, method: Solver) -> boo
     return type(method) is Newton and not problem.soft and person_plan(problem.skeleton) is not None
 
 
-def settle(problem: Problem, method: Solver, request: SolveOptions, references: np.ndarray) -> RawResult:
+def minimise_change(problem: Problem, method: Solver, request: SolveOptions, references: np.ndarray) -> RawResult:
     """Solve a plain problem with least change below its goals.
 
     Args:
         problem: the goals, all of one priority.
-        method: the solver that answers where the loop does not reach.
-        request: starts, limits and the rest of what `solve` was asked.
+        method: the solver for problems that the loop does not reach.
+        request: starts, limits and the other arguments of `solve`.
         references: (t or 1, n) [rad, m], the poses to stay near.
 
     Returns:
         The outcome of every problem of the batch.
     """
-    lowest = Lowest(problem, request, references)
-    if type(method) is not Newton or request.record or request.time_limit is not None:
+    lowest = LowestPriority(problem, request, references)
+    if type(method) is not Newton or request.record or request.deadline is not None:
         outcome = method.run(problem, request)
         lowest.refine(outcome)
         return outcome
     outcome, values = lowest.run(request.starts.copy(), None, FIRST, LEAST)
-    if outcome.iterations.max() >= HARD:
-        try_again(problem, method, request, references, outcome, values[:, 1])
-    missed = np.flatnonzero(outcome.codes != CONVERGED)
-    if missed.size:
+    if max(outcome.iterations.tolist()) >= HARD:
+        try_other_starts(lowest, outcome, values[:, 1])
+    if set(outcome.codes.tolist()) != {CONVERGED}:
+        missed = np.flatnonzero(outcome.codes != CONVERGED)
         some = rows_of(problem, missed)
         answer = method.run(some, request._replace(starts=request.starts[missed]))
-        Lowest(some, request, references if len(references) == 1 else references[missed]).refine(answer)
+        LowestPriority(some, request, references if len(references) == 1 else references[missed]).refine(answer)
         outcome.good = None
         for name in ("poses", "codes", "errors"):
             getattr(outcome, name)[missed] = getattr(answer, name)
@@ -235,55 +257,57 @@ def settle(problem: Problem, method: Solver, request: SolveOptions, references: 
     return outcome
 
 
-def try_again(
-    problem: Problem, method: Solver, request: SolveOptions, references: np.ndarray, outcome: RawResult,
-    costs: np.ndarray,
-) -> None:  # fmt: skip
-    """Settle hard problems from the solver's own answer too, in place, and keep what changes less.
+def try_other_starts(lowest: LowestPriority, outcome: RawResult, costs: np.ndarray) -> None:
+    """Solve hard problems also from two poses on either side of the start, in place, and keep the best.
 
-    Only those that start at their reference: elsewhere, as in a drag, an answer stays on the branch that it is on.
+    Only those that start at their reference: elsewhere, as in a drag, a pose stays on its branch.
 
     Args:
-        problem: The goals, all of one priority.
-        method: The solver.
-        request: As for `settle`.
-        references: (t or 1, n) [rad, m], the poses to stay near.
+        lowest: The problems.
         outcome: What was found.
-        costs: (t,), what it costs.
+        costs: (t,), what it costs; in place too.
     """
-    begins = (request.starts == references).all(axis=1)
+    request = lowest.request
+    begins = (request.starts == lowest.references).all(axis=1)
     hard = np.flatnonzero((outcome.iterations >= HARD) & (outcome.codes == CONVERGED) & begins)
     if not hard.size:
         return
-    some = rows_of(problem, hard)
-    answer = method.run(some, request._replace(starts=request.starts[hard]))
-    lowest = Lowest(some, request, references if len(references) == 1 else references[hard])
-    found, values = lowest.run(answer.poses, None, LEAST, LEAST)
-    outcome.iterations[hard] += answer.iterations + found.iterations
-    outcome.evaluations[hard] += answer.evaluations + found.evaluations
-    better = (found.codes == CONVERGED) & (values[:, 1] < costs[hard])
-    if better.any():
-        outcome.poses[hard[better]], outcome.errors[hard[better]] = found.poses[better], found.errors[better]
-        outcome.good = None  # the verdict was on other poses
+    rows, apart = np.repeat(hard, 2), opposite_moves(request.starts.shape[1])
+    poses = np.clip(request.starts[rows] + np.tile(apart, (len(hard), 1)), request.lower, request.upper)
+    found, values = lowest.run(poses, rows, FIRST, LEAST)
+    outcome.iterations[hard] += found.iterations.reshape(-1, 2).sum(axis=1)
+    outcome.evaluations[hard] += found.evaluations.reshape(-1, 2).sum(axis=1)
+    for k, row in enumerate(rows):
+        if found.codes[k] == CONVERGED and values[k, 1] < costs[row]:
+            outcome.poses[row], outcome.errors[row], costs[row] = found.poses[k], found.errors[k], values[k, 1]
+            outcome.good = None  # the verdict was on another pose
 
 
-def ease(problem: Problem, request: SolveOptions, references: np.ndarray, outcome: RawResult) -> RawResult:
-    """Return the answer of a drag, held back where it would hop.
+@lru_cache(maxsize=64)
+def opposite_moves(size: int) -> np.ndarray:
+    """Return the moves (2, size) [rad, m] from the start to others: a random one and its opposite."""
+    move = np.random.default_rng(0).normal(0.0, SCATTER, size)
+    return np.stack([move, -move])
 
-    The pose of least change jumps where the branch that it is on ends, however little a target moves. The goals are
+
+def limit_jump(problem: Problem, request: SolveOptions, references: np.ndarray, outcome: RawResult) -> RawResult:
+    """Return the pose of a drag, held back where it would jump.
+
+    The pose of least change jumps where its branch ends, however little a target moves. The goals are
     reached on the way there too: the pose goes as far as HOP and PACE allow, and the next solves go on from there.
 
     Args:
         problem: The goals, all of one priority.
         request: Its starts are the last answer (1, n).
         references: (1, n) [rad, m], the pose to stay near.
-        outcome: What `settle` found.
+        outcome: What `minimise_change` found.
     """
     last = request.starts
     largest = float(np.abs(outcome.poses - last).max(initial=0.0))
-    if largest <= HOP or largest > np.pi or outcome.codes[0] != CONVERGED:  # beyond pi: the same turn, written anew
+    # beyond pi it is another vector of the same rotation
+    if largest <= HOP or largest > np.pi or outcome.codes[0] != CONVERGED:
         return outcome
-    lowest = Lowest(problem, request, references)
+    lowest = LowestPriority(problem, request, references)
     needed = lowest.restored(last.copy())
     most = HOP + PACE * float(np.abs(needed.poses - last).max())
     if largest <= most or needed.codes[0] != CONVERGED:
@@ -296,13 +320,15 @@ def ease(problem: Problem, request: SolveOptions, references: np.ndarray, outcom
     return held
 
 
-def settle_held(problem: Problem, outcome: RawResult, request: SolveOptions, references: np.ndarray) -> None:
-    """Settle, in place, the answers to a problem with priorities, choices or energies in Python.
+def minimise_level_change(problem: Problem, outcome: RawResult, request: SolveOptions, references: np.ndarray) -> None:
+    """Minimise the change, in place, for a problem with priorities, choices or energies in Python.
 
-    Every goal is held at what it has reached, so that no level pays.
+    Every goal keeps the error that it has reached, so that no level gets worse.
     """
     from posable.solvers.hierarchy import hold_energies, hold_goals
 
+    if request.late:
+        return
     held = problem.copy()
     t = len(outcome.poses)
     held.spread(t)
@@ -313,13 +339,11 @@ def settle_held(problem: Problem, outcome: RawResult, request: SolveOptions, ref
     answer = RawResult(
         outcome.poses.copy(), outcome.codes, outcome.errors.copy(), outcome.iterations, outcome.evaluations
     )
-    Lowest(held, request, references).refine(answer)
-    for k, pose in enumerate(answer.poses):
-        errors = problem.evaluate(pose, member=k)[3]
-        counted = ~problem.idle
-        kept = (errors <= np.maximum(outcome.errors[k] + GROWTH, TIGHT * problem.tolerances))[counted].all()
-        if kept:
-            outcome.poses[k], outcome.errors[k] = pose, errors
+    LowestPriority(held, request, references).refine(answer)
+    errors = errors_at(problem, answer.poses, request)
+    kept = errors <= np.maximum(outcome.errors + GROWTH, TIGHT * problem.tolerances)
+    kept = kept[:, ~problem.idle].all(axis=1)
+    outcome.poses[kept], outcome.errors[kept] = answer.poses[kept], errors[kept]
 
 
 def rows_of(problem: Problem, rows: np.ndarray) -> Problem:
@@ -330,17 +354,17 @@ def rows_of(problem: Problem, rows: np.ndarray) -> Problem:
     return out
 
 
-class Lowest:
+class LowestPriority:
     """What is minimised below the goals of a problem, ready for the compiled loop."""
 
     def __init__(self, problem: Problem, request: SolveOptions, references: np.ndarray):
         self.problem, self.request, self.references = problem, request, references
-        self.part, self.comfort, self.prior, self.stiff = lowest_of(problem)
+        self.part, self.comfort, self.prior, self.stiff = lowest_priority_of(problem)
 
     def run(
         self, poses: np.ndarray, rows: np.ndarray | None, first: float, least: float
     ) -> tuple[RawResult, np.ndarray]:
-        """Settle poses (t, n) of some rows of the batch, None for all of them, in place.
+        """Minimise the change of poses (t, n) of some rows of the batch, None for all of them, in place.
 
         Returns:
             The outcome, and (t, 3): the energy of the goals and of what is below them, and the verdict.
@@ -348,73 +372,115 @@ class Lowest:
         problem, request, t = self.problem, self.request, len(poses)
         key = (first, least, request.max_iterations, self.stiff)
         params = problem.once(key, lambda: self._params(first, least))
-        codes, turns = np.zeros(t, dtype=np.int64), np.zeros(t, dtype=np.int64)
+        codes, turns = np.zeros((2, t), dtype=np.int64)
         errors, values = np.empty((t, len(problem.springs))), np.empty((t, 3))
-        each = (problem.constants, problem.targets, self.references)
+        constants, targets, references = problem.constants, problem.targets, self.references
         if rows is not None:
-            each = tuple(every if len(every) == 1 else every[rows] for every in each)
+            constants, targets, references = (
+                every if len(every) == 1 else every[rows] for every in (constants, targets, references)
+            )
         loop, part = problem.fitted(natural_batch), self.part
-        memory = problem.work_size + room_size(self.prior, self.part.depth)
+        memory = problem.work_size + scratch_size(self.prior, part.depth)
+        arguments = (
+            part.figure, part.order, part.kind, constants, targets, part.pull, part.home, problem.tolerances,
+            self.comfort, self.prior, request.lower, request.upper, poses, references, part.dofs, scratch(memory),
+            problem.work_size, part.depth, params, errors, codes, turns, values,
+        )  # fmt: skip
 
-        def settle_some(some: slice) -> None:
-            constants, targets, references = (every if len(every) == 1 else every[some] for every in each)
+        def solve_rows(some: slice) -> None:
+            own = [every if len(every) == 1 else every[some] for every in (constants, targets, references)]
             loop(
-                part.figure, part.order, part.kind, constants, targets, part.pull, part.home, problem.tolerances,
-                self.comfort, self.prior, request.lower, request.upper, poses[some], references, part.dofs,
-                scratch(memory), problem.work_size, part.depth, params, errors[some], codes[some], turns[some],
-                values[some],
+                *arguments[:3], *own[:2], *arguments[5:12], poses[some], own[2], part.dofs, scratch(memory),
+                *arguments[16:19], errors[some], codes[some], turns[some], values[some],
             )  # fmt: skip
 
-        if t <= SMALL:
-            settle_some(slice(0, t))
+        if t > SMALL:
+            run_chunks(solve_rows, t, chunk_size(t, request.threads), request.threads, [])
         else:
-            run_chunks(settle_some, t, chunk_size(t, request.threads), request.threads, [])
+            varying = (constants, targets, references, request.lower, request.upper)
+            call_directly(loop, arguments, problem._kept, varying)
         iterations = turns.astype(float)
         return RawResult(poses, codes, errors, iterations, iterations + 1.0, None, values[:, 2]), values
 
     def restored(self, poses: np.ndarray) -> RawResult:
-        """Bring the goals back at poses (t, n), in place, with the least change of them: no step towards comfort."""
-        return Lowest(self.problem, self.request._replace(max_iterations=0), self.references).run(
+        """Reach the goals again from poses (t, n), in place, with the least change: no step towards comfort."""
+        return LowestPriority(self.problem, self.request._replace(max_iterations=0), self.references).run(
             poses, None, LEAST, LEAST
         )[0]
 
     def _params(self, first: float, least: float) -> np.ndarray:
-        """Return what the loop reads, column by column (engine/natural.py)."""
+        """Return the params of the loop (engine/natural.py)."""
         most = MOST if self.request.max_iterations is None else min(MOST, self.request.max_iterations)
-        return np.array((most, self.problem.coupled, first, least, max(MERIT, least), ENOUGH, EXACT, FALL, self.stiff))
+        return np.array((most, first, least, max(MERIT, least), ENOUGH, EXACT, FALL, self.stiff))
 
     def refine(self, outcome: RawResult) -> None:
-        """Settle the answers of a solver, in place; where goals would pay for it, its answer stays as it is."""
+        """Minimise the change of a solver's poses, in place; a pose that would lose a goal is kept."""
         for code, least in ((CONVERGED, LEAST), (STATIONARY, LEAST_WHERE_MISSED)):
             rows = np.flatnonzero(outcome.codes == code)
-            if not rows.size:
-                continue
-            found, values = self.run(outcome.poses[rows], rows, least, least)
-            for i, k in enumerate(rows):
-                outcome.iterations[k] += found.iterations[i]
-                if code == CONVERGED and not self.problem.soft:
-                    better = found.codes[i] == CONVERGED
-                else:
-                    before = self.problem.evaluate(outcome.poses[k], exact=False, member=int(k))[0]
-                    grown = float((found.errors[i] - outcome.errors[k]).max(initial=0.0))
-                    better = values[i, 0] <= before * (1.0 + NO_WORSE) + TINY and grown <= GROWTH
-                if better:
-                    outcome.good = None  # the verdict was on another pose
-                    outcome.poses[k], outcome.errors[k] = found.poses[i], found.errors[i]
+            size = max(len(rows), 1) if self.request.deadline is None else LARGEST_CHUNK
+            for first in range(0, len(rows), size):
+                if self.request.late:
+                    return
+                self._refine_rows(outcome, rows[first : first + size], code, least)
+
+    def _refine_rows(self, outcome: RawResult, rows: np.ndarray, code: int, least: float) -> None:
+        found, values = self.run(outcome.poses[rows], rows, least, least)
+        for i, k in enumerate(rows):
+            outcome.iterations[k] += found.iterations[i]
+            if code == CONVERGED and not self.problem.soft:
+                better = found.codes[i] == CONVERGED
+            else:
+                before = self.problem.evaluate(outcome.poses[k], exact=False, member=int(k))[0]
+                grown = float((found.errors[i] - outcome.errors[k]).max(initial=0.0))
+                better = values[i, 0] <= before * (1.0 + NO_WORSE) + TINY and grown <= GROWTH
+            if better:
+                outcome.good = None  # the verdict was on another pose
+                outcome.poses[k], outcome.errors[k] = found.poses[i], found.errors[i]
 
 
-def lowest_of(problem: Problem) -> tuple[Part, Comfort, Prior, float]:
+def lowest_priority_of(problem: Problem) -> tuple[Part, Comfort, Prior, float]:
     """Return the part of the figure that goals and prior move, what is minimised on it, and the whole's stiffness."""
-    weight = prior_weight(problem)
+    weight = prior_weight(problem) if problem.priors else usual_prior(problem.skeleton)
+    return problem.once(("lowest", weight, problem.off if weight else None), lambda: _new_lowest(problem, weight))
+
+
+def _new_lowest(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, float]:
     if problem.coupled or np.count_nonzero(problem.pull):
-        comfort, prior = lowest_priority(problem.skeleton, weight)
-        return problem.whole, comfort, prior, comfort.stiffness.sum()
-    return problem.once(("lowest", weight), lambda: _lowest_on_part(problem, weight))
+        return _lowest_on_whole(problem, weight)
+    return _lowest_on_part(problem, weight)
+
+
+def _lowest_on_whole(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, float]:
+    """Do as `lowest_priority_of` for all bodies."""
+    comfort, prior = comfort_and_prior(problem.skeleton, weight)
+    return problem.whole, comfort, with_idle(problem, prior), comfort.stiffness.sum()
+
+
+def with_idle(problem: Problem, prior: Prior) -> Prior:
+    """Return the prior of a figure, with the limbs marked that have no goal: the arm that does not reach."""
+    if not len(prior.limb):
+        return prior
+    from posable.goals.natural import TEMPERATURE, USUAL
+
+    counts = np.isfinite(problem.tolerances) & ~np.isin(problem.kind[:, GOAL], list(problem.off))
+    parents, held = problem.figure.body[:, PARENT], set()
+    for body in problem.kind[counts][:, [ON, OTHER]].ravel().tolist():
+        while body >= 0 and body not in held:
+            held.add(body)
+            body = int(parents[body])
+    idle = np.zeros(len(prior.limb))
+    for k, limb in enumerate(prior.limb):
+        feature = prior.feature[limb[FEATURES] : limb[FEATURES_END]]
+        own = feature[feature[:, BODY] >= 0, BODY].tolist()
+        if not held.intersection(own):
+            idle[k] = USUAL / TEMPERATURE * len(feature)
+    return prior._replace(idle=idle)
 
 
 def _lowest_on_part(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, float]:
-    """Return what `lowest_of` does, for the bodies of goals and prior and for those that share a bend with them."""
-    comfort, prior = lowest_priority(problem.skeleton, weight)
+    """Do as `lowest_priority_of` for the bodies of goals and prior and for those that share a bend with them."""
+    comfort, prior = comfort_and_prior(problem.skeleton, weight)
+    prior = with_idle(problem, prior)
     bodies = {*problem.kind[:, ON].tolist(), *prior.feature[:, [BASE, BODY]].ravel().tolist()}
     body_of = problem.figure.dof[:, DOF_BODY]
     while True:
@@ -442,12 +508,12 @@ def _lowest_on_part(problem: Problem, weight: float) -> tuple[Part, Comfort, Pri
 
 
 @per_figure
-def lowest_priority(skeleton: Skeleton, weight: float) -> tuple[Comfort, Prior]:
+def comfort_and_prior(skeleton: Skeleton, weight: float) -> tuple[Comfort, Prior]:
     """Return what is minimised below the goals of a figure: least change, and a prior of that weight."""
     comfort = comfort_of(skeleton)
     if not weight > 0.0:
         return comfort, no_prior()
-    from posable.goals.natural import CHANGE, TEMPERATURE, prior_of  # its table of recorded poses, only where asked for
+    from posable.goals.natural import CHANGE, TEMPERATURE, prior_of  # loads recorded poses
 
     scaled = comfort.pair_data * [CHANGE, 1.0]
     less = comfort._replace(stiffness=CHANGE * comfort.stiffness, end=CHANGE * comfort.end, pair_data=scaled)

@@ -1,10 +1,7 @@
-"""Projected Newton with the exact gathered Hessian: the default solver.
+"""Projected Newton with the exact Hessian: the default solver.
 
-It joins Engell-Nørregård & Erleben 2011 (projection and the Armijo test (39)) with Erleben & Andrews 2018 (exact
-second derivatives): bounds at which the
-gradient pushes outward are held, the damped Newton step is taken on the rest (two-metric projection, Bertsekas), the
-Gauss-Newton stiffness steps in where the exact one is indefinite or would gain nothing, and at a saddle the figure
-moves off along a direction of negative curvature. One compiled loop from start to end, restarts included.
+The options and the entry into the compiled loop (engine/newton.py), which describes the method: Engell-Nørregård &
+Erleben 2011 (projection and the Armijo test (39)) with the exact second derivatives of Erleben & Andrews 2018.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ class Newton(CompiledSolver):
     limbs: bool = False
 
     name: ClassVar[str] = "newton"
-    summary: ClassVar[str] = "projected Newton with the exact gathered Hessian; the default"
+    summary: ClassVar[str] = "projected Newton with the exact Hessian; the default"
     iterations: ClassVar[int] = 200
     state_width: ClassVar[int] = STATE_WIDTH
     verdict_column: ClassVar[int | None] = VERDICT
@@ -69,7 +66,7 @@ class Newton(CompiledSolver):
         if most is None:
             most = self.iterations * (1 + request.restarts)
         params = newton_params(
-            most, restarts=request.restarts, soft=problem.soft, coupled=problem.coupled, alpha=self.alpha,
+            most, restarts=request.restarts, soft=problem.soft, alpha=self.alpha,
             damping=self.damping, exact=EXACT_NAMES[self.exact],
         )  # fmt: skip
         strength = strength_of(problem)[problem.moving.dofs]

@@ -5,31 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from posable.engine.bounds import write_trace
 from posable.engine.jit import kernel
 from posable.engine.layout import ENERGY
 from posable.engine.linalg import cholesky, cholesky_solve
 from posable.errors import SolverError
 from posable.solvers.base import register
-from posable.solvers.line_search import (
-    OWN_OPTIONS,
+from posable.solvers.loop import (
+    METHOD_OPTIONS,
+    STATIONARY_GAIN,
     TAU,
     DescentSolver,
     accept,
+    batch_of,
     differ,
     first_derivatives,
     line_search,
+    restarted,
     squared,
     strength,
     stretch,
-    write_trace,
 )
-from posable.solvers.loop import STATIONARY_GAIN, batch_of, restarted
 
 # --- BFGS in a box ---
 
 
 @kernel
-def forget(model, size, params):
+def reset_model(model, size, params):
     """Reset the model of the Hessian (n, n) to a multiple of the metric, the identity for equally strong joints."""
     for i in range(model.shape[0]):
         for j in range(model.shape[0]):
@@ -77,7 +79,7 @@ def update(model, step, change, spare, first, params):
     if first and differ(params, n):
         yy = squared(change, params, n)
     if first and sy > 1e-12 * yy:
-        forget(model, yy / sy, params)
+        reset_model(model, yy / sy, params)
     for i in range(n):
         spare[i] = 0.0
         for j in range(n):
@@ -101,6 +103,17 @@ def update(model, step, change, spare, first, params):
 def carve_bfgs(work, lower, upper, params, n, b, g):
     """Return two matrices and five vectors (2 n + 5, n) from the end of the scratch memory, and the box."""
     return work[work.shape[0] - (2 * n + 5) * n :].reshape(2 * n + 5, n), lower, upper
+
+
+@kernel
+def remember(theta, gradient, fixed, old_pose, old_gradient):
+    """Keep the pose and its gradient (n,) for the next update; return the square of the free part of the gradient."""
+    square = 0.0
+    for i in range(theta.shape[0]):
+        square += 0.0 if fixed[i] != 0.0 else gradient[i] * gradient[i]
+        old_pose[i] = theta[i]
+        old_gradient[i] = gradient[i]
+    return square
 
 
 @kernel
@@ -133,13 +146,9 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, pa
         update(model, direction, change, ws.spare, state[TAU] == 0.0, params)
         state[TAU] += 1.0
     else:
-        forget(model, max(largest, 1e-300), params)
+        reset_model(model, max(largest, 1e-300), params)
         state[TAU] = 0.0
-    square = 0.0
-    for i in range(n):
-        square += 0.0 if fixed[i] != 0.0 else ws.gradient[i] * ws.gradient[i]
-        old_pose[i] = theta[i]
-        old_gradient[i] = ws.gradient[i]
+    square = remember(theta, ws.gradient, fixed, old_pose, old_gradient)
     tau, slope, length, after = 0.0, 0.0, 0.0, before
     if square > STATIONARY_GAIN * before:
         if quasi_newton_direction(model, factor, fixed, ws.gradient, direction, ws.spare):
@@ -147,7 +156,7 @@ def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, pa
                 figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
             )
         if tau == 0.0:  # the model does not help here: start learning again
-            forget(model, max(largest, 1e-300), params)
+            reset_model(model, max(largest, 1e-300), params)
             tau, slope, length, after = gradient_step(
                 figure, springs, lower, upper, theta, direction, largest, ws, state, params
             )
@@ -230,7 +239,7 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors, params):
 @kernel
 def carve_lbfgs(work, lower, upper, params, n, b, g):
     """Return the pairs and five vectors from the end of the scratch memory, and the box."""
-    rows, wide = 2 * int(params[OWN_OPTIONS]) + 5, max(n, int(params[OWN_OPTIONS]))
+    rows, wide = 2 * int(params[METHOD_OPTIONS]) + 5, max(n, int(params[METHOD_OPTIONS]))
     return work[work.shape[0] - rows * wide :].reshape(rows, wide), lower, upper
 
 
@@ -238,7 +247,7 @@ def carve_lbfgs(work, lower, upper, params, n, b, g):
 def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
     """Make one quasi-Newton step, in place; return whether there was one. state[TAU]: pairs seen, or -1."""
     n = theta.shape[0]
-    most = int(params[OWN_OPTIONS])
+    most = int(params[METHOD_OPTIONS])
     pairs, vectors = memory[: 2 * most], memory[2 * most : 2 * most + 4]
     fixed, direction, old_pose, old_gradient = vectors[0, :n], vectors[1, :n], vectors[2, :n], vectors[3, :n]
     before = state[ENERGY]
@@ -253,11 +262,7 @@ def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, p
         state[TAU] += 1.0
     else:
         state[TAU] = 0.0
-    square = 0.0
-    for i in range(n):
-        square += 0.0 if fixed[i] != 0.0 else ws.gradient[i] * ws.gradient[i]
-        old_pose[i] = theta[i]
-        old_gradient[i] = ws.gradient[i]
+    square = remember(theta, ws.gradient, fixed, old_pose, old_gradient)
     tau, slope, length, after = 0.0, 0.0, 0.0, before
     if square > STATIONARY_GAIN * before:
         learnt = two_loops(fixed, ws.gradient, pairs, int(state[TAU]), most, direction, memory[2 * most + 4], params)

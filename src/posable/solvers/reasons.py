@@ -2,7 +2,7 @@
 
 Every reason is computed, none is a rule of thumb. A limb is too short by the length of its bones. Whether a goal pulls
 against another is tested by leaving it out and refining the pose to the new minimum. The cost of a limit is followed
-along the path of solutions (limit_sensitivity.py).
+along the path of solutions (sensitivity.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from posable.engine.springs import POINT_SPRING
 from posable.model.kinematics import forward
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions, amount
-from posable.solvers.limit_sensitivity import AT_BOUND, Block, ConstrainedMinimum
+from posable.solvers.sensitivity import AT_BOUND, Block, ConstrainedMinimum, listed
 
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 SHARE = 0.05  # relative influence from which another goal is named
@@ -90,8 +90,8 @@ def too_far(problem: Problem, options: SolveOptions, member: int, k: int) -> str
     if not distance > radius * (1.0 + 1e-9) + problem.tolerances[k]:
         return None
     return (
-        f"{problem.error_names[k]}: the target is {distance:.4g} m from where the chain begins, "
-        f"the chain is {radius:.4g} m long"
+        f"{problem.error_names[k]}: the target is {distance:.4g} m from the root of the chain, "
+        f"which is {radius:.4g} m long"
     )
 
 
@@ -153,10 +153,10 @@ def reasons_for(
             out.append(Reason(name, "limits", text, names, gains[0][0]))
         if not any(reason.goal == name for reason in out):
             limits = [block.dof for block in blocks if block.gain.get(name, 0.0) > 0.0]
-            text = "no single limit and no other goal is in the way; another start may reach it"
+            text = "no single limit and no other goal blocks it; another start may reach it"
             if limits:
-                which = "a limit that gives" if len(limits) == 1 else f"{len(limits)} limits, each of which gives"
-                text = f"held back by {which} little; remedy() says what would help"
+                which = "one limit" if len(limits) == 1 else f"{len(limits)} limits"
+                text = f"held back by {which}, of which none alone gains much; remedy() says what would help"
             out.append(Reason(name, "limits" if limits else "start", text, tuple(limits[: 2 * MOST])))
     return out
 
@@ -222,7 +222,7 @@ class Diagnosis:
         together = ""
         if rows and both > errors[k] + problem.tolerances[k]:
             together = f": their errors add up to at least {amount(both, problem, k)}"
-        text = f"{label} and {name} pull against each other{together}; without {label}, {name} would be {then}"
+        text = f"{label} and {name} conflict{together}; without {label}, {name} would be {then}"
         return Reason(name, "goals", text, (label,), float(errors[k] - left))
 
     def too_short(self, k: int, error: float, against: list[Reason], blocks: list[Block]) -> Reason | None:
@@ -274,7 +274,7 @@ class Diagnosis:
         limits = [block.dof for block in blocks if block.dof in names][:2]
         what = [f"the goal {label}" for label in goals] + [f"the limit of {dof}" for dof in limits]
         hold = "holds" if len(what) == 1 else "hold"
-        return f"with {joint} where {listed(tuple(what))} {hold} it" if what else f"as near as {joint} comes"
+        return f"with {joint} where {listed(what)} {hold} it" if what else f"the closest that {joint} gets"
 
     def joint(self, body: int) -> str:
         """Return the joint that moves a body."""
@@ -297,8 +297,3 @@ def one_of(problem: Problem, member: int) -> Problem:
     out.targets = out.targets[[member if len(out.targets) > 1 else 0]].copy()
     out.batch_shape = ()
     return out
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """Return names as an English list."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

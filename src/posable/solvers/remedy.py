@@ -1,4 +1,4 @@
-"""What would have to change for the goals to be reached; told only where a solve with the change reaches them.
+"""Changes that would make the goals reachable; each is reported only if a solve with the change reaches them.
 
 Limits: among the poses that reach the goals, the one whose excess over the limits is smallest in sum. That sum is
 piecewise linear, so a sequence of linear programs finds it, and leaves most joints without any excess. Targets: where
@@ -17,17 +17,16 @@ import numpy as np
 from posable.engine.joints import ROTVEC, SLIDE, SWING
 from posable.engine.layout import KIND
 from posable.errors import GoalError, SolverError
-from posable.goals.axis import Aim, Direction
 from posable.goals.base import Goal, range_projector, unpack_sym
-from posable.goals.orientation import Orientation, Pose
+from posable.goals.orientation import Aim, Direction, Orientation, Pose
 from posable.goals.point import HalfSpace, Line, Plane, Position
 from posable.goals.relative import Distance, Relative
 from posable.model.kinematics import Frames, forward
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SOLVERS, amount
-from posable.solvers.reasons import listed
+from posable.solvers.base import SOLVERS, amount, time_until
 from posable.solvers.restarts import random_pose
+from posable.solvers.sensitivity import listed
 
 STARTS = 12  # random starts of the search for poses that reach without limits
 KEPT = 4  # of those poses, the ones with the least excess, which is then minimised
@@ -46,11 +45,11 @@ class Remedy:
 
     Attributes:
         text: In words.
-        limits: {degree of freedom: (lower, upper)} [rad, m] of the limits that give, for `Skeleton.with_limits`.
+        limits: {degree of freedom: (lower, upper)} [rad, m] of the limits to widen, for `Skeleton.with_limits`.
         targets: {label: target} of the goals that move, for `Goal.moved`.
         goals: The goals to solve for, with targets moved, tolerances widened or goals left out.
-        verified: Whether a solve with the change reaches: always, or it would not be told.
-        size: How much changes: the sum of what limits give [rad, m], of how far targets move or tolerances grow
+        verified: Whether a solve with the change reaches the goals; always true of reported remedies.
+        size: How much changes: the sum by which limits widen [rad, m], targets move or tolerances grow
             [m, rad], or the number of goals left out.
         skeleton: The figure to solve with, its limits widened.
         start: (n,) [rad, m], the start from which it reaches; None: the one that the result had.
@@ -74,19 +73,25 @@ class Remedy:
 class Remedies:
     """The possible remedies for one result that misses its goals."""
 
-    def __init__(self, result: Any, again: Callable[..., Any]):
+    def __init__(self, result: Any, again: Callable[..., Any], deadline: float | None = None):
+        self.deadline = deadline
         self.result, self.problem, self.skeleton = result, result.problem, result.problem.skeleton
-        self.request, self.again = result.request, again
-        self.goals = list(self.problem.goals)[: len(self.problem.goals) - self._brought_along()]
+        self.request, self._again = result.request, again
+        self.goals = list(self.problem.given_goals)
         errors = result.outcome.errors[0]
         missed = np.flatnonzero(~(errors <= self.problem.tolerances))
         self.missed = sorted({self.problem.owners[k] for k in missed})
         self.own_start = self.request.starts[0]
         self.method = result.solver if result.solver in SOLVERS.names() else "newton"
 
-    def _brought_along(self) -> int:
-        """Return how many goals are the figure's own couplings and loops, which come last."""
-        return len(self.skeleton.couplings) + len(self.skeleton.loops)
+    def again(self, *arguments: Any, **options: Any) -> Any:
+        """Solve within the time that is left."""
+        return self._again(*arguments, **options, time_limit=time_until(self.deadline))
+
+    @property
+    def late(self) -> bool:
+        """Whether the time limit has ended."""
+        return time_until(self.deadline) == 0.0
 
     def solve(self, skeleton: Skeleton, goals: list[Goal], start: np.ndarray, restarts: Any = None) -> Any:
         """Solve as the result was solved, except for the changes of a remedy."""
@@ -101,6 +106,8 @@ class Remedies:
         """Return a remedy if a solve with it succeeds, from the result's own start or from one of some poses."""
         skeleton, goals = remedy.get("skeleton", self.skeleton), remedy.get("goals", self.goals)
         for k, start in enumerate([self.own_start, *poses]):
+            if self.late:
+                return None
             answer = self.solve(skeleton, goals, start)
             if answer.ok:
                 own = None if k == 0 else start
@@ -115,7 +122,8 @@ class Remedies:
         elsewhere = self.another_start()
         if elsewhere is not None:
             return [elsewhere]
-        found = [self.limits(), self.targets(), self.loosened(), self.left_out()]
+        ways = (self.limits, self.targets, self.loosened, self.left_out)
+        found = [way() for way in ways if not self.late]
         return [remedy for remedy in found if remedy is not None]
 
     def another_start(self) -> Remedy | None:
@@ -124,7 +132,7 @@ class Remedies:
         answer = self.result if searched else self.solve(self.skeleton, self.goals, self.own_start, restarts="auto")
         if not answer.ok:
             return None
-        text = 'Nothing must change: another start reaches the goals. Solve from remedy.start, or with restarts="auto".'
+        text = 'No change needed: another start reaches the goals. Solve from remedy.start, or with restarts="auto".'
         return self.verified({"text": text}, [answer.pose])
 
     # ----------------------------------------------------------------------------------------------------------- limits
@@ -141,7 +149,7 @@ class Remedies:
         for total, pose in found:
             if remedies and total > SAME_SIZE * remedies[0].size:
                 break
-            remedy = self.with_room(pose)
+            remedy = self.with_margin(pose)
             if remedy is not None:
                 remedies.append(remedy)
                 if remedy.start is None:
@@ -149,7 +157,7 @@ class Remedies:
         good = [remedy for remedy in remedies if remedy.start is None and remedy.size <= SAME_SIZE * remedies[0].size]
         return (good or remedies or [None])[0]
 
-    def with_room(self, pose: np.ndarray) -> Remedy | None:
+    def with_margin(self, pose: np.ndarray) -> Remedy | None:
         """Return the remedy whose limits admit a pose (n,), with the smallest margin with which a solve succeeds."""
         for margin in MARGINS:
             for least in (DUST, 0.0):  # ignore tiny excesses unless they prove necessary
@@ -190,6 +198,8 @@ class Remedies:
         turns = [near_limits(skeleton, pose) for pose in poses]
         turns.sort(key=lambda pose: float(excess(pose, skeleton.lower, skeleton.upper).sum()))
         for pose in turns[:KEPT]:
+            if self.late:
+                return
             yield least_excess(self.problem, skeleton, pose)
 
     # --------------------------------------------------------------------------------------- targets, tolerances, goals
@@ -230,7 +240,7 @@ class Remedies:
                 for row in rows
                 if errors[row] > 1e-2 * self.problem.tolerances[row]
             )
-            told.append(f"{label} by {by}{whereto(target)}")
+            told.append(f"{label} by {by}{point_text(target)}")
         text = f"Move the target of {'; of '.join(told)}."
         return {"text": text, "targets": targets, "size": size, "goals": goals}, pose
 
@@ -285,7 +295,7 @@ class Remedies:
                 continue
             if all(goal.is_posture for goal in goals):
                 continue
-            text = f"Leave out {listed(tuple(self.problem.labels[k] for k in gone))}."
+            text = f"Leave out {listed([self.problem.labels[k] for k in gone])}."
             remedy = self.verified({"text": text, "size": float(len(gone)), "goals": goals}, [self.result.pose])
             if remedy is not None:
                 return remedy
@@ -376,7 +386,7 @@ def place(bound: float, slides: Any) -> str:
     return f"{1e3 * bound:.1f} mm" if slides else f"{np.degrees(bound):.4g}°"
 
 
-def whereto(target: Any) -> str:
+def point_text(target: Any) -> str:
     """Return a target as text, if it is a point."""
     value = np.asarray(target)
     return f" to ({', '.join(f'{x:.4f}' for x in value)})" if value.shape == (3,) else ""
@@ -433,26 +443,29 @@ def changed_priority(goal: Goal, priority: int) -> Goal:
     return out
 
 
-def remedies_for(result: Any, again: Callable[..., Any] | None) -> list[Remedy]:
-    """Return the remedies for a result, empty if its goals are reached."""
+def remedies_for(result: Any, again: Callable[..., Any] | None, deadline: float | None = None) -> list[Remedy]:
+    """Return the remedies for a result that are found until a deadline, empty if its goals are reached."""
     if result.shape:
         raise SolverError("remedy", expected="a result of one pose", got=f"a batch of shape {result.shape}")
     if result.ok or again is None:
         return []
-    return Remedies(result, again).all() if not result.problem.choices else remedies_of_choices(result, again)
+    remedies = Remedies(result, again, deadline)
+    return remedies_of_choices(remedies) if result.problem.choices else remedies.all()
 
 
-def remedies_of_choices(result: Any, again: Callable[..., Any]) -> list[Remedy]:
+def remedies_of_choices(remedies: Remedies) -> list[Remedy]:
     """Return the smallest remedy of each kind over the members of AnyOf goals, each solved as the goal."""
-    remedies, best = Remedies(result, again), {}
+    result, best = remedies.result, {}
     for members in islice(product(*(goal.members for goal, _ in result.problem.choices)), MOST_CHOICES):
         taken = {id(goal): member for (goal, _), member in zip(result.problem.choices, members, strict=True)}
+        if remedies.late:
+            break
         goals = [taken.get(id(goal), goal) for goal in remedies.goals]
         answer = remedies.solve(remedies.skeleton, goals, remedies.own_start)
         if answer.ok:  # this member alone was solved better than the choice
-            text = f"Nothing must change: {answer.problem.labels[0]} alone is reached. Solve for remedy.goals."
+            text = f"No change needed: {answer.problem.labels[0]} alone is reached. Solve for remedy.goals."
             return [Remedy(text, goals=goals, verified=True, skeleton=remedies.skeleton, pose=answer.pose)]
-        for remedy in remedies_for(answer, again):
+        for remedy in remedies_for(answer, remedies._again, remedies.deadline):
             kind = (
                 bool(remedy.limits),
                 bool(remedy.targets),

@@ -6,7 +6,6 @@ w (w + 1) / (N (N - 1)) (Boender & Rinnooy Kan 1987). The search ends where that
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,7 +24,7 @@ SAME = 1e-4  # relative energy difference within which two minima count as one
 
 @dataclass(frozen=True)
 class SearchReport:
-    """What became of the random starts of one problem.
+    """Statistics of the random starts of one problem.
 
     Attributes:
         starts: How many were tried.
@@ -43,7 +42,7 @@ class SearchReport:
         what = "1 local minimum" if self.minima == 1 else f"{self.minima} local minima"
         sure = "" if self.unseen <= 1.0 - CONFIDENCE else "; stopped before it was sure"
         return (
-            f"{self.starts} random starts ended in {what}, the best of which this is; another start would find a new "
+            f"{self.starts} random starts ended in {what}, of which this is the best; another start would find a new "
             f"one with a probability of {100.0 * min(self.unseen, 1.0):.2g}%{sure}"
         )
 
@@ -56,18 +55,18 @@ def keep_searching(
     run: Callable[[np.ndarray], tuple[Problem, RawResult]],
     judge: Callable[[Problem, RawResult], np.ndarray],
 ) -> SearchReport:
-    """Try random starts of one problem of a batch, and put the best answer in the place of its first one, in place.
+    """Try random starts of one problem of a batch, and replace its solution by the best one, in place.
 
     Args:
         problem: The problem, its choices made.
-        raw: The answers of the batch.
+        raw: The solutions of the batch.
         options: As solved with.
         member: The number of the problem.
         run: Solves that problem from starts (m, n).
-        judge: Says which answers are good (m,).
+        judge: Returns which solutions are good (m,).
 
     Returns:
-        What became of the search.
+        The statistics of the search.
     """
     rng = np.random.default_rng([options.seed & 0xFFFFFFFF, member])
     start = options.starts[member]
@@ -97,8 +96,7 @@ def keep_searching(
         energies += [value for value, end in zip(values, ended, strict=True) if end]
         minima, n = count_minima(np.array(energies)), len(energies)
         unseen = minima * (minima + 1) / (n * (n - 1)) if n > 1 else 1.0
-        late = options.deadline is not None and time.perf_counter() >= options.deadline
-        if good.any() or unseen <= 1.0 - CONFIDENCE or tried + 2 * size > MOST or late:
+        if good.any() or unseen <= 1.0 - CONFIDENCE or tried + 2 * size > MOST or options.late:
             return SearchReport(tried, minima, float(unseen), bool(good.any()))
         size *= 2
 
@@ -111,7 +109,7 @@ def count_minima(energies: np.ndarray) -> int:
 
 
 def random_pose(problem: Problem, options: SolveOptions, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a random pose (n,) inside the box; a root's place, and a slide without limits, stay where they start."""
+    """Return a random pose (n,) inside the box; a root's position and slides without limits stay."""
     figure, lower, upper = problem.skeleton.figure, options.lower, options.upper
     slides = figure.dof[:, KIND] == SLIDE
     bounded = np.isfinite(upper - lower)

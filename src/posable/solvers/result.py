@@ -1,4 +1,4 @@
-"""The answer: a pose, whether it does what was asked, and what stands in the way where it does not."""
+"""The result of a solve: the pose, whether it meets the goals, and what blocks those that it misses."""
 
 from __future__ import annotations
 
@@ -11,22 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posable.engine.assemble import judge_batch
-from posable.engine.bounds import EXHAUSTED, LIMIT_TOLERANCE
+from posable.engine.bounds import EXHAUSTED, LIMIT_TOLERANCE, TRACE_WIDTH
 from posable.engine.jit import run_chunks
 from posable.errors import PosableWarning
 from posable.problem import Problem
-from posable.solvers.base import OUT_OF_TIME, SMALL, RawResult, SolveOptions, amount, elapsed
+from posable.solvers.base import (
+    OUT_OF_TIME,
+    SMALL,
+    RawResult,
+    SolveOptions,
+    amount,
+    deadline_after,
+    elapsed,
+    named_trace,
+)
 
 if TYPE_CHECKING:
-    from posable.solvers.derivatives import Sensitivity
-    from posable.solvers.limit_sensitivity import Block
     from posable.solvers.reasons import Reason
     from posable.solvers.remedy import Remedy
     from posable.solvers.restarts import SearchReport
+    from posable.solvers.sensitivity import Block, Sensitivity
 
 
 class Status(StrEnum):
-    """What became of a solve."""
+    """Outcome of a solve."""
 
     REACHED = "REACHED"
     STUCK = "STUCK"
@@ -36,23 +44,23 @@ class Status(StrEnum):
 
 
 MEANINGS = {
-    Status.REACHED: "every goal is within its tolerance and every limit is held",
+    Status.REACHED: "every goal is within its tolerance and every joint within its limits",
     Status.STUCK: "no small change of the pose brings the goals closer",
     Status.OUT_OF_REACH: "a goal is farther away than the chain is long",
-    Status.OUT_OF_ITERATIONS: "the method ended before the goals were reached",
+    Status.OUT_OF_ITERATIONS: "the iterations ran out before the goals were reached",
     Status.OUT_OF_TIME: "the time ran out before the goals were reached",
 }
 
 
 class Result:
-    """The answer to one problem, or to a batch of them, whose axes lead in every array.
+    """The result of one problem or of a batch, whose axes lead in every array.
 
-    `ok` is judged apart from the solver, at the pose: every goal within its tolerance, every limit held, no NaN.
-    Everything but the pose is worked out when it is asked for. `seconds` is the time of the call [s] without the
-    loading and compiling of the engine, which only the first solve of a process meets.
+    `ok` is evaluated at the pose, independently of the solver: every goal within its tolerance, every joint within its
+    limits, no NaN. Everything but the pose is computed on access. `seconds` is the time of the call [s], excluding
+    loading and compiling the engine in the first solve of a process.
     """
 
-    front_door: ClassVar[Any] = None  # `posable.solve`, which stands above this room and gives itself
+    _solve: ClassVar[Any] = None  # `posable.solve`, set by its module, which is in a higher layer
 
     def __init__(
         self,
@@ -66,8 +74,10 @@ class Result:
     ):
         self.problem, self.outcome, self.request = problem, outcome, request
         self.solver, self.seconds, self.shape = solver, seconds, shape
-        self.chosen: dict[str, Any] = chosen or {}  # the member taken, by the label of each AnyOf
-        self.searches: dict[int, SearchReport] = {}  # with restarts="auto", by the number of the problem
+        self.chosen: dict[str, Any] = chosen or {}  # the chosen member, by the label of each AnyOf
+        self.searches: dict[int, SearchReport] = {}  # with restarts="auto", by the index of the problem
+        if not shape and type(outcome) is RawResult:
+            self.__dict__["pose"] = outcome.poses[0]
 
     @cached_property
     def pose(self) -> np.ndarray:
@@ -77,7 +87,7 @@ class Result:
 
     @property
     def on_gpu(self) -> Any:
-        """Where targets or starts were on a GPU: pose, errors, code and iterations there, to be read without a copy."""
+        """If targets or starts were on a GPU: pose, errors, code and iterations in its memory; otherwise None."""
         return getattr(self.outcome, "answers", None)
 
     @cached_property
@@ -91,12 +101,12 @@ class Result:
 
     @cached_property
     def ok(self) -> bool | NDArray[np.bool_]:
-        """Whether the goals are reached and the limits held: a bool, or an array of them for a batch."""
+        """Whether all goals are reached within the limits: a bool, or an array for a batch."""
         return self._good.reshape(self.shape) if self.shape else bool(self._good[0])
 
     @cached_property
     def status(self) -> Any:
-        """A Status, or an array of their names for a batch."""
+        """The Status, or an array of names for a batch."""
         every = [self._status(k) for k in range(len(self.outcome.poses))]
         return np.array([str(s) for s in every]).reshape(self.shape) if self.shape else every[0]
 
@@ -118,7 +128,7 @@ class Result:
 
     @cached_property
     def errors(self) -> dict[str, Any]:
-        """How far each goal is from its target [m, rad], by label; arrays for a batch."""
+        """The error of each goal [m, rad], by label; arrays for a batch."""
         values, groups = self.outcome.errors, self.problem.error_groups
         if not self.shape:
             return {name: float(values[0, springs].max()) for name, springs in groups.items()}
@@ -126,13 +136,13 @@ class Result:
 
     @property
     def iterations(self) -> Any:
-        """How many iterations it took, restarts included: an int, or an array for a batch."""
+        """Number of iterations, including restarts: an int, or an array for a batch."""
         counts = self.outcome.iterations
         return counts.reshape(self.shape).astype(int) if self.shape else int(counts[0])
 
     @property
     def evaluations(self) -> Any:
-        """How many times the energy was evaluated: an int, or an array for a batch."""
+        """Number of evaluations of the energy: an int, or an array for a batch."""
         counts = self.outcome.evaluations
         return counts.reshape(self.shape).astype(int) if self.shape else int(counts[0])
 
@@ -140,8 +150,8 @@ class Result:
     def trace(self) -> Any:
         """With record=True: energy, gradient, step, damping, active bounds, evaluations, seconds of every iteration.
 
-        A dict of arrays by name, or lists of them for a batch, shaped as it is; None where nothing was recorded. What
-        the closed form of a limb did has no iterations, and so no rows.
+        A dict of arrays by name, or nested lists of them for a batch; None if nothing was recorded. Closed forms have
+        no iterations and therefore no rows.
         """
         if not self.outcome.traces:
             return None
@@ -149,22 +159,22 @@ class Result:
 
     @cached_property
     def blocking(self) -> list[Any]:
-        """The limits in the way of the goals, worst first. Empty where all is well.
+        """The limits that block the goals, worst first; empty if the goals are reached.
 
-        For a batch, lists of such lists, shaped as it is: blocking[i][j] for targets (2, 3, ...).
+        For a batch, nested lists: blocking[i][j] for targets (2, 3, ...).
         """
         return nested([self._blocking(k) for k in range(len(self.outcome.poses))], self.shape)
 
     def _blocking(self, k: int) -> list[Block]:
         if self._good[k]:
             return []
-        from posable.solvers.limit_sensitivity import blocking_limits
+        from posable.solvers.sensitivity import blocking_limits
 
         return blocking_limits(self.problem, self.outcome.poses[k], self.request.lower, self.request.upper, k)
 
     @cached_property
     def reasons(self) -> list[Any]:
-        """Why each goal is missed: a `Reason` each, the worst first; for a batch, lists of them, shaped as it is."""
+        """Why each goal is missed, worst first: a list of `Reason`, or nested lists for a batch."""
         return nested([self._reasons(k) for k in range(len(self.outcome.poses))], self.shape)
 
     def _reasons(self, k: int) -> list[Reason]:
@@ -176,24 +186,27 @@ class Result:
         lower, upper = self.request.lower, self.request.upper
         return reasons_for(self.problem, self.outcome.poses[k], self.outcome.errors[k], lower, upper, blocks, k)
 
-    def remedy(self) -> list[Remedy]:
-        """Return what would have to change for the goals to be reached, as choices; nothing where they are.
+    def remedy(self, *, time_limit: float | None = None) -> list[Remedy]:
+        """Return alternative changes that would make the goals reachable, each verified by solving again.
 
-        Limits that must give and by how much (the smallest sum, of few joints), the nearest targets that can be
-        reached, tolerances that are wide enough, and the goal to leave out. Each was solved for and reaches.
+        Limits to widen (the smallest sum, of few joints), the nearest reachable targets, sufficient tolerances, and a
+        goal to leave out. Empty if the goals are reached.
+
+        Args:
+            time_limit: [s]; the changes found by then are returned.
 
         Raises:
-            SolverError: for a batch.
+            SolverError: The result is a batch.
         """
         from posable.solvers.remedy import remedies_for
 
-        return remedies_for(self, type(self).front_door)
+        return remedies_for(self, type(self)._solve, deadline_after(time_limit))
 
     def jacobian(self, name: str, wrt: str = "target") -> np.ndarray | None:
-        """Return how the pose moves with a goal's target (n, 3), or (n, 6) for a Pose; None where that does not exist.
+        """Return the derivative of the pose with respect to a goal's target: (n, 3), or (n, 6) for a Pose.
 
-        Limits that hold go on holding. Where the goals leave the pose some freedom it is the least motion. The reason
-        for None is a warning, and in `sensitivity`.
+        Active limits stay active. If the goals leave some freedom, it is the derivative of the smallest motion. If it
+        does not exist, the result is None; a warning and `sensitivity` say why.
 
         Args:
             name: The label of a goal; for "length" and "offset" a joint or a site.
@@ -202,10 +215,10 @@ class Result:
                 a site on its joint.
 
         Returns:
-            (..., n, k) with the batch's axes; NaN for the problems of a batch that have none.
+            (..., n, k) with the axes of the batch; NaN for problems of a batch without a derivative.
 
         Raises:
-            PosableError: for an unknown name, or a goal without a target.
+            PosableError: The name is unknown, or the goal has no target.
         """
         every = [self._sensitivity(k, name, wrt) for k in range(len(self.outcome.poses))]
         missing = [one.reason for one in every if one.matrix is None]
@@ -218,18 +231,18 @@ class Result:
         return np.array([none if one.matrix is None else one.matrix for one in every]).reshape(*self.shape, *none.shape)
 
     def sensitivity(self, name: str, wrt: str = "target") -> Any:
-        """Return what `jacobian` returns with its reason: `matrix`, `reason`, `least_motion`; of a batch a list."""
+        """Return the derivative and why there may be none: `matrix`, `reason`, `least_motion`; a list for a batch."""
         return nested([self._sensitivity(k, name, wrt) for k in range(len(self.outcome.poses))], self.shape)
 
     def _sensitivity(self, k: int, name: str, wrt: str) -> Sensitivity:
-        from posable.solvers.derivatives import pose_derivative, single
+        from posable.solvers.sensitivity import pose_derivative, single
 
         problem = single(self.problem, k) if self.shape else self.problem
         return pose_derivative(problem, self.outcome.poses[k], self.request.lower, self.request.upper, name, wrt)
 
     @cached_property
     def message(self) -> Any:
-        """One sentence on what became of it; an array of them for a batch."""
+        """The outcome in one sentence; an array for a batch."""
         every = [self._message(k) for k in range(len(self.outcome.poses))]
         return np.array(every, dtype=object).reshape(self.shape) if self.shape else every[0]
 
@@ -253,12 +266,14 @@ class Result:
         )
 
     def _other_starts(self, k: int) -> str:
-        """Say what other starts did for a pose that is stuck, or may do."""
+        """Return what other starts found for a pose that is stuck, or how to try some."""
         if k in self.searches:
             return str(self.searches[k])
         if self.request.restarts:
-            return f'so were {self.request.restarts} random starts; restarts="auto" goes on until it is sure'
-        return 'one start was tried; restarts=30 tries 30 more, restarts="auto" goes on until it reaches or is sure'
+            return (
+                f'{self.request.restarts} random starts were stuck as well; restarts="auto" tries as many as it takes'
+            )
+        return 'one start was tried; restarts=30 tries 30 more, restarts="auto" as many as it takes'
 
     def __str__(self) -> str:
         if self.shape:
@@ -279,13 +294,13 @@ class Result:
             lines.append(f"  {name}: {word} {amount(error, self.problem, i)}")
             told = [reason for reason in self.reasons if reason.goal == name and (reason.kind != "reach" or not proof)]
             lines += [f"    {reason.text}" for reason in told]
-        lines += [f"  {label}: took {member}" for label, member in self.chosen.items()]
+        lines += [f"  {label}: chose {member}" for label, member in self.chosen.items()]
         if proof:
             lines.append(f"  {proof}")
         if self.status is Status.STUCK:
             lines.append(f"  {self._other_starts(0)}")
         if self.blocking:
-            lines.append("In the way:")
+            lines.append("Blocking limits:")
             bounds = {name: self.problem.tolerances[rows[0]] for name, rows in self.problem.error_groups.items()}
             missed = [name for name, error in self.errors.items() if error > bounds[name]]
             told = sorted(self.blocking, key=lambda block: -sum(block.cost.get(name, 0.0) for name in missed))
@@ -306,7 +321,7 @@ class Result:
         return f"<Result {self.status if not self.shape else self._batch_text()}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the pose beside its goals, where Matplotlib is there, and the sentences."""
+        """Return the text of the result and, with Matplotlib, a picture of the pose, for notebooks."""
         import html
 
         words = f"<pre style='white-space: pre-wrap'>{html.escape(str(self))}</pre>"
@@ -315,7 +330,7 @@ class Result:
         return f"<div style='display: flex; align-items: flex-start; gap: 1em'>{shown}{words}</div>"
 
     def _picture(self) -> str:
-        """Return a PNG of the pose as base64; nothing without Matplotlib."""
+        """Return a PNG of the pose as base64; empty without Matplotlib."""
         import base64
         import io
         from importlib import import_module
@@ -323,14 +338,14 @@ class Result:
 
         if find_spec("matplotlib") is None:
             return ""
-        plots = import_module("posable.plots")  # a room above this one, entered only when a notebook asks
+        plots = import_module("posable.plots")  # a layer above this one, imported only for notebooks
         canvas, file = plots.draw(self.problem.skeleton, self.pose, list(self.problem.goals)), io.BytesIO()
         canvas.savefig(file, format="png", dpi=80)
         return base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def nested(every: list[Any], shape: tuple[int, ...]) -> Any:
-    """Return the answers of a batch, in a row, as lists in lists of its shape; the first one where it has none."""
+    """Return a flat list as nested lists of a shape; its first element for an empty shape."""
     if not shape:
         return every[0]
     for length in reversed(shape[1:]):
@@ -339,14 +354,14 @@ def nested(every: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def nested_at(every: Any, shape: tuple[int, ...], k: int) -> Any:
-    """Return answer number k of a batch from lists in lists of its shape."""
+    """Return element k, in row-major order, of nested lists of a shape."""
     for i in np.unravel_index(k, shape) if shape else ():
         every = every[i]
     return every
 
 
 def judge(problem: Problem, outcome: RawResult, request: SolveOptions) -> np.ndarray:
-    """Return (t,) bool: every limit held and every error within its tolerance, by the errors that the solver left."""
+    """Return (t,) bool: every joint within its limits and every error of the solver within its tolerance."""
     poses, errors = outcome.poses, outcome.errors
     past = np.maximum(request.lower - poses, poses - request.upper)
     # NaN compares false, so a pose or an error that is not a number is never good
@@ -355,14 +370,30 @@ def judge(problem: Problem, outcome: RawResult, request: SolveOptions) -> np.nda
 
 
 def judge_again(problem: Problem, poses: np.ndarray, options: SolveOptions) -> np.ndarray:
-    """Return (t,) bool: every limit held and every goal within its tolerance at poses (t, n), evaluated again."""
+    """Return (t,) bool: every joint within its limits and every goal within its tolerance at poses (t, n)."""
     return evaluate(problem, poses, options)[0] == 1
 
 
-def evaluate(problem: Problem, poses: np.ndarray, options: SolveOptions) -> tuple[np.ndarray, np.ndarray]:
-    """Return (t,) 1 where limits and goals are held at poses (t, n), 0 where not, and the errors (t, g) [m, rad]."""
+def unsolved(problem: Problem, options: SolveOptions, first: int) -> RawResult:
+    """Return the result of the problems of a batch from `first` on, which there was no time for: their starts."""
+    starts = options.starts[first:]
+    t = len(starts)
+    errors = errors_at(problem.part(first, first + t), starts, options)
+    traces = [named_trace(np.zeros((0, TRACE_WIDTH)), np.zeros(0)) for _ in range(t)] if options.record else None
+    return RawResult(starts.copy(), np.full(t, OUT_OF_TIME), errors, np.zeros(t), np.zeros(t), traces)
+
+
+def errors_at(problem: Problem, poses: np.ndarray, options: SolveOptions) -> np.ndarray:
+    """Return the errors (t, g) [m, rad] of every spring at poses (t, n), also of energies in Python."""
+    if problem.customs:
+        return np.array([problem.evaluate(pose, member=k)[3] for k, pose in enumerate(poses)])
+    return evaluate(problem, poses, options)[1]
+
+
+def evaluate(problem: Problem, poses: np.ndarray, options: SolveOptions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (t,) 1 where poses (t, n) meet limits and goals, else 0, the errors (t, g) [m, rad] and energies (t,)."""
     t = len(poses)
-    good, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
+    good, errors, energies = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs))), np.empty(t)
     constants, targets, fitted = problem.constants, problem.targets, problem.fitted(judge_batch)
 
     def work(piece: slice) -> None:
@@ -370,14 +401,14 @@ def evaluate(problem: Problem, poses: np.ndarray, options: SolveOptions) -> tupl
             problem.figure, problem.kind, constants if len(constants) == 1 else constants[piece],
             targets if len(targets) == 1 else targets[piece], problem.pull, problem.home, problem.tolerances,
             options.lower, options.upper, poses[piece], np.empty(problem.work_size), problem.depth, errors[piece],
-            good[piece],
+            good[piece], energies[piece],
         )  # fmt: skip
 
     if t <= SMALL:
         work(slice(0, t))
     else:
         run_chunks(work, t, CHUNK, options.threads)
-    return good, errors
+    return good, errors, energies
 
 
-CHUNK = 1024  # problems that a thread judges at a time
+CHUNK = 1024  # problems that a thread evaluates at a time

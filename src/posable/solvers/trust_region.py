@@ -1,7 +1,7 @@
-"""Trust-region Newton with the exact Hessian inside the box: interior reflection, conjugate gradients, a banded aid.
+"""Trust-region Newton with the exact Hessian inside the box, and Levenberg-Marquardt.
 
-The method of Erleben & Andrews 2018 section 6 (Coleman and Li's, as its authors' toolbox has it), with the options of
-section 6.7.
+The method of Erleben & Andrews 2018, section 6 (the interior reflective method of Coleman and Li, as in the toolbox
+that the authors use), with the options of section 6.7.
 """
 
 from __future__ import annotations
@@ -13,14 +13,34 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.assemble import energy_at
+from posable.engine.bounds import armijo, write_trace
 from posable.engine.jit import kernel
-from posable.engine.layout import DEPTH, ENERGY, EVALUATIONS, UP
+from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS, UP
 from posable.engine.linalg import cholesky, cholesky_solve, eigen_symmetric
+from posable.engine.ltl import damped_copy, factorise, multiply, substitute
 from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
-from posable.solvers.line_search import accept, differentiate, write_trace
-from posable.solvers.loop import OPTIONS, OWN, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params, restarted
+from posable.solvers.linear import step_factor
+from posable.solvers.loop import (
+    ALPHA,
+    MAX_STEP,
+    METHOD_OPTIONS,
+    METHOD_STATE,
+    OPTIONS,
+    OWN,
+    STATE_WIDTH,
+    STATIONARY_GAIN,
+    DescentSolver,
+    accept,
+    batch_of,
+    common_params,
+    differentiate,
+    four_vectors,
+    restarted,
+    strength,
+    trial_step,
+)
 
 # --- The trust region's quadratic model in scaled variables ---
 
@@ -101,7 +121,7 @@ def build_model(order, lower, upper, theta, ws, model):
 
 
 @kernel
-def nearest_definite(model):
+def nearest_definite(model, stop):
     """Replace the model's matrix, where it is indefinite, by the nearest positive semidefinite one (Higham 1988)."""
     n = model.slope.shape[0]
     for i in range(n):
@@ -109,7 +129,9 @@ def nearest_definite(model):
             model.factor[i, j] = model.matrix[i, j]
     if cholesky(model.factor, n, 0.0):
         return
-    eigen_symmetric(model.matrix, n, model.factor)
+    eigen_symmetric(model.matrix, n, model.factor, stop)
+    if stop[0] != 0.0:
+        return
     top = 0.0
     for i in range(n):
         model.residual[i] = model.matrix[i, i]
@@ -124,7 +146,7 @@ def nearest_definite(model):
 
 
 @kernel
-def band_preconditioner(model, bandwidth):
+def band_preconditioner(model, bandwidth, stop):
     """Factor the part of the matrix within `bandwidth` of the diagonal; damp it until that is positive definite."""
     n = model.slope.shape[0]
     top = 0.0
@@ -137,7 +159,7 @@ def band_preconditioner(model, bandwidth):
             for j in range(i + 1):
                 model.factor[i, j] = model.matrix[i, j] if i - j <= bandwidth else 0.0
             model.factor[i, i] += shift
-        if cholesky(model.factor, n, 1e-14 * top):
+        if cholesky(model.factor, n, 1e-14 * top) or stop[0] != 0.0:
             return
         shift = max(2.0 * shift, 1e-3 * top)
 
@@ -166,7 +188,7 @@ def to_boundary(step, direction, radius):
 
 
 @kernel
-def conjugate_gradients(model, radius, tolerance, most):
+def conjugate_gradients(model, radius, tolerance, most, stop):
     """Minimise the model within the radius by preconditioned conjugate gradients, stopped at negative curvature."""
     n = model.slope.shape[0]
     first, rz = 0.0, 0.0
@@ -196,7 +218,7 @@ def conjugate_gradients(model, radius, tolerance, most):
             model.residual[i] -= length * model.product[i]
             model.aided[i] = model.residual[i]
             square += model.residual[i] * model.residual[i]
-        if not square > tolerance * tolerance * first:
+        if not square > tolerance * tolerance * first or stop[0] != 0.0:
             return
         cholesky_solve(model.factor, n, model.aided)
         for i in range(n):
@@ -301,7 +323,8 @@ def bounded(lower, upper, gradient, i):
 # --- Trust-region Newton with the exact Hessian inside the box ---
 
 RADIUS = OWN  # column of the state: the trust region's, in the scaled variables
-FIRST_RADIUS, PCG_TOLERANCE, PCG_MOST, BANDWIDTH, NEAREST = range(OPTIONS, OPTIONS + 5)  # columns of the params
+# Columns of the params. STOP: set from another thread when the time is up, because one step on n dofs takes O(n^3)
+FIRST_RADIUS, PCG_TOLERANCE, PCG_MOST, BANDWIDTH, NEAREST, STOP = range(OPTIONS, OPTIONS + 6)
 
 TRIES = 30
 LARGEST_RADIUS = 100.0
@@ -309,8 +332,11 @@ LARGEST_RADIUS = 100.0
 
 @kernel
 def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, state, params, trace):
-    """Make one accepted step, in place; return whether there was one to make. The radius follows the gain ratio."""
-    n = theta.shape[0]
+    """Make one accepted step, in place; return whether there was one. The radius follows the gain ratio.
+
+    Without time left it does nothing and returns True, which means that more steps may follow.
+    """
+    n, stop = theta.shape[0], params[STOP : STOP + 1]
     before = state[ENERGY]
     if restarted(state):
         state[RADIUS] = params[FIRST_RADIUS]
@@ -321,10 +347,12 @@ def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, st
     moved = False
     slope, length = 0.0, 0.0
     if params[NEAREST] != 0.0:
-        nearest_definite(model)
-    band_preconditioner(model, int(params[BANDWIDTH]))
+        nearest_definite(model, stop)
+    band_preconditioner(model, int(params[BANDWIDTH]), stop)
     for _ in range(TRIES):
-        conjugate_gradients(model, state[RADIUS], params[PCG_TOLERANCE], params[PCG_MOST])
+        conjugate_gradients(model, state[RADIUS], params[PCG_TOLERANCE], params[PCG_MOST], stop)
+        if stop[0] != 0.0:
+            return True
         value = choose_step(lower, upper, theta, model, state[RADIUS])
         size = 0.0
         slope, length = 0.0, 0.0
@@ -340,7 +368,7 @@ def trust_region_step(figure, order, springs, lower, upper, theta, ws, model, st
             break
         after = energy_at(figure, springs, ws.trial, ws)
         state[EVALUATIONS] += 1.0
-        bend = 0.0  # the model's part that the box adds is not the energy's
+        bend = 0.0  # without the part of the model that the box adds
         for i in range(n):
             bend += (
                 0.5 * model.chosen[i] * model.chosen[i] * abs(ws.gradient[i]) * bounded(lower, upper, ws.gradient[i], i)
@@ -388,6 +416,7 @@ class TrustRegion(CompiledSolver):
     summary: ClassVar[str] = "trust-region Newton with the exact Hessian and interior reflection"
     iterations: ClassVar[int] = 200
     state_width: ClassVar[int] = STATE_WIDTH
+    stop_column: ClassVar[int | None] = STOP
     loop: ClassVar = staticmethod(batch_of("trust_region", trust_region_step, carve))
 
     def __post_init__(self):
@@ -412,10 +441,10 @@ class TrustRegion(CompiledSolver):
         return problem.work_size + (2 * n + VECTORS) * n
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        """Return what the loop reads, column by column."""
+        """Return the params of the loop."""
         n = problem.skeleton.size
         most = max(n * n, 1) if self.most is None else self.most
-        options = (self.radius, self.tolerance, most, self.bandwidth, float(self.indefinite == "nearest"))
+        options = (self.radius, self.tolerance, most, self.bandwidth, float(self.indefinite == "nearest"), 0.0)
         return common_params(problem, request, self.iterations, options)
 
 
@@ -426,3 +455,113 @@ EXPECTED = {
     "bandwidth": "a non-negative integer",
     "indefinite": "'nearest' or 'curvature'",
 }
+
+
+# --- Levenberg-Marquardt: damped Gauss-Newton, with the damping set by the quality of the quadratic model ---
+
+GROWTH = METHOD_STATE  # growth of the damping at the next rejection
+
+
+@kernel
+def damping_metric(order, hessian, scale, marquardt, params):
+    """Write the metric of the damping (n,): the diagonal of the Hessian (Marquardt), or its mean (Levenberg).
+
+    A joint of strength s is damped by 1 / s^2 of it.
+    """
+    n = scale.shape[0]
+    mean = 0.0
+    for i in range(n):
+        scale[i] = hessian[i, order.rows[i, DEPTH]]
+        mean += scale[i] / n
+    for i in range(n):
+        scale[i] = max(scale[i], 1e-6 * mean, 1e-300) if marquardt else max(mean, 1e-300)
+        s = strength(params, n, i)
+        scale[i] /= s * s
+
+
+@kernel
+def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
+    """Make one accepted step, in place; return whether there was one.
+
+    The damping follows Nielsen: after a gain ratio r it is multiplied by max(1/3, 1 - (2r - 1)^3), after rejections by
+    2, 4, 8, ...
+    """
+    n = theta.shape[0]
+    fixed, scale, step, product, direction = vectors[0], vectors[1], vectors[2], vectors[3], ws.step
+    before = state[ENERGY]
+    if restarted(state):
+        state[DAMPING], state[GROWTH] = params[METHOD_OPTIONS], 2.0
+    largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, params, 0.0)
+    damping_metric(order, ws.hessian, scale, params[METHOD_OPTIONS + 1] != 0.0, params)
+    slope, length = 0.0, 0.0
+    moved = False
+    for _ in range(40):
+        damped_copy(order, ws.hessian, fixed, state[DAMPING], scale, ws.factor, ws.path)
+        if factorise(order, ws.factor, fixed, 0.0) < 0:
+            for i in range(n):
+                direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
+            substitute(order, ws.factor, direction, ws.path)
+            slope, length = trial_step(lower, upper, theta, direction, step_factor(direction, params[MAX_STEP]), ws)
+            for i in range(n):
+                step[i] = ws.trial[i] - theta[i]
+            multiply(order, ws.hessian, step, product, ws.path)
+            predicted = -slope
+            for i in range(n):
+                predicted -= 0.5 * step[i] * product[i]
+            if not length > 0.0 or not -slope > STATIONARY_GAIN * before:
+                break
+            after = energy_at(figure, springs, ws.trial, ws)
+            state[EVALUATIONS] += 1.0
+            if after < before and armijo(before, after, slope, params[ALPHA]):
+                if not predicted > -0.1 * slope:  # a projected step may climb the model
+                    predicted = -0.5 * slope
+                ratio = (before - after) / predicted
+                state[DAMPING] = max(state[DAMPING] * max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3), 1e-12)
+                state[GROWTH] = 2.0
+                moved = True
+                accept(figure, lower, upper, theta, ws, state, after)
+                break
+        state[DAMPING] = max(state[DAMPING], 1e-9) * state[GROWTH]
+        state[GROWTH] *= 2.0
+        if not state[DAMPING] < 1e12:
+            break
+    if not moved:
+        state[DAMPING], state[GROWTH] = params[METHOD_OPTIONS], 2.0
+        slope, length = 0.0, 0.0
+    write_trace(trace, state, largest, length, state[DAMPING], fixed, slope, before)
+    return moved
+
+
+@register("levenberg-marquardt")
+@dataclass(frozen=True, kw_only=True)
+class LevenbergMarquardt(DescentSolver):
+    """Levenberg-Marquardt: (J'WJ + damping D) step = -grad E, with the Gauss-Newton stiffness.
+
+    (Engell-Nørregård & Erleben 2011, eq. 15.) The matrix is that of Erleben & Andrews (2018, eq. 14) without its second
+    term. Bounds at which the gradient pushes outward are held, the step is projected, and the projected Armijo test
+    (eq. 39) accepts it.
+
+    Args:
+        damping: Of the first step, relative to D.
+        scale: "marquardt": D is the diagonal of the stiffness; "levenberg": its mean.
+    """
+
+    damping: float = 1e-3
+    scale: str = "levenberg"
+
+    name: ClassVar[str] = "levenberg-marquardt"
+    summary: ClassVar[str] = "damped Gauss-Newton with the gain ratio"
+    iterations: ClassVar[int] = 300
+    loop: ClassVar = staticmethod(batch_of("levenberg_marquardt", levenberg_marquardt_step, four_vectors))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.damping > 0.0:
+            raise SolverError("levenberg-marquardt: damping", expected="a positive number", got=repr(self.damping))
+        if self.scale not in ("levenberg", "marquardt"):
+            expected = "'levenberg' or 'marquardt'"
+            raise SolverError("levenberg-marquardt: scale", expected=expected, got=repr(self.scale))
+
+    def options(self) -> tuple[float, ...]:
+        """Return the first damping and its metric."""
+        return (self.damping, float(self.scale == "marquardt"))

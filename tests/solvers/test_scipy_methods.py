@@ -1,12 +1,14 @@
-"""Resolved motion rate: the tip goes along a straight line, with any of SciPy's integrators."""
+"""Solvers that SciPy drives: the straight path of the rate method, and minima against SciPy itself."""
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import posable as ps
 from posable.errors import SolverError
 from posable.goals import Position
-from posable.solvers.rate import METHODS
+from posable.problem import Problem
+from posable.solvers.scipy_methods import METHODS
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -28,7 +30,7 @@ def test_the_path_is_straight(lab):
 
 
 @pytest.mark.parametrize("options", [{"method": "euler"}, {"gain": 0.0}, {"settle": -1.0}, {"rtol": 0.0}])
-def test_it_refuses_wrong_options(lab, options):
+def test_rate_refuses_wrong_options(lab, options):
     with pytest.raises(SolverError, match=next(iter(options))):
         lab.get("rate")(**options)
 
@@ -43,3 +45,32 @@ def test_weights_that_swallow_the_damping(weight):
     assert np.isfinite(result.pose).all()
     reached = np.linalg.norm(ps.forward(limb, result.pose).position("hand") - place) <= 1e-4
     assert result.ok == reached
+
+
+def test_it_finds_a_minimum_on_the_limits(lab):
+    skeleton, _ = lab.reachable("limb", 1)
+    goals = [Position("hand", (-0.2, 0.3, 0.35))]  # behind the shoulder: several limits stand in the way
+    problem = Problem(skeleton, goals)
+    result = lab.solve(skeleton, goals, solver="sqp", max_iterations=500)
+    bounds = list(zip(skeleton.lower, skeleton.upper, strict=True))
+    peer = minimize(
+        problem.energy, result.pose, jac=problem.gradient, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-15}
+    )
+    lab.judge(skeleton, goals, result)
+    assert problem.energy(result.pose) <= peer.fun + 1e-5
+
+
+def test_sqp_refuses_wrong_options(lab):
+    with pytest.raises(SolverError, match="tolerance"):
+        lab.get("sqp")(tolerance=0.0)
+
+
+@pytest.mark.parametrize("seed", [-1, -(2**70), 2**70])
+@pytest.mark.parametrize("solver", ["sqp", "rate"])
+def test_any_integer_is_a_seed(lab, solver, seed):
+    skeleton, _ = lab.reachable("limb", 1)
+    goals = [Position("hand", (-0.2, 0.3, 0.35))]
+    first, second = (
+        lab.solve(skeleton, goals, solver=solver, restarts=2, seed=seed, max_iterations=60) for _ in range(2)
+    )
+    assert (first.pose == second.pose).all()
