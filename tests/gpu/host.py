@@ -27,11 +27,19 @@ template <class T, class V> static inline T atomicAdd(T* p, V v) { T old = *p; *
 template <class T, class V> static inline T atomicMin(T* p, V v) { T old = *p; if (v < old) *p = v; return old; }
 static inline unsigned __activemask() { return 1; }
 static inline unsigned __ballot_sync(unsigned, bool x) { return x; }
+#define __noinline__
+#define SHARED_TILE static double tile[1 << 16];
+static inline void __syncthreads() {}
+static inline void __syncwarp() {}
+static inline double __shfl_xor_sync(unsigned, double, int) { return 0.0; }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 extern "C" void place(unsigned block, unsigned thread, unsigned threads) {
     blockIdx.x = block; threadIdx.x = thread; blockDim.x = threads;
 }
 """
+
+
+COOPERATIVE = {"begin", "propose", "judge_step", "blend", "accept"}  # whose threads wait for each other
 
 
 def compiler():
@@ -82,7 +90,7 @@ class Module:
     def blocks(self, name, threads):
         return 2
 
-    def launch(self, name, blocks, threads, stream, *arguments):
+    def launch(self, name, blocks, threads, stream, *arguments, shared=0):
         self.launches.append((name, blocks, threads))
         values = [
             ctypes.c_void_p(a.pointer if isinstance(a, Buffer) else 0) if a is None or isinstance(a, Buffer) else a
@@ -90,6 +98,7 @@ class Module:
         ]
         function = getattr(self.library, name)
         function.restype = None
+        threads = 1 if name in COOPERATIVE else threads
         for block in range(blocks):
             for thread in range(threads):
                 self.library.place(block, thread, threads)

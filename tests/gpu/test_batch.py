@@ -153,7 +153,7 @@ def test_no_gpu_is_an_error_or_one_line(monkeypatch):
     ("options", "words"),
     [({"solver": "dls"}, "only 'newton'"), ({"record": True}, "trace"), ({"time_limit": 1.0}, "time limit")],
 )
-def test_what_a_gpu_does_not_serve_is_said(on_host, options, words):
+def test_what_a_gpu_does_not_support_is_reported(on_host, options, words):
     with pytest.raises(SolverError, match=words):
         ps.solve(ps.figures.panda(), g.Position("hand", (0.4, 0.1, 0.5)), device="cuda", **options)
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.limb.general_arm import _line, _rotation, _translation, general_arm
+from posable import _solutions
+from posable.limb.general_arm import _line, _rotation, _translation, general_arms
 from posable.limb.six_axis_arm import six_axis_arm
 
 g = ps.goals
@@ -20,6 +21,8 @@ ANY = [(0.1, 1.2, 0.2, 0), (0.3, -0.9, 0.1, 0), (0.05, 1.7, 0.3, 0), (0.02, 1.1,
        (0, 0.3, 0.1, 0)]  # fmt: skip
 PUMA = [(0, HALF, 0, 0), (0.4318, 0, 0, 0), (0.0203, -HALF, 0.15, 0), (0, HALF, 0.4318, 0), (0, -HALF, 0, 0),
         (0, 0, 0, 0)]  # fmt: skip
+IRB = [(0, -HALF, 0.29, 0), (0.27, 0, 0, -HALF), (0.07, -HALF, 0, 0), (0, HALF, 0.302, 0), (0, -HALF, 0, 0),
+       (0, 0, 0.072, 0)]  # fmt: skip
 ARMS = {"offset wrist": OFFSET_WRIST, "skewed wrist": SKEWED_WRIST, "any": ANY}
 
 
@@ -124,4 +127,24 @@ def test_the_size_of_the_arm_does_not_matter():
 
 def test_axes_that_are_too_special_are_left_to_the_search():
     twice = [(0, 0, 0.1, 0), (0.3, 0, 0, 0), (0.3, 0, 0, 0), (0.2, 0, 0, 0), (0.2, 0, 0, 0), (0, 0, 0.1, 0)]
-    assert general_arm(ps.from_dh(twice), "tool") is None  # all axes are parallel
+    assert not general_arms(ps.from_dh(twice), "tool")  # all axes are parallel
+
+
+@pytest.mark.parametrize(
+    ("rows", "pose"),
+    [
+        (PUMA, [-1.7573, -0.4624, 1.6465, 2.9468, 1.1844, -2.3643]),
+        (PUMA, [1.5463, -1.2976, 1.6188, 4.4323, -0.607, -3.3521]),
+        (PUMA, [-2.2121, 0.4363, 1.6183, 0.5492, -1.7062, -1.9958]),
+        (IRB, [2.7023, 0.2237, 1.7696, -1.578, -1.2158, 4.9539]),
+    ],
+)
+def test_poses_that_nearly_coincide_are_found_too(rows, pose, monkeypatch):
+    """An elbow that is nearly straight: poses are so close to one another that the roots have few digits."""
+    figure = arm(rows)
+    target = g.Pose("tool", ps.forward(figure, pose).matrix("tool"))
+    closed = np.asarray(ps.solutions(figure, target))
+    monkeypatch.setattr(_solutions, "_in_closed_form", lambda *_: None)
+    found = ps.solutions(figure, target)
+    assert len(closed) == len(found) == 8
+    assert all(gap(found, one).min() < 1e-5 for one in closed)

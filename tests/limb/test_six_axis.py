@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.limb.six_axis import PARALLEL, WRIST
-from posable.limb.six_axis_arm import six_axis_arm
+from posable.limb.six_axis_arm import six_axis_arm, six_hinges
 
 g = ps.goals
 HALF = np.pi / 2
@@ -183,5 +184,67 @@ def test_a_goal_that_is_switched_off_moves_nothing():
     session = ps.Session(skeleton, g.Pose("tool", near), start=np.full(6, 0.2))
     session.enable("tool", False)
     np.testing.assert_allclose(session.solve().pose, np.full(6, 0.2))
+    session.enable("tool")
+    assert session.solve().ok
+
+
+# --- Hinges ---
+
+
+def test_turning_about_the_axes_brings_the_tool_where_forward_kinematics_does():
+    figure = ps.from_dh([*SKEW[:5], (0.1, 0.2, 0.1, 0)])
+    hinges = six_hinges(figure, "tool")
+    for pose in np.random.default_rng(0).uniform(-3.0, 3.0, (5, 6)):
+        motion = np.eye(4)
+        for axis, place, angle in zip(hinges.axes, hinges.places, pose[hinges.columns], strict=True):
+            step = np.eye(4)
+            step[:3, :3] = Rotation.from_rotvec(angle * axis).as_matrix()
+            step[:3, 3] = place - step[:3, :3] @ place
+            motion = motion @ step
+        np.testing.assert_allclose(motion @ hinges.tool, ps.forward(figure, pose).matrix("tool"), atol=1e-12)
+
+
+def test_other_chains_are_not_six_hinges():
+    assert six_hinges(ps.figures.panda(), ps.figures.panda().site_names[-1]) is None
+    assert six_hinges(ps.figures.human(), "hand.R") is None
+    three = ps.figures.planar_arm([1.0, 1.0, 1.0])
+    assert six_hinges(three, three.site_names[-1]) is None
+
+
+# --- Sessions ---
+
+
+@pytest.mark.parametrize("name", ["ur", "kr16", "skew"])
+def test_errors_of_a_session_agree_with_an_independent_evaluation(name):
+    figure = arm(ARMS[name][0])
+    rng = np.random.default_rng(3)
+    session = ps.Session(figure, g.Pose("tool", np.eye(4)))
+    for pose in rng.uniform(figure.lower, figure.upper, (20, 6)):
+        target = ps.forward(figure, pose).matrix("tool")
+        result = session.solve({"tool": target}, start=rng.uniform(-7.0, 7.0, 6))
+        assert result.ok
+        found = ps.forward(figure, result.pose).matrix("tool")
+        turned = Rotation.from_matrix(found[:3, :3].T @ target[:3, :3]).magnitude()
+        away = np.linalg.norm(found[:3, 3] - target[:3, 3])
+        np.testing.assert_allclose(list(result.errors.values()), [away, turned], atol=1e-13)
+        assert (abs(result.request.starts) <= np.pi).all()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_session_refuses_a_start_that_is_not_finite(wrong):
+    figure = arm(UR)
+    session = ps.Session(figure, g.Pose("tool", ps.forward(figure, np.ones(6)).matrix("tool")))
+    start = np.zeros(6)
+    start[2] = wrong
+    with pytest.raises(ps.PosableError, match="finite numbers"):
+        session.solve(start=start)
+
+
+def test_a_session_whose_goal_is_disabled_stays_where_it_starts():
+    figure = arm(UR)
+    session = ps.Session(figure, g.Pose("tool", ps.forward(figure, np.ones(6)).matrix("tool")))
+    session.enable("tool", False)
+    start = np.array([0.3, -0.2, 9.0, 0.1, 0.0, 0.0])
+    np.testing.assert_allclose(session.solve(start=start).pose, np.clip(start, figure.lower, figure.upper))
     session.enable("tool")
     assert session.solve().ok

@@ -93,7 +93,7 @@ def test_newton_with_limbs_serves_every_figure_and_a_session():
     assert session.solve().ok
 
 
-def test_landing_a_hand_does_not_cost_another_goal():
+def test_solving_a_hand_in_closed_form_does_not_worsen_another_goal():
     skeleton = ps.figures.human()
     pose = skeleton.pose({"elbow.R": 1.0, "shoulder.R": 0.5 * skeleton.upper[skeleton.index("shoulder.R")]})
     at = ps.forward(skeleton, pose)
@@ -103,7 +103,7 @@ def test_landing_a_hand_does_not_cost_another_goal():
         assert result.ok, result.message
 
 
-def test_what_is_no_limb_is_said():
+def test_a_chain_that_is_not_a_limb_is_reported():
     goal = g.Position("hand", (0.3, 0.1, 0.0))
     with pytest.raises(ps.PosableError, match=r"'hand' is on no limb.*joint 'elbow' is frozen"):
         ps.solve(ps.figures.limb().freeze("elbow"), goal, solver="limb")
@@ -156,5 +156,5 @@ def test_a_hand_of_the_human_points(make_arm):
     result = ps.solve(human, goals, solver="limb")
     assert result.ok, result.message
     assert result.errors["hand.R"] < 1e-9
-    with pytest.raises(ps.PosableError, match="something else"):
+    with pytest.raises(ps.PosableError, match="something other"):
         ps.solve(human, [ps.goals.Direction("hand.R", "z", along=(0.0, 0.0, 1.0))], solver="limb")

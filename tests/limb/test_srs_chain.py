@@ -41,7 +41,7 @@ WRIST = ps.Joint("wrist", ps.Ball("zyx"), "elbow", offset=(0.3, 0, 0))
         ((ps.Joint("shoulder", ps.Ball("zyx"), frozen=True), HINGE, WRIST), "wrist", "'shoulder' is frozen"),
     ],
 )
-def test_why_a_chain_is_no_limb(joints, site, why):
+def test_why_a_chain_is_not_a_limb(joints, site, why):
     with pytest.raises(ps.PosableError, match="not a limb") as raised:
         ps.Limb(chain(*joints), "shoulder", "elbow", "wrist", site=site)
     assert why in str(raised.value)

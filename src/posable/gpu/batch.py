@@ -16,7 +16,7 @@ import numpy as np
 from posable.engine import jit as compiler
 from posable.engine.assemble import pick_columns
 from posable.engine.bounds import EXHAUSTED
-from posable.engine.layout import ALONG, AT, TARGETS
+from posable.engine.layout import ALONG, AT, CONSTANTS, OFF, ROBUST, TARGETS
 from posable.errors import PosableWarning, SolverError
 from posable.goals.device_array import DeviceArray
 from posable.goals.orientation import Orientation, Pose
@@ -252,27 +252,27 @@ class DeviceResult(RawResult):
         self.traces = []
 
     @cached_property
-    def poses(self) -> np.ndarray:  # type: ignore[override]
+    def poses(self) -> np.ndarray:  # type: ignore[override]  # read when needed
         """(t, n)."""
         return self.answers.pose.numpy()
 
     @cached_property
-    def errors(self) -> np.ndarray:  # type: ignore[override]
+    def errors(self) -> np.ndarray:  # type: ignore[override]  # read when needed
         """(t, g) [m, rad]."""
         return self.answers.errors.numpy()
 
     @cached_property
-    def codes(self) -> np.ndarray:  # type: ignore[override]
+    def codes(self) -> np.ndarray:  # type: ignore[override]  # read when needed
         """(t,)."""
         return self.answers.code.numpy().astype(np.int64)
 
     @cached_property
-    def iterations(self) -> np.ndarray:  # type: ignore[override]
+    def iterations(self) -> np.ndarray:  # type: ignore[override]  # read when needed
         """(t,)."""
         return self.answers.iterations.numpy()
 
     @property
-    def evaluations(self) -> np.ndarray:  # type: ignore[override]
+    def evaluations(self) -> np.ndarray:  # type: ignore[override]  # read when needed
         """(t,): one evaluation of the energy per step."""
         return self.iterations
 
@@ -282,14 +282,14 @@ class DeviceProblem(Problem):
 
     def __init__(self, problem: Problem, shape: tuple[int, ...]):
         self.__dict__.update(problem.__dict__)
-        self._still = problem.targets
+        self._template_targets = problem.targets
         self.batch_shape = shape
 
     @cached_property
-    def targets(self) -> np.ndarray:  # type: ignore[override]
+    def targets(self) -> np.ndarray:  # type: ignore[override]  # read when needed
         """(t, g, TARGETS)."""
         total = int(np.prod(self.batch_shape))
-        out = np.repeat(self._still, total // len(self._still), axis=0)
+        out = np.repeat(self._template_targets, total // len(self._template_targets), axis=0)
         for k, goal in enumerate(self.goals):
             if goal.device_array is not None:
                 axes, springs = ELEMENTS[type(goal)]
@@ -307,7 +307,7 @@ def serves(problem: Problem, solver: Solver, request: SolveOptions) -> str | Non
         return f"the solver {solver.name!r}: only 'newton' runs on a GPU"
     if not problem.plain:
         return "goals of several priorities, choices or energies in Python: they run on the CPU"
-    if request.record or request.time_limit is not None:
+    if request.record or request.deadline is not None:
         return "a trace or a time limit: they are kept on the CPU"
     if problem.figure.pair.shape[0]:
         return "NoCollision: it runs on the CPU"
@@ -335,14 +335,13 @@ def goal_columns(problem: Problem) -> list[tuple[list[int], list[int]]]:
     return out
 
 
-def lanes_for(on: Gpu, problem: Problem, request: SolveOptions, precision: str) -> CompiledProblem:
+def lanes_for(on: Gpu, problem: Problem, request: SolveOptions, plan: KernelPlan) -> CompiledProblem:
     """Return a problem compiled for the GPU; raise SolverError if that is not possible."""
-    plan = KernelPlan(moving_of(problem), precision == "single", False, request.restarts == 0)
     one = problem.first_alone() if problem.streams_targets else problem
     try:
         return CompiledProblem(on, one, (request.lower, request.upper), plan)
     except Unsupported as error:
-        raise SolverError("device 'cuda'", expected="goals that a GPU serves", got=str(error)) from None
+        raise SolverError("device 'cuda'", expected="goals that a GPU supports", got=str(error)) from None
 
 
 def solve_on(
@@ -368,7 +367,7 @@ def solve_on(
             warnings.warn(f"solved on the CPU: {reason}", PosableWarning, stacklevel=3)
             return None
     if reason is not None:
-        raise SolverError("device 'cuda'", expected="what a GPU serves", got=reason)
+        raise SolverError("device 'cuda'", expected="what a GPU supports", got=reason)
     outcome = solve_on_gpu(problem, request, precision, total, start)
     return DeviceProblem(problem, shape) if arrays else problem, outcome, shape
 
@@ -380,18 +379,63 @@ def solve_on_gpu(
     try:
         on = gpu()
         on.enter()
-        lanes = lanes_for(on, problem, request, precision)
+        plan = KernelPlan(moving_of(problem), precision == "single", False, request.restarts == 0)
+        lanes = lanes_for(on, problem, request, plan)
         if start is not None or any(goal.device_array is not None for goal in problem.goals):
             return solve_in_place(on, lanes, problem, request, total, start)
         return solve_in_chunks(on, lanes, problem, request, total)
     except CudaError as error:
-        raise SolverError("device 'cuda'", expected="an NVIDIA GPU that answers", got=str(error)) from None
+        raise SolverError("device 'cuda'", expected="a working NVIDIA GPU", got=str(error)) from None
+
+
+class OwnInput(NamedTuple):
+    """Numbers of every problem that are neither its targets nor its start."""
+
+    values: np.ndarray | None = None  # (t, m): in the order of `KernelPlan.moving`, instead of the goals' targets
+    lower: np.ndarray | None = None  # (t, n) [rad, m]: limits, of all problems or of none
+    upper: np.ndarray | None = None
+    pull: float | None = None  # stiffness of a spring on every degree of freedom towards its start, of all problems
+
+
+def solve_each(
+    problem: Problem, request: SolveOptions, total: int, own: OwnInput, *,
+    moving: tuple[int, ...] | None = None, precision: str = "single",
+) -> RawResult:  # fmt: skip
+    """Solve `total` problems with limits or numbers of their own on the GPU.
+
+    Args:
+        problem: The goals; a batch, or one problem whose `moving` elements are in `own.values`.
+        request: The options. Its box is that of the degrees of freedom that no goal moves.
+        total: How many problems there are.
+        own: What differs from problem to problem.
+        moving: The elements that `own.values` holds, counted as `moving_elements` does.
+        precision: Of the steps, "single" or "double".
+
+    Returns:
+        The result, judged in double precision.
+
+    Raises:
+        SolverError: There is no GPU, or it does not support such goals.
+    """
+    reason = serves(problem, Newton(), request)
+    if reason is not None:
+        raise SolverError("device 'cuda'", expected="what a GPU supports", got=reason)
+    try:
+        on = gpu()
+        on.enter()
+        plan = KernelPlan(
+            moving_of(problem) if moving is None else moving, precision == "single", False, request.restarts == 0,
+            own_limits=own.lower is not None, to_start=own.pull is not None,
+        )  # fmt: skip
+        return solve_in_chunks(on, lanes_for(on, problem, request, plan), problem, request, total, own)
+    except CudaError as error:
+        raise SolverError("device 'cuda'", expected="a working NVIDIA GPU", got=str(error)) from None
 
 
 def footprint(problem: Problem, lanes: CompiledProblem) -> int:
     """Return the GPU memory [bytes] of one problem."""
     n, g = problem.skeleton.size, len(problem.springs)
-    return 8 * n + 8 * g + 4 * n * 3 + 48 + 8 * (len(lanes.plan.moving) + n)
+    return 8 * n + 8 * g + 4 * n * 3 + 48 + 8 * (len(lanes.plan.moving) + 3 * n)
 
 
 def chunk_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int, most: int) -> int:
@@ -405,7 +449,9 @@ def chunk_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int
 # --- Input from the host ---
 
 
-def solve_in_chunks(on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int) -> RawResult:
+def solve_in_chunks(
+    on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int, own: OwnInput | None = None
+) -> RawResult:
     """Solve a batch piece by piece on several streams, so that packing, copies and computation overlap."""
     n, g = problem.skeleton.size, len(problem.springs)
     out = DeviceCheckedResult(
@@ -413,15 +459,15 @@ def solve_in_chunks(on: Gpu, lanes: CompiledProblem, problem: Problem, request: 
     )
     size = chunk_size(on, problem, lanes, STREAMS, CHUNK)
     pieces = [(first, min(first + size, total)) for first in range(0, total, size)]
-    own = threading.local()
+    local = threading.local()
     senders: list[BatchStream] = []
 
     def one(piece: tuple[int, int]) -> None:
         on.enter()
-        if not hasattr(own, "sender"):
-            own.sender = BatchStream(on, lanes, problem, request)
-            senders.append(own.sender)
-        own.sender.solve(out, *piece)
+        if not hasattr(local, "sender"):
+            local.sender = BatchStream(on, lanes, problem, request, own or OwnInput())
+            senders.append(local.sender)
+        local.sender.solve(out, *piece)
 
     if len(pieces) == 1:
         one(pieces[0])
@@ -436,12 +482,12 @@ def solve_in_chunks(on: Gpu, lanes: CompiledProblem, problem: Problem, request: 
 class BatchStream:
     """A stream with its own pinned memory that copies pieces of a batch to the GPU and their solutions back."""
 
-    def __init__(self, on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions):
-        self.stream, self.lanes, self.problem, self.request = Stream(on), lanes, problem, request
+    def __init__(self, on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, own: OwnInput):
+        self.stream, self.lanes, self.problem, self.request, self.own = Stream(on), lanes, problem, request, own
         self.idle: list[list[Pinned]] = vars(on).setdefault("idle_pinned", [])  # pinning is slow: keep it
-        self.pinned = self.idle.pop() if self.idle else [Pinned(on) for _ in range(6)]
+        self.pinned = self.idle.pop() if self.idle else [Pinned(on) for _ in range(9)]
         self.columns = []
-        if problem.streams_targets:
+        if problem.streams_targets and own.values is None:
             at = {place: k for k, place in enumerate(lanes.plan.moving)}
             self.columns = [
                 (np.array(picked), np.array([at[place] for place in places]))
@@ -456,6 +502,8 @@ class BatchStream:
 
     def _send_targets(self, first: int, last: int) -> StridedInput:
         """Copy the targets of some problems to the GPU: those of the goals if they are not packed."""
+        if self.own.values is not None:
+            return self._send(0, self.own.values[first:last])
         if not self.columns:
             return self._send(0, elements(self.problem, self.lanes.plan.moving, first, last))
         width = len(self.lanes.plan.moving)
@@ -482,18 +530,26 @@ class BatchStream:
         if len(starts) > 1 and (starts == starts[0]).all():
             starts = starts[:1]
         begin = self._send(1, starts)
+        given, lower, upper = [targets], request.lower, request.upper
+        if self.own.lower is not None and self.own.upper is not None:
+            lower, upper = self.own.lower[first:last], self.own.upper[first:last]
+            dofs = problem.moving.dofs
+            given += [self._send(6, lower[:, dofs]), self._send(7, upper[:, dofs])]
+        if self.own.pull is not None:
+            given.append(self._send(8, np.array([[self.own.pull]])))
         answers = DeviceSolutions.empty(stream, last - first, n, len(problem.springs))
+        numbers = len(moving) + sum(len(g.at) for g in given[1:])
         self.lanes.solve(
-            answers, sources([targets], list(range(len(moving))), stream), sources([begin], list(range(n)), stream),
+            answers, sources(given, list(range(numbers)), stream), sources([begin], list(range(n)), stream),
             restarts=request.restarts, seed=request.seed, most=request.max_iterations,
         )  # fmt: skip
         here = [
             buffer.give(pinned.array(buffer.shape, buffer.dtype))
-            for buffer, pinned in zip(answers, self.pinned[2:], strict=True)
+            for buffer, pinned in zip(answers, self.pinned[2:6], strict=True)
         ]
         stream.wait()
         piece = slice(first, last)
-        np.clip(here[0], request.lower, request.upper, out=out.poses[piece])
+        np.clip(here[0], lower, upper, out=out.poses[piece])
         _, out.errors[piece], out.codes[piece], out.iterations[piece] = here
         out.evaluations[piece] = here[3]
 
@@ -572,3 +628,41 @@ def device_targets(
                 order[moving.index(row * TARGETS + column)] = base + element
         base += len(given[-1].at)
     return given, order
+
+
+# --- Frames of a take: every frame has its own markers, and starts from a pose near its own ---
+
+FRAME_ITERATIONS = 12
+
+
+def solve_markers(solver: Any, places: np.ndarray, starts: np.ndarray, pull: float) -> np.ndarray:
+    """Return poses (t, n) that bring the sites of a frame solver to markers.
+
+    Args:
+        solver: Its `problem`, its box `lower`, `upper` (n,), and `robust` (g,), the scales of its springs.
+        places: (t, m, 3) [m] Of the markers, NaN where unseen; the first m springs of the problem follow them.
+        starts: (t, n) [rad, m].
+        pull: [m^2/rad^2] Towards the start.
+
+    Raises:
+        SolverError: There is no GPU, or it does not support the figure.
+    """
+    if not len(places):
+        return starts.copy()
+    markers, split = places.shape[1], len(solver.problem.springs) * TARGETS
+    seen = np.asarray(np.isfinite(places).all(axis=-1))
+    values = np.empty((len(places), 4 * markers))
+    values[:, : 3 * markers] = np.where(seen[..., None], places, 0.0).reshape(len(places), -1)
+    values[:, 3 * markers :] = np.where(seen, solver.robust[:markers], OFF)
+    moving = [k * TARGETS + AT + i for k in range(markers) for i in range(3)]
+    moving += [split + k * CONSTANTS + ROBUST for k in range(markers)]
+    problem = minimised(solver.problem)
+    options = SolveOptions(np.clip(starts, solver.lower, solver.upper), solver.lower, solver.upper, FRAME_ITERATIONS)
+    return solve_each(problem, options, len(places), OwnInput(values, pull=pull), moving=tuple(moving)).poses
+
+
+def minimised(problem: Problem) -> Problem:
+    """Return a problem whose energy is minimised, however near its goals are."""
+    out = problem.part(0, None)
+    out.tolerances, out.soft = np.full_like(problem.tolerances, np.inf), True
+    return out

@@ -1,11 +1,12 @@
-"""The CUDA C++ of a problem: two kernels around the lane loop, with the figure and its goals worked in.
+"""The CUDA C++ of a problem: two kernels around the lane loop, specialised for the figure and its goals.
 
-`attempts` makes one attempt at a problem in each lane and takes the next one when it is done; `judge` looks at every
-attempt in double precision, whatever the lanes computed in, picks the answer and lists the problems without one.
+`attempts` makes one attempt at a problem in each lane and takes the next one when it is done; `judge` evaluates every
+attempt in double precision, whatever precision the lanes use, selects the best and lists the unsolved problems.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +18,13 @@ from posable.engine.layout import (
     CONSTANTS,
     ENERGY,
     ITERATIONS,
-    LOCAL,
-    MEMORY,
     RANDOM,
     TARGETS,
     Figure,
     Order,
     Springs,
     Workspace,
+    workspace_shapes,
 )
 from posable.engine.newton import NEVER, STATE_WIDTH, WHERE_IT_PAYS, newton_params
 from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
@@ -49,6 +49,8 @@ class KernelPlan(NamedTuple):
     finish: bool  # exact curvature, no early stop: for the problems that remain at the end
     alone: bool = False  # no other attempt follows
     damping: float = 0.3
+    own_limits: bool = False  # every problem has its own limits, read after the elements in `moving`
+    to_start: bool = False  # a spring pulls every dof to its start; its stiffness is read last
 
 
 # the columns of the target of each kind of spring, read for every problem of a batch
@@ -89,17 +91,6 @@ def elements(problem: Problem, chosen: tuple[int, ...], first: int = 0, last: in
     return np.concatenate([np.broadcast_to(part, (count, part.shape[1])) for part in parts], axis=1)
 
 
-def field_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every array of a Workspace."""
-    one, many = ("sine", "cosine", "gradient", "step", "trial", "best", "spare", "anchor", "path"), {
-        "origin": (3,), "position": (b, 3), "rotation": (b, 9), "twist": (n, 6), "wrench": (b, 6),
-        "stiffness": (b, 21), "hessian": (n, d), "factor": (n, d), "chain": (6, d), "frame": (9,), "error": (g,),
-        "sticky": (g + 1,), "row": (CONSTANTS,), "target": (TARGETS,), "load": (27,), "local": (LOCAL,), "center": (3,),
-        "mass": (b, 4), "column": (n, 3), "ball": (b, 3), "memory": (MEMORY,),
-    }  # fmt: skip
-    return {name: (n,) if name in one else many[name] for name in Workspace._fields}
-
-
 class ProblemTables:
     """A problem as the partial evaluator sees it: known tables, and arrays of the thread."""
 
@@ -112,7 +103,10 @@ class ProblemTables:
         rows: Any = table("order_rows", part.order.rows)
         self.order = Order(rows)
         self.tolerances = table("tolerances", problem.tolerances)
-        self.lower, self.upper = table("lower", lower[part.dofs]), table("upper", upper[part.dofs])
+        if plan.own_limits:
+            self.lower, self.upper = to.array("lower", self.n), to.array("upper", self.n)
+        else:
+            self.lower, self.upper = table("lower", lower[part.dofs]), table("upper", upper[part.dofs])
         constants = to.array("constants", max(self.g, 1), CONSTANTS)
         targets = to.array("targets", max(self.g, 1), TARGETS)
         moving, first = set(plan.moving), 0
@@ -121,20 +115,17 @@ class ProblemTables:
                 if first + k not in moving:
                     to.store(array.storage, k, value)
             first += values.size
-        springs: Any = (
-            table("kind", part.kind),
-            constants,
-            targets,
-            table("pull", part.pull),
-            table("home", part.home),
-        )
+        self.theta, self.start = to.array("theta", self.n), to.array("start", self.n)
+        pull, home = table("pull", part.pull), table("home", part.home)
+        if plan.to_start:  # one number for all dofs
+            pull, home = replace(to.array("pull", 1), shape=(self.n,), strides=(0,)), self.start
+        springs: Any = (table("kind", part.kind), constants, targets, pull, home)
         self.springs = Springs(*springs)
-        shapes = field_shapes(self.n, b, max(self.g, 1), part.depth)
+        shapes = workspace_shapes(self.n, b, max(self.g, 1), part.depth)
         arrays: Any = (to.array("w_" + name, *shapes[name]) for name in Workspace._fields)  # Views in arrays' places
         self.ws = Workspace(*arrays)
         sticky: Any = self.ws.sticky
         to.store(sticky.storage, max(self.g, 1), 0.0)
-        self.theta, self.start = to.array("theta", self.n), to.array("start", self.n)
         self.prepare, to.code = to.code, []
         self._known = dict(to.known)
 
@@ -175,7 +166,7 @@ def attempts_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper
     fixed, scale = to.array("fixed", parts.n), to.array("scale", parts.n)
     state = to.array("state", STATE_WIDTH, types={RANDOM: "d"})
     params = newton_params(
-        Code("most", "f"), soft=problem.soft, coupled=problem.coupled, damping=plan.damping,
+        Code("most", "f"), soft=problem.soft, damping=plan.damping,
         exact=WHERE_IT_PAYS if plan.finish or problem.soft else NEVER, tries=14.0 if plan.finish else 8.0, shrink=0.1,
         lowest_damping=1e-4,  # less lets Gauss-Newton leave its basin of attraction
         slow_gain=0.15, stationary_gain=2e-6 if plan.single else 1e-11,
@@ -197,7 +188,7 @@ def attempts_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper
         "tables": parts.tables(),
         "declarations": to.declarations(),
         "prepare": to.source(parts.prepare),
-        "loads": loads(plan, parts.g),
+        "loads": loads(plan, parts),
         "begin": begin,
         "turn": turn,
         "code": to.text(code, "i"),
@@ -219,7 +210,11 @@ def judge_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: n
     to = parts.to
     place, _ = parts.piece(lambda: to.call(energy_at, parts.figure, parts.springs, parts.theta, parts.ws))
     whole = problem.skeleton.size
-    bounds = "".join(bounded(f"theta[{k}]", float(lower[i]), float(upper[i])) for k, i in enumerate(parts.part.dofs))
+    dofs = enumerate(parts.part.dofs)
+    if plan.own_limits:
+        bounds = "".join(f"theta[{k}] = fmin(fmax(theta[{k}], lower[{k}]), upper[{k}]);\n" for k, _ in dofs)
+    else:
+        bounds = "".join(bounded(f"theta[{k}]", float(lower[i]), float(upper[i])) for k, i in dofs)
     idle = "".join(
         f"x = read(starts[{i}], problem);\n{bounded('x', float(lower[i]), float(upper[i]))}answers[at + {i}] = x;\n"
         for i in sorted(set(range(whole)) - set(parts.part.dofs.tolist()))
@@ -231,7 +226,7 @@ def judge_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: n
         "idle": idle,
         "declarations": to.declarations(),
         "prepare": to.source(parts.prepare),
-        "loads": loads(plan, parts.g),
+        "loads": loads(plan, parts) + starts_of(plan, parts),
         "bounds": bounds,
         "place": place,
         "good": f"({good or 'true'})",
@@ -248,11 +243,22 @@ def bounded(name: str, low: float, up: float) -> str:
     return text + (f"{name} = fmin({name}, {up!r});\n" if np.isfinite(up) else "")
 
 
-def loads(plan: KernelPlan, g: int) -> str:
+def loads(plan: KernelPlan, parts: ProblemTables) -> str:
     """Return the C++ that reads the input of a problem, whose addresses are arguments of the kernel."""
-    split = g * TARGETS
-    names = (f"targets[{k}]" if k < split else f"constants[{k - split}]" for k in plan.moving)
+    split = parts.g * TARGETS
+    names = [f"targets[{k}]" if k < split else f"constants[{k - split}]" for k in plan.moving]
+    if plan.own_limits:
+        names += [f"{bound}[{k}]" for bound in ("lower", "upper") for k in range(parts.n)]
+    if plan.to_start:
+        names.append("pull[0]")
     return "\n".join(f"{name} = (number)read(sources[{m}], problem);" for m, name in enumerate(names))
+
+
+def starts_of(plan: KernelPlan, parts: ProblemTables) -> str:
+    """Return the C++ that reads the start of a problem where springs pull to it."""
+    if not plan.to_start:
+        return ""
+    return f"\nfor (int i = 0; i < {parts.n}; i++) start[i] = (number)read(starts[kept[i]], problem);"
 
 
 def limbs(problem: Problem) -> bool:

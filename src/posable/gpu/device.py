@@ -1,7 +1,7 @@
 """An NVIDIA GPU through cuda.bindings: compile C++, allocate memory, launch kernels.
 
-Everything goes through the driver's own interface (package cuda-bindings, which numba-cuda brings along), imported when
-a GPU is first asked for. Compiled code is kept beside that of the CPU, under a name made from its source.
+Everything goes through the driver API (package cuda-bindings), imported when a GPU is
+first used. Compiled code is cached beside that of the CPU, under a hash of its source.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from posable.engine.jit import read_cached, write_cached
 
 POINTER = ctypes.c_void_p
+DEFAULT_SHARED = 48 << 10  # [bytes] of shared memory that a kernel may use without asking
 
 
 class CudaError(RuntimeError):
@@ -144,6 +145,7 @@ class Module:
         self._image = np.frombuffer(image, dtype=np.uint8).copy()
         self._module = checked(on.driver.cuModuleLoadData(self._image.ctypes.data))
         self._kernels: dict[str, Any] = {}
+        self._shared: dict[str, int] = {}  # [bytes] that kernels have been allowed
 
     def kernel(self, name: str) -> Any:
         """Return a kernel by its name."""
@@ -156,8 +158,12 @@ class Module:
         ask = self.gpu.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return max(1, int(checked(ask(self.kernel(name), threads, 0)))) * self.gpu.processors
 
-    def launch(self, name: str, blocks: int, threads: int, stream: Stream, *arguments: Any) -> None:
-        """Launch a kernel; arguments are ctypes numbers, Buffers, or None for a null pointer."""
+    def launch(self, name: str, blocks: int, threads: int, stream: Stream, *arguments: Any, shared: int = 0) -> None:
+        """Launch a kernel; arguments: ctypes numbers, Buffers, None for a null pointer; shared: bytes of a block."""
+        if shared > self._shared.get(name, DEFAULT_SHARED):
+            most = self.gpu.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            checked(self.gpu.driver.cuFuncSetAttribute(self.kernel(name), most, shared))
+            self._shared[name] = shared
         values = [
             POINTER(a.pointer if isinstance(a, Buffer) else 0) if a is None or isinstance(a, Buffer) else a
             for a in arguments
@@ -165,7 +171,7 @@ class Module:
         pointers = (POINTER * len(values))(*(ctypes.addressof(v) for v in values))
         checked(
             self.gpu.driver.cuLaunchKernel(
-                self.kernel(name), blocks, 1, 1, threads, 1, 1, 0, stream.handle, ctypes.addressof(pointers), 0
+                self.kernel(name), blocks, 1, 1, threads, 1, 1, shared, stream.handle, ctypes.addressof(pointers), 0
             )
         )
 

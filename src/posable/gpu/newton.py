@@ -1,15 +1,15 @@
 """The default solver for GPU lanes that run in lockstep: one attempt at a problem, one trial step per turn.
 
-A GPU runs many problems side by side and is fast as long as they all do the same thing. So every turn is the same: the
-derivatives where the pose is new, one damped Newton step on the free dofs, the energy there, and a verdict. What
-newton.py does in loops within an iteration (more damping after a refused step, a perturbation off the limits) is here
-the next turn; and a restart is another attempt, which another lane makes at the same time (batch.py). State, params,
-kinematics, springs, gathering, factorisation and the rules of the box are those of the CPU.
+A GPU is fast as long as all lanes execute the same instructions. So every turn is the same: derivatives if the pose is
+new, one damped Newton step on the free dofs, the energy there, and its acceptance. What engine/newton.py does in loops
+within an iteration (more damping after a rejected step, a perturbation off the limits) is the next turn here; a restart
+is another attempt, which another lane makes at the same time (batch.py). State, params, kinematics, springs, assembly,
+factorisation and the treatment of bounds are those of the CPU.
 """
 
 from __future__ import annotations
 
-from posable.engine.assemble import clear_hessian, derivatives, energy_at
+from posable.engine.assemble import derivatives, energy_at
 from posable.engine.bounds import (
     CONVERGED,
     EXHAUSTED,
@@ -17,16 +17,17 @@ from posable.engine.bounds import (
     STATIONARY,
     all_reached,
     armijo,
+    copy_into,
+    mark_failed_chains,
     perturb_active_limits,
     project,
     random_pose,
-    randomize_failed_chains,
     recentre_all,
+    redraw,
 )
 from posable.engine.jit import kernel
 from posable.engine.layout import (
     BEST,
-    COUPLED,
     DAMPING,
     ENERGY,
     ITERATIONS,
@@ -80,8 +81,7 @@ def lane_begin(figure, lower, upper, theta, start, ws, state, params, attempt, l
         else:
             state[PHASE] = SHAKE
     project(theta, lower, upper)
-    for i in range(theta.shape[0]):
-        ws.trial[i] = theta[i]
+    copy_into(theta, ws.trial)
 
 
 @kernel
@@ -92,8 +92,6 @@ def lane_turn(figure, order, springs, tolerances, lower, upper, theta, start, ws
     definite = True
     if state[PHASE] < JUMP:
         if state[PHASE] == STEP:
-            if params[COUPLED] != 0.0:
-                clear_hessian(ws)
             exact = state[EXACT_NOW] if params[EXACT] != NEVER else 0.0
             derivatives(figure, order, springs, theta, ws, exact)
             damping_scale(order, ws.hessian, scale)
@@ -113,21 +111,18 @@ def lane_verdict(
     after, slope, predicted, length, definite, soft,
 ):  # fmt: skip
     """Accept or reject the trial step, and set the next phase."""
-    n = theta.shape[0]
     before = state[ENERGY]
     jumped = state[PHASE] >= JUMP
     stationary = False
     if jumped or (definite and after < before and armijo(before, after, slope, params[ALPHA])):
-        for i in range(n):
-            theta[i] = ws.trial[i]
+        copy_into(ws.trial, theta)
         state[ENERGY] = after
         if not soft and all_reached(ws.error, tolerances):
             return CONVERGED
         if state[PHASE] == SHAKE:
-            if randomize_failed_chains(figure, springs, tolerances, lower, upper, start, ws, state, scale, theta) == 0:
-                random_pose(figure, lower, upper, start, state, theta)
-            for i in range(n):
-                ws.trial[i] = theta[i]
+            mark_failed_chains(figure, springs, tolerances, ws, scale)
+            redraw(figure, lower, upper, start, state, scale, theta)
+            copy_into(theta, ws.trial)
             state[PHASE] = JUMP
             return RUNNING
         state[PHASE] = STEP
@@ -139,8 +134,7 @@ def lane_verdict(
             state[EXACT_NOW] = 1.0 if after > EXACT_BEYOND * before else 0.0
             stationary = not soft and state[SLOW] >= SLOW_STEPS
             if recentre_all(figure, theta, lower, upper):
-                for i in range(n):
-                    ws.trial[i] = theta[i]
+                copy_into(theta, ws.trial)
                 state[PHASE] = JUMP
     elif not definite and state[EXACT_NOW] != 0.0:  # back to the pose, for Gauss-Newton's Hessian
         state[EXACT_NOW] = 0.0
@@ -159,13 +153,11 @@ def lane_verdict(
         if state[PERTURBATIONS] < MOST_PERTURBATIONS:
             if state[PERTURBATIONS] == 0.0 or state[ENERGY] < state[BEST]:
                 state[BEST] = state[ENERGY]
-                for i in range(n):
-                    ws.best[i] = theta[i]
-            hop = state[PERTURBATIONS]
+                copy_into(theta, ws.best)
+            perturbation = state[PERTURBATIONS]
             state[PERTURBATIONS] += 1.0
-            if not soft and perturb_active_limits(theta, lower, upper, ws.gradient, fixed, hop):
-                for i in range(n):
-                    ws.trial[i] = theta[i]
+            if not soft and perturb_active_limits(theta, lower, upper, ws.gradient, fixed, perturbation):
+                copy_into(theta, ws.trial)
                 state[PHASE] = JUMP
                 state[SLOW] = 0.0
                 state[DAMPING] = params[FIRST_DAMPING]
@@ -181,5 +173,4 @@ def lane_end(theta, ws, state):
     """Write the better of the poses before and after a perturbation to theta."""
     if state[PERTURBATIONS] > 0.0 and state[BEST] < state[ENERGY]:
         state[ENERGY] = state[BEST]
-        for i in range(theta.shape[0]):
-            theta[i] = ws.best[i]
+        copy_into(ws.best, theta)

@@ -1,12 +1,12 @@
 """CUDA C++ from kernels by partial evaluation: what is known before the launch is evaluated, the rest is emitted.
 
 The figure, the kinds of the goals, their weights and the limits are known when a batch begins; the pose and the targets
-are not. So the plain Python source of a kernel is evaluated by this module as a partial evaluator does it: what depends
-on known numbers alone is done here and now (loops over bodies are unrolled, branches that cannot be taken vanish, so do
-products with the zeros and ones of a rest frame), and what is left becomes a line of C++. Nothing is written twice.
+are not. This module partially evaluates the plain Python source of a kernel: whatever depends only on known numbers is
+computed immediately (loops over bodies are unrolled, dead branches and products with the zeros and ones of a rest frame
+are removed), and the rest becomes C++. So each kernel is written only once, in Python.
 
 Values are Python numbers where they are known, `Code` (a C variable and its type) where they are not, `View` for
-arrays. Every C variable is assigned once, but for those that join branches or go round a loop.
+arrays. Every C variable is assigned once, except those that merge branches or are carried through a loop.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ class Expressions:
                 return getattr(whole, node.attr)
             case ast.Subscript():
                 return self.subscript(node)
+            case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=2)):
+                base = self.value(node.left)
+                return to.binary("*", base, base)
             case ast.BinOp():
                 return to.binary(BINARY[type(node.op)], self.value(node.left), self.value(node.right))
             case ast.UnaryOp():
@@ -104,10 +107,7 @@ class Expressions:
         keys = []
         for part in parts:
             if isinstance(part, ast.Slice):
-                ends = [None if end is None else self.value(end) for end in (part.lower, part.upper)]
-                if any(isinstance(end, Code) for end in ends):
-                    raise Unsupported(f"{self.function.__name__}: {ast.unparse(part)}")
-                keys.append(slice(*ends))
+                keys.append(slice(*(None if end is None else self.value(end) for end in (part.lower, part.upper))))
             else:
                 keys.append(self.value(part))
         return tuple(keys)
@@ -117,11 +117,20 @@ class Expressions:
         whole = self.value(node.value)
         keys = self._keys(node.slice)
         if isinstance(whole, tuple):
-            if isinstance(keys[0], Code):
-                raise Unsupported(f"{self.function.__name__}: {ast.unparse(node)}")
-            return whole[keys[0]]
+            return self.member(whole, keys[0])
         place = self.to.index(whole, keys)
         return place if isinstance(place, View) else self.to.load(*place)
+
+    def member(self, whole: tuple[Any, ...], key: Any) -> Any:
+        """Return a member of a tuple; of numbers, where the index is not known."""
+        if not isinstance(key, Code):
+            return whole[key]
+        if not all(is_number(one) for one in whole):
+            raise Unsupported(f"{self.function.__name__}: an index of a tuple that is not known")
+        kind, text = widest(*whole), self.to.text(whole[-1], widest(*whole))
+        for k, one in reversed(list(enumerate(whole[:-1]))):
+            text = f"{key.text} == {k} ? {self.to.text(one, kind)} : ({text})"
+        return self.to.bind(text, kind)
 
     def unary(self, node: ast.UnaryOp) -> Any:
         """Return -x, +x or not x."""
@@ -178,9 +187,14 @@ class Expressions:
         condition = self.to.truth(self.value(node.test))
         if not isinstance(condition, Code):
             return self.value(node.body if condition else node.orelse)
-        a, b = self.value(node.body), self.value(node.orelse)
+        return self.chosen(condition, self.value(node.body), self.value(node.orelse))
+
+    def chosen(self, condition: Code, a: Any, b: Any) -> Any:
+        """Return a or b, numbers or tuples of numbers."""
         if same(a, b):
             return a
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            return tuple(self.chosen(condition, one, other) for one, other in zip(a, b, strict=True))
         kind = widest(a, b)
         return self.to.bind(f"{condition.text} ? {self.to.text(a, kind)} : {self.to.text(b, kind)}", kind)
 
@@ -246,7 +260,7 @@ def source_of_kernel(function: Callable[..., Any]) -> ast.FunctionDef:
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     found = tree.body[0]
     if not isinstance(found, ast.FunctionDef):
-        raise Unsupported(f"{function.__name__} is no plain function")
+        raise Unsupported(f"{function.__name__} is not a plain function")
     return found
 
 
@@ -405,7 +419,7 @@ class CallFrame(Expressions):
     def while_statement(self, node: ast.While) -> bool:
         """Unroll a loop whose condition stays known, or emit it."""
         condition = self.to.truth(self.value(node.test))
-        if not isinstance(condition, Code) and not self._stays_known(node):
+        if not isinstance(condition, Code) and (self.to.rolled or not self._stays_known(node)):
             condition = Code("true", "b")
         if isinstance(condition, Code):
 
@@ -541,7 +555,7 @@ class CallFrame(Expressions):
         for name, phi in phis.items():
             value = self.variables[name]
             if not is_number(value):
-                raise Unsupported(f"{self.function.__name__}: {name} goes round a loop and is no number")
+                raise Unsupported(f"{self.function.__name__}: {name} goes round a loop and is not a number")
             ends[name].append(value)
             if not same(value, phi):
                 bound = self.to.bind(self.to.text(value, phi.type), phi.type)
@@ -578,6 +592,8 @@ DEEPEST = 60  # nested calls
 class Specialiser(SymbolicMemory):
     """Evaluates kernels and collects the C++ of the rest; `unroll`: unroll every loop of known length.
 
+    rolled: whether `while` loops are emitted even where their conditions stay known.
+
     constants: other values of globals of the kernels, by name. missing_features: features whose kernels are left out
     (`posable.engine.jit.optional`).
     """
@@ -585,7 +601,7 @@ class Specialiser(SymbolicMemory):
     def __init__(self, *, unroll: bool, constants: dict[str, Any] | None = None, missing_features: Sequence[str] = ()):
         super().__init__()
         self.unroll, self.constants, self.missing_features = unroll, constants or {}, missing_features
-        self.depth = 0
+        self.depth, self.rolled = 0, False
 
     def call(self, function: Any, *arguments: Any) -> Any:
         """Inline the body of a kernel; return its value."""

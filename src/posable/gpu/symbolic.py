@@ -32,22 +32,26 @@ class Code:
 
 @dataclass(frozen=True, eq=False)
 class Storage:
-    """An array: a known table, or a C array. types: of single elements that differ from `type`."""
+    """An array: a known table, or a C array. types: of single elements that differ from `type`.
+
+    outside: the array is not the thread's own, and its elements are read whenever they are needed.
+    """
 
     name: str
     type: str
     table: np.ndarray | None = None
     types: Any = None
+    outside: bool = False
 
 
 @dataclass(frozen=True)
 class View:
-    """A view of a storage: its offset (a number or Code), shape and strides [elements]."""
+    """A view of a storage: its offset, shape and strides [elements]; numbers, or Code for an array from outside."""
 
     storage: Storage
     offset: Any
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
 
 
 def view(storage: Storage, *shape: int) -> View:
@@ -336,21 +340,24 @@ class SymbolicMemory(Arithmetic):
         """Return an element as (storage, index), or a View of a part."""
         offset, shape, strides = where.offset, [], []
         for axis, key in enumerate(keys):
+            size = where.shape[axis]
             if isinstance(key, slice):
-                size = where.shape[axis]
-                start, stop, _ = slice(key.start, key.stop).indices(size)
-                offset = self.binary("+", offset, start * where.strides[axis])
-                shape.append(max(stop - start, 0))
+                start, stop = key.start or 0, size if key.stop is None else key.stop
+                if not any(isinstance(end, Code) for end in (start, stop, size)):
+                    start, stop, _ = slice(start, stop).indices(size)
+                    stop = max(start, stop)
+                offset = self.binary("+", offset, self.binary("*", start, where.strides[axis]))
+                shape.append(self.binary("-", stop, start))
                 strides.append(where.strides[axis])
                 continue
             if not isinstance(key, Code):
                 key = int(key)
                 if key < 0:
-                    key += where.shape[axis]
-                if not 0 <= key < where.shape[axis]:
-                    raise Unsupported(f"{where.storage.name}: index {key} of {where.shape[axis]}")
-            elif key.options is None and where.shape[axis] <= MOST_OPTIONS:
-                key = Code(key.text, key.type, frozenset(range(where.shape[axis])))
+                    key += size
+                if not isinstance(size, Code) and not 0 <= key < size:
+                    raise Unsupported(f"{where.storage.name}: index {key} of {size}")
+            elif key.options is None and not isinstance(size, Code) and size <= MOST_OPTIONS:
+                key = Code(key.text, key.type, frozenset(range(size)))
             offset = self.binary("+", offset, self.binary("*", key, where.strides[axis]))
         shape += where.shape[len(keys) :]
         strides += where.strides[len(keys) :]
@@ -360,6 +367,9 @@ class SymbolicMemory(Arithmetic):
         """Return an element."""
         if storage.table is not None:
             return self._load_known(storage, at)
+        if storage.outside:  # an index of -1 may be guarded by the first side of an `and`: see _load_known
+            place = f"max((int)({at.text}), 0)" if isinstance(at, Code) else at
+            return self.bind(f"{storage.name}[{place}]", storage.type)
         if isinstance(at, Code):
             if at.options is not None:  # the same known number at every possible index
                 found = [self.known.get((storage, k)) for k in at.options]
@@ -406,6 +416,8 @@ class SymbolicMemory(Arithmetic):
         elif not isinstance(value, Code) and kind in "fd":
             value = float(value)
         self.emit(f"{self._place(storage, at)} = {self.text(value, kind)};")
+        if storage.outside:
+            return
         if isinstance(at, Code):
             self.forget(storage)
             return

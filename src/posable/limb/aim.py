@@ -46,6 +46,8 @@ from posable.limb.circle import (  # fmt: skip
     TOO_NEAR,
     TRIAL,
     circle_frame,
+    find_ranges,
+    pick_swivel,
     reach_at,
     reach_interval,
     swivel_branch,
@@ -67,7 +69,6 @@ from posable.limb.kernels import (
 )
 from posable.limb.nearest import KEPT, LIST, add_candidate, bounded_step, clear_candidates, place_error, rotate
 from posable.limb.partial_orientation import COMFORT, ENOUGH, MOST
-from posable.limb.ranges import find_ranges, pick_swivel
 from posable.limb.solution import LimbSolution
 from posable.limb.srs_chain import BOX, LOWER_TURN, REST, SIGN, TOOL_TURN, UPPER_TURN
 

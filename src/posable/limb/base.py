@@ -417,7 +417,7 @@ class LimbCore:
             )  # fmt: skip
         return LimbSolution(
             pose.reshape(*lead, self.skeleton.size), ok.reshape(lead), reports[:, SWIVEL].reshape(lead),
-            Branch(*(part.reshape(lead) for part in branch)),  # type: ignore[arg-type]
+            Branch(*(part.reshape(lead) for part in branch)),  # type: ignore[arg-type]  # arrays for a batch
             messages.reshape(lead), _NAMES[status].reshape(lead), reports[:, PLACE_ERROR].reshape(lead),
             reports[:, TURN_ERROR].reshape(lead),
             np.where(reports[:, SLACK] < NO_LIMIT, reports[:, SLACK], np.inf).reshape(lead),
@@ -499,21 +499,17 @@ class LimbCore:
         """
         goals, held, only = self._held(target, base, True)
         out, report = np.empty((RANGES, 4)), np.empty(REPORT)
-        status, count = ranges_of(
-            *self.chain,
-            goals.roots[0],
-            self.directions,
-            goals.targets[0],
-            held,
-            goals.task,
-            scratch_memory(),
-            out,
-            report,
-        )
+        status, count = ranges_of(*self._one_goal(goals, held), out, report)
         if status != REACHED or count == 0:
             return [] if only is None else [SwivelRange(only, only)]
         rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
         return [SwivelRange(lo, hi, self.limit_name(a), self.limit_name(b)) for lo, hi, a, b in rows]
+
+    def _one_goal(self, goals: LimbGoals, held: np.ndarray) -> tuple[Any, ...]:
+        """Return the arguments of a kernel for one goal, with the raw values (3,) of the last joint."""
+        return (
+            *self.chain, goals.roots[0], self.directions, goals.targets[0], held, goals.task, scratch_memory()
+        )  # fmt: skip
 
     def _held(self, target: Any, base: Any, limits: bool) -> tuple[LimbGoals, np.ndarray, float | None]:
         """Return one target, the raw values (3,) of the last joint in its solution, and the swivel angle of that.
@@ -549,17 +545,7 @@ class LimbCore:
         """
         goals, held, _ = self._held(target, base, limits)
         out, report = np.empty(13), np.empty(REPORT)
-        circle_of(
-            *self.chain,
-            goals.roots[0],
-            self.directions,
-            goals.targets[0],
-            held,
-            goals.task,
-            scratch_memory(),
-            out,
-            report,
-        )
+        circle_of(*self._one_goal(goals, held), out, report)
         return ElbowCircle(out[:3].copy(), float(out[3]), out[4:7].copy(), out[7:10].copy(), out[10:13].copy())
 
     def swivel(self, pose: Any, *, about: str | None = None) -> Any:

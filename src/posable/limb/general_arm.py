@@ -4,7 +4,7 @@ With the hinges e0 to e5 and the target's motion E, the loop e0 e1 e2 e3 e4 e5 =
 
     e1 e2 e3 (axis 4) = e0^-1 E e5^-1 (axis 4),
 
-where the line of axis 4 does not feel e4. Fourteen numbers of a line, its direction l and a point p on it,
+where the line of axis 4 is not moved by e4. Fourteen numbers of a line, its direction l and a point p on it,
 
     l, p, p.p, p.l, p x l, (p.p) l - 2 (p.l) p
 
@@ -12,7 +12,7 @@ and a one transform linearly under rigid motions, so that both sides are product
 in the cosine and sine of one hinge each. The right side has eight products of cosines and sines; eliminating them
 leaves six equations in hinges 1 to 3. In half-angle tangents, and times one of the tangents again, they are twelve
 equations in twelve monomials whose coefficients are quadratic in the third tangent: an eigenvalue problem (24, 24)
-(Manocha & Canny 1994). Hinges 0 and 5 share the right side because the target stands between them: special relations
+(Manocha & Canny 1994). Hinges 0 and 5 share the right side because the target lies between them: special relations
 of their axes, which would make the equations dependent, do not occur there.
 """
 
@@ -22,32 +22,37 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
-from posable.limb.hinges import Hinges, six_hinges
+from posable.limb.six_axis_arm import Hinges, six_hinges
 from posable.model.skeleton import Skeleton
 
 LINE = 15  # numbers of a line, the one included
 OFFSETS = (0.7, 1.1, -0.4)  # [rad] zeros of hinges 1 to 3, so that no common pose has an infinite half-angle tangent
 REAL = 1e-3  # imaginary parts below it, seen as angles, are rounding: roots may be double
 SAMPLES = 6  # targets on which the best way to cut the loop is found
+ACCURATE, SPURIOUS = (
+    1e-8,
+    1e-1,
+)  # deviations of cos^2 + sin^2 from 1: up to that of a solution, and from those of others
+POLISHING, LONGEST, POLISHED = 40, 0.3, 1e-10  # Newton steps; the longest [rad]; error of what has converged
 GOOD = 1e-5  # [rad, arm's size]: errors of poses that count as found there
 HALF_ANGLE = np.array([[1.0, 0.0, 1.0], [1.0, 0.0, -1.0], [0.0, 2.0, 0.0]])  # (1, cos, sin) as (1, x, x^2) / (1 + x^2)
 
 
 @lru_cache(maxsize=64)
-def general_arm(skeleton: Skeleton, body: str) -> GeneralArm | None:
-    """Return the arm of the six hinges that move a joint or site; None if it has none, or too special axes."""
+def general_arms(skeleton: Skeleton, body: str) -> tuple[GeneralArm, ...]:
+    """Return the ways to solve the six hinges that move a joint or site, best first; none for other chains."""
     hinges = six_hinges(skeleton, body)
     if hinges is None:
-        return None
-    rng = np.random.default_rng(0)
-    poses = rng.uniform(-np.pi, np.pi, (SAMPLES, 6))
-    best, most = None, 0
+        return ()
+    poses = np.random.default_rng(0).uniform(-np.pi, np.pi, (SAMPLES, 6))
+    ways = []
     for arm in _arms(hinges):
         found = [arm.count_found(pose) for pose in poses]
-        if min(found) > 0 and sum(found) > most:
-            best, most = arm, sum(found)
-    return best
+        if min(found) > 0:
+            ways.append((sum(found), arm))
+    return tuple(arm for _, arm in sorted(ways, key=lambda way: -way[0]))
 
 
 def _arms(hinges: Hinges) -> Iterator[GeneralArm]:
@@ -97,8 +102,13 @@ class GeneralArm:
         self.before = _hinge(-axes[0], places[0])[:, : LINE - 1].reshape(-1, LINE)
         self.after = np.ascontiguousarray((_hinge(-axes[5], places[5]) @ line).T)
 
-    def poses(self, target: np.ndarray) -> np.ndarray:
-        """Return candidates (k, 6) [rad] for a target (4, 4) [m]: every pose that reaches it, to a few digits."""
+    def poses(self, target: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return candidates (k, 6) [rad] for a target (4, 4) [m], and whether they are surely all that reach it.
+
+        A pose that reaches it meets cos^2 + sin^2 = 1 at hinges 0 and 5 to many digits, and other roots of the
+        equations do not at all. Anything between is an inaccurate root: two poses that nearly coincide, or a target at
+        which the equations are nearly dependent.
+        """
         motion = target @ self.home
         if self.reverse:
             motion = np.linalg.inv(motion)
@@ -112,10 +122,10 @@ class GeneralArm:
         left *= scale
         q, r = np.linalg.qr(right[:, 1:] * scale, mode="complete")
         if np.abs(np.diag(r)).min() < 1e-12:
-            return np.zeros((0, 6))
+            return np.zeros((0, 6)), False
         tangents = _tangents(q[:, 8:].T @ left)
         if tangents is None:
-            return np.zeros((0, 6))
+            return np.zeros((0, 6)), False
         angles = 2.0 * np.arctan(tangents)
         one, two, three = np.stack([np.ones_like(angles), np.cos(angles), np.sin(angles)], axis=-1).swapaxes(0, 1)
         products = (one[:, :, None, None] * two[:, None, :, None] * three[:, None, None, :]).reshape(-1, 27)
@@ -124,7 +134,8 @@ class GeneralArm:
         out[:, self.order] = angles + self.offsets
         out[:, 0], out[:, 5] = np.arctan2(ends[5], ends[2]), np.arctan2(ends[1], ends[0])
         out[:, 4] = self._hinge_four(out, rotation)
-        return out
+        off = np.maximum(np.abs(ends[5] ** 2 + ends[2] ** 2 - 1.0), np.abs(ends[1] ** 2 + ends[0] ** 2 - 1.0))
+        return out, bool((off < ACCURATE).any() and not ((off >= ACCURATE) & (off < SPURIOUS)).any())
 
     def _hinge_four(self, poses: np.ndarray, rotation: np.ndarray) -> np.ndarray:
         """Return the angles (k,) [rad] of hinge 4, which the line does not feel, from the rotation that is left."""
@@ -134,6 +145,45 @@ class GeneralArm:
         sine = x * (rest[:, 2, 1] - rest[:, 1, 2]) + y * (rest[:, 0, 2] - rest[:, 2, 0])
         sine += z * (rest[:, 1, 0] - rest[:, 0, 1])
         return np.arctan2(sine, np.trace(rest, axis1=1, axis2=2) - 1.0)
+
+    def polished(self, poses: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Return those of poses (k, 6) [rad] that Newton's method brings to a target (4, 4) [m], where it brings them.
+
+        On the six equations of the loop it also converges between two poses that nearly coincide, where an energy is
+        so flat that minimising it ends too early.
+        """
+        motion = target @ self.home
+        motion[:3, 3] /= self.size
+        if self.reverse:
+            motion = np.linalg.inv(motion)
+        out = poses.copy()
+        for _ in range(POLISHING):
+            twists, errors = self._twists(out), self._gaps(out, motion)
+            damping = 1e-14 + 1e-4 * (errors * errors).sum(axis=1)
+            normal = twists.swapaxes(1, 2) @ twists + damping[:, None, None] * np.eye(6)
+            step = np.linalg.solve(normal, twists.swapaxes(1, 2) @ errors[..., None])[..., 0]
+            largest = np.abs(step).max(axis=1, keepdims=True)
+            out += step * np.minimum(1.0, LONGEST / np.maximum(largest, LONGEST))
+        return out[np.abs(self._gaps(out, motion)).max(axis=1) < POLISHED]
+
+    def _gaps(self, poses: np.ndarray, motion: np.ndarray) -> np.ndarray:
+        """Return the small motions (k, 6), rotation before translation, from where poses (k, 6) are to a motion."""
+        found = self._motions(poses)
+        turn = motion[:3, :3] @ found[:, :3, :3].swapaxes(1, 2)
+        shift = motion[:3, 3] - (turn @ found[:, :3, 3:])[..., 0]
+        return np.concatenate([Rotation.from_matrix(turn).as_rotvec(), shift], axis=1)
+
+    def _twists(self, poses: np.ndarray) -> np.ndarray:
+        """Return the motion (k, 6, 6) of the tool's body by each hinge, at the origin: one column per hinge."""
+        turn, out = np.broadcast_to(np.eye(4), (len(poses), 4, 4)), np.empty((len(poses), 6, 6))
+        for k, (rotation, place) in enumerate(zip(_rotations(self.axes, poses), self.places, strict=True)):
+            axis = turn[:, :3, :3] @ self.axes[k]
+            out[:, :3, k] = axis
+            out[:, 3:, k] = np.cross(turn[:, :3, :3] @ place + turn[:, :3, 3], axis)
+            step = np.broadcast_to(np.eye(4), (len(poses), 4, 4)).copy()
+            step[:, :3, :3], step[:, :3, 3] = rotation, place - rotation @ place
+            turn = turn @ step
+        return out
 
     def full(self, poses: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Return poses (k, n) of the figure: its hinges as in poses (k, 6), everything else as at a start (n,)."""
@@ -147,7 +197,7 @@ class GeneralArm:
         target = motion.copy()
         target[:3, 3] *= self.size
         target = (np.linalg.inv(target) if self.reverse else target) @ np.linalg.inv(self.home)
-        found = self.poses(target)
+        found = self.poses(target)[0]
         gaps = found - pose
         gaps -= 2.0 * np.pi * np.round(gaps / (2.0 * np.pi))
         if np.abs(gaps).max(axis=1).min(initial=np.inf) > 1e-3:

@@ -35,7 +35,9 @@ from posable.limb.circle import (  # fmt: skip  # fmt: skip
     V,
     circle_frame,
     drop_infeasible_branch,
+    find_ranges,
     forearm_frame,
+    pick_swivel,
     reach_interval,
     rotation_at,
     set_goal,
@@ -44,7 +46,6 @@ from posable.limb.circle import (  # fmt: skip  # fmt: skip
     triangle_frame,
 )
 from posable.limb.nearest import approach, orient, place_error, rotate, turn_error
-from posable.limb.ranges import find_ranges, pick_swivel
 from posable.limb.srs_chain import BOX, LOWER, LOWER_TURN, REST, SIGN, TOOL, UPPER, WIDE
 
 # --- One limb ---

@@ -18,7 +18,7 @@ from posable.limb.redundancy import (
     partial_with_objective,
     solve_with_objective,
 )
-from posable.limb.solution import LimbSolution, SwivelRange
+from posable.limb.solution import LimbSolution
 
 
 class Limb(LimbCore):
@@ -122,35 +122,9 @@ class Limb(LimbCore):
             self, position, axis, along, swivel=swivel, spin=spin, wrist=wrist, limits=limits, base=base
         )
 
-    def partial_solutions(
-        self, position: Any, axis: Any, along: Any, *, swivel: float = 0.0, spin: float = 0.0, base: Any = None
-    ) -> list[LimbSolution]:
-        """Return every solution of a partial orientation at given angles: both bends, both families of each ball joint.
-
-        Args:
-            position: (3,) [m], the position of the site.
-            axis: "x", ... or (3,), an axis of the site.
-            along: (3,), the direction of that axis in the world.
-            swivel: [rad].
-            spin: [rad], about the direction.
-            base: (n,), the pose of the rest of the figure; by default the rest pose.
-
-        Returns:
-            The solutions. Limits are not enforced: `ok` says which solutions respect them.
-        """
-        return partial_solutions(self, position, axis, along, swivel=swivel, spin=spin, base=base)
-
-    def partial_swivel_ranges(
-        self, position: Any, axis: Any, along: Any, *, spin: float, base: Any = None
-    ) -> list[SwivelRange]:
-        """Return all ranges of swivel angles [rad] at which a partial orientation with a spin respects every limit."""
-        return partial_swivel_ranges(self, position, axis, along, spin=spin, base=base)
-
-    def reachable_spins(
-        self, position: Any, axis: Any, along: Any, *, limits: bool = True, base: Any = None
-    ) -> list[tuple[float, float]]:
-        """Return the ranges [(lo, hi), ...] of spins [rad] at which the middle joint can bring the last one there."""
-        return reachable_spins(self, position, axis, along, limits=limits, base=base)
+    partial_solutions = partial_solutions
+    partial_swivel_ranges = partial_swivel_ranges
+    reachable_spins = reachable_spins
 
     def aim(
         self,
@@ -187,28 +161,8 @@ class Limb(LimbCore):
             return aim_with_objective(self, point, axis, objective, limits=limits, base=base)
         return aim(self, point, axis, bend=bend, swivel=swivel, limits=limits, base=base)
 
-    def aim_solutions(
-        self, point: Any, axis: Any, *, bend: float, swivel: float = 0.0, limits: bool = True, base: Any = None
-    ) -> list[LimbSolution]:
-        """Return every solution of an aim at given angles: both families of the first ball joint.
-
-        Args:
-            point: (3,) [m], to aim at.
-            axis: "x", ... or (3,), an axis of the site.
-            bend: [rad], the middle joint's angle.
-            swivel: [rad], about the line from the first joint to the point.
-            limits: Whether the last joint, which stays as in `base`, is brought inside its limits.
-            base: (n,), the pose of the rest of the figure; by default the rest pose.
-
-        Returns:
-            The solutions; none if the point is too close for this bend. Limits are not enforced: `ok` says which
-            solutions respect them.
-        """
-        return aim_solutions(self, point, axis, bend=bend, swivel=swivel, limits=limits, base=base)
-
-    def aim_swivel_ranges(self, point: Any, axis: Any, *, bend: float, base: Any = None) -> list[SwivelRange]:
-        """Return all ranges of swivel angles [rad] at which an aim with a bend [rad] respects every limit."""
-        return aim_swivel_ranges(self, point, axis, bend=bend, base=base)
+    aim_solutions = aim_solutions
+    aim_swivel_ranges = aim_swivel_ranges
 
 
 def _alone(what: str, chosen: str, **others: Any) -> None:

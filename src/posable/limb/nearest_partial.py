@@ -1,4 +1,4 @@
-"""A partial orientation that is out of reach: the nearest position of the site, then the nearest direction of its axis.
+"""Partial orientations that are out of reach: the nearest position of the site, then the nearest direction of its axis.
 
 Position has priority over direction (Tolani et al. 2000, table 3). If the site reaches the position, four values
 remain: the three of the last joint, and the swivel angle. At a given configuration of the last joint, the best swivel
@@ -31,8 +31,10 @@ from posable.limb.circle import (
     SPIN,
     START,
     STEP,
+    find_ranges,
     forearm_frame,
     length_at,
+    nearest_in_ranges,
 )
 from posable.limb.kernels import clip_start, copy_numbers, fit_joints, halton, prepare_circle, sample_last, set_tip
 from posable.limb.nearest import (
@@ -48,7 +50,6 @@ from posable.limb.nearest import (
     place_error,
     rotate,
 )
-from posable.limb.ranges import find_ranges, nearest_in_ranges
 from posable.limb.srs_chain import BOX, LOWER, REST, TOOL_TURN, UPPER, UPPER_TURN, WIDE
 
 HOLDS = 96  # sampled configurations of the last joint

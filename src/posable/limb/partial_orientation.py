@@ -44,7 +44,9 @@ from posable.limb.circle import (  # fmt: skip
     SPARE,
     TOO_FAR,
     TOO_NEAR,
+    nearest_in_ranges,
     set_goal,
+    slack_near,
 )
 from posable.limb.kernels import (  # fmt: skip
     BRANCH,
@@ -64,7 +66,6 @@ from posable.limb.kernels import (  # fmt: skip
 )
 from posable.limb.nearest import place_error, rotate
 from posable.limb.nearest_partial import nearest_partial
-from posable.limb.ranges import nearest_in_ranges, slack_near
 from posable.limb.solution import LimbSolution
 from posable.limb.srs_chain import TOOL_TURN
 
@@ -490,7 +491,7 @@ def solve_partial(
 def reachable_spins(
     limb: LimbCore, position: Any, axis: Any, along: Any, *, limits: bool = True, base: Any = None
 ) -> list[tuple[float, float]]:
-    """Return the ranges [(lo, hi), ...] of spins [rad] at which the last joint is within reach."""
+    """Return the ranges [(lo, hi), ...] of spins [rad] at which the middle joint can bring the last one there."""
     places, alongs, lead = _goals(position, along, base)
     if lead != ():
         raise GoalError("position", expected="one goal", got=f"leading axes {lead}")

@@ -211,18 +211,30 @@ def target_at_spin(limb: LimbCore, position: Any, axis: Any, along: Any, spin: A
 
 
 def partial_solutions(
-    limb: LimbCore, position: Any, axis: Any, along: Any, *, swivel: Any, spin: Any, base: Any
+    limb: LimbCore, position: Any, axis: Any, along: Any, *, swivel: Any = 0.0, spin: Any = 0.0, base: Any = None
 ) -> list[LimbSolution]:
-    """Return every solution of a partial orientation at both angles (see `Limb.partial_solutions`)."""
+    """Return every solution of a partial orientation at given angles: both bends, both families of each ball joint.
+
+    Args:
+        position: (3,) [m], the position of the site.
+        axis: "x", ... or (3,), an axis of the site.
+        along: (3,), the direction of that axis in the world.
+        swivel: [rad].
+        spin: [rad], about the direction.
+        base: (n,), the pose of the rest of the figure; by default the rest pose.
+
+    Returns:
+        The solutions. Limits are not enforced: `ok` says which solutions respect them.
+    """
     target = target_at_spin(limb, position, axis, along, spin)
     turn = (float(spin) + math.pi) % (2.0 * math.pi) - math.pi
     return [replace(found, spin=turn) for found in limb.solutions(target, swivel, base=base)]
 
 
 def partial_swivel_ranges(
-    limb: LimbCore, position: Any, axis: Any, along: Any, *, spin: Any, base: Any
+    limb: LimbCore, position: Any, axis: Any, along: Any, *, spin: Any, base: Any = None
 ) -> list[SwivelRange]:
-    """Return the swivel ranges of a partial orientation at a spin (see `Limb.partial_swivel_ranges`)."""
+    """Return all ranges of swivel angles [rad] at which a partial orientation with a spin respects every limit."""
     return limb.swivel_ranges(target_at_spin(limb, position, axis, along, spin), base=base)
 
 
@@ -240,9 +252,22 @@ def _sight(limb: LimbCore, point: Any, axis: Any, bend: Any, base: Any, limits: 
 
 
 def aim_solutions(
-    limb: LimbCore, point: Any, axis: Any, *, bend: Any, swivel: Any, limits: bool, base: Any
+    limb: LimbCore, point: Any, axis: Any, *, bend: Any, swivel: Any = 0.0, limits: bool = True, base: Any = None
 ) -> list[LimbSolution]:
-    """Return every solution of an aim at a bend and a swivel angle (see `Limb.aim_solutions`)."""
+    """Return every solution of an aim at given angles: both families of the first ball joint.
+
+    Args:
+        point: (3,) [m], to aim at.
+        axis: "x", ... or (3,), an axis of the site.
+        bend: [rad], the middle joint's angle.
+        swivel: [rad], about the line from the first joint to the point.
+        limits: Whether the last joint, which stays as in `base`, is brought inside its limits.
+        base: (n,), the pose of the rest of the figure; by default the rest pose.
+
+    Returns:
+        The solutions; none if the point is too close for this bend. Limits are not enforced: `ok` says which
+        solutions respect them.
+    """
     pose, root, place, direction, held, raw = _sight(limb, point, axis, bend, base, limits)
     angle = float(read_numbers(swivel, "swivel"))
     out, reports = np.empty((2, 7)), np.zeros((2, REPORT))
@@ -268,8 +293,8 @@ def aim_solutions(
     return found
 
 
-def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base: Any) -> list[SwivelRange]:
-    """Return the swivel ranges of an aim with a bend (see `Limb.aim_swivel_ranges`)."""
+def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base: Any = None) -> list[SwivelRange]:
+    """Return all ranges of swivel angles [rad] at which an aim with a bend [rad] respects every limit."""
     _, root, place, direction, held, raw = _sight(limb, point, axis, bend, base, True)
     low, high = limb.chain.box[3]
     if not low - 1e-12 <= raw <= high + 1e-12:
@@ -343,7 +368,7 @@ class ObjectiveSurface:
         return best
 
     def refined(self, sample: ObjectiveSample, precision: float) -> ObjectiveSample:
-        """Return the best answer near a sample."""
+        """Return the best solution near a sample."""
         best = sample
 
         def value(outer: float) -> float:

@@ -6,18 +6,17 @@ pose, the tool moves by G = e_1 ... e_6, e_i being the rotation by q_i about axi
 
 A wrist: its centre W is where the last three axes meet, so e_1 e_2 e_3 W = G W. Height along, and distance from, axis 1
 are free of q_1; both are affine in cos q_2, sin q_2, which leaves one equation of second degree in cos q_3, sin q_3
-with at most four roots. The wrist's rotation gives two solutions for each. Parallel axes along h: rotations about them
-preserve heights along h, which gives q_1, then q_5, q_6, and q_2, q_3, q_4 as a planar arm. Each solution is refined by
-Newton steps on all six axes and compared with the target.
+with at most four roots, in closed form where axes 2 and 3 are parallel. The wrist's rotation gives two solutions for
+each. Parallel axes along h: rotations about them preserve heights along h, which gives q_1, then q_5, q_6, and q_2,
+q_3, q_4 as a planar arm. Each solution is refined by Newton steps on all six axes and compared with the target.
 """
 
 from __future__ import annotations
 
 import math
 
-from posable.engine.assemble import judge, springs_of
 from posable.engine.jit import entry, kernel, small
-from posable.engine.layout import ALONG, AT, workspace
+from posable.engine.layout import ALONG, AT, LARGEST
 
 WRIST, PARALLEL = 0.0, 1.0
 # Slices of a packed arm
@@ -321,6 +320,26 @@ def elbow_roots(m):
 
 
 @kernel
+def parallel_elbow_roots(m):
+    """Write the roots of the equation for q_3 if axes 2 and 3 are parallel; return their count.
+
+    The height along axis 2 then does not depend on q_3, which leaves a quadratic equation for the squared distance.
+    """
+    f = FOUND
+    one = m[f + 10] - m[f + 8] * m[f]
+    middle = m[f + 11] + 2.0 * m[f + 6]
+    room = m[f + 11] + m[f + 6] - one * one / m[f + 7] - m[f] * m[f]  # squared: how far the wrist can be off axis 1
+    if room < -1e-9 * (abs(m[f + 11]) + m[f + 6]):
+        return 0
+    step, count = 2.0 * math.sqrt(m[f + 6] * max(room, 0.0)), 0
+    for side in range(2):
+        square = middle + step if side == 0 else middle - step
+        number, m[ROOTS + count], m[ROOTS + count + 1] = two_angles(m[f + 3] - square, m[f + 4], m[f + 5])
+        count += number
+    return count
+
+
+@kernel
 def wrist_poses(arm, m, limits, poses):
     """Write every pose of an arm with a wrist into poses; return their count."""
     x, y, z = moved(m, WANTED, arm[CENTER], arm[CENTER + 1], arm[CENTER + 2])
@@ -347,6 +366,8 @@ def wrist_poses(arm, m, limits, poses):
     elif abs(sa) < MEETING:
         ca = arm[COSINE]
         roots, m[ROOTS], m[ROOTS + 1] = two_angles(height - ca * m[f], -ca * m[f + 1], -ca * m[f + 2])
+    elif max(abs(m[f + 1]), abs(m[f + 2])) < ZERO:
+        roots = parallel_elbow_roots(m)
     else:
         roots = elbow_roots(m)
     count = 0
@@ -589,37 +610,77 @@ def six_axis_poses(arm, columns, target, lower, upper, start, out, m):
     return count
 
 
+@kernel
+def errors_at(arm, columns, place, pose, m):
+    """Return how far the tool of a pose (n,) is from the wanted motion and place (3,): [m], [rad]."""
+    set_identity(m, FOUND)
+    for i in range(6):
+        add_turn(m, FOUND, arm, i, pose[columns[i]])
+    h, f, away = HOME, FOUND, 0.0
+    x = -(arm[h] * arm[h + 9] + arm[h + 3] * arm[h + 10] + arm[h + 6] * arm[h + 11])  # the tool at the zero pose
+    y = -(arm[h + 1] * arm[h + 9] + arm[h + 4] * arm[h + 10] + arm[h + 7] * arm[h + 11])
+    z = -(arm[h + 2] * arm[h + 9] + arm[h + 5] * arm[h + 10] + arm[h + 8] * arm[h + 11])
+    if arm[REVERSED] != 0.0:
+        x, y, z = x - m[f + 9], y - m[f + 10], z - m[f + 11]
+    for k in range(3):
+        if arm[REVERSED] == 0.0:
+            gap = m[f + 3 * k] * x + m[f + 3 * k + 1] * y + m[f + 3 * k + 2] * z + m[f + 9 + k] - place[k]
+        else:
+            gap = m[f + k] * x + m[f + 3 + k] * y + m[f + 6 + k] * z - place[k]
+        away += gap * gap
+    trace, square = 0.0, 0.0
+    for k in range(3):  # the axis of WANTED FOUND', times its sine
+        a, b, total = 3 * ((k + 1) % 3), 3 * ((k + 2) % 3), 0.0
+        for l in range(3):
+            total += m[WANTED + b + l] * m[f + a + l] - m[WANTED + a + l] * m[f + b + l]
+            trace += m[WANTED + 3 * k + l] * m[f + 3 * k + l]
+        square += 0.25 * total * total
+    return math.sqrt(away), math.atan2(math.sqrt(square), 0.5 * (trace - 1.0))
+
+
 @entry
-def nearest_poses(
-    arm, columns, figure, kind, constants, targets, pull, home, tolerances, lower, upper, poses, work, d, errors, good
-):
-    """Bring, for each problem of a batch, the start to the pose that is nearest to it, and judge that.
+def nearest_poses(arm, columns, targets, tolerances, lower, upper, starts, poses, errors, good, m):
+    """Write, for each problem of a batch, the pose that is nearest to its start, and judge it.
 
     Args:
         arm: (ARM,) as `six_axis_arm` packs it.
         columns: (6,) where the packed axes are in a pose.
-        figure, kind, constants, targets, pull, home, tolerances, lower, upper, d: As of `judge_batch`; the springs are
-            the two of a pose goal.
-        poses: (t, n) [rad, m] the starts; written where there is a pose.
-        work: Scratch memory: that of `judge_batch`, then MEMORY numbers.
-        errors: (t, 2) [m, rad], written.
+        targets: (t or 1, 2, TARGETS) of the springs of a pose goal: position, then orientation.
+        tolerances: (2,) [m, rad].
+        lower: (n,) [rad, m].
+        upper: (n,) [rad, m].
+        starts: (t, n) [rad, m], clipped to the limits; one that is not finite is left as it is, and has no pose.
+        poses: (t, n) [rad, m], written: the start where there is no pose.
+        errors: (t, 2) [m, rad], written: from the forward kinematics of the pose.
         good: (t,) written: 1 where the goal is reached inside the limits.
+        m: (MEMORY,) scratch memory.
+
+    Returns:
+        How many are not reached.
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws, m = workspace(work, n, b, g, d), work[work.shape[0] - MEMORY :]
+    missed = 0
     for t in range(poses.shape[0]):
-        springs = springs_of(kind, constants, targets, t, pull, home)
-        place, turn = springs.targets[0, AT : AT + 3], springs.targets[1, ALONG : ALONG + 9]
-        set_motion(arm, place.reshape(3, 1), 0, turn.reshape(3, 3), 0, m)
-        m[LATER] = 1.0
-        for k in range(poses_of(arm, columns, lower, upper, poses[t], m)):
-            for i in range(6):
-                m[POSE + i] = m[POSES + 7 * k + i]
-            if refine(arm, m):
+        row = targets[t % targets.shape[0]]
+        place, turn = row[0, AT : AT + 3], row[1, ALONG : ALONG + 9]
+        usable = True
+        for i in range(poses.shape[1]):
+            poses[t, i] = min(max(starts[t, i], lower[i]), upper[i])
+            usable = usable and math.isfinite(starts[t, i]) and abs(poses[t, i]) <= LARGEST
+        reached = False
+        if usable:
+            set_motion(arm, place.reshape(3, 1), 0, turn.reshape(3, 3), 0, m)
+            m[LATER] = 1.0
+            for i in range(poses.shape[1]):
+                starts[t, i] = poses[t, i]
+            for k in range(poses_of(arm, columns, lower, upper, starts[t], m)):
                 for i in range(6):
-                    poses[t, columns[i]] = min(max(m[POSE + i], lower[columns[i]]), upper[columns[i]])
-                break
-        reached, _ = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
+                    m[POSE + i] = m[POSES + 7 * k + i]
+                if refine(arm, m):
+                    for i in range(6):
+                        poses[t, columns[i]] = min(max(m[POSE + i], lower[columns[i]]), upper[columns[i]])
+                    break
+            errors[t, 0], errors[t, 1] = errors_at(arm, columns, place, poses[t], m)
+            reached = errors[t, 0] <= tolerances[0] and errors[t, 1] <= tolerances[1]
         good[t] = 1 if reached else 0
-        for k in range(g):
-            errors[t, k] = ws.error[k]
+        missed += 0 if reached else 1
+    return missed

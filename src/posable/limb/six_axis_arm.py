@@ -10,9 +10,9 @@ import numpy as np
 
 from posable.engine.bounds import CONVERGED
 from posable.engine.jit import run_chunks
-from posable.engine.layout import WEIGHT
+from posable.engine.joints import TURN
+from posable.engine.layout import FIRST, KIND, LAST, PARENT, WEIGHT
 from posable.goals.orientation import Pose
-from posable.limb.hinges import six_hinges
 from posable.limb.six_axis import (
     ARM,
     AXIS,
@@ -33,7 +33,7 @@ from posable.limb.six_axis import (
     nearest_poses,
     six_axis_poses,
 )
-from posable.model.kinematics import scratch
+from posable.model.kinematics import forward, scratch
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SMALL, RawResult, SolveOptions
@@ -41,6 +41,56 @@ from posable.solvers.base import SMALL, RawResult, SolveOptions
 CHUNK = 256  # problems per thread and turn
 TIGHT = 1e-6  # [m, rad]: tolerance that the closed form always meets
 NEARLY = 1e-5  # [m, rad]: error of axes that count as meeting or parallel, as in rounded files
+_ONE_ROW = (np.full(1, CONVERGED), np.zeros(1), np.zeros(1))  # codes, iterations and evaluations of a single solve
+for _array in _ONE_ROW:
+    _array.flags.writeable = False  # shared by all of them
+
+
+# --- The hinges of an arm ---
+
+
+@dataclass(frozen=True)
+class Hinges:
+    """The six hinges that carry a joint or site.
+
+    Attributes:
+        columns: (6,) where they are in a pose.
+        axes: (6, 3), of unit length, at the zero pose.
+        places: (6, 3) [m], a point on each axis.
+        tool: (4, 4) [m], the joint or site at the zero pose.
+    """
+
+    columns: np.ndarray
+    axes: np.ndarray
+    places: np.ndarray
+    tool: np.ndarray
+
+
+def six_hinges(skeleton: Skeleton, body: str) -> Hinges | None:
+    """Return the hinges that move a joint or site; None unless they are six, and nothing else moves it."""
+    figure, dofs, at = skeleton.figure, list[int](), int(skeleton.frame_bodies[skeleton.frame(body)])
+    while at >= 0:
+        dofs = [*range(int(figure.body[at, FIRST]), int(figure.body[at, LAST])), *dofs]
+        at = int(figure.body[at, PARENT])
+    if len(dofs) != 6 or (figure.dof[dofs, KIND] != TURN).any() or skeleton.frozen[dofs].any():
+        return None
+    zero = forward(skeleton, np.zeros(skeleton.size))
+    axes, places = np.empty((6, 3)), np.empty((6, 3))
+    for k, i in enumerate(dofs):
+        joint = next(
+            joint
+            for joint, where in zip(skeleton.joints, skeleton.slices, strict=True)
+            if where.start <= i < where.stop
+        )
+        if joint.motion.size != 1:
+            return None
+        element = joint.motion.dofs[0]
+        axes[k] = zero.rotation_matrix(joint.name) @ joint.motion.basis[:, element.axis] * element.sign
+        places[k] = zero.position(joint.name)
+    return Hinges(np.array(dofs), axes, places, zero.matrix(body))
+
+
+# --- The closed form ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,32 +121,32 @@ class SixAxisArm:
         count = six_axis_poses(self.packed, self.columns, target, lower, upper, start, out, np.empty(MEMORY))
         return out[:count]
 
-    def land(self, problem: Problem, options: SolveOptions) -> tuple[RawResult, np.ndarray | None]:
+    def solve(self, problem: Problem, options: SolveOptions) -> tuple[RawResult, np.ndarray | None]:
         """Return the poses nearest to the starts of a problem that is one Pose of this arm.
 
         Returns:
             The result, without iterations, and the rows that have no pose within the limits; None if all have one.
         """
         t = len(options.starts)
-        codes, good = np.empty(t, dtype=np.int64), np.empty(t, dtype=np.int64)
-        codes.fill(CONVERGED)
-        raw = RawResult(options.starts.copy(), codes, np.empty((t, 2)), np.zeros(t), np.zeros(t), good=good)
-        if t <= SMALL:
-            self._enter(problem, options, problem.constants, problem.targets, raw.poses, raw.errors, good)
+        poses, errors, good = np.empty((t, self.size)), np.empty((t, 2)), np.empty(t, dtype=np.int64)
+        codes, iterations, evaluations = _ONE_ROW if t == 1 else (np.full(t, CONVERGED), np.zeros(t), np.zeros(t))
+        raw = RawResult(poses, codes, errors, iterations, evaluations, None, good)
+        if t > SMALL:
+            run_chunks(lambda piece: self._solve_chunk(problem, options, raw, piece), t, CHUNK, options.threads)
+            missed = t - np.count_nonzero(good)
         else:
-            run_chunks(lambda piece: self._land_piece(problem, options, raw, piece), t, CHUNK, options.threads)
-        return raw, None if np.count_nonzero(good) == t else np.flatnonzero(good == 0)
+            missed = nearest_poses(
+                self.packed, self.columns, problem.targets, problem.tolerances, options.lower, options.upper,
+                options.starts, poses, errors, good, scratch(MEMORY),
+            )  # fmt: skip
+        return raw, np.flatnonzero(good == 0) if missed else None
 
-    def _land_piece(self, problem: Problem, options: SolveOptions, raw: Any, piece: slice) -> None:
-        """Land some problems of a batch."""
-        constants, targets = (rows if len(rows) == 1 else rows[piece] for rows in (problem.constants, problem.targets))
-        self._enter(problem, options, constants, targets, raw.poses[piece], raw.errors[piece], raw.good[piece])
-
-    def _enter(self, problem: Problem, options: SolveOptions, constants, targets, poses, errors, good) -> None:
-        problem.fitted(nearest_poses)(
-            self.packed, self.columns, problem.figure, problem.kind, constants, targets, problem.pull, problem.home,
-            problem.tolerances, options.lower, options.upper, poses, scratch(problem.work_size + MEMORY),
-            problem.depth, errors, good,
+    def _solve_chunk(self, problem: Problem, options: SolveOptions, raw: Any, piece: slice) -> None:
+        """Solve some problems of a batch."""
+        targets = problem.targets if len(problem.targets) == 1 else problem.targets[piece]
+        nearest_poses(
+            self.packed, self.columns, targets, problem.tolerances, options.lower, options.upper,
+            options.starts[piece], raw.poses[piece], raw.errors[piece], raw.good[piece], scratch(MEMORY),
         )  # fmt: skip
 
 

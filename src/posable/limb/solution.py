@@ -60,7 +60,7 @@ class SwivelRange(tuple):
 
     def __contains__(self, angle: object) -> bool:
         """Return whether a swivel angle is inside, up to whole turns."""
-        return bool((float(angle) - self[0]) % (2.0 * np.pi) <= self.width)  # type: ignore[arg-type]
+        return bool((float(angle) - self[0]) % (2.0 * np.pi) <= self.width)  # type: ignore[arg-type]  # a number
 
     def __str__(self) -> str:
         ends = f", from {self.lo_limit} to {self.hi_limit}" if self.lo_limit or self.hi_limit else ""

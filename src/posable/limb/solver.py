@@ -182,12 +182,12 @@ def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> LimbTas
     counts = (len(points), len(turns), len(alongs), len(aims))
     if counts not in SHAPES or len(springs) != sum(counts):
         asked = "one place, with or without an orientation or a direction, or an aim"
-        return f"{label!r} asks for something else than {asked}"
+        return f"{label!r} needs something other than {asked}"
     at = points[0] if points else aims[0]
     place = constants[at, POINT : POINT + 3]
     limb = limb_or_reason(problem.skeleton, body)
     if isinstance(limb, str):
-        pair = two_link_or_reason(problem.skeleton, body, place) if counts == (1, 0, 0, 0) else "it asks for more"
+        pair = two_link_or_reason(problem.skeleton, body, place) if counts == (1, 0, 0, 0) else "it needs more"
         if isinstance(pair, TwoLink):
             return LimbTask(pair, points[0])
         return f"{label!r} is on no limb: {limb}"

@@ -1,6 +1,7 @@
 """A differentiable layer on the GPU: `polish` refines poses to minima, `adjoint` back-propagates gradients.
 
-Both kernels are written from the CPU's own (engine/sensitivity.py) in double precision, for one figure and its goals.
+Both kernels are generated from those of the CPU (engine/sensitivity.py) in double precision, for one figure and its
+goals.
 Targets, poses and gradients stay on the GPU.
 """
 
@@ -112,7 +113,7 @@ def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.n
     steps, _ = polish.piece(
         lambda: to.call(
             refine, polish.figure, polish.order, polish.springs, polish.lower, polish.upper, polish.theta, polish.ws,
-            fixed, scale, bool(problem.coupled), Code("most", "i"),
+            fixed, scale, Code("most", "i"),
         )
     )  # fmt: skip
     back = ProblemTables(problem, plan, lower, upper)
@@ -122,7 +123,7 @@ def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.n
     solved, code = back.piece(
         lambda: again.call(
             solve_adjoint, back.figure, back.order, back.springs, back.lower, back.upper, back.theta, back.ws, held,
-            sizes, bool(problem.coupled), vector,
+            sizes, vector,
         )
     )  # fmt: skip
     found = again.text(code, "i")
@@ -130,19 +131,19 @@ def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.n
         lambda: again.call(along, back.figure, back.order, back.springs, back.theta, back.ws, vector)
     )
     split = back.g * TARGETS
-    common = {"whole": problem.skeleton.size, "n": polish.n, "block": BLOCK, "loads": loads(plan, back.g)}
+    common = {"whole": problem.skeleton.size, "n": polish.n, "block": BLOCK}
+    begin = [
+        BEGIN
+        % {"declarations": one.to.declarations(), "prepare": one.to.source(one.prepare), "loads": loads(plan, one)}
+        for one in (polish, back)
+    ]
     return "\n".join(
         (
             PROLOGUE % {"number": "double"},
-            POLISH
-            % {
-                **common, "tables": polish.tables(), "declarations": to.declarations(),
-                "prepare": to.source(polish.prepare), "steps": steps,
-            },
+            POLISH % {**common, "tables": polish.tables(), "begin": begin[0], "steps": steps},
             ADJOINT
             % {
-                **common, "tables": back.tables(), "declarations": again.declarations(),
-                "prepare": again.source(back.prepare), "solved": solved, "code": found, "slope": slope,
+                **common, "tables": back.tables(), "begin": begin[1], "solved": solved, "code": found, "slope": slope,
                 "value": again.text(value, "f"), "half": 0.5 / DIFFERENCE, "difference": DIFFERENCE,
                 "m": len(plan.moving), "none": DEGENERATE,
                 "slots": ", ".join(str(k if k < split else -1) for k in plan.moving) or "-1",
@@ -151,6 +152,15 @@ def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.n
     )  # fmt: skip
 
 
+# Begins a kernel in which each thread has one problem
+BEGIN = """
+%(declarations)s
+const long long problem = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+if (problem >= count) return;
+%(prepare)s
+%(loads)s
+"""
+
 POLISH = """
 namespace polishing {
 %(tables)s
@@ -158,11 +168,7 @@ namespace polishing {
 extern "C" __global__ void __launch_bounds__(%(block)d) polish(
     const Source* sources, double* poses, int count, int most) {
 using namespace polishing;
-%(declarations)s
-const long long problem = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-if (problem >= count) return;
-%(prepare)s
-%(loads)s
+%(begin)s
 for (int i = 0; i < %(n)d; i++) theta[i] = poses[problem * %(whole)d + kept[i]];
 {
 %(steps)s
@@ -179,11 +185,7 @@ __constant__ static int slots[] = {%(slots)s};
 extern "C" __global__ void __launch_bounds__(%(block)d) adjoint(
     const Source* sources, const double* poses, const double* slopes, int count, double* out) {
 using namespace adjoining;
-%(declarations)s
-const long long problem = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-if (problem >= count) return;
-%(prepare)s
-%(loads)s
+%(begin)s
 for (int i = 0; i < %(n)d; i++) {
     theta[i] = poses[problem * %(whole)d + kept[i]];
     vector[i] = slopes[problem * %(whole)d + kept[i]];

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable._layers import Layer
+from posable._differentiable import Layer
 from posable.errors import SolverError
-from posable.gpu.layer import adjoint, columns
+from posable.gpu.differentiable import adjoint, columns
 
 g = ps.goals
 
@@ -42,7 +42,7 @@ def test_poses_and_gradients_are_those_of_the_cpu(on_host, name, pose, spread):
         assert held.any()
 
 
-def test_what_the_gpu_does_not_serve_is_said(on_host):
+def test_what_the_gpu_does_not_support_is_reported(on_host):
     limb = ps.figures.limb()
     array = there(on_host, np.full((2, 3), 0.2))
     with pytest.raises(SolverError, match="offsets"):
