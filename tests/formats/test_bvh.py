@@ -139,7 +139,7 @@ def test_line_endings_and_blanks(bvh, ending, blank):
     assert scene.motion.fps == 25
 
 
-def test_centimetres_unless_told(bvh):
+def test_centimetres_by_default(bvh):
     path = bvh(f"{HEAD}3 Zrotation Xrotation Yrotation\n{TAIL}1 2 3\n4 5 6")
     assert load(path).skeleton.unit == 0.01
     np.testing.assert_allclose(load(path).skeleton.joint("a").offset, (0.01, 0.02, 0.03))

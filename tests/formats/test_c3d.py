@@ -165,7 +165,7 @@ def patched(tmp_path, markers, *changes):
         (16, b"\x01\x00", "the block where the data start"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*the header was taken")
+@pytest.mark.filterwarnings("ignore:.*the header's count is used")
 def test_what_is_refused(tmp_path, markers, offset, raw, message):
     with pytest.raises(FormatError, match=message) as caught:
         load(patched(tmp_path, markers, (offset, raw)))

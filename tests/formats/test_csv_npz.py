@@ -11,6 +11,10 @@ from posable.formats import load, save
 from posable.model.motion import Markers
 from posable.model.skeleton import Skeleton
 
+UNKNOWN_ORDER = b"""{"sites": [], "joints": [{"name": "hip", "parent": null, "motion": {"type": "Ball", "order": "zxw"},
+    "offset": null, "rotation": null, "limits": null, "rest": 0, "gain": 1, "mass": 0, "frozen": false,
+    "center": null}]}"""
+
 
 def same_skeleton(a: Skeleton, b: Skeleton) -> bool:
     arrays = all(np.array_equal(x, y) for x, y in zip(a.figure, b.figure, strict=True))
@@ -66,6 +70,7 @@ def test_poses_of_another_program(tmp_path, figure):
         ({"skeleton": np.frombuffer(b"{}", np.uint8)}, "a skeleton as JSON"),
         ({"skeleton": np.frombuffer(b'{"joints": [{}], "sites": []}', np.uint8)}, "a skeleton as JSON"),
         ({"marker_positions": np.zeros((2, 3))}, "marker_positions of shape"),
+        ({"skeleton": np.frombuffer(UNKNOWN_ORDER, np.uint8)}, "joint 'hip': expected a rotation order among"),
     ],
 )
 def test_wrong_arrays(tmp_path, figure, arrays, message):
@@ -105,7 +110,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path, figure):
 
 
 @pytest.mark.parametrize("shape", ["(-1, 3)", "(99999999999, 3)", "(1, 2, 'x')", "3", "()", "(" * 500])
-def test_lies_about_the_shape(tmp_path, shape, figure):
+def test_a_wrong_array_shape_is_rejected(tmp_path, shape, figure):
     text = ("{'descr': '<f8', 'fortran_order': False, 'shape': " + shape + ", }").encode()
     raw = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(16)
     file = io.BytesIO()
@@ -165,7 +170,7 @@ def test_a_wrong_csv(tmp_path, figure, text, message):
         load(tmp_path / "a.csv", skeleton=figure)
 
 
-def test_a_csv_that_is_neither(tmp_path):
+def test_a_csv_without_motion_or_markers(tmp_path):
     (tmp_path / "a.csv").write_text("time,elbow\n0,1\n1,2\n")
     with pytest.raises(FormatError, match="skeleton= for motion"):
         load(tmp_path / "a.csv")

@@ -56,7 +56,7 @@ def test_content_beats_the_suffix(fixtures, tmp_path):
         assert load(path).motion is not None
 
 
-def test_what_is_no_file(tmp_path):
+def test_what_is_not_a_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "missing.bvh")
     with pytest.raises(FormatError, match="no such file"):
@@ -78,12 +78,14 @@ def test_wrong_calls(tmp_path, motion):
         save(tmp_path / "a.xyz", motion)
     with pytest.raises(FormatError, match="TRC holds markers alone"):
         save(tmp_path / "a.trc", motion)
-    with pytest.raises(FormatError, match="VRM holds a character"):
+    with pytest.raises(FormatError, match="VRM: expected motion of a character"):
         save(tmp_path / "a.vrm", motion)
     with pytest.raises(FormatError, match="URDF holds a robot and no motion"):
         save(tmp_path / "a.urdf", motion)
     with pytest.raises(PosableError, match="expected a Motion, Skeleton, Markers or Scene"):
         save(tmp_path / "a.bvh", 3)
+    with pytest.raises(PosableError, match=r"expected the path first, save\('a.bvh', ...\), got a Motion first"):
+        save(motion, "a.bvh")
     with pytest.raises(PosableError, match="up='y'"):
         load(tmp_path / "a.bvh", up="x")
     with pytest.raises(UnknownName, match="unknown unit 'yard'"):

@@ -310,7 +310,7 @@ def c3d_with_used(path, value):
 def test_a_c3d_with_a_strange_number_of_points(tmp_path, value):
     path = tmp_path / "a.c3d"
     c3d_with_used(path, value)
-    with pytest.warns(UserWarning, match="the header was taken"):
+    with pytest.warns(UserWarning, match="the header's count is used"):
         assert load(path).markers.names == ("a", "b")
 
 
@@ -330,7 +330,7 @@ def test_integers_of_many_digits(tmp_path, digits):
         "PathFileType\t4\t(X/Y/Z)\ta\nDataRate\tCameraRate\tNumFrames\tNumMarkers\tUnits\n"
         f"100\t100\t{many}\t{many}\tmm\nFrame#\tTime\tA\t\t\n\t\tX1\tY1\tZ1\n\n1\t0\t{many}\t2\t3\n"
     )
-    with pytest.warns(UserWarning, match="rows were taken"):
+    with pytest.warns(UserWarning, match="number of rows is used"):
         assert load(path).markers.names == ("A",)
     path = tmp_path / "a.npz"
     formats_save(path, figures.planar_arm([1, 1]))

@@ -7,6 +7,7 @@ from scipy.spatial.transform import Rotation
 import posable as ps
 from posable.errors import FormatError
 from posable.formats.keypoints import MEDIAPIPE_33, PARENTS, SETS, SMPL_24
+from posable.formats.robot_layouts import LAYOUTS
 
 NAMES = ("root", "spine1", "spine2", "spine3", "neck", "skull", "hip.L", "knee.L", "ankle.L", "toes.L", "hip.R",
          "knee.R", "ankle.R", "toes.R", "shoulder.L", "elbow.L", "wrist.L", "shoulder.R", "elbow.R",
@@ -128,6 +129,19 @@ def test_a_motion_of_the_smpl_family(tmp_path, joints):
     assert set(SMPL_24[:22]) <= set(scene.skeleton.names)
 
 
+@pytest.mark.parametrize("keys", [("root_orient", "pose_body", "trans"), ("global_orient", "body_pose", "transl")])
+def test_smpl_with_the_pelvis_apart_is_the_same_motion(tmp_path, keys):
+    poses, trans = np.random.default_rng(1).normal(0.0, 0.3, (4, 66)), np.ones((4, 3))
+    np.savez(tmp_path / "a.npz", poses=poses, trans=trans, fps=30.0)
+    parts = dict(zip(keys, (poses[:, :3], poses[:, 3:].reshape(4, 21, 3), trans), strict=True))
+    np.savez(tmp_path / "b.npz", **parts, fps=30.0)
+    whole, apart = (ps.load(tmp_path / name).motion for name in ("a.npz", "b.npz"))
+    np.testing.assert_array_equal(apart.poses, whole.poses)
+    np.savez(tmp_path / "c.npz", **{**parts, keys[1]: np.zeros((3, 63))}, fps=30.0)
+    with pytest.raises(FormatError, match="as many frames"):
+        ps.load(tmp_path / "c.npz")
+
+
 def test_a_bad_smpl_file(tmp_path):
     np.savez(tmp_path / "a.npz", poses=np.zeros((3, 10)), trans=np.zeros((3, 3)))
     with pytest.raises(FormatError, match="poses"):
@@ -147,16 +161,30 @@ def robot_motion(fixtures):
     return ps.Motion(robot, poses, 50.0)
 
 
-@pytest.mark.parametrize("layout", ["mujoco", "gmr"])
+@pytest.mark.parametrize("layout", ["mujoco", "gmr", "beyondmimic", "unitree"])
 def test_layouts_come_back(tmp_path, robot_motion, layout):
-    path = tmp_path / "a.npz"
+    path = tmp_path / f"a{LAYOUTS[layout]}"
     ps.save(path, robot_motion, layout=layout)
-    back = ps.load(path, skeleton=robot_motion.skeleton).motion
+    rate = {"fps": 50.0} if layout == "unitree" else {}
+    back = ps.load(path, skeleton=robot_motion.skeleton, **rate).motion
     assert back.fps == 50
     ours, theirs = (ps.forward(m.skeleton, m.poses).matrix("tool") for m in (robot_motion, back))
-    np.testing.assert_allclose(theirs, ours, atol=1e-9)
-    with pytest.raises(FormatError, match="skeleton="):
-        ps.load(path)
+    np.testing.assert_allclose(theirs, ours, atol=1e-7)  # Unitree's table has nine digits
+    if layout != "unitree":
+        with pytest.raises(FormatError, match="skeleton="):
+            ps.load(path)
+
+
+def test_layouts_of_another_robot_are_refused(tmp_path, robot_motion):
+    (tmp_path / "a.csv").write_text("0,0,1,0,0,0,1,0.5\n", encoding="utf-8")
+    with pytest.raises(FormatError, match="finite values"):
+        ps.load(tmp_path / "a.csv", skeleton=robot_motion.skeleton, fps=30.0)
+    np.savez(tmp_path / "a.npz", joint_pos=np.zeros((3, 6)), body_pos_w=np.zeros((3, 3)), body_quat_w=np.zeros((3, 4)))
+    with pytest.raises(FormatError, match="body_pos_w"):
+        ps.load(tmp_path / "a.npz", skeleton=robot_motion.skeleton)
+    np.savez(tmp_path / "b.npz", root_pos=np.zeros((3, 3)), root_rot=np.zeros((2, 4)), dof_pos=np.zeros((3, 6)))
+    with pytest.raises(FormatError, match="the root's positions"):
+        ps.load(tmp_path / "b.npz", skeleton=robot_motion.skeleton)
 
 
 def test_beyondmimic_has_speeds_by_differences(tmp_path, robot_motion):

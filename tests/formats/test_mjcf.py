@@ -271,3 +271,45 @@ def test_tendons_that_are_not_used_are_named():
     )
     with pytest.warns(PosableWarning, match="'both' ties 3 joints together"):
         ps.load(wide, format="mjcf")
+
+
+def test_meshes_and_shapes_carry_their_colors(fixtures, tmp_path):
+    """A geom's rgba overrides its material, as in MuJoCo's viewer; without either there is no colour."""
+    text = (fixtures / "arm7" / "arm7.xml").read_text()
+    (tmp_path / "block.stl").write_bytes((fixtures / "arm7" / "block.stl").read_bytes())
+    text = text.replace("<asset>", '<asset><material name="orange" rgba="1 0.5 0 1"/>')
+    blocks = (' material="orange"', ' material="orange" rgba="0.25 0.5 0.75 1"', "", "")
+    head, *rest = text.split('type="mesh" mesh="block"')
+    text = head + "".join(f'type="mesh" mesh="block"{own}{part}' for own, part in zip(blocks, rest, strict=True))
+    text = text.replace('type="cylinder"', 'type="cylinder" rgba="0 1 0 1"')
+    (tmp_path / "arm7.xml").write_text(text)
+    scene = ps.load(tmp_path / "arm7.xml")
+    colors = [None if mesh.color is None else mesh.color.tolist() for mesh in scene.meshes]
+    assert colors == [[1.0, 0.5, 0.0], [0.25, 0.5, 0.75], None, None]
+    assert next(shape.color for shape in scene.skeleton.shapes if shape.kind == "cylinder") == (0.0, 1.0, 0.0)
+    assert next(shape.color for shape in scene.skeleton.shapes if shape.kind == "capsule") is None
+    assert scene.skeleton == ps.load(fixtures / "arm7" / "arm7.xml").skeleton
+
+
+def test_a_texture_colors_the_faces(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    picture = np.zeros((8, 8, 3), dtype=np.uint8)
+    picture[:4, :, 0], picture[4:, :, 2] = 255, 255  # red above, blue below
+    image.fromarray(picture).save(tmp_path / "two.png")
+    (tmp_path / "four.obj").write_text(
+        "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nvt 0.5 0.9\nvt 0.5 0.1\n"
+        "f 1/1 3/1 2/1\nf 1/1 2/1 4/1\nf 2/2 3/2 4/2\nf 1/2 4/2 3/2\n"
+    )
+    (tmp_path / "four.xml").write_text(
+        """<mujoco><asset><texture name="t" type="2d" file="two.png"/><material name="m" texture="t"/>
+        <mesh name="four" file="four.obj"/></asset><worldbody><body><joint/>
+        <geom type="mesh" mesh="four" material="m"/></body></worldbody></mujoco>"""
+    )
+    (mesh,) = ps.load(tmp_path / "four.xml").meshes
+    red = mesh.color[:, 0] > 0.9
+    assert red.sum() == 2
+    assert (mesh.color[~red, 2] > 0.9).all()
+    corners = mesh.vertices[mesh.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    slanted = np.linalg.norm(normals, axis=1).argmax()
+    assert not red[slanted]  # the slanted face is blue in the file

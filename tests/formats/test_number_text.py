@@ -72,5 +72,5 @@ def test_long_texts_are_cut_between_numbers():
         b"1-e5 2.0",
     ],
 )
-def test_what_is_no_number(text):
+def test_what_is_not_a_number(text):
     assert parse_numbers(text) is None

@@ -30,7 +30,7 @@ def test_a_skeleton_is_read_and_kept():
     assert scene.skeleton is arm
     assert copy.copy(scene).skeleton is arm
     with pytest.raises(AttributeError):
-        scene.skeleton = arm  # type: ignore[misc]
+        scene.skeleton = arm  # type: ignore[misc]  # it must raise
 
 
 def test_replace_changes_what_it_is_given_with_and_without_a_skeleton():

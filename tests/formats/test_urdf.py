@@ -9,7 +9,7 @@ from posable.errors import FormatError, PosableError, PosableWarning
 from posable.formats import load, save
 from posable.model.joints import Ball, Fixed, Free, Planar, Prismatic, Revolute
 from posable.model.kinematics import forward
-from posable.model.shapes import box, capsule, sphere
+from posable.model.shapes import box, capsule, hull, plane, sphere
 
 ROBOT = """<?xml version="1.0"?>
 <robot name="toy">
@@ -109,6 +109,15 @@ def test_meshes_of_a_robot_are_opened(fixtures):
     vertices = next(mesh for mesh in whole.meshes if mesh.name == "link1").vertices
     hull = next(shape for shape in scene.skeleton.shapes if shape.kind == "hull")
     np.testing.assert_allclose(np.ptp(hull.points, axis=0), np.ptp(vertices, axis=0), atol=1e-6)
+
+
+def test_a_nul_byte_at_the_end_is_skipped(urdf):
+    """pybullet_data's humanoid.urdf ends with one."""
+    path = urdf(ROBOT)
+    expected = load(path).skeleton
+    path.write_bytes(path.read_bytes() + b"\x00")
+    with pytest.warns(PosableWarning, match="NUL bytes at the end were skipped"):
+        assert load(path).skeleton == expected
 
 
 def test_small_slips_of_real_files(urdf):
@@ -327,3 +336,59 @@ def test_a_spherical_joint_turns_about_every_axis(urdf):
     still, turned = (forward(skeleton, skeleton.pose({"socket": value})) for value in (np.zeros(3), turn.as_rotvec()))
     between = still.rotation_matrix("socket").T @ turned.rotation_matrix("socket")
     assert np.allclose(between, turn.as_matrix(), atol=1e-14)
+
+
+def test_meshes_and_shapes_carry_their_colors(fixtures, tmp_path):
+    """Named materials, a colour inside a visual, and the material file of an OBJ, which wins as in RViz."""
+    pytest.importorskip("trimesh")
+    text = (fixtures / "arm" / "arm.urdf").read_text()
+    for file in (fixtures / "arm").glob("*.stl"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "two.mtl").write_text("newmtl red\nKd 0.8 0.2 0.2\nnewmtl blue\nKd 0.2 0.2 0.8\n")
+    (tmp_path / "two.obj").write_text(
+        "mtllib two.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nusemtl red\nf 1 3 2\nf 1 2 4\nusemtl blue\nf 2 3 4\n"
+    )
+
+    def visual(file, material):
+        return f'<geometry><mesh filename="{file}"/></geometry>{material}</visual>'
+
+    for name, file, material in (
+        ("base", "base.stl", '<material name="orange"/>'),
+        ("link1", "link1.stl", '<material name=""><color rgba="0.1 0.2 0.3 1"/></material>'),
+        ("link2", "two.obj", '<material name="orange"/>'),
+        ("link3", "link3.stl", '<material name="odd"><color rgba="red"/></material>'),
+    ):
+        text = text.replace(visual(f"{name}.stl", ""), visual(file, material))
+    text = text.replace("</robot>", '<material name="orange"><color rgba="1 0.5 0 1"/></material></robot>')
+    (tmp_path / "arm.urdf").write_text(text)
+    scene = load(tmp_path / "arm.urdf")
+    colors = {mesh.name: mesh.color for mesh in scene.meshes}
+    assert colors["base"].tolist() == [1.0, 0.5, 0.0]
+    assert colors["link1"].tolist() == [0.1, 0.2, 0.3]
+    assert colors["link2"].shape == (3, 3)
+    assert sorted(map(tuple, colors["link2"].round(1).tolist())) == [(0.2, 0.2, 0.8), (0.8, 0.2, 0.2), (0.8, 0.2, 0.2)]
+    assert colors["link3"] is None
+    assert colors["link4"] is None
+    shapes = {shape.name: shape.color for shape in scene.skeleton.shapes if shape.collides}
+    assert shapes["base"] == (1.0, 0.5, 0.0)
+    assert shapes["link3"] is None
+
+
+def test_all_solids_of_a_robot_are_written_and_the_rest_is_named(tmp_path):
+    turn = Rotation.from_rotvec([0.3, -0.2, 0.5])
+    solids = [
+        box("arm", (0.1, 0.2, 0.3), name="block").moved("arm", (0.1, 0.0, 0.0), turn),
+        hull("arm", np.random.default_rng(0).normal(size=(30, 3)), name="drawn", contype=0, conaffinity=0),
+        sphere("world", 0.2, (1.0, 0.0, 0.0), name="pillar"),
+        plane("world", (0.0, 0.0, 0.0), (0.0, 0.0, 1.0), name="floor"),
+    ]
+    free = ps.Skeleton([ps.Joint("base", ps.Free("rotvec")), ps.Joint("arm", ps.Revolute("z"), "base")], shapes=solids)
+    with pytest.warns(PosableWarning, match="1 of 4 shapes cannot be written to URDF.*floor; they can be obstacles"):
+        save(tmp_path / "free.urdf", free)
+    block, drawn, pillar = sorted(load(tmp_path / "free.urdf").skeleton.shapes, key=lambda shape: shape.name)
+    assert (block.kind, drawn.kind, pillar.kind, pillar.joint) == ("box", "hull", "sphere", "world")
+    assert not drawn.collides
+    np.testing.assert_allclose(block.points, solids[0].points, atol=1e-12)
+    fixed = free.replace(joints=[ps.Joint("base", ps.Fixed()), ps.Joint("arm", ps.Revolute("z"), "base")])
+    with pytest.warns(PosableWarning, match="2 of 4 shapes cannot be written to URDF.*pillar, floor"):
+        save(tmp_path / "fixed.urdf", fixed)

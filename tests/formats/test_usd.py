@@ -61,7 +61,7 @@ def test_round_trip(tmp_path, waving, suffix):
     np.testing.assert_allclose(by_usd(path, 5), skinned(back.meshes, back.motion, 5), atol=1e-5)
 
 
-def test_a_character_goes_out_with_everything_that_came_in(tmp_path, waving):
+def test_a_character_is_written_with_everything_that_was_read(tmp_path, waving):
     from pxr import Usd, UsdGeom
 
     save(tmp_path / "a.usda", waving)
@@ -105,7 +105,7 @@ def test_arrays_that_do_not_fit_are_one_error(tmp_path, pattern, change):
     text, count = re.subn(pattern, change, path.read_text(encoding="utf-8"), count=1)
     assert count == 1
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(FormatError, match="do not fit"):
+    with pytest.raises(FormatError, match="inconsistent"):
         load(path)
 
 

@@ -196,6 +196,10 @@ def save(
         FormatError: The format cannot represent it, or the file cannot be written; an existing file is then unchanged.
     """
     scene = as_scene(thing)
+    if scene is None and as_scene(path) is not None:
+        raise PosableError(
+            f"save: expected the path first, save({str(thing)!r}, ...), got a {type(path).__name__} first"
+        )
     if scene is None:
         raise PosableError(f"save: expected a Motion, Skeleton, Markers or Scene, got {type(thing).__name__}")
     if up not in (None, "y", "z"):
@@ -216,7 +220,7 @@ def save(
 
             files = {suffix: robot_layouts.write(scene.motion, layout, suffix)}
         else:
-            files = writers[0].write(scene, suffix, Options(unit=_metres(unit), stem=Path(path).stem))  # type: ignore[misc]
+            files = writers[0].write(scene, suffix, Options(unit=_metres(unit), stem=Path(path).stem))  # type: ignore[misc]  # a writer
     except FormatError as problem:
         problem.path = problem.path or fspath(path)
         raise
@@ -224,7 +228,10 @@ def save(
     try:
         write_files({place if end == suffix else place.with_suffix(end): data for end, data in files.items()})
     except (OSError, ValueError) as problem:  # ValueError: a path with a NUL
-        raise FormatError(f"cannot be written, an existing file is unchanged: {problem}", path=path) from problem
+        raise FormatError(
+            f"cannot be written, an existing file is unchanged: {getattr(problem, 'strerror', None) or problem}",
+            path=path,
+        ) from problem
 
 
 def _metres(unit: float | str | None) -> float | None:

@@ -1,7 +1,7 @@
-"""AMC, read: the motion of an Acclaim pair, one line per bone and frame. Its ASF says what the numbers mean.
+"""AMC, read: the motion of an Acclaim pair, one line per bone and frame. Its ASF defines the columns.
 
 The ASF is given as `skeleton=`, or it lies beside the AMC under the same name or one that the AMC's name starts with
-(`02_01.amc`, `02.asf`). AMC does not state a frame rate: 120 where `fps` does not say otherwise.
+(`02_01.amc`, `02.asf`). AMC does not state a frame rate: 120 unless `fps` is given.
 """
 
 from __future__ import annotations

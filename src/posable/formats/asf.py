@@ -1,4 +1,4 @@
-"""ASF, read: the skeleton of an Acclaim pair. Its motion comes in AMC files.
+"""ASF, read and written: the skeleton of an Acclaim pair. The AMC with its motion is written here too.
 
 A bone starts where its parent ends. `axis` gives the orientation C of its degrees of freedom in the world, in the
 zero pose, and a turn M about them moves it by C M C'. Here a bone is the joint at its start, with C as the joint's
@@ -23,7 +23,7 @@ from posable.formats.base import Format, Options, build_skeleton
 from posable.formats.conventions import INCH, skeleton_with_up
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
-from posable.formats.transforms import constant_place, motion_of, slider_chains, zero_rotations
+from posable.formats.transforms import constant_place, motion_or_rest, slider_chains, zero_rotations
 from posable.model.joint_values import joint_transform
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal, limits_of
 from posable.model.motion import Motion
@@ -51,7 +51,7 @@ class _WrittenBone:
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     """Return the ASF and, if the suffix is .amc, the AMC beside it."""
-    motion = motion_of(scene)
+    motion = motion_or_rest(scene)
     if motion is None:
         raise FormatError(
             "ASF and AMC hold a skeleton and its motion", expected="a Motion or a Skeleton", found="neither"
@@ -153,7 +153,7 @@ def _bone(skeleton: Skeleton, chain: list[Joint], world: dict, poses: Floats, un
         for i, dof in reversed(turns):
             out.dofs.append("r" + "xyz"[dof.axis])
             columns.append(np.degrees(dof.sign * values[:, i : i + 1]))
-            out.limits.append(_signed(np.degrees(box[i]), dof.sign))  # type: ignore[index]
+            out.limits.append(_signed(np.degrees(box[i]), dof.sign))  # type: ignore[index]  # a joint with dofs
     else:
         rotation = (
             Rotation.from_matrix(basis.T) * joint_transform(joint.motion, values)[1] * Rotation.from_matrix(basis)
@@ -171,7 +171,7 @@ def _add_slides(out: _WrittenBone, columns: list[Floats], joint: Joint, values: 
         if dof.kind == SLIDE:
             out.dofs.append("t" + "xyz"[dof.axis])
             columns.append(dof.sign * values[:, i : i + 1] / unit)
-            out.limits.append(_signed(box[i] / unit, dof.sign))  # type: ignore[index]
+            out.limits.append(_signed(box[i] / unit, dof.sign))  # type: ignore[index]  # a joint with dofs
 
 
 def _signed(pair: Floats, sign: float) -> tuple[float, float]:

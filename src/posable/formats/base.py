@@ -79,6 +79,8 @@ def build_skeleton(
     for joint in joints:
         if joint.parent not in depth:
             raise source.error(expected="joints after their parents", found=shown(str(joint.name)))
+        if problems := joint.motion.problems():
+            raise source.error(f"joint {shown(str(joint.name))}: {problems[0]}")
         depth[joint.name] = depth[joint.parent] + joint.motion.size + 1
         total += (joint.motion.size + 1) * depth[joint.name]
     if len(joints) > MAX_JOINTS or total > MAX_DEPTH_SUM:

@@ -24,7 +24,7 @@ from posable.formats.base import Format, Options, build_skeleton
 from posable.formats.conventions import CENTIMETRES, skeleton_with_up
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
-from posable.formats.transforms import constant_place, motion_of, slider_chains, zero_rotations
+from posable.formats.transforms import constant_place, motion_or_rest, slider_chains, zero_rotations
 from posable.model.joint_values import joint_transform
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal
 from posable.model.motion import Motion
@@ -49,7 +49,7 @@ class _WrittenJoint:
 
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, Iterable[bytes]]:
     """Return the file in parts; a skeleton without motion is written with one frame at rest."""
-    motion = motion_of(scene)
+    motion = motion_or_rest(scene)
     if motion is None:
         raise FormatError("BVH holds a skeleton and its motion", expected="a Motion or a Skeleton", found="neither")
     skeleton = skeleton_with_up(motion.skeleton, "y")
@@ -411,7 +411,7 @@ def _build(source: Source, nodes: list[_Node], unit: float) -> tuple[Skeleton, N
             sites.append(Site(site, name, np.array(end) * unit))
     info = {"format": "bvh"}
     skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up="y", unit=unit, info=info)
-    return skeleton, np.array(columns, dtype=np.intp), np.array(scales)
+    return skeleton.with_rigid_bones(), np.array(columns, dtype=np.intp), np.array(scales)
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:

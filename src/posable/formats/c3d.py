@@ -1,8 +1,8 @@
-"""C3D markers, read: Intel, DEC and SGI numbers, integer and real, any number of frames.
+"""C3D markers, read and written: Intel, DEC and SGI numbers, integer and real, any number of frames.
 
-Written here, because `ezc3d` aborts the process on some broken files and cannot read SGI, and `c3d` walks frame by
-frame. The data section is one strided array, so NumPy reads it in one go; every size that the file states is checked
-against the size that the file has before anything is allocated.
+Our own reader, because `ezc3d` aborts the process on some broken files and cannot read SGI, and `c3d` reads frame by
+frame. The data section is one strided array, so NumPy reads it at once; every stated size is checked against the size
+of the file before anything is allocated.
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ def _frame_count(source: Source, header: _Header, parameters: _Parameters, begin
     silent = not beyond and "TRIAL" not in counts and "POINT:LONG_FRAMES" not in counts
     if header.last >= 65535 and silent and 0 < by_header < available:
         by_size = _frames_by_size(source, begin, frame_bytes)
-        source.warn(f"no count goes beyond the 65535 of the header: {by_size} frames were read, by the file's size")
+        source.warn(f"the header's frame count is at its limit, 65535: {by_size} frames were read, by the file's size")
         return by_size
     trusted = beyond if beyond and header.last >= 65535 else [*beyond, "header", "POINT:FRAMES", "TRIAL"]
     for label in trusted:
@@ -360,7 +360,7 @@ def _read_markers(
 ) -> Markers:
     used = parameters.number("POINT", "USED")
     if used is not None and used != header.points:
-        source.warn(f"the header counts {header.points} points, POINT:USED {used:.0f}: the header was taken")
+        source.warn(f"the header counts {header.points} points, POINT:USED {used:.0f}: the header's count is used")
     scale = parameters.number("POINT", "SCALE")
     scale = header.scale if scale is None or scale == 0 or not math.isfinite(scale) else scale
     if not math.isfinite(scale) or scale == 0:

@@ -83,10 +83,10 @@ def markers_of_file(
 
     Args:
         source: the file, for its warnings.
-        options: what the caller states: unit and frame rate go before the file's.
+        options: what the caller states: unit and frame rate take precedence over the file's.
         names: labels of the markers.
         positions: (T, M, 3) in the file's unit.
-        stated: up axis that the file states, or None; then the take tells it, or `default` is taken.
+        stated: up axis that the file states; None: inferred from the take, or else `default`.
         default: up axis of such files.
         unit: metres per unit of the file.
         fps: frames per second that the file states, or None.
@@ -101,7 +101,7 @@ def markers_of_file(
     if stated is None and detected not in (None, default):
         source.warn(f"the file states no up axis; {detected} is assumed, along which the body stands")
     if stated is not None and detected is not None and detected == options.up:
-        source.warn(f"the file states {stated} up, the body stands along {detected}: taken as {detected} up, as asked")
+        source.warn(f"the file states {stated} up, the body stands along {detected}, as requested: {detected} is used")
     return Markers(tuple(names), positions * metres, rate, up=detected or stated or default, unit=metres)
 
 
@@ -147,7 +147,7 @@ def scene_with_up(scene: Scene, up: str | None) -> Scene:
         if skeleton
         else {}
     )
-    motion = scene.motion and Motion(skeleton, scene.motion.poses, scene.motion.fps, scene.motion.name)  # type: ignore[arg-type]
+    motion = scene.motion and Motion(skeleton, scene.motion.poses, scene.motion.fps, scene.motion.name)  # type: ignore[arg-type]  # motion has a skeleton
     meshes = tuple(
         replace(mesh, vertices=mesh.vertices @ turn.T)
         if turn is not None and not mesh.joint and not mesh.joints

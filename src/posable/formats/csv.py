@@ -1,7 +1,8 @@
 """CSV, read and written: a row per frame, a column of time, a column per degree of freedom or marker coordinate.
 
 Motion has the columns of `skeleton.dof_names` and is read with `skeleton=`; markers have `name.x`, `name.y`,
-`name.z`, empty where unseen. Metres, radians, seconds.
+`name.z`, empty where unseen. Metres, radians, seconds. A table of numbers without a header is Unitree's layout of robot
+motion (`robot_layouts.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posable.errors import FormatError, did_you_mean
+from posable.formats import robot_layouts
 from posable.formats.base import Format, Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source, refuse_wide_text, shown
@@ -31,6 +33,12 @@ def read(source: Source, options: Options) -> Scene:
     refuse_wide_text(source)
     header, rows, lines = _read_table(source)
     labels = [label.strip() for label in header]
+    if options.skeleton is not None and all(map(_is_number, labels)):  # no header: Unitree's table
+        first = np.array([[float(label) for label in labels]])
+        motion = robot_layouts.from_rows(
+            source, np.concatenate([first, rows]), options.skeleton, _rate(source, np.zeros(0), lines, options.fps)
+        )
+        return Scene(skeleton=options.skeleton, motion=motion, motions={motion.name: motion})
     timing = next((i for i, label in enumerate(labels) if label.lower() in _TIME), None)
     data = [i for i, label in enumerate(labels) if i != timing and label.lower() not in _FRAME]
     fps = _rate(source, rows[:, timing] if timing is not None else np.zeros(0), lines, options.fps)
@@ -69,6 +77,13 @@ def _read_table(source: Source) -> tuple[list[str], NDArray[np.float64], list[in
             offset=len(source.data), expected="a header with the names of the columns", found="the end of the file"
         )
     return header, np.array(rows, dtype=float).reshape(len(rows), len(header)), lines
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
 
 
 def _number(source: Source, line: int, column: int, cell: str) -> float:

@@ -18,11 +18,11 @@ from posable.formats.base import Format, Options, bound_count
 from posable.formats.node_tree import (
     Node,
     NodeAnimation,
+    animation_motion,
     build_figure,
     choose_roles,
     free_nodes,
     fresh_name,
-    motion_of,
     place_nodes,
     rigid_mesh,
 )
@@ -62,7 +62,7 @@ def read(source: Source, options: Options) -> Scene:
     try:
         return _read(source, options)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as problem:
-        raise source.error(f"its parts do not fit each other: {type(problem).__name__}: {problem}") from problem
+        raise source.error(f"its parts are inconsistent: {type(problem).__name__}: {problem}") from problem
 
 
 def _read(source: Source, options: Options) -> Scene:
@@ -86,7 +86,7 @@ def _read(source: Source, options: Options) -> Scene:
     motions: dict[str, Motion] = {}
     numbers: dict[str, int] = {}
     for take in takes:
-        motion = motion_of(source, skeleton, nodes, joint_nodes, take)
+        motion = animation_motion(source, skeleton, nodes, joint_nodes, take)
         motions[fresh_name(motion.name, motions, numbers)] = motion
     meshes = _meshes(found, nodes, roles, skins, held)
     first = next(iter(motions.values()), None)

@@ -16,17 +16,16 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.formats.base import Format, Options, bound_count
-from posable.formats.gltf_character import keep
 from posable.formats.gltf_container import GLB_MAGIC, MOST_SECONDS, Container, node_name
-from posable.formats.gltf_writer import write
+from posable.formats.gltf_writer import keep, write
 from posable.formats.node_tree import (
     Node,
     NodeAnimation,
+    animation_motion,
     build_figure,
     choose_roles,
     free_nodes,
     fresh_name,
-    motion_of,
     parents_first,
     place_nodes,
     rigid_mesh,
@@ -275,7 +274,7 @@ def _read_surface(
     attributes = primitive["attributes"]
     counts = {key: container.count(index, (*path, "attributes", key)) for key, index in attributes.items()}
     if len(set(counts.values())) > 1:
-        raise container.error((*path, "attributes"), "as many elements of each attribute", counts)
+        raise container.error((*path, "attributes"), "the same number of elements of every attribute", counts)
     if (
         "POSITION" not in attributes
         or primitive.get("mode", 4) != 4
@@ -359,7 +358,7 @@ def read(source: Source, options: Options) -> Scene:
     motions: dict[str, Motion] = {}
     numbers: dict[str, int] = {}
     for take in takes:
-        motion = motion_of(source, skeleton, nodes, joint_nodes, take)
+        motion = animation_motion(source, skeleton, nodes, joint_nodes, take)
         motions[fresh_name(motion.name, motions, numbers)] = motion
     meshes = read_meshes(container, nodes, roles)
     first = next(iter(motions.values()), None)
@@ -373,8 +372,34 @@ def _with_character(container: Container, nodes: list[Node], skeleton: Skeleton,
     stretches = {name: nodes[i].stretch if i >= 0 else np.eye(3) for name, i in above.items()}
     character = keep(container, index, stretches)
     info = {**skeleton.info, "character": character}
-    roles = character.roles()
+    roles = vrm_roles(container.json, {i: name for name, i in index.items()})
     return skeleton.replace(info={**info, "roles": roles} if roles else info)
+
+
+# VRM's names of human bones, and their roles
+VRM_ROLES = {
+    "hips": "pelvis", "chest": "chest", "upperChest": "chest", "neck": "neck", "head": "head",
+    **{f"{side}{bone}": f"{role}.{letter}" for side, letter in (("left", "L"), ("right", "R")) for bone, role in (
+        ("UpperLeg", "hip"), ("LowerLeg", "knee"), ("Foot", "ankle"), ("Toes", "toe"), ("Shoulder", "clavicle"),
+        ("UpperArm", "shoulder"), ("LowerArm", "elbow"), ("Hand", "wrist"),
+    )},
+}  # fmt: skip
+
+
+def vrm_roles(document: dict[str, Any], joint_of: dict[int, str]) -> dict[str, str]:
+    """Return {role: joint} that a VRM humanoid states, empty for other documents; `joint_of` is {node: joint}."""
+    extensions = document.get("extensions", {})
+    bones: list[tuple[str, int]] = []
+    try:
+        if "VRMC_vrm" in extensions:  # VRM 1
+            stated = extensions["VRMC_vrm"].get("humanoid", {}).get("humanBones", {})
+            bones = [(bone, entry.get("node", -1)) for bone, entry in stated.items()]
+        elif "VRM" in extensions:  # VRM 0
+            stated = extensions["VRM"].get("humanoid", {}).get("humanBones", [])
+            bones = [(entry.get("bone", ""), entry.get("node", -1)) for entry in stated]
+        return {VRM_ROLES[bone]: joint_of[node] for bone, node in bones if bone in VRM_ROLES and node in joint_of}
+    except (AttributeError, TypeError):  # an invalid extension states no roles
+        return {}
 
 
 def _warn_of_extensions(source: Source, container: Container) -> None:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import struct
-from json.decoder import scanstring  # type: ignore[attr-defined]
+from json.decoder import scanstring  # type: ignore[attr-defined]  # not in its stubs
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -165,7 +165,7 @@ class Container:
 
     def _parse(self) -> dict[str, Any]:
         def refuse(constant: str) -> None:
-            raise ValueError(f"{constant} is no JSON number")
+            raise ValueError(f"{constant} is not a JSON number")
 
         try:
             parsed = json.loads(self.text, parse_constant=refuse)

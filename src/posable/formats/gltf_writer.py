@@ -1,14 +1,21 @@
-"""glTF and GLB, written: nodes with names, a skin, animations, and the scene's meshes or, without any, plain bones.
+"""glTF and GLB, written: a figure as nodes, a skin and animations, or new animations in the character that was read.
 
-Metres, y up, single precision. Viewers draw meshes, not skeletons: a figure without one gets an octahedron per bone.
+A character keeps its document: meshes, skins, materials, textures, morph targets, extensions. The reader leaves it in
+`skeleton.info["character"]`, and the writer replaces its animations and nothing else. VRM files are such documents. A
+figure without a document gets the scene's meshes or, as viewers draw meshes and not skeletons, an octahedron per bone.
+Metres, y up, single precision.
 """
 
 from __future__ import annotations
 
 import base64
+import copy
 import json
+import mimetypes
 import struct
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +26,14 @@ from posable.engine.layout import LARGEST
 from posable.errors import FormatError
 from posable.formats.base import MAX_JOINTS, Options
 from posable.formats.conventions import scene_with_up
-from posable.formats.gltf_character import Character
-from posable.formats.gltf_container import as_single, frame_seconds
+from posable.formats.gltf_container import Container, as_single, frame_seconds
 from posable.formats.scene import Mesh, Scene
 from posable.formats.transforms import local_transforms, world_transforms
 from posable.model.joints import rotation_matrix
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
+STILL = 1e-6  # [m]: a joint that moves less relative to its node keeps the node's translation
 _COMPONENTS = {"f4": 5126, "u2": 5123, "u4": 5125}
 _TYPES = {1: "SCALAR", 3: "VEC3", 4: "VEC4", 16: "MAT4"}
 _VERTICES, _INDICES = 34962, 34963
@@ -35,9 +42,9 @@ _VERTICES, _INDICES = 34962, 34963
 class _Document:
     """The JSON to write and its buffer."""
 
-    def __init__(self) -> None:
-        self.json: dict[str, Any] = {"asset": {"version": "2.0", "generator": "Posable"}, "scene": 0}
-        self.binary = bytearray()
+    def __init__(self, document: dict[str, Any], binary: bytes = b"") -> None:
+        self.json = document
+        self.binary = bytearray(binary)
 
     def add(self, name: str, entry: dict[str, Any]) -> int:
         """Append an entry to a top-level array and return its index."""
@@ -48,10 +55,11 @@ class _Document:
         """Append an array (count, width) to the buffer and return its accessor."""
         flat = values.reshape(len(values), -1)
         array = as_single(flat) if kind == "f4" else np.ascontiguousarray(flat, dtype=f"<{kind}")
+        self.binary += b"\0" * (-len(self.binary) % 4)
         view = {"buffer": 0, "byteOffset": len(self.binary), "byteLength": array.nbytes}
         if target is not None:
             view["target"] = target
-        self.binary += array.tobytes() + b"\0" * (-array.nbytes % 4)
+        self.binary += array.tobytes()
         entry: dict[str, Any] = {
             "bufferView": self.add("bufferViews", view), "componentType": _COMPONENTS[kind], "count": len(array),
             "type": _TYPES[array.shape[1]],
@@ -60,8 +68,21 @@ class _Document:
             entry["min"], entry["max"] = array.min(axis=0).tolist(), array.max(axis=0).tolist()
         return self.add("accessors", entry)
 
+    def animation(self, motion: Motion, name: str) -> dict[str, Any]:
+        """Return an animation without channels, at the times of a motion."""
+        self.times = self.accessor(frame_seconds(motion.times), "f4", bounds=True)
+        return {"name": name, "channels": [], "samplers": [], "extras": {"fps": motion.fps}}
+
+    def channel(self, animation: dict[str, Any], node: int, path: str, values: NDArray) -> None:
+        """Add the path (rotation or translation) of a node over all frames, (T, w), to an animation."""
+        sampler = {"input": self.times, "output": self.accessor(values, "f4"), "interpolation": "LINEAR"}
+        animation["samplers"].append(sampler)
+        target = {"node": node, "path": path}
+        animation["channels"].append({"sampler": len(animation["samplers"]) - 1, "target": target})
+
     def glb(self) -> bytes:
         """Return the document as one binary file."""
+        self.binary += b"\0" * (-len(self.binary) % 4)
         if self.binary:
             self.json["buffers"] = [{"byteLength": len(self.binary)}]
         text = json.dumps(self.json, separators=(",", ":")).encode("utf-8")
@@ -79,6 +100,145 @@ class _Document:
         return json.dumps(self.json, indent=1).encode("utf-8")
 
 
+def continuous(rotation: Rotation) -> NDArray[np.float64]:
+    """Return quaternions (T, 4) xyzw of rotations (T), without changes of sign between frames."""
+    quaternions = rotation.as_quat()
+    flips = np.sum(quaternions[1:] * quaternions[:-1], axis=1) < 0
+    return quaternions * np.where(np.cumsum([0, *flips]) % 2, -1.0, 1.0)[:, None]
+
+
+# --- Characters ---
+
+
+@dataclass(frozen=True, eq=False)
+class Character:
+    """A glTF document as it was read.
+
+    Attributes:
+        json: the document; its buffers are joined into one.
+        binary: the bytes of that buffer.
+        nodes: {joint: index of its node}.
+        stretches: {joint: (3, 3)} scale of the frame in which each joint's node is placed.
+    """
+
+    json: dict[str, Any]
+    binary: bytes
+    nodes: dict[str, int]
+    stretches: dict[str, NDArray[np.float64]]
+
+    def animated(self, motions: dict[str, Motion]) -> _Document:
+        """Return the document with these animations in place of its own."""
+        out = _Document(copy.deepcopy(self.json), self.binary)
+        out.json.pop("animations", None)
+        for name, motion in motions.items():
+            if len(motion):
+                self._animate(out, motion, name or "motion")
+        return out
+
+    def _animate(self, out: _Document, motion: Motion, name: str) -> None:
+        """Add one animation of the character's own nodes."""
+        animation = out.animation(motion, name)
+        for joint, (position, rotation) in relative_transforms(motion, self.nodes).items():
+            node = self.nodes[joint]
+            stated = _decompose(out.json["nodes"][node])
+            local = position @ np.linalg.inv(self.stretches[joint]).T
+            out.channel(animation, node, "rotation", continuous(rotation))
+            slides = any(dof.kind == SLIDE for dof in motion.skeleton.joint(joint).motion.dofs)
+            if slides or np.abs(local - stated).max() > STILL:
+                out.channel(animation, node, "translation", local)
+        out.add("animations", animation)
+
+
+def keep(container: Container, nodes: dict[str, int], stretches: dict[str, NDArray[np.float64]]) -> Character:
+    """Return the document of a container with all its buffers and images inside."""
+    document = copy.deepcopy(container.json)
+    binary = bytearray()
+    starts = []
+    known: dict[int, int] = {}  # offset of each file or chunk, stored once even if several buffers and images use it
+    for i in range(len(document.get("buffers", []))):
+        raw = container.backing(i, ("buffers", i))
+        if id(raw) not in known:
+            binary += b"\0" * (-len(binary) % 4)
+            known[id(raw)] = len(binary)
+            binary += raw
+        starts.append(known[id(raw)])
+    for i, view in enumerate(document.get("bufferViews", [])):
+        container.item("buffers", view["buffer"], ("bufferViews", i, "buffer"))
+        view["byteOffset"] = view.get("byteOffset", 0) + starts[view["buffer"]]
+        view["buffer"] = 0
+    for image in document.get("images", []):
+        _embed(container, document, binary, image, known)
+    if binary:
+        document["buffers"] = [{"byteLength": len(binary)}]
+    return Character(document, bytes(binary), nodes, stretches)
+
+
+def _embed(
+    container: Container, document: dict[str, Any], binary: bytearray, image: dict[str, Any], known: dict[int, int]
+) -> None:
+    """Move an image from a separate file into the buffer, so that the document is self-contained."""
+    uri = image.get("uri", "")
+    if not uri or uri.startswith("data:"):
+        return
+    data = container.beside(uri)
+    if isinstance(data, str):
+        return
+    if id(data) not in known:
+        binary += b"\0" * (-len(binary) % 4)
+        known[id(data)] = len(binary)
+        binary += data
+    view = {"buffer": 0, "byteOffset": known[id(data)], "byteLength": len(data)}
+    document.setdefault("bufferViews", []).append(view)
+    image.pop("uri")
+    image["bufferView"] = len(document["bufferViews"]) - 1
+    image.setdefault("mimeType", mimetypes.guess_type(unquote(uri))[0] or "image/png")
+
+
+def relative_transforms(motion: Motion, known: dict[str, int]) -> dict[str, tuple[NDArray, Rotation]]:
+    """Return the transform of every known joint that moves, in the frame of the nearest known joint above it.
+
+    Joints without a node, such as a floating root that was added, move the joints below them.
+    """
+    skeleton: Skeleton = motion.skeleton
+    world = world_transforms(skeleton, motion.poses)
+    parent = {joint.name: joint.parent for joint in skeleton.joints}
+    out = {}
+    for joint in skeleton.joints:
+        if joint.name not in known:
+            continue
+        above, moves = parent[joint.name], bool(joint.motion.dofs)
+        while above is not None and above not in known:
+            moves = moves or bool(skeleton.joint(above).motion.dofs)
+            above = parent[above]
+        if not moves:
+            continue
+        position, rotation = world[joint.name]
+        if above is not None:
+            p_above, r_above = world[above]
+            position, rotation = r_above.inv().apply(position - p_above), r_above.inv() * rotation
+        out[joint.name] = (position, rotation)
+    return out
+
+
+def _decompose(node: dict[str, Any]) -> NDArray[np.float64]:
+    """Return a node's translation (3,); a matrix, which cannot be animated, becomes translation, rotation, scale."""
+    if "matrix" in node:
+        matrix = np.array(node.pop("matrix"), dtype=float).reshape(4, 4).T
+        u, _, v = np.linalg.svd(matrix[:3, :3])
+        turn = u @ v
+        if np.linalg.det(turn) < 0.0:
+            turn = u @ np.diag([1.0, 1.0, -1.0]) @ v
+        node["translation"] = matrix[:3, 3].tolist()
+        node["rotation"] = Rotation.from_matrix(turn).as_quat().tolist()
+        scale = np.diag(turn.T @ matrix[:3, :3])
+        if np.abs(scale - 1.0).max() > 1e-9:
+            node["scale"] = scale.tolist()
+    return np.array(node.get("translation", (0.0, 0.0, 0.0)), dtype=float)
+
+
+# --- Figures ---
+
+
 def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     """Return the file."""
     if not scene.has_skeleton:
@@ -87,12 +247,12 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
     skeleton = scene.skeleton
     motions = dict(scene.motions) or ({scene.motion.name: scene.motion} if scene.motion is not None else {})
     character = skeleton.info.get("character")
-    document = _Document()
     if isinstance(character, Character) and _wears(scene, character):
-        document.json, document.binary = character.animated(motions)
+        document = character.animated(motions)
         return {suffix: document.gltf() if suffix == ".gltf" else document.glb()}
     if suffix == ".vrm":
-        raise FormatError("VRM holds a character: only motion of a character that was read from VRM goes there")
+        raise FormatError("VRM: expected motion of a character that was read from a VRM file")
+    document = _Document({"asset": {"version": "2.0", "generator": "Posable"}, "scene": 0})
     nodes = _add_nodes(document, skeleton)
     top = [nodes[skeleton.joints[0].name]]
     for mesh in scene.meshes or (bone_mesh(skeleton),):
@@ -225,22 +385,12 @@ def _octahedron(start: NDArray, end: NDArray) -> NDArray:
 def _add_animation(document: _Document, nodes: dict[str, int], name: str, motion: Motion) -> None:
     skeleton = motion.skeleton
     local = local_transforms(skeleton, motion.poses)
-    times = document.accessor(frame_seconds(motion.times), "f4", bounds=True)
-    animation: dict[str, Any] = {"name": name, "channels": [], "samplers": [], "extras": {"fps": motion.fps}}
+    animation = document.animation(motion, name)
     for joint in skeleton.joints:
         position, rotation = local[joint.name]
-        paths: dict[str, NDArray] = {}
         if any(dof.kind != SLIDE for dof in joint.motion.dofs):
-            quaternions = rotation.as_quat()
-            flips = np.sum(quaternions[1:] * quaternions[:-1], axis=1) < 0
-            paths["rotation"] = quaternions * np.where(np.cumsum([0, *flips]) % 2, -1.0, 1.0)[:, None]
+            document.channel(animation, nodes[joint.name], "rotation", continuous(rotation))
         if any(dof.kind == SLIDE for dof in joint.motion.dofs):
-            paths["translation"] = position
-        for path, values in paths.items():
-            animation["samplers"].append(
-                {"input": times, "output": document.accessor(values, "f4"), "interpolation": "LINEAR"}
-            )
-            target = {"node": nodes[joint.name], "path": path}
-            animation["channels"].append({"sampler": len(animation["samplers"]) - 1, "target": target})
+            document.channel(animation, nodes[joint.name], "translation", position)
     if animation["channels"]:
         document.add("animations", animation)

@@ -124,7 +124,7 @@ def decode_npy(source: Source, name: str, raw: bytes) -> NDArray:
         return np.zeros(shape, "U1")
     values = np.frombuffer(raw, kind, count, 8 + width + size).reshape(shape, order=order)
     if kind.kind == "U" and values.size and values.view(np.uint32 if kind.byteorder != ">" else ">u4").max() > 0x10FFFF:
-        raise source.error(expected=f"texts in {name!r}", found="code points that are none")
+        raise source.error(expected=f"texts in {name!r}", found="invalid code points")
     return values
 
 

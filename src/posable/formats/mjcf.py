@@ -27,6 +27,8 @@ _PLANE, _HFIELD, _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = range(8
 _CONNECT, _WELD, _EQ_JOINT, _EQ_TENDON = 0, 1, 2, 3  # mjtEq
 _WRAP_JOINT = 1  # mjtWrap: a joint of a fixed tendon
 _OBJ_SITE = 6  # mjtObj
+_RGB, _FLAT = 1, 0  # mjtTextureRole of colours, mjtTexture of pictures
+_GREY = (0.5, 0.5, 0.5, 1.0)  # rgba of geoms that state none
 _COLLISION_GROUP = 3  # geoms of this group and above are for collision, by the convention of most models
 
 
@@ -406,7 +408,7 @@ def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], l
         if kind == _MESH and (not collides[g] or not plain_drawing):
             vertices, faces = _mesh(model, int(model.geom_dataid[g]))
             joint = place.joint if place.joint != WORLD or tree.has_world else None
-            meshes.append(Mesh(name, offset + vertices @ rotation.T, faces, joint))
+            meshes.append(Mesh(name, offset + vertices @ rotation.T, faces, joint, color=_mesh_color(model, g)))
         if collides[g]:
             shape = _shape(model, g, kind, size, place.joint, name)
             if shape is None:
@@ -418,7 +420,8 @@ def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], l
 
 
 def _shape(model: Any, g: int, kind: int, size: np.ndarray, joint: str, name: str) -> Shape | None:
-    fields: dict[str, Any] = {"name": name}
+    color = _color(model, g)
+    fields: dict[str, Any] = {"name": name, "color": None if color is None else tuple(color.tolist())}
     if model.geom_contype[g] | model.geom_conaffinity[g]:
         fields |= {"contype": int(model.geom_contype[g]), "conaffinity": int(model.geom_conaffinity[g])}
     if kind == _SPHERE:
@@ -436,6 +439,33 @@ def _shape(model: Any, g: int, kind: int, size: np.ndarray, joint: str, name: st
     if kind == _MESH:
         return Shape(joint, _hull_corners(model, int(model.geom_dataid[g])), **fields)
     return None
+
+
+def _color(model: Any, g: int) -> np.ndarray | None:
+    """Return the colour (3,) of a geom; None for MuJoCo's default grey.
+
+    As in MuJoCo's viewer, a geom's own rgba overrides its material unless it is the default.
+    """
+    own, material = np.asarray(model.geom_rgba[g], dtype=float), int(model.geom_matid[g])
+    if not np.array_equal(own, _GREY):
+        return own[:3]
+    return np.asarray(model.mat_rgba[material, :3], dtype=float) if material >= 0 else None
+
+
+def _mesh_color(model: Any, g: int) -> np.ndarray | None:
+    """Return the colour (3,) of a mesh geom, or of each of its faces (F, 3) if its material has a texture."""
+    color, material, mesh = _color(model, g), int(model.geom_matid[g]), int(model.geom_dataid[g])
+    texture = int(model.mat_texid[material, _RGB]) if material >= 0 else -1
+    first = int(model.mesh_texcoordadr[mesh])
+    if texture < 0 or first < 0 or int(model.tex_type[texture]) != _FLAT:
+        return color
+    height, width, channels = (int(of[texture]) for of in (model.tex_height, model.tex_width, model.tex_nchannel))
+    start, faces = int(model.tex_adr[texture]), int(model.mesh_faceadr[mesh])
+    pixels = np.asarray(model.tex_data[start : start + height * width * channels]).reshape(height, width, channels)
+    corners = np.asarray(model.mesh_facetexcoord[faces : faces + int(model.mesh_facenum[mesh])])
+    place = np.asarray(model.mesh_texcoord)[first + corners].mean(axis=1) % 1.0
+    found = pixels[(place[:, 1] * height).astype(int), (place[:, 0] * width).astype(int), :3] / 255.0
+    return np.broadcast_to(found, (len(found), 3)) * (1.0 if color is None else color)
 
 
 def _mesh(model: Any, mesh: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""OpenSim's tables of motion, MOT and STO, written: one column for each degree of freedom, time first."""
+"""OpenSim motion tables, MOT and STO, written: time, then one column per degree of freedom."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def _table(motion: Motion, *, degrees: bool) -> Iterator[bytes]:
 
 
 FORMAT = Format(
-    "MOT/STO", (".mot", ".sto"), "motion", "degrees (MOT) or radians (STO), metres; written alone", None, None, write
+    "MOT/STO", (".mot", ".sto"), "motion", "degrees (MOT) or radians (STO), metres; written only", None, None, write
 )

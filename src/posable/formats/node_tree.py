@@ -16,6 +16,7 @@ from posable.engine.layout import LARGEST
 from posable.formats.base import build_skeleton
 from posable.formats.scene import Mesh
 from posable.formats.source import Source
+from posable.model.joint_values import continuous_vectors
 from posable.model.joints import Ball, Fixed, Free, Joint, Site
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
@@ -175,10 +176,10 @@ def build_figure(
         joints.append(Joint(nodes[i].name, motion, parent, offset=offset, rotation=rotation))
         joint_nodes.append(i)
     skeleton = build_skeleton(source, joints, sites, name=source.path.stem, up=up, info={"format": format_name})
-    return skeleton, joint_nodes
+    return skeleton.with_rigid_bones(), joint_nodes
 
 
-def motion_of(
+def animation_motion(
     source: Source, skeleton: Skeleton, nodes: list[Node], joint_nodes: list[int], take: NodeAnimation
 ) -> Motion:
     """Return one sampled animation as poses."""
@@ -189,22 +190,15 @@ def motion_of(
         offset, rotation = rest_in(nodes, i, nodes[i].parent)
         if i in take.rotations:
             turned = Rotation.from_quat(take.rotations[i]).as_matrix()
-            poses[:, where.stop - 3 : where.stop] = _rotation_vectors(Rotation.from_matrix(rotation.T @ turned))
+            poses[:, where.stop - 3 : where.stop] = continuous_vectors(
+                Rotation.from_matrix(rotation.T @ turned).as_rotvec()
+            )
         if i in take.positions and where.stop - where.start == 6:
             poses[:, where.start : where.start + 3] = (take.positions[i] - offset) @ rotation
+    largest = float(np.abs(poses).max(initial=0.0))
+    if not largest <= LARGEST:
+        raise source.error(expected=f"an animation within {LARGEST:g} m", found=f"{largest:g}")
     return Motion(skeleton, poses, take.fps, take.name or source.path.stem)
-
-
-def _rotation_vectors(rotation: Rotation) -> Floats:
-    """Return continuous rotation vectors (T, 3), without jumps at half a turn."""
-    quaternions = rotation.as_quat()
-    flips = np.sum(quaternions[1:] * quaternions[:-1], axis=1) < 0
-    signs = np.where(np.cumsum(np.concatenate([[quaternions[0, 3] < 0], flips])) % 2, -1.0, 1.0)
-    quaternions = quaternions * signs[:, None]
-    sine = np.linalg.norm(quaternions[:, :3], axis=1)
-    angle = 2.0 * np.arctan2(sine, quaternions[:, 3])
-    factor = np.where(sine > 1e-9, angle / np.maximum(sine, 1e-300), 2.0)
-    return quaternions[:, :3] * factor[:, None]
 
 
 def fresh_name(name: str, taken: dict, numbers: dict[str, int] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""NPZ, read and written: poses, the skeleton they are of, and markers, as NumPy arrays in a zip file. SI units.
+"""NPZ, read and written: poses, their skeleton, and markers, as NumPy arrays in a zip file. SI units.
 
 The arrays: `poses` (T, n), `fps`, `dof_names`; `skeleton`, the figure as JSON in bytes; `marker_names`,
 `marker_positions` (T, M, 3), `marker_fps`, `marker_up`. Any NPZ with `poses` of a given `skeleton=` can be read. No
@@ -310,5 +310,5 @@ def write(scene: Scene, suffix: str, options: Options) -> dict[str, bytes]:
 
 
 FORMAT = Format(
-    "NPZ", (".npz",), "a skeleton, its motion, markers", "metres, radians; up as it is, stated", sniff, read, write
+    "NPZ", (".npz",), "a skeleton, its motion, markers", "metres, radians; the up axis is stored", sniff, read, write
 )

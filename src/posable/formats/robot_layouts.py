@@ -5,9 +5,9 @@
 | mujoco | .npz | `qpos` (T, nq): root position, quaternion wxyz, joints; `joints`; `fps` |
 | gmr | .npz | `root_pos` (T, 3), `root_rot` (T, 4) xyzw, `dof_pos` (T, n), `joints`, `fps` |
 | beyondmimic | .npz | `joint_pos`, `joint_vel`; `body_pos_w`, `body_quat_w` (wxyz), `body_*_vel_w`; `fps` |
-| unitree | .csv | a row a frame, no header: root position, quaternion xyzw, joints |
+| unitree | .csv | one row per frame, no header: root position, quaternion xyzw, joints |
 
-None of them holds the robot itself: reading one back takes `skeleton=`. Nothing is ever pickled.
+None of them contains the robot itself: reading one requires `skeleton=`. No pickles are written.
 """
 
 from __future__ import annotations
@@ -62,30 +62,60 @@ def write(motion: Motion | None, layout: str, suffix: str) -> bytes:
     return file.getvalue()
 
 
+GMR = ("root_pos", "root_rot", "dof_pos")
+BEYONDMIMIC = ("joint_pos", "body_pos_w", "body_quat_w")
+
+
 def holds(arrays: Any) -> bool:
     """Return whether the arrays of an NPZ file are one of the layouts that can be read back."""
-    return "qpos" in arrays or {"root_pos", "root_rot", "dof_pos"} <= set(arrays)
+    return any(set(keys) <= set(arrays) for keys in (("qpos",), GMR, BEYONDMIMIC))
 
 
 def read(source: Source, arrays: Any, skeleton: Skeleton | None) -> Motion:
-    """Return the motion of a `mujoco` or `gmr` file on its robot."""
+    """Return the motion of a `mujoco`, `gmr` or `beyondmimic` file on its robot."""
     if skeleton is None:
         raise source.error(expected="skeleton= (--skeleton), the robot that moves", found="joint values alone")
     if "qpos" in arrays:
         qpos = arrays.numbers("qpos")
+    elif set(GMR) <= set(arrays):
+        place, turn, values = (arrays.numbers(key) for key in GMR)
+        qpos = _joined(source, place, np.roll(turn, 1, axis=-1), values)
     else:
-        parts = [arrays.numbers(key) for key in ("root_pos", "root_rot", "dof_pos")]
-        qpos = np.concatenate([parts[0], np.roll(parts[1], 1, axis=1), parts[2]], axis=1)
+        values, places, turns = (arrays.numbers(key) for key in BEYONDMIMIC)
+        if places.ndim != 3 or turns.ndim != 3 or not (places.shape[1] and turns.shape[1]):
+            raise source.error(
+                expected="body_pos_w (T, B, 3) and body_quat_w (T, B, 4)", found=f"{places.shape} and {turns.shape}"
+            )
+        qpos = _joined(source, places[:, 0], turns[:, 0], values)  # the first body is the root
+    labels = arrays.names("joints") if "joints" in arrays else None
+    fps = float(np.ravel(arrays.numbers("fps"))[0]) if "fps" in arrays else 30.0
+    return _motion(source, qpos, labels, skeleton, fps)
+
+
+def from_rows(source: Source, rows: np.ndarray, skeleton: Skeleton, fps: float) -> Motion:
+    """Return the motion of a `unitree` table (T, 7 + n) on its robot."""
+    return _motion(source, np.concatenate([rows[:, :3], np.roll(rows[:, 3:7], 1, axis=1), rows[:, 7:]], axis=1), None,
+                   skeleton, fps)  # fmt: skip
+
+
+def _motion(source: Source, qpos: np.ndarray, labels: list[str] | None, skeleton: Skeleton, fps: float) -> Motion:
+    """Return the motion of qpos (T, 7 + n) whose joints have labels, or are in the order of the robot's."""
     names = _hinges(skeleton)
     if qpos.ndim != 2 or qpos.shape[1] != 7 + len(names) or not np.isfinite(qpos).all():
         raise source.error(expected=f"finite values (T, {7 + len(names)})", found=f"shape {qpos.shape}")
-    if "joints" in arrays:
-        labels = arrays.names("joints")
+    if labels is not None:
         if sorted(labels) != sorted(names):
             raise source.error(expected=f"the joints of {skeleton.name}", found=", ".join(labels[:5]))
         qpos = np.concatenate([qpos[:, :7], qpos[:, 7:][:, [labels.index(name) for name in names]]], axis=1)
-    fps = float(np.ravel(arrays.numbers("fps"))[0]) if "fps" in arrays else 30.0
     return Motion(skeleton, skeleton.from_qpos(qpos), fps, source.path.stem)
+
+
+def _joined(source: Source, place: np.ndarray, turn: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return qpos (T, 7 + n) of the root's position (T, 3) and quaternion (T, 4), wxyz, and the joints (T, n)."""
+    if {part.ndim for part in (place, turn, values)} != {2} or not len(place) == len(turn) == len(values):
+        shapes = ", ".join(str(part.shape) for part in (place, turn, values))
+        raise source.error(expected="the root's positions (T, 3), quaternions (T, 4) and joints (T, n)", found=shapes)
+    return np.concatenate([place, turn, values], axis=1)
 
 
 def _hinges(skeleton: Skeleton) -> list[str]:

@@ -29,6 +29,7 @@ class Mesh:
         inverse_bind: (K, 4, 4) inverse bind matrices of those joints.
         bones: (V, k) indices into `joints`.
         weights: (V, k) skinning weights.
+        color: (3,) or, for each face, (F, 3) sRGB from 0 to 1; None if the file does not say.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Mesh:
     inverse_bind: NDArray[np.float64] | None = None
     bones: NDArray[np.int32] | None = None
     weights: NDArray[np.float64] | None = None
+    color: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         return f"<Mesh {self.name!r}: {len(self.vertices)} vertices, {len(self.faces)} triangles>"
@@ -71,7 +73,7 @@ class Scene:
     """The contents of a file.
 
     Attributes:
-        skeleton: The figure. Reading it raises a `FormatError` if the file has none; ask `has_skeleton` first where
+        skeleton: The figure. Reading it raises a `FormatError` if the file has none; check `has_skeleton` first where
             that is possible.
         motion: The first motion, or None.
         markers: Marker trajectories, or None.

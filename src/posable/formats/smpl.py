@@ -1,8 +1,10 @@
 """AMASS and SMPL-H/X motion in NPZ files: axis-angle rotations of a body of the SMPL family, read.
 
 `poses` (T, 3 J) holds a rotation vector for the pelvis and each joint after it, `trans` (T, 3) the path of the pelvis,
-`betas` the shape. Proportions follow from a body model, which is licensed and not part of Posable; without one the
-average proportions below are used, and the reader says so. They are our own, from the built-in human.
+`betas` the shape. Other programs store the pelvis and the body apart, as `root_orient` and `pose_body` or as
+`global_orient` and `body_pose`, and call the path `transl`. Proportions follow from a body model, which is licensed and
+not part of Posable; without one the average proportions below are used, and a note says so. They are those of the
+built-in human.
 """
 
 from __future__ import annotations
@@ -31,14 +33,32 @@ WIDTHS = {24: "SMPL", 52: "SMPL-H", 55: "SMPL-X"}
 BODY = 22  # joints common to the family, without hands and face
 
 
+ROTATIONS = (("poses",), ("root_orient", "pose_body"), ("global_orient", "body_pose"))
+PATHS = ("trans", "transl")
+
+
+def _keys(arrays: Any) -> tuple[tuple[str, ...], str] | None:
+    """Return the names of the arrays of rotations and of the one of the path; None if there are none."""
+    rotations = next((keys for keys in ROTATIONS if set(keys) <= set(arrays)), None)
+    path = next((key for key in PATHS if key in arrays), None)
+    return None if rotations is None or path is None else (rotations, path)
+
+
 def holds(arrays: Any) -> bool:
     """Return whether the arrays of an NPZ file are a motion of the SMPL family."""
-    return {"poses", "trans"} <= set(arrays) and "skeleton" not in arrays
+    return _keys(arrays) is not None and "skeleton" not in arrays
 
 
 def read(source: Source, arrays: Any, options: Options) -> Scene:
     """Return the skeleton and the motion; `arrays`: those of the NPZ reader."""
-    poses, trans = arrays.numbers("poses"), arrays.numbers("trans")
+    keys = _keys(arrays)
+    assert keys is not None  # see `holds`
+    trans, parts = arrays.numbers(keys[1]), [arrays.numbers(key) for key in keys[0]]
+    if len({len(part) if part.ndim > 1 else 0 for part in parts}) > 1:
+        raise source.error(
+            expected=f"as many frames in {' and '.join(keys[0])}", found=", ".join(str(part.shape) for part in parts)
+        )
+    poses = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1) if len(parts) > 1 else parts[0]
     if poses.ndim != 2 or poses.shape[1] % 3 or poses.shape[1] < 3 * BODY:
         raise source.error(expected=f"poses (T, {3 * BODY}) or wider", found=f"shape {poses.shape}")
     if trans.shape != (len(poses), 3) or not (np.isfinite(trans).all() and np.isfinite(poses).all()):

@@ -115,6 +115,9 @@ def refuse_wide_text(source: Source) -> None:
         raise source.error(
             offset=0, expected="ASCII, Latin-1 or UTF-8 text", found="a UTF-16 or UTF-32 byte-order mark"
         )
+    if data.endswith(b"\x00") and b"\x00" not in (text := data.rstrip(b"\x00")):  # a C string written whole
+        source.data = data = text
+        source.warn("NUL bytes at the end were skipped")
     nul = data.find(b"\x00")
     if nul >= 0:
         raise source.error(offset=nul, expected="text", found="a NUL byte")

@@ -62,7 +62,7 @@ def world_transforms(skeleton: Skeleton, poses: Floats) -> dict[str, tuple[Float
     return world
 
 
-def motion_of(scene: Scene) -> Motion | None:
+def motion_or_rest(scene: Scene) -> Motion | None:
     """Return a scene's motion; for a figure without one, a single frame at rest."""
     if scene.motion is not None or not scene.has_skeleton:
         return scene.motion
@@ -79,7 +79,7 @@ def slider_chains(skeleton: Skeleton) -> dict[str, list[Joint]]:
     for joint in skeleton.joints:
         chain = [joint]
         while _is_slider(chain[0], joint.name, by_name, children):
-            chain.insert(0, by_name[chain[0].parent])  # type: ignore[index]
+            chain.insert(0, by_name[chain[0].parent])  # type: ignore[index]  # see `_is_slider`
         chains[joint.name] = chain
     for chain in list(chains.values()):
         for slider in chain[:-1]:

@@ -43,7 +43,7 @@ def read(source: Source, options: Options) -> Scene:
     positions = _rows(source, lines[first:], count)
     stated = header.get("numframes")
     if stated is not None and stated.isdigit() and stated.lstrip(b"0") != str(len(positions)).encode().lstrip(b"0"):
-        source.warn(f"NumFrames is {shown(stated)[1:-1]}, {len(positions)} rows follow: the rows were taken")
+        source.warn(f"NumFrames is {shown(stated)[1:-1]}, {len(positions)} rows follow: the number of rows is used")
     metres = length_unit(source, header.get("units", b"mm").decode("latin-1"))
     rate = None if options.fps else _rate(source, header, lines[2][0])
     markers = markers_of_file(source, options, names, positions, stated=None, default="y", unit=metres, fps=rate)
@@ -139,6 +139,6 @@ def _rows(source: Source, lines: list[tuple[int, bytes]], count: int) -> np.ndar
 
 
 FORMAT = Format(
-    "TRC", (".trc",), "markers", "the file's Units; y up where the take does not tell; written in mm, y up",
+    "TRC", (".trc",), "markers", "the file's Units; y up unless the take shows otherwise; written in mm, y up",
     sniff, read, write,
 )  # fmt: skip

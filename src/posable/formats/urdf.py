@@ -8,7 +8,7 @@ read local files through entities. Meshes are opened with trimesh where it is in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -77,10 +77,10 @@ def read(source: Source, options: Options) -> Scene:
     if shared:
         listed = ", ".join(map(repr, shared[:3]))
         source.note(f"{len(shared)} links and joints share a name; a goal on it means the link: {listed}")
-    shapes, meshes = _geometry(source, links, home)
+    shapes, meshes, missing = _geometry(source, robot, links, home)
     skeleton = build_skeleton(
         source, figure, sites, name=robot.attributes.get("name", ""), up="z", couplings=_couplings(source, joints),
-        info={"format": "urdf"}, shapes=shapes,
+        info={"format": "urdf", "missing_shapes": missing}, shapes=shapes,
     )  # fmt: skip
     beside = source.path.with_suffix(".srdf")
     if options.srdf is not None:
@@ -260,7 +260,7 @@ def _bounds(source: Source, joint: _Joint) -> dict:
 
 
 def _note_zero_bounds(source: Source, joints: list[_Joint]) -> None:
-    """Say once which joints state a velocity or an effort of 0, with which they could not move."""
+    """Add one note on joints that state a velocity or an effort of 0, with which they could not move."""
     zero: dict[str, list[str]] = {}
     for joint in joints:
         limit = joint.element.first("limit") if joint.kind in _MOVING else None
@@ -324,12 +324,16 @@ def _couplings(source: Source, joints: list[_Joint]) -> list[tuple[str, str, flo
     return [(joint.name, *ends[joint.name]) for joint in joints if joint.name in ends]
 
 
-def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -> tuple[list[Shape], list[Mesh]]:
-    """Return the collision shapes of every link, and the visual meshes that can be opened."""
+def _geometry(
+    source: Source, robot: Element, links: dict[str, Element], home: dict[str, str]
+) -> tuple[list[Shape], list[Mesh], str]:
+    """Return the collision shapes of every link, the visual meshes that can be opened, and which shapes are missing."""
     missing: list[str] = []
-    opened: dict[tuple[str, tuple[float, ...]], tuple[np.ndarray, np.ndarray] | None] = {}
+    without: list[str] = []  # links with a collision mesh that cannot be opened
+    opened: dict[tuple[str, tuple[float, ...]], Surface | None] = {}
+    palette = _palette(robot, links)
 
-    def open_mesh(element: Element) -> tuple[np.ndarray, np.ndarray] | None:
+    def open_mesh(element: Element) -> Surface | None:
         name, scale = text(source, element, "filename"), _scale(source, element)
         key = (name, tuple(scale.tolist()))
         if key not in opened:
@@ -342,6 +346,7 @@ def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -
 
     shapes, meshes = [], []
     for link, element in links.items():
+        seen = next((found for part in element.all("visual") if (found := _color(part, palette))), None)
         for tag in ("collision", "visual"):
             for k, part in enumerate(element.all(tag)):
                 offset, rotation = _origin(source, part)
@@ -351,13 +356,51 @@ def _geometry(source: Source, links: dict[str, Element], home: dict[str, str]) -
                     if tag == "collision":
                         found = _shape(source, shape, home[link], name, open_mesh)
                         if found is not None:
-                            shapes.append(found.moved(home[link], offset, rotation))
+                            shapes.append(replace(found.moved(home[link], offset, rotation), color=seen))
+                        elif shape.tag == "mesh":
+                            without.append(link)
                     elif shape.tag == "mesh" and (surface := open_mesh(shape)) is not None:
-                        meshes.append(Mesh(name, offset + surface[0] @ rotation.T, surface[1], home[link]))
+                        vertices, faces, inside = surface
+                        color = inside if inside is not None else _color(part, palette)
+                        meshes.append(
+                            Mesh(
+                                name, offset + vertices @ rotation.T, faces, home[link],
+                                color=None if color is None else np.asarray(color),
+                            )
+                        )  # fmt: skip
     if missing:
         source.note(f"{len(missing)} of {len(opened)} meshes were not opened, the first one: {missing[0]}")
     drawn = [(mesh.joint, mesh.name, mesh.vertices) for mesh in meshes if mesh.joint is not None]
-    return shapes + solids.protruding(shapes, drawn), meshes
+    count = f"{len(set(without))} of {len(links)} links"
+    lost = f"collision meshes of {count} were not opened, the first one: {missing[0]}" if without else ""
+    return shapes + solids.protruding(shapes, drawn), meshes, lost
+
+
+def _palette(robot: Element, links: dict[str, Element]) -> dict[str, tuple[float, float, float]]:
+    """Return the colours of the named materials, whether they are defined on the robot or where they are first used."""
+    materials = list(robot.all("material"))
+    materials += [given for link in links.values() for part in link.all("visual") for given in part.all("material")]
+    out: dict[str, tuple[float, float, float]] = {}
+    for material in materials:
+        if (color := _rgb(material)) is not None:
+            out.setdefault(material.attributes.get("name", ""), color)
+    return out
+
+
+def _color(visual: Element, palette: dict[str, tuple[float, float, float]]) -> tuple[float, float, float] | None:
+    """Return the colour of a <visual>, its own or that of a named material; None if it has none."""
+    material = visual.first("material")
+    return None if material is None else _rgb(material) or palette.get(material.attributes.get("name", ""))
+
+
+def _rgb(material: Element) -> tuple[float, float, float] | None:
+    """Return the colour of a <material>; None if it has none, or not three numbers: a robot opens all the same."""
+    color = material.first("color")
+    try:
+        r, g, b = (float(word) for word in (color.attributes if color else {})["rgba"].split()[:3])
+    except (KeyError, ValueError):
+        return None
+    return (min(max(r, 0.0), 1.0), min(max(g, 0.0), 1.0), min(max(b, 0.0), 1.0)) if np.isfinite(r + g + b) else None
 
 
 def _scale(source: Source, element: Element) -> np.ndarray:
@@ -443,6 +486,7 @@ def read_srdf(source: Source) -> Semantics:
 
 SUFFIXES = (".stl", ".obj", ".dae", ".ply", ".off", ".glb", ".gltf")
 _LARGEST = 200_000_000  # bytes
+Surface = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # vertices (V, 3) [m], faces (F, 3), colours as in `Mesh`
 
 
 def find_mesh(source: Source, name: str) -> Path | None:
@@ -469,8 +513,8 @@ def find_mesh(source: Source, name: str) -> Path | None:
         return None
 
 
-def load_mesh(path: Path, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
-    """Return vertices (V, 3) [m] and faces (F, 3) of a mesh file, or why it cannot be read."""
+def load_mesh(path: Path, scale: np.ndarray) -> Surface | str:
+    """Return vertices (V, 3) [m], faces (F, 3) and colours of a mesh file, or why it cannot be read."""
     try:
         import trimesh
     except ImportError:
@@ -478,10 +522,42 @@ def load_mesh(path: Path, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray] | 
     if path.stat().st_size > _LARGEST:
         return f"{path.name}: larger than {_LARGEST // 1_000_000} MB"
     try:
-        mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
-        vertices, faces = np.array(mesh.vertices, dtype=float), np.array(mesh.faces, dtype=np.int32)
+        scene: Any = trimesh.load(path, force="scene", process=False)
+        parts = [part for part in scene.dump() if isinstance(part, trimesh.Trimesh)]
+        starts = np.cumsum([0, *(len(part.vertices) for part in parts[:-1])])
+        vertices = np.concatenate([np.array(part.vertices, dtype=float) for part in parts] or [np.zeros((0, 3))])
+        faces = np.concatenate([np.asarray(part.faces, np.int32) + k for part, k in zip(parts, starts, strict=False)])
+        colors = _mesh_colors(parts, linear=path.suffix.lower() in (".glb", ".gltf"))
     except Exception as problem:  # parsers of trimesh raise anything
         return f"{path.name}: {type(problem).__name__}: {problem}"
     if not len(vertices) or not np.isfinite(vertices).all():
         return f"{path.name}: no finite vertices"
-    return vertices * scale, faces.reshape(-1, 3)
+    return vertices * scale, faces.reshape(-1, 3).astype(np.int32), colors
+
+
+def _mesh_colors(parts: list[Any], linear: bool) -> np.ndarray | None:
+    """Return the colour (3,) of a mesh file, or of each face (F, 3); None if a part has none.
+
+    Args:
+        parts: Its parts, as trimesh reads them.
+        linear: Whether the factors of its materials are linear, as in glTF, and not sRGB.
+    """
+    from trimesh.visual import DEFAULT_COLOR
+
+    out = []
+    for part in parts:
+        visual, color = part.visual, None
+        if visual.kind == "texture":
+            image = getattr(visual.material, "baseColorTexture", getattr(visual.material, "image", None))
+            if image is not None and visual.uv is not None:
+                color = visual.to_color().vertex_colors[part.faces].mean(axis=1)
+            elif not np.array_equal(visual.material.main_color, DEFAULT_COLOR):
+                color = np.tile(visual.material.main_color, (len(part.faces), 1))
+                color = 255.0 * (color / 255.0) ** (1.0 / 2.2) if linear else color
+        elif visual.kind in ("face", "vertex"):
+            color = visual.face_colors
+        if color is None:
+            return None
+        out.append(color[:, :3] / 255.0)
+    found = np.concatenate(out) if out else np.zeros((0, 3))
+    return None if not len(found) else found[0] if np.array_equal(found, np.tile(found[0], (len(found), 1))) else found

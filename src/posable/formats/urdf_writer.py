@@ -2,7 +2,8 @@
 
 A joint of several degrees of freedom becomes a chain of hinges and sliders whose links have no mass; a ball joint of
 rotation vectors becomes three hinges about x, y and z, which reach the same rotations by other numbers. A free joint
-is URDF's floating joint. Sites become links on fixed joints. Convex hulls are written as STL files beside the URDF.
+is URDF's floating joint. Sites become links on fixed joints. Convex hulls are written as STL files beside the URDF;
+shapes that are only displayed are `visual`, the others `collision`. A warning names the shapes that URDF cannot hold.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from scipy.spatial import ConvexHull, QhullError
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE, SWING
-from posable.errors import FormatError
+from posable.errors import FormatError, PosableWarning
 from posable.formats.base import Options
 from posable.formats.scene import Scene
 from posable.model.joints import Fixed, Free, Joint, rotation_matrix
-from posable.model.shapes import WORLD, Shape
+from posable.model.shapes import WORLD, Shape, corners_around
 from posable.model.skeleton import Skeleton
 
 _UNKNOWN_BOUND = 1e3  # URDF requires an effort and a velocity for every limit
@@ -55,9 +56,21 @@ class _Writer:
             if self.alias.get(site.joint) != site.name:
                 link = self._link(self._free_name(site.name))
                 self._joint(f"{link}_fixed", "fixed", self.body[site.joint], link, site.offset, site.rotation)
+        if WORLD in self.links and WORLD not in skeleton.names:
+            self.body[WORLD] = WORLD
+        lost: list[str] = []
         for number, shape in enumerate(skeleton.shapes):
-            if shape.joint in self.body and shape.kind != "plane" and shape.collides:
-                self._collision(shape, number)
+            if shape.kind == "plane" or shape.joint not in self.body:
+                lost.append(shape.name or f"a {shape.kind} on {shape.joint}")
+            else:
+                self._shape(shape, number)
+        if lost:
+            names = ", ".join(lost[:4]) + (f" and {len(lost) - 4} more" if len(lost) > 4 else "")
+            warnings.warn(
+                f"{len(lost)} of {len(skeleton.shapes)} shapes cannot be written to URDF, which has no planes, and no "
+                f"world beside a fixed root: {names}; they can be obstacles of NoCollision",
+                PosableWarning, stacklevel=2,
+            )  # fmt: skip
 
     def _link_names(self) -> dict[str, str]:
         """Return by joint the site at its origin: the link of a robot that was read from URDF."""
@@ -149,25 +162,30 @@ class _Writer:
         entries = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
         ElementTree.SubElement(inertial, "inertia", {key: repr(float(m[ij])) for key, ij in entries.items()})
 
-    def _collision(self, shape: Shape, number: int) -> None:
-        collision = ElementTree.SubElement(self.links[self.body[shape.joint]], "collision")
+    def _shape(self, shape: Shape, number: int) -> None:
+        """Add a shape to its link: `collision`, or `visual` if nothing collides with it."""
+        tag = "collision" if shape.collides else "visual"
+        element = ElementTree.SubElement(self.links[self.body[shape.joint]], tag)
         if shape.name:
-            collision.set("name", shape.name)
-        center = shape.points.mean(axis=0)
-        tag, fields, rotation = "mesh", {}, None
-        if len(shape.points) == 1:
-            tag, fields = "sphere", {"radius": repr(shape.radius)}
-        elif len(shape.points) == 2:
-            axis = shape.points[1] - shape.points[0]
-            tag, fields = "capsule", {"radius": repr(shape.radius), "length": repr(float(np.linalg.norm(axis)))}
+            element.set("name", shape.name)
+        points, center = shape.points, shape.points.mean(axis=0)
+        rotation = None
+        if len(points) == 1:
+            kind, fields = "sphere", {"radius": repr(shape.radius)}
+        elif len(points) == 2:
+            axis = points[1] - points[0]
+            kind, fields = "capsule", {"radius": repr(shape.radius), "length": repr(float(np.linalg.norm(axis)))}
             rotation = _z_to(axis)
+        elif shape.kind == "box" and (size := np.linalg.norm(points[[4, 2, 1]] - points[0], axis=1)).all():
+            sides = (points[[4, 2, 1]] - points[0]).T  # as shapes.box orders the corners
+            kind, fields, rotation = "box", {"size": _text(size)}, sides / size
         else:
             ending = f".{number}.stl"
-            self.files[ending] = _stl(shape.points - center)
-            fields = {"filename": f"{self.stem}{ending}"}
-        _origin(collision, center, rotation)
-        geometry = ElementTree.SubElement(collision, "geometry")
-        ElementTree.SubElement(geometry, tag, fields)
+            self.files[ending] = _stl(corners_around(shape) - center)
+            kind, fields = "mesh", {"filename": f"{self.stem}{ending}"}
+        _origin(element, center, rotation)
+        geometry = ElementTree.SubElement(element, "geometry")
+        ElementTree.SubElement(geometry, kind, fields)
 
 
 def _elements(joint: Joint) -> list[tuple[np.ndarray, str]]:

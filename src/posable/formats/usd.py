@@ -20,15 +20,14 @@ from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError
 from posable.formats.base import Format, Options, bound_count
-from posable.formats.gltf_character import relative_transforms
-from posable.formats.gltf_writer import bone_mesh
+from posable.formats.gltf_writer import bone_mesh, relative_transforms
 from posable.formats.node_tree import (
     Node,
     NodeAnimation,
+    animation_motion,
     build_figure,
     choose_roles,
     free_nodes,
-    motion_of,
     place_nodes,
 )
 from posable.formats.scene import Mesh, Scene
@@ -49,7 +48,7 @@ def _pxr() -> Any:
     try:
         from pxr import Gf, Sdf, Tf, Usd, UsdGeom, UsdSkel, Vt
     except ImportError as problem:
-        raise FormatError("USD goes through usd-core, which is not installed: pip install 'posable[usd]'") from problem
+        raise FormatError("USD needs usd-core, which is not installed: pip install 'posable[usd]'") from problem
     return SimpleNamespace(Gf=Gf, Sdf=Sdf, Tf=Tf, Usd=Usd, UsdGeom=UsdGeom, UsdSkel=UsdSkel, Vt=Vt)
 
 
@@ -78,7 +77,7 @@ def read(source: Source, options: Options) -> Scene:
     except pxr.Tf.ErrorException as problem:  # values are unpacked on access: any call may find damage
         raise source.error("usd-core cannot read it") from problem
     except (ValueError, IndexError, TypeError, AttributeError, OverflowError, RuntimeError) as problem:
-        raise source.error(f"its arrays do not fit each other: {type(problem).__name__}: {problem}") from problem
+        raise source.error(f"its arrays are inconsistent: {type(problem).__name__}: {problem}") from problem
 
 
 # Run by another Python: opens a stage, unpacks all of it and writes it as one layer.
@@ -137,7 +136,7 @@ def _read(source: Source, options: Options, pxr: Any) -> Scene:
     roles = choose_roles(nodes, moving, set())
     takes = _takes(stage, query, nodes, options.fps)
     skeleton, joint_nodes = build_figure(source, nodes, roles, free_nodes(nodes, roles, moving, takes), "usd", up=up)
-    motions = [motion_of(source, skeleton, nodes, joint_nodes, take) for take in takes]
+    motions = [animation_motion(source, skeleton, nodes, joint_nodes, take) for take in takes]
     index = {joint.name: i - 1 for joint, i in zip(skeleton.joints, joint_nodes, strict=True) if i > 0}
     kept = Stage(stage.Flatten().ExportToString(), str(found.GetPath()), index)
     skeleton = skeleton.replace(info={**skeleton.info, "character": kept})
