@@ -134,3 +134,48 @@ def test_noise_of_the_markers_hardly_moves_the_actor(human, markers):
     frames = [ps.forward(figure, ps.track(figure, markers).motion.poses) for figure in (clean, actor)]
     off = [np.linalg.norm(frames[0].position(name) - frames[1].position(name), axis=-1) for name in human.names]
     assert np.mean(off) < 0.004
+
+
+def test_a_take_without_markers_is_refused(human, markers):
+    with pytest.raises(ps.PosableError, match="with markers, got none"):
+        ps.calibrate(human, ps.Markers((), markers.positions[:, :0], markers.fps, markers.up))
+
+
+@pytest.mark.parametrize("count", [1, 60])
+def test_an_actor_who_stands_still_is_named(human, markers, count):
+    still = np.repeat(markers.positions[:1], count, axis=0)
+    still = still + np.random.default_rng(0).normal(0.0, 3e-4, still.shape)
+    actor = ps.calibrate(human, ps.Markers(markers.names, still, markers.fps, markers.up))
+    verdict = ps.track(actor, markers).report.verdict
+    assert "the actor hardly moves" in verdict
+    assert "the actor hardly moves" not in ps.track(ps.calibrate(human, markers), markers).report.verdict
+
+
+def test_a_child_is_a_person(human, markers):
+    child = ps.Markers(markers.names, markers.positions * 1.1 / 1.8, markers.fps, markers.up)
+    report = ps.track(ps.calibrate(human, child), child).report
+    assert "tall" not in report.verdict
+
+
+def test_frames_with_missing_markers_are_not_preferred(human, markers):
+    """A marker that is missing here and there must not make a pose look unusual."""
+    places = markers.positions.copy()
+    places[100:120, :8] = np.nan
+    holed = ps.Markers(markers.names, places, markers.fps, markers.up)
+    chosen = np.array(ps.calibrate(human, holed).info["calibration"].frames)
+    assert ((chosen >= 100) & (chosen < 120)).sum() <= 8
+
+
+def test_a_marker_out_of_place_throughout_leaves_no_trace(human, markers):
+    """The actor is that of the take without the marker, except for the noise of convergence."""
+    k = NAMES.index("LANK")
+    places = markers.positions.copy()
+    places[:, k] = 2.0 * places[:, NAMES.index("RKNE")] - places[:, NAMES.index("RANK")]
+    wrong = ps.Markers(NAMES, places, markers.fps, markers.up)
+    without = ps.Markers(NAMES[:k] + NAMES[k + 1 :], np.delete(places, k, axis=1), markers.fps, markers.up)
+    given = {"RANK": "knee.R"}  # which turns the search for markers that move with none beside them off
+    found, expected = (ps.calibrate(human, take, given).info["calibration"] for take in (wrong, without))
+    assert found.left_out == ("LANK",)
+    assert any("not used at all" in note and "LANK" in note for note in found.notes)
+    assert found.frames == expected.frames
+    assert all(abs(found.lengths[bone] - factor) < 1e-3 for bone, factor in expected.lengths.items())

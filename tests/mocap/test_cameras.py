@@ -137,7 +137,7 @@ def test_cameras_in_the_wrong_order_are_doubted(walk):
     assert "order of the cameras" in report.verdict
 
 
-def test_a_wrong_unit_and_mirrored_images_are_said(walk):
+def test_a_wrong_unit_and_mirrored_images_are_reported(walk):
     places, fps = walk
     cameras = rig(places)
     pixels = film(places, cameras, noise=0.5, drop=0.0, wrong=0.0, swap=0.0)

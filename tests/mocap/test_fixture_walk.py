@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.contacts import find_contacts
+from posable.mocap.foot_contacts import find_contacts
 
 
 @pytest.fixture(scope="module")

@@ -248,3 +248,44 @@ def test_a_motion_of_another_length_is_refused():
     goal = ps.goals.Position("hand.R", np.tile((-0.3, 1.0, 0.3), (5, 1)))
     with pytest.raises(ps.errors.GoalError, match=r"near: expected one pose, or poses for \(5,\)"):
         ps.follow(human, goal, fps=30.0, near=np.tile(human.rest, (4, 1)))
+
+
+def test_waypoints_far_apart_are_reached_through_the_joints():
+    skeleton = ps.figures.panda()
+    start = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+    keys = start + np.array([[0.0] * 7, [1.2, 0.6, -0.3, 0.7, 0.5, 0.4, -1.5], [-1.2, 0.9, 0.3, -0.5, -0.5, 0.9, 1.0]])
+    places = np.array([ps.forward(skeleton, key).matrix("tcp") for key in keys])
+    for begin in (start, "any"):
+        motion = ps.follow(
+            skeleton, ps.goals.Pose("tcp", places), fps=50, start=begin, times=[0.0, 2.0, 4.0], straight=False
+        )
+        assert motion.ok.all(), motion
+        reached = ps.forward(skeleton, motion.poses[[0, 100, 200]])
+        assert reached.matrix("tcp") == pytest.approx(places, abs=1e-5)
+        assert np.abs(np.diff(motion.poses[:101], n=2, axis=0)).max() < 1e-9
+    far = places.copy()
+    far[1, :3, 3] += (0.0, 0.0, 2.0)
+    motion = ps.follow(skeleton, ps.goals.Pose("tcp", far), fps=50, start=start, times=[0.0, 2.0, 4.0], straight=False)
+    assert np.flatnonzero(~motion.ok).tolist() == [100]
+    assert "tcp by up to" in str(motion)
+    with pytest.raises(ps.PosableError, match="any"):
+        ps.follow(
+            skeleton, ps.goals.Pose("tcp", places), fps=50, start="somewhere", times=[0.0, 2.0, 4.0], straight=False
+        )
+
+
+@pytest.mark.parametrize("acceleration", [5.0, 10.0, 13.0, 20.0, 35.0])
+def test_the_fastest_motion_is_within_its_limits_in_every_frame(acceleration):
+    skeleton = ps.figures.panda()
+    start = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+    line = np.repeat(ps.forward(skeleton, start).matrix("tcp")[None], 100, axis=0)
+    line[:, :3, 3] += np.linspace((0.0, 0.0, 0.0), (0.0, 0.4, -0.1), 100)
+    goal = ps.goals.Pose("tcp", line)
+    motion = ps.follow(
+        skeleton, goal, fps=100, start=start, velocity=2.0, acceleration=acceleration, duration="fastest"
+    )
+    assert motion.ok.all(), motion
+    hasty = ps.follow(skeleton, goal, fps=100, start=start, velocity=2.0, acceleration=acceleration, duration=0.1)
+    assert not hasty.ok.all()
+    assert "of its velocity limit" in str(hasty)
+    assert "fastest" in str(hasty)

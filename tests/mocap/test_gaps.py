@@ -59,22 +59,23 @@ def test_medians_leave_out_what_is_not_seen(seed, count):
 
 
 def test_the_bend_of_a_gap_is_the_mean_of_a_motion_that_forgets_its_speed():
-    """Against the conditional mean of a simulated Ornstein-Uhlenbeck speed, by its covariance matrix on a fine grid."""
-    length, memory, fine = 12, 5.0, 40
-    times = np.arange(1, length * fine + 1) / fine
-    e = np.exp(-np.abs(times[:, None] - times[None]) / memory)
-    speeds = 0.5 * memory * (e - np.exp(-(times[:, None] + times[None]) / memory))  # from a speed of 0 at first
-    places = np.cumsum(speeds, axis=0) / fine
-    both = np.cumsum(places, axis=1) / fine
-    ends = np.array([[both[-1, -1], places[-1, -1]], [places[-1, -1], speeds[-1, -1]]])
-    rows = fine * np.arange(1, length) - 1
-    gain = np.stack([both[rows, -1], places[rows, -1]], axis=1) @ np.linalg.inv(ends)
-    left, right = gaps._speed_weights(np.arange(1.0, length), float(length), memory)
-    np.testing.assert_allclose(right, gain[:, 1], atol=0.02)
-    drift = memory * (1.0 - np.exp(-times / memory))  # of a speed of 1 at first that nothing disturbs
-    np.testing.assert_allclose(left, drift[rows] - gain @ [drift[-1], np.exp(-length / memory)], atol=0.02)
+    """Against the regression of a Gaussian process of Matern's class 3/2 on place and speed at both ends."""
+    length, memory = 12, 5.0
+
+    def covariances(t, s):  # of the place at t with place and speed at s, and of the speed at t with both
+        x = np.abs(t - s) / memory
+        e, slope = np.exp(-x), (t - s) / memory**2
+        return np.array([[(1.0 + x) * e, slope * e], [-slope * e, (1.0 - x) * e / memory**2]])
+
+    ends = np.block([[covariances(t, s) for s in (0.0, length)] for t in (0.0, length)])
+    rows = np.array([np.concatenate([covariances(t, s)[0] for s in (0.0, length)]) for t in range(1, length)])
+    expected = rows @ np.linalg.inv(ends)
+    left, right = gaps._speed_weights(length, memory)
+    np.testing.assert_allclose(left, expected[:, 1], atol=1e-9)
+    np.testing.assert_allclose(right, expected[:, 3], atol=1e-9)
+    assert np.abs(gaps._speed_weights(200, memory)[0][100:]).max() < 1e-6  # forgotten in the middle of a long gap
     x = np.arange(1.0, length) / length
-    left, right = gaps._speed_weights(np.arange(1.0, length), float(length), 1e4)  # it never forgets: a cubic
+    left, right = gaps._speed_weights(length, 1e4)  # it never forgets: a cubic
     np.testing.assert_allclose(left, length * x * (1.0 - x) ** 2, atol=1e-3)
     np.testing.assert_allclose(right, -length * x * x * (1.0 - x), atol=1e-3)
 

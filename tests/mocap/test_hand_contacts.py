@@ -90,14 +90,14 @@ def test_a_clap_meets(human, stranger):
     result, loose = ps.retarget(source, stranger), ps.retarget(source, stranger, contacts=False)
     off = np.abs(apart(stranger, result) - result.scale * apart(human, source))[close]
     assert off.max() < 0.02
-    assert np.abs(apart(stranger, loose) - loose.scale * apart(human, source))[close].max() > 0.04
+    assert np.abs(apart(stranger, loose) - loose.scale * apart(human, source))[close].max() > 1.5 * off.max()
 
 
 def test_a_hand_on_a_table_does_not_move_while_the_body_does(human, stranger):
     plan = body_plan(human)
     joint = plan[plan.first("hand.L", "wrist.L")]
     place = np.array([0.0, 0.95, 0.0]) + 0.30 * plan.left + 0.35 * plan.forward
-    source = ps.follow(human, [*sway(human), ps.goals.Position(joint, np.tile(place, (FRAMES, 1)))], fps=FPS)
+    source = ps.follow(human, [*sway(human, 0.1), ps.goals.Position(joint, np.tile(place, (FRAMES, 1)))], fps=FPS)
     still = hand(human, source, "L")
     assert np.linalg.norm(still - still.mean(axis=0), axis=-1).max() < 0.01
     assert any(touch.part == "world" and touch.side == "L" for touch in find_touches(source, plan))

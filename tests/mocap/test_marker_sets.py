@@ -67,3 +67,11 @@ def test_labels_of_other_sets_start_from_the_sites_of_the_figure(human, markers)
     renamed = replace(markers, names=tuple(f"Subject_{name.lower()}" for name in markers.names))
     ours, theirs = ps.calibrate(human, markers), ps.calibrate(human, renamed)
     assert np.array_equal(ours.info["calibration_poses"], theirs.info["calibration_poses"])
+
+
+@pytest.mark.parametrize(
+    ("label", "place"),
+    [("IJ", "CLAV"), ("PX", "STRN"), ("VSAC", "SACR"), ("ROFF", "RBAC"), ("LWRI", "LWRA"), ("RSHA", "RSHN")],
+)
+def test_labels_of_clinical_sets(label, place):
+    assert place_name(label) == place

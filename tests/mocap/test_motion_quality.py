@@ -1,9 +1,12 @@
 """Measures of a motion against motions whose faults are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import posable as ps
+from posable.model.body_plan import body_plan
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +44,14 @@ def test_an_arm_that_is_lifted_is_told(walk):
     assert lifted.residuals["shoulder.R"][0] < 1e-4
 
 
-def test_a_sunken_figure_is_told(walk):
+def test_a_sunken_figure_is_reported(walk):
     up = "root.ty"
     sunk = ps.motion_quality(changed(walk, up, -0.03), walk)
     assert sunk["ground penetration over 1 cm [% of frames]"] == 100.0
     assert sunk["soles from their support, mean [mm]"] == pytest.approx(30.0, abs=12.0)
 
 
-def test_sliding_feet_and_jumps_are_told(walk, quality):
+def test_sliding_feet_and_jumps_are_reported(walk, quality):
     drift = 0.3 * np.arange(len(walk)) / walk.fps
     assert ps.motion_quality(changed(walk, "root.tx", drift), walk)["slip of standing feet, largest [mm]"] > 40.0
     step = np.where(np.arange(len(walk)) >= 20, 0.7, 0.0)
@@ -76,3 +79,19 @@ def test_a_box_before_the_toes_is_not_stood_in(path):
         quality = ps.motion_quality(motion, objects=[grid + np.array([shift, 0.0, 0.0])])
         shares.append(quality["objects penetration over 1 cm [% of frames]"])
     assert shares == [0.0, 100.0]
+
+
+def test_it_says_which_limit_keeps_a_bone_off(human):
+    plan = body_plan(human)
+    elbow = plan["elbow.L"]
+    bent = np.tile(human.rest, (10, 1))
+    bent[:, human.index(elbow)] += np.where(human.upper[human.index(elbow)] > 1.0, 1.0, 0.0)
+    at = human.rest[human.index(elbow)]
+    held = human.replace(
+        joints=[replace(j, limits=np.stack([at - 1.0, at], axis=-1)) if j.name == elbow else j for j in human.joints]
+    )
+    quality = ps.motion_quality(ps.Motion(held, np.tile(human.rest, (10, 1)), 30.0), ps.Motion(human, bent, 30.0))
+    assert quality.residuals["elbow.L"][0] > 6.0
+    assert f"{elbow} is at its limit" in quality.blocked["elbow.L"]
+    assert "elbow.R" not in quality.blocked
+    assert quality.blocked["elbow.L"] in str(quality)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.mocap.pelvis import SURE, ball_center, find_hips
+from posable.mocap.pelvis import SURE, ball_center, cluster_frames, find_hips
 from posable.model.body_plan import body_plan
 
 
@@ -67,3 +68,50 @@ def test_hips_lower_and_wider_than_the_figures_are_found(human, dance):
 
 def test_a_figure_without_markers_in_front_of_its_pelvis_has_no_hips_to_find(human):
     assert find_hips(body_plan(human), {"LKNE": "hip.L"}, {"LKNE": np.zeros((30, 3))}) is None
+
+
+def test_thigh_markers_that_slide_do_not_move_the_hip(human, markers):
+    """They keep their distances from a point, and it is not the hip: it is too far from where the pelvis has hips."""
+    plan = body_plan(human)
+    names = ["LFWT", "RFWT", "LBWT", "RBWT", "LTHI", "LKNE"]
+    bones = {site.name: site.joint for site in human.sites if site.name in names}
+    paths = {name: markers.positions[:, markers.index(name)].copy() for name in names}
+    clean = find_hips(plan, bones, paths)
+    assert "hip.L" in clean.centers
+    swing = 0.15 * np.sin(np.linspace(0.0, 3.0, len(markers)))[:, None]
+    for name in ("LTHI", "LKNE"):
+        paths[name] += swing * [1.0, 0.3, 0.5]
+    assert "hip.L" not in find_hips(plan, bones, paths).centers
+
+
+def test_a_marker_that_is_never_seen_leaves_the_hips_to_the_figure(human, markers):
+    names = ["LFWT", "RFWT", "LBWT", "RBWT"]
+    bones = {site.name: site.joint for site in human.sites if site.name in names}
+    paths = {name: markers.positions[:, markers.index(name)].copy() for name in names}
+    paths["LFWT"][:] = np.nan
+    assert find_hips(body_plan(human), bones, paths) is None
+    paths["LFWT"][:100], paths["RFWT"][:100] = 0.0, np.nan  # never all at once
+    assert find_hips(body_plan(human), bones, paths) is None
+    for place in (paths["RFWT"][100:] * 0.0 + 1.0, paths["RFWT"][100:] * (0.0, 1.0, 0.0)):  # one place, one line
+        assert find_hips(body_plan(human), bones, dict.fromkeys(names, place)) is None
+
+
+def test_a_marker_that_is_elsewhere_for_a_while_does_not_move_the_centre():
+    rng = np.random.default_rng(3)
+    center = np.array([0.05, -0.1, 0.02])
+    paths = caps(rng, center, 0.6, 0.6)
+    paths[80:120, 1] = [1.0, 0.5, -0.3]  # a reflection in the room
+    found, _ = ball_center(paths, center + 0.02)
+    assert np.linalg.norm(found - center) < 1e-3
+
+
+def test_frames_with_a_stray_marker_are_left_out_of_a_cluster():
+    rng = np.random.default_rng(4)
+    shape = np.array([[0.12, 0.0, 0.1], [-0.12, 0.0, 0.1], [0.05, 0.02, -0.1], [-0.05, 0.02, -0.1]])
+    paths = np.array([shape @ turn.T for turn in Rotation.random(100, random_state=5).as_matrix()])
+    paths += 1e-4 * rng.normal(size=paths.shape)
+    paths[30:60, 2] += 0.4
+    _, middles, found = cluster_frames(paths)
+    assert np.array_equal(np.isnan(middles[:, 0]), (np.arange(100) >= 30) & (np.arange(100) < 60))
+    gaps = np.linalg.norm(found[:, None] - found[None], axis=-1)
+    assert np.allclose(gaps, np.linalg.norm(shape[:, None] - shape[None], axis=-1), atol=2e-3)

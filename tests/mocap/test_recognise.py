@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.recognise import Labels, Places, mislabelled
+from posable.mocap.recognise import Labels, Places, mislabelled, strays
 
 ARM = ["RSHO", "RUPA", "RELB", "RFRM", "RWRA", "RWRB", "RFIN"]
 
@@ -33,7 +33,7 @@ def test_right_labels_are_left_alone(human, markers):
     assert mislabelled(human, markers.names, markers.positions) == []
 
 
-def test_labels_of_a_figure_that_is_no_body_are_left_alone(markers):
+def test_labels_of_a_figure_that_is_not_a_body_are_left_alone(markers):
     assert mislabelled(ps.figures.panda(), markers.names, markers.positions) == []
 
 
@@ -92,3 +92,14 @@ def test_a_set_that_is_not_recognised_keeps_its_bones_and_is_doubted(human, mark
     assert found.recognised == 0.0
     assert "0 of 41 markers" in found.notes[0]
     assert set(found.markers) <= set(names)
+
+
+@pytest.mark.parametrize("factor", [0.1, 1.0, 10.0, 100.0])
+def test_a_wrong_unit_makes_no_marker_a_stray(human, markers, factor):
+    assert strays(human, markers.names, factor * markers.positions, 0.0) == []
+
+
+def test_a_marker_that_moves_by_itself_is_a_stray(human, markers):
+    places = markers.positions.copy()
+    places[:, markers.index("RELB")] = places[:, markers.index("LTOE")] + [0.0, 0.0, 0.1]
+    assert strays(human, markers.names, places, 0.0) == [markers.index("RELB")]

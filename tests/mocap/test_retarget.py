@@ -7,14 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.mocap.contacts import find_contacts, paths_of, without_noise
+from posable.mocap.foot_contacts import find_contacts, paths_of, without_noise
 from posable.mocap.report import changes
 from posable.mocap.retarget import infer_mapping
-from posable.mocap.root_align import free_joint, with_free_root
+from posable.mocap.role_frames import standing_axis
+from posable.mocap.root_align import move_figure, with_free_root
 from posable.mocap.smooth import Smoothed
 from posable.mocap.trajectory import Effort, TrajectoryProblem
+from posable.model.body_plan import body_plan
 
 
 def walking(human, steps=4):
@@ -105,11 +108,11 @@ def test_wrong_calls_say_what_is_expected(walk):
     for seconds in (-1.0, np.nan):
         with pytest.raises(ps.PosableError, match="expected smooth of 0 seconds or more"):
             ps.retarget(walk, walk.skeleton, smooth=seconds)
-    with pytest.raises(ps.PosableError, match="expected device='cpu', got 'cuda'"):
-        ps.retarget(walk, walk.skeleton, device="cuda")
+    with pytest.raises(ps.PosableError, match="expected device='cpu' or 'cuda', got 'gpu'"):
+        ps.retarget(walk, walk.skeleton, device="gpu")
 
 
-def test_a_figure_without_legs_is_told_what_retarget_takes(walk):
+def test_a_figure_without_legs_is_an_error_that_names_what_retarget_needs(walk):
     with pytest.raises(ps.PosableError, match=r"give them as mapping=\{'hip.L'"):
         ps.retarget(walk, ps.figures.get("panda"))
     arm = ps.figures.get("panda")
@@ -117,7 +120,7 @@ def test_a_figure_without_legs_is_told_what_retarget_takes(walk):
         ps.retarget(ps.Motion(arm, arm.rest[None], 60.0), walk.skeleton)
 
 
-def test_feet_that_slip_and_sizes_that_cannot_be_are_said(walk):
+def test_slipping_feet_and_impossible_sizes_are_reported(walk):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ps.retarget(walk, walk.skeleton)
@@ -204,7 +207,7 @@ def test_smoothing_does_not_care_how_angles_are_written():
         assert (ours.rotation(joint).inv() * theirs.rotation(joint)).magnitude().max() < 1e-3
 
 
-def test_a_whole_turn_is_no_change(tmp_path):
+def test_a_whole_turn_is_not_a_change(tmp_path):
     figure = ps.Skeleton([ps.Joint("body", ps.Free("zyx")), ps.Joint("arm", ps.Ball("zxy"), parent="body")])
     poses = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 9))
     other = poses.copy()
@@ -250,7 +253,7 @@ def test_the_band_is_the_second_derivative(human):
     assert np.abs(poses - expected).max() < 1e-4
 
 
-def test_a_robot_that_hangs_on_the_world_is_let_loose():
+def test_a_robot_fixed_to_the_world_gets_a_free_root():
     arm = ps.Skeleton(
         [
             ps.Joint("world", ps.Fixed()),
@@ -259,23 +262,23 @@ def test_a_robot_that_hangs_on_the_world_is_let_loose():
         ]
     )
     loose = with_free_root(arm)
-    assert free_joint(loose) is not None
+    assert loose.free_root is not None
     assert loose.size == arm.size + 6
     before, after = ps.forward(arm, arm.rest), ps.forward(loose, loose.rest)
     for name in arm.names:
         np.testing.assert_allclose(after.matrix(name), before.matrix(name), atol=1e-12)
     pose = loose.rest.copy()
-    pose[loose.index(free_joint(loose))][:3] = 1.0, 2.0, 3.0
+    pose[loose.index(loose.free_root)][:3] = 1.0, 2.0, 3.0
     np.testing.assert_allclose(
         ps.forward(loose, pose).position("tip"), before.position("tip") + np.array([1.0, 2.0, 3.0])
     )
 
 
-def test_the_joint_that_was_let_loose_is_told_by_its_name(human, walk):
+def test_the_freed_joint_is_named(human, walk):
     root = replace(human.joints[0], motion=ps.Fixed(), limits=None, rest=0.0, parent="world")
     hung = human.replace(joints=[ps.Joint("world", ps.Fixed()), root, *human.joints[1:]])
     result = ps.retarget(ps.Motion(walk.skeleton, walk.poses[:2], walk.fps), hung)
-    assert result.notes[0].startswith(f"{free_joint(result.skeleton)} moves freely")
+    assert result.notes[0].startswith(f"{result.skeleton.free_root} moves freely")
 
 
 def test_a_figure_without_a_moving_joint_is_smooth_as_it_is(tmp_path):
@@ -305,7 +308,7 @@ def test_only_windows_whose_feet_slip_are_asked_again(walk, monkeypatch):
 def test_paths_in_parts_are_the_paths(walk, monkeypatch):
     points = ("foot.L", "toes.R")
     trajectory = paths_of(walk, points)
-    monkeypatch.setattr("posable.mocap.contacts.PART", 50)
+    monkeypatch.setattr("posable.mocap.foot_contacts.PART", 50)
     assert np.array_equal(paths_of(walk, points), trajectory)
     assert np.array_equal(trajectory[:, 1], ps.forward(walk.skeleton, walk.poses).position("toes.R"))
 
@@ -332,8 +335,8 @@ def test_couplings_of_the_target_hold(walk, human):
 
 def test_a_foot_that_stays_on_its_toes_does_not_raise_the_floor_of_its_ankle(walk, human):
     """A dancer's heel that never comes down is as high over its sole as the other one."""
-    from posable.mocap.foot_steps import FootSteps
     from posable.mocap.role_frames import RoleFrames
+    from posable.mocap.supports import FootSteps
     from posable.model.body_plan import body_plan
 
     plan = body_plan(human)
@@ -355,14 +358,17 @@ def test_ways_are_scaled_by_the_size_of_the_body(walk, human):
     assert 1.02 < ps.retarget(walk, human.replace(joints=joints), threads=1).scale < 1.15
 
 
-def test_bones_that_point_elsewhere_are_said(walk, human):
+def test_bones_that_point_elsewhere_are_reported(walk, human):
     """Arms that are raised in the motion and cannot be on the figure are not passed over in silence."""
     stiff = human.with_limits({f"{name}.{side}": (0.0, 0.0) for name in ("shoulder", "elbow") for side in "LR"})
     poses = walk.poses.copy()
     poses[:, human.index("shoulder.L")] = poses[:, human.index("shoulder.R")] = (-1.5, 0.0, 0.0)
     raised = ps.Motion(human, np.clip(poses, human.lower, human.upper), walk.fps)
-    with pytest.warns(ps.PosableWarning, match="bones point elsewhere"):
+    with pytest.warns(ps.PosableWarning, match="bones point elsewhere.*is at its limit of"):
         ps.retarget(raised, stiff, threads=1)
+    short = human.with_limits({f"shoulder.{side}": (-0.4, 0.5) for side in "LR"})
+    result = ps.retarget(raised, short, threads=1)
+    assert any(note.startswith("limits keep bones off the motion's: ") for note in result.notes)
 
 
 def test_wide_feet_do_not_stand_in_each_other(human):
@@ -388,3 +394,47 @@ def test_a_stretched_leg_does_not_slip(data_dir, step):
     result = ps.retarget(ps.Motion(whole.skeleton, whole.poses[1::step], whole.fps / step), ps.figures.human())
     assert len(result.contacts.steps()) > 10
     assert result.contacts.slips(result).max() < 0.004
+
+
+def test_a_motion_below_the_ground_is_raised_onto_it(walk, human):
+    """Files whose origin is the pelvis have feet below height 0."""
+    sunk = np.array([move_figure(human, pose, np.eye(3), np.array([0.0, -0.9, 0.0])) for pose in walk.poses])
+    plain, raised = (ps.retarget(ps.Motion(human, poses, walk.fps), human, threads=1) for poses in (walk.poses, sunk))
+    assert any("taken for the ground" in note for note in raised.notes)
+    feet = [ps.forward(human, motion.poses).position("ankle.L")[:, 1] for motion in (plain, raised)]
+    assert np.abs(feet[0] - feet[1]).max() < 0.06  # the height of an ankle over its sole is not known then
+    assert ps.motion_quality(raised)["ground penetration over 1 cm [% of frames]"] == 0.0
+
+
+def test_wrists_stay_near_rest_where_nothing_asks_for_more(walk, fixtures):
+    """Hands are at their places with any twist of the forearm: wrists used to turn by 60 degrees on the G1."""
+    result = ps.retarget(walk, ps.load(fixtures / "humanoid/humanoid.xml").skeleton, threads=1)
+    wrists = [name for name in result.skeleton.names if "wrist" in name]
+    assert len(wrists) == 6
+    for name in wrists:
+        assert np.abs(result.poses[:, result.skeleton.index(name)]).mean() < 0.35
+
+
+def test_a_reference_pose_before_the_motion_is_left_out(walk, human):
+    poses = walk.poses.copy()
+    for side in "LR":
+        poses[0, human.index(f"shoulder.{side}")] += (1.4, 0.0, 0.0)
+    apart = ps.Motion(walk.skeleton, poses, walk.fps)
+    result = ps.retarget(apart, human, threads=1)
+    assert any("frame 0 is a pose of its own" in note for note in result.notes)
+    assert len(result) == len(walk)
+    plain = ps.retarget(walk, human, threads=1)
+    assert np.abs(result.poses - plain.poses).max() < 0.05
+    assert not plain.notes
+
+
+def test_a_crawl_along_the_other_axis_is_not_stood_up(walk, human):
+    """The figure stands along its up axis at rest: where it is along z in most frames, it lies on the ground."""
+    lying = np.array([move_figure(human, pose, Rotation.from_euler("x", 90, degrees=True).as_matrix(), np.zeros(3))
+                      for pose in walk.poses[:20]])  # fmt: skip
+    at = ps.forward(human, lying)
+    low = min(at.position(name)[:, 1].min() for name in human.names)
+    lying[:, human.index("root")][:, 1] -= low
+    motion = ps.Motion(human, lying, walk.fps)
+    assert standing_axis(motion, body_plan(human)) == "y"
+    assert standing_axis(ps.Motion(human.replace(up="z"), lying, walk.fps), body_plan(human.replace(up="z"))) == "z"

@@ -1,4 +1,4 @@
-"""Labels that jump, trade places or name the wrong side, against the take they were made from."""
+"""Labels that jump, are swapped or name the wrong side, compared with the clean take."""
 
 from dataclasses import replace
 
@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import posable as ps
 from posable.mocap.screen import noise_of, screen
+
+LEG = ("FWT", "BWT", "THI", "KNE", "SHN", "ANK", "HEE", "TOE")
 
 
 def joints(actor, motion):
@@ -62,7 +64,7 @@ def test_jumps_do_not_move_the_actor(human, markers, clean):
 
 
 @given(start=st.integers(1, 180), length=st.integers(1, 50))
-def test_labels_that_trade_places_are_exchanged_back(markers, start, length):
+def test_swapped_labels_are_swapped_back(markers, start, length):
     rows = slice(start, start + length)
     spoilt = exchanged(markers, [("LKNE", "RKNE"), ("RELB", "RFRM")], rows)
     found = screen(spoilt)
@@ -71,7 +73,7 @@ def test_labels_that_trade_places_are_exchanged_back(markers, start, length):
 
 
 @pytest.mark.parametrize("part", ["", "THI KNE SHN ANK HEE TOE MT5", "UPA ELB FRM WRA WRB FIN"])
-def test_left_and_right_exchanged_for_a_whole_take(human, markers, clean, part):
+def test_left_and_right_swapped_for_a_whole_take(human, markers, clean, part):
     left = [name for name in markers.names if name[0] == "L" and (not part or name[1:] in part.split())]
     off, said = displaced(human, exchanged(markers, [(name, "R" + name[1:]) for name in left]), clean)
     assert off < 1e-9
@@ -92,6 +94,41 @@ def test_a_badly_filled_marker_is_left_out_and_named(human, markers, clean):
     off, said = displaced(human, replace(markers, positions=places), clean)
     assert off < 0.004
     assert "RUPA" in said
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_burst_of_noise_on_neighbours_leaves_their_labels_alone(markers, seed):
+    rng = np.random.default_rng(seed)
+    places = markers.positions.copy()
+    for start in (60, 120, 180):
+        for name in ("LWRA", "LWRB", "LFIN"):
+            places[start : start + 5, markers.index(name)] += rng.normal(0.0, 0.3, (5, 3))
+    found = screen(replace(markers, positions=places)).read(places, 0, len(places))
+    kept = np.isfinite(found).all(axis=-1)
+    calm = np.ones(len(places), dtype=bool)
+    for start in (60, 120, 180):
+        calm[start : start + 5] = False
+    assert np.array_equal(found[calm & kept.all(axis=1)], markers.positions[calm & kept.all(axis=1)])
+    assert (~kept).sum() <= 60
+
+
+def test_frames_that_are_missing_are_named_and_labels_stay(markers):
+    cut = (
+        np.delete(markers.positions, slice(100, 160), axis=0) + np.where(np.arange(180) < 100, 0.0, 0.4)[:, None, None]
+    )
+    found = screen(replace(markers, positions=cut))
+    assert found.swaps == ()
+    assert not found.jumps
+    assert "all markers jump at frame 100" in found.doubts[0]
+
+
+def test_a_body_that_falls_for_two_frames_is_not_a_cut(markers):
+    places = markers.positions.copy()
+    places[100:102] -= [0.0, 0.5, 0.0]
+    found = screen(replace(markers, positions=places))
+    assert found.doubts == ()
+    assert not np.isfinite(found.read(places, 100, 102)).any()
+    assert np.array_equal(found.read(places, 102, 240), markers.positions[102:])
 
 
 def test_labels_that_are_swapped_in_a_gap_do_no_harm(markers):
@@ -133,7 +170,7 @@ def traded(markers, a, b, rows=slice(None)):
 
 
 @pytest.mark.parametrize("side", ["L", "R"])
-def test_ankle_and_heel_exchanged_in_the_whole_take_are_exchanged_back(markers, side):
+def test_ankle_and_heel_swapped_in_the_whole_take_are_swapped_back(markers, side):
     found = screen(traded(markers, f"{side}ANK", f"{side}HEE"))
     wrong = traded(markers, f"{side}ANK", f"{side}HEE")
     np.testing.assert_array_equal(found.read(wrong.positions, 0, len(wrong)), markers.positions)
@@ -153,7 +190,7 @@ def test_a_swap_of_sides_for_most_of_the_take_is_mended_the_right_way(markers, f
 def test_a_long_swap_on_one_bone_is_left_to_the_user(markers):
     found = screen(traded(markers, "LWRA", "LWRB", slice(24, 204)))
     assert len(found.doubts) == 1
-    assert "LWRA and LWRB have traded labels in 25% of the frames" in found.doubts[0]
+    assert "LWRA and LWRB are swapped in 25% of the frames" in found.doubts[0]
     assert not screen(traded(markers, "LWRA", "LWRB", slice(24, 40))).doubts  # short: the rest is right
 
 
@@ -207,3 +244,65 @@ def test_points_that_a_model_computed_are_left_alone(markers):
     assert screen(ps.Markers(names, places, markers.fps, markers.up)).columns is None
     wrong = traded(ps.Markers(names, places, markers.fps, markers.up), "LKNE", "RKNE", slice(60, 80))
     np.testing.assert_array_equal(screen(wrong).read(wrong.positions, 0, len(wrong)), places)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [[("LFWT", "LBWT")], [("LFWT", "LBWT"), ("RFWT", "RBWT")], [("LFHD", "LBHD"), ("RFHD", "RBHD")], [("CLAV", "C7")]],
+)
+def test_front_and_back_exchanged_for_a_whole_take(human, markers, clean, pairs):
+    off, said = displaced(human, exchanged(markers, pairs), clean)
+    assert off < 1e-9
+    assert "labels swapped" in said
+
+
+def test_legs_alone_tell_front_from_back_and_left_from_right(markers):
+    legs = markers.select([name for name in markers.names if name[1:] in LEG])
+    assert screen(legs).notes == ()
+    for pairs in ([("LFWT", "LBWT"), ("RFWT", "RBWT")], [(n, "R" + n[1:]) for n in legs.names if n[0] == "L"]):
+        spoilt = exchanged(legs, pairs)
+        assert np.array_equal(screen(spoilt).read(spoilt.positions, 0, len(spoilt)), legs.positions)
+
+
+@pytest.mark.parametrize("rise", [0.02, 0.25])
+def test_a_volume_that_was_calibrated_anew_is_named(markers, rise):
+    places = markers.positions.copy()
+    places[120:, :, 1] += rise
+    found = screen(replace(markers, positions=places))
+    assert "all markers jump at frame 120:" in found.doubts[0]
+    assert found.columns is None or (found.columns >= 0).all()
+
+
+def test_markers_that_jump_together_and_stay_are_named(markers):
+    places = markers.positions.copy()
+    head = [markers.index(name) for name in ("LFHD", "RFHD", "LBHD", "RBHD")]
+    places[120:, head] += 0.05
+    found = screen(replace(markers, positions=places))
+    assert "jump together and stay there: LFHD, LBHD, RFHD, RBHD at frame 120" in found.doubts[0]
+
+
+def test_markers_that_flicker_change_nothing(human, markers, clean):
+    rng = np.random.default_rng(2)
+    places = markers.positions.copy()
+    places[rng.random(places.shape[:2]) < 0.4] = np.nan
+    flickering = replace(markers, positions=places)
+    assert screen(flickering).notes == ()
+    off, said = displaced(human, flickering, clean)
+    assert off < 0.002
+    assert said.splitlines()[-1]
+
+
+@pytest.mark.parametrize("mark", ["Ann:{}", "Ann_{}", "Ann|{}"])
+def test_of_two_subjects_the_first_is_used_and_that_is_said(human, markers, clean, mark):
+    names = (*(mark.format(name) for name in markers.names), *(f"Bob{mark[3]}{name}" for name in markers.names))
+    places = np.concatenate([markers.positions, markers.positions[::-1] + np.array([1.5, 0.0, 0.0])], axis=1)
+    off, said = displaced(human, replace(markers, names=names, positions=places), clean)
+    assert off < 1e-9
+    assert "markers of 2 subjects (Ann, Bob)" in said
+
+
+def test_noise_is_not_spoken_of_at_rates_at_which_motion_looks_like_it(markers):
+    rng = np.random.default_rng(0)
+    noisy = markers.positions + rng.normal(0.0, 0.006, markers.positions.shape)
+    assert any("noisy" in text for text in screen(replace(markers, positions=noisy)).doubts)
+    assert screen(replace(markers, positions=noisy, fps=12.0)).doubts == ()

@@ -71,3 +71,16 @@ def test_a_wall_in_one_frame_does_not_hold_the_others_back():
     poses = trajectory.solve(home, Effort(steps=6))[:, 0]
     assert 0.05 < poses[20] < 0.205
     assert np.abs(np.delete(poses, range(14, 27)) - 1.0).max() < 0.05
+
+
+def test_accelerations_of_a_given_path_cost_nothing():
+    cart, frames = slider(), 60
+    swing = np.sin(0.8 * np.arange(frames))[:, None]
+    goal = ps.goals.Position("cart", swing * np.array([1.0, 0.0, 0.0]))
+    problem = Problem(cart, [goal])
+    problem.broadcast((frames,))
+    still, box = np.zeros((frames, 1)), np.full(1, 5.0)
+    rest = (problem, np.zeros(1), NONE, NONE, np.zeros(1), still, np.full(1, 10.0), -box, box)
+    calm, follows = (TrajectoryProblem(*rest, path).solve(still, Effort()) for path in (None, swing))
+    assert np.abs(calm[10:-10]).max() < 0.5
+    assert np.abs(follows - swing).max() < 1e-3

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.errors import PosableWarning
 from posable.mocap.calibrate import _judged
+from posable.mocap.verdict import findings
 
 pytestmark = pytest.mark.filterwarnings("ignore::posable.PosableWarning")
 
@@ -45,6 +47,50 @@ def test_a_wrong_up_axis_is_proposed(human, markers):
     with pytest.warns(ps.PosableWarning, match="up='y'"):
         actor = ps.calibrate(human, turned)
     assert "--up y" in ps.track(actor, turned).report.verdict
+
+
+def test_a_wrong_unit_and_up_axis_are_both_proposed(human, markers):
+    wrong = replace(markers, positions=markers.positions / 2.54, unit=0.01, up="z")
+    verdict = tracked(human, wrong).verdict
+    assert "--unit in" in verdict
+    assert "--up y" in verdict
+
+
+def test_two_markers_of_the_pelvis_that_slide_together_are_named(human, markers):
+    places = markers.positions.copy()
+    for name in ("LFWT", "LBWT"):
+        places[80:160, markers.index(name), 0] += np.linspace(0.0, 0.1, 80)
+    verdict = tracked(human, replace(markers, positions=places)).verdict
+    assert "markers move apart on one bone" in verdict
+    assert "FWT" in verdict
+
+
+def test_bones_whose_markers_are_far_off_for_long_are_named(human, markers):
+    take = ps.track(ps.calibrate(human, markers), markers)
+    errors = take.errors.copy()
+    errors[60:130, [take.names.index("LSHN"), take.names.index("LANK")]] = 0.05
+    errors[60:90, [take.names.index("RSHN"), take.names.index("RANK")]] = 0.05
+    found = findings(replace(take, errors=errors), take.report.statuses, 2, 3)
+    assert [finding.frames for finding in found] == [((60, 130),)]
+    assert found[0].text.startswith("markers at knee.L are missed by 50 mm for up to 0.58 s")
+
+
+def test_parts_without_markers_are_reported_as_not_tracked(human, markers):
+    legs = ("FWT", "BWT", "THI", "KNE", "SHN", "ANK", "HEE", "TOE", "MT5")
+    columns = [k for k, name in enumerate(markers.names) if name[1:] in legs]
+    part = replace(markers, names=tuple(markers.names[k] for k in columns), positions=markers.positions[:, columns])
+    report = tracked(human, part)
+    assert report.ok
+    assert report.verdict == "plausible; no markers on head, left arm, right arm: not tracked"
+
+
+@pytest.mark.parametrize("name", ["LFWT", "RBWT", "LKNE"])
+def test_a_label_without_any_sample_is_named(human, markers, name):
+    places = markers.positions.copy()
+    places[:, markers.index(name)] = np.nan
+    report = tracked(human, replace(markers, positions=places))
+    assert f"no sample of {name} in the file" in report.verdict
+    assert report.mean < 0.005
 
 
 def test_a_long_gap_is_flagged(human, markers):
@@ -96,3 +142,27 @@ def test_markers_without_labels_that_were_not_recognised_are_named_with_what_to_
         judged = _judged(actor.replace(info={**actor.info, "calibration": lost}), human, markers)
     assert "only 40%" in judged.info["calibration"].notes[0]
     assert "only 40%" in ps.track(judged, markers).report.verdict
+
+
+@pytest.mark.parametrize(("degrees", "end"), [(4.0, "-z"), (-4.0, "+z")])
+def test_a_floor_that_is_not_level_is_named(human, fixtures, degrees, end):
+    walk = ps.load(fixtures / "walk.c3d").markers
+    assert tracked(human, walk).verdict == "plausible"
+    tilt = Rotation.from_rotvec([np.radians(degrees), 0.0, 0.0]).as_matrix()
+    verdict = tracked(human, replace(walk, positions=walk.positions @ tilt.T)).verdict
+    assert f"higher at the {end} end" in verdict
+    angle = float(verdict.split("markers back by ")[1].split("°")[0])
+    assert abs(angle - abs(degrees)) < 0.3
+
+
+def test_markers_that_are_hidden_most_of_the_time_are_named(human, markers):
+    places = markers.positions.copy()
+    rng = np.random.default_rng(1)
+    for name in ("LKNE", "RWRA"):
+        places[rng.random(len(places)) < 0.7, markers.index(name)] = np.nan
+    places[:200, markers.index("LTHI")] = np.nan  # comes late, and stays
+    verdict = tracked(human, replace(markers, positions=places)).verdict
+    said = next(part for part in verdict.split("; ") if "hidden most of the time" in part)
+    assert "LKNE" in said
+    assert "RWRA" in said
+    assert "LTHI" not in said

@@ -37,7 +37,7 @@ def test_limits_are_those_of_the_limb():
     assert "knee.L (upper)" not in limits_met(human, poses, "foot.R")
 
 
-def test_the_worst_slip_of_each_point_is_told():
+def test_the_worst_slip_of_each_point_is_reported():
     human = ps.figures.human()
     motion = ps.Motion(human, np.tile(human.rest, (30, 1)), 30.0)
     steps = [("foot.L", 0, 10), ("foot.L", 12, 20), ("foot.R", 3, 9), ("foot.R", 20, 25)]

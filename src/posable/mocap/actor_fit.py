@@ -15,9 +15,10 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from posable.engine.layout import ABOVE
-from posable.engine.linalg import eliminate, marker_rows, solve_banded
+from posable.engine.linalg import solve_banded
 from posable.mocap.frame_solver import FrameOptions, marker_frame_solver
 from posable.mocap.gaps import thresholds
+from posable.mocap.normal_equations import eliminate_poses, marker_rows
 from posable.mocap.pelvis import Hips
 from posable.mocap.root_align import (
     best_turn,
@@ -36,12 +37,12 @@ SIDE_SPREAD = 0.03  # of bone lengths relative to the other side: 2 to 5 % among
 CENTER_SPREAD = (0.02, 0.03)  # [m] of a joint's centre level with a marker, along and across the bone
 HIP_SPREAD = 0.04  # [m] of a hip's centre about what the width and depth of the pelvis say
 HIP_SIDES = 0.01  # [m] of a hip's centre relative to the mirror image of the other
-ROBUST, ROBUST_AT_FIRST = 0.03, 0.10  # [m] error beyond which a marker pulls no harder, finally and at first
+ROBUST, ROBUST_AT_FIRST = 0.03, 0.10  # [m] error beyond which its force no longer grows, finally and at first
 WRONG, WRONG_AT_FIRST = 0.03, 0.20  # [m] error below which a sample is never rejected, finally and at first
 POSE_PULL = 1e-4  # [m^2/rad^2] towards the rest pose, for degrees of freedom without markers
 GAINED = 0.9  # relative energy below which a frame solved again counts as improved
 STICKS = 0.7  # relative scatter at which a marker is moved to another bone
-LOOSE = 0.03  # [m] scatter beyond which a marker of unknown name is on no bone
+LOOSE = 0.03  # [m] scatter beyond which an unnamed marker belongs to no bone
 _SETTLE = FrameOptions(max_iterations=100, min_gain=1e-6, independent=True, pull=POSE_PULL, damping=1e-1)
 _REFINE = FrameOptions(max_iterations=15, min_gain=1e-6, independent=True, pull=POSE_PULL, damping=1e-3)
 TRIMMINGS = 2  # rounds of rejection in a row
@@ -60,13 +61,13 @@ class Calibration:
         markers: {name: (joint, error [m])}.
         scale: Of the whole figure.
         lengths: {joint: further factor of its bone's length}.
-        left_out: Markers that are on no bone.
+        left_out: Markers that belong to no bone.
         frames: The frames that were used.
         steps: Number of Gauss-Newton steps.
         notes: Warnings.
         held_out: [m] Mean marker error over frames that were not fitted; NaN where there are none.
-        certainty: {joint: standard deviation of its bone's length [m]}, from what the markers say and the priors.
-        recognised: Part of the markers that were recognised for certain, of a take without labels; 1 with labels.
+        certainty: {joint: standard deviation of its bone's length [m]}, from the markers and the priors.
+        recognised: Fraction of the markers recognised with certainty in a take without labels; 1 with labels.
     """
 
     before: float
@@ -153,7 +154,7 @@ class Fit:
     # ------------------------------------------------------------------------------------------------------ figures
 
     def figure(self) -> Skeleton:
-        """Return the figure with the present parameters; the last two are kept, for a step that is taken back."""
+        """Return the figure with the present parameters; the last two are cached, for steps that are undone."""
         key = (self._parameters().tobytes(), *self.names, *self.joints)
         for known, figure in self._figures:
             if known == key:
@@ -185,7 +186,7 @@ class Fit:
         return float(self.factors[self.groups[joint]]) if joint in self.groups else 1.0
 
     def _shift(self, joint: str) -> np.ndarray:
-        """Return the shift (3,) [m] of a hip in its parent's frame, of any other joint 0."""
+        """Return the shift (3,) [m] of a hip in its parent's frame; zero for any other joint."""
         if self.hips is None or joint not in self.hips.joints:
             return np.zeros(3)
         return self._shift_axes(joint) @ self.shifts[self.hips.joints.index(joint)]
@@ -442,7 +443,7 @@ class Fit:
         matrix, slope = np.zeros((m + g, m + g)), np.zeros(m + g)
         inner, half = np.empty((n, n)), np.empty((n, m + g + 1))
         gaps = pulls * (self.poses - figure.rest)
-        eliminate(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, matrix, slope)
+        eliminate_poses(residuals, by_pose, by_factor, seen, pulls, gaps, inner, half, matrix, slope)
         matrix = np.tril(matrix) + np.tril(matrix, -1).T
         rows, values, weights = self._prior()
         matrix += (rows.T @ (rows * weights[:, None])).toarray()
@@ -547,23 +548,15 @@ class Fit:
         self.energy = self._total(notes)
         return True
 
-    def drop(self, names: list[str]) -> list[str]:
-        """Leave markers out but for those that hold the hips; return which."""
+    def dispensable(self, names: list[str]) -> list[str]:
+        """Return the markers among `names` that can be left out: not those of the hips, and none if few remain."""
         held = (*self.hips.front, *self.hips.back) if self.hips is not None else ()
         gone = [name for name in names if name not in held]
-        kept = [i for i, name in enumerate(self.names) if name not in gone]
-        if not gone or len(kept) < LEAST_SEEN:
-            return []
-        self.dropped = gone
-        self.names, self.joints = [self.names[i] for i in kept], [self.joints[i] for i in kept]
-        self.offsets, self.guesses, self.places = self.offsets[kept], self.guesses[kept], self.places[:, kept]
-        _, notes = self._solve(self.figure(), _REFINE)
-        self.energy = self._total(notes)
-        return gone
+        return gone if len(self.names) - len(gone) >= LEAST_SEEN else []
 
-    def error(self) -> float:
-        """Return the mean marker error [m] over the fitted frames."""
-        return float(np.nanmean(self._solve(self.figure(), _REFINE)[0]))
+    def errors(self) -> np.ndarray:
+        """Return the marker errors (K, M) [m] of the fitted frames."""
+        return self._solve(self.figure(), _REFINE)[0]
 
     def check(self, places: np.ndarray, nearest: np.ndarray) -> float:
         """Return the mean marker error [m] over frames that were not fitted, NaN without any.
@@ -574,17 +567,25 @@ class Fit:
         """
         if not len(places) or not np.isfinite(places).any():
             return float("nan")
-        frame_solver = marker_frame_solver(self.figure(), self.names, limits=self.limits, robust=self.robust)
-        frame_solver.pull = _pull_shares(self.figure())
-        errors, _ = frame_solver(_SETTLE, self.poses[nearest].copy(), targets=places)
+        errors = self.solved(places, nearest)[1]
         errors = errors[np.isfinite(errors) & (errors < WRONG_AT_FIRST)]
         return float(errors.mean()) if errors.size else float("nan")
+
+    def solved(self, places: np.ndarray, nearest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return poses (F, n) and errors (F, M) [m] of frames with places (F, M, 3) [m].
+
+        nearest: (F,) The fitted frames whose poses they start from.
+        """
+        frame_solver = marker_frame_solver(self.figure(), self.names, limits=self.limits, robust=self.robust)
+        frame_solver.pull = _pull_shares(self.figure())
+        poses = self.poses[nearest].copy()
+        return poses, frame_solver(_SETTLE, poses, targets=places)[0]
 
     def _certainty(self, figure: Skeleton) -> dict[str, float]:
         """Return {joint: standard deviation of its bone's length [m]}.
 
         The inverse of the normal equations. Errors of the model are the same in every frame, as in the prior, so that
-        more frames of the same poses make nothing more certain.
+        more frames of the same poses do not reduce it.
         """
         if not self.groups:
             return {}
@@ -632,7 +633,7 @@ class Fit:
 def _solve_symmetric(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """Return the solution (P,) of a symmetric system, or None where its matrix (P, P) is not positive definite.
 
-    Compiled, for on a busy machine the threads of BLAS wait for each other longer than they compute.
+    Compiled, because on a busy machine the threads of BLAS wait for each other longer than they compute.
     """
     size = len(right)
     band = np.zeros((size, size))
@@ -645,7 +646,7 @@ def _solve_symmetric(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None
 def _usual_misses(errors: np.ndarray, least: float) -> np.ndarray:
     """Return thresholds (M,) [m] above which samples of errors (K, M) are wrong.
 
-    A marker that is wrong for much of the take would raise its own threshold, so thresholds are bounded by the usual.
+    A marker that is wrong for much of the take would raise its own threshold, so the usual one is an upper bound.
     """
     limits = thresholds(errors, least)
     return np.minimum(limits, max(least, 2.0 * float(np.median(limits[np.isfinite(limits)]))))

@@ -1,9 +1,9 @@
-"""Which bone a marker sits on when its name says nothing: from rigidity over the take.
+"""The bones of markers without recognised names, inferred from rigidity over the take.
 
 Distances between markers on one bone are constant, and those across one joint nearly so: the spanning tree of least
-spread has the shape of the body. Its far ends are feet, hands and head by the ways between them; each limb is cut
-where rigidity ends; forward is where toes point, which tells left from right. All of it but the last is the same in
-every pose, so no frame has to show the actor standing.
+spread has the shape of the body. Its ends are feet, hands and head, told apart by the path lengths between them; each
+limb is divided where rigidity ends; the toes give the forward direction, and with it left and right. All but the last
+step is independent of the pose, so the actor need not be standing in any frame.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from posable.model.body_plan import SIDES, BodyPlan
 
 SAMPLES = 600  # frames from which distances are taken
 RIGID = 2.0  # times the usual spread of neighbours up to which two markers count as rigid
-NEARNESS = 0.1  # what a metre of distance counts against a metre of spread when the tree is grown
-FLOOR = 0.002  # [m]: a spread below is as good as none
-SEEN = 0.1  # part of the frames in which two markers must be seen together
+NEARNESS = 0.1  # weight of distance relative to spread when the tree is grown
+FLOOR = 0.002  # [m]: smaller spreads count as this
+SEEN = 0.1  # fraction of the frames in which two markers must be seen together
 USUAL = 1.5  # times the middle spread of neighbours in the tree: what is rigid
-LOOSE = 0.06  # [m]: spread to its nearest neighbour beyond which a marker hangs on nothing
-LEAST_BRANCH = 0.07  # part of the tree's diameter that a limb or a head is long, at least
+LOOSE = 0.06  # [m]: spread to its nearest neighbour beyond which a marker belongs to no bone
+LEAST_BRANCH = 0.07  # least length of a limb or a head, as a fraction of the tree's diameter
 
 
 class Rigidity(NamedTuple):
@@ -54,7 +54,7 @@ def rigidity(places: np.ndarray) -> Rigidity:
 class MarkerTree:
     """The spanning tree of least spread: neighbours on a body are neighbours in it.
 
-    nodes: the markers that hang together, as indices. lengths (M, M) along it [m]; ways
+    nodes: indices of the connected markers. lengths (M, M) along the tree [m]; ways
     (M, M) [m] likewise, but straight between markers that are rigid. usual [m]: the spread of neighbours.
     """
 
@@ -121,7 +121,7 @@ class MarkerTree:
 
 
 def _hanging_together(found: Rigidity) -> list[int]:
-    """Return the markers whose nearest neighbour in rigidity is near enough, as indices."""
+    """Return the indices of markers that are rigid with at least one other."""
     spread = found.spread.copy()
     np.fill_diagonal(spread, np.inf)
     return [int(i) for i in np.flatnonzero(spread.min(axis=1, initial=np.inf) < LOOSE)]
@@ -130,7 +130,7 @@ def _hanging_together(found: Rigidity) -> list[int]:
 MATES = 3  # of the core, to which a marker that belongs to it is rigid
 NEARBY = 4.0  # sizes: how near they are
 SHIFT_COST = 0.1
-UNNAMED, HIGH_FOOT = 1.0, 0.1  # what a branch without a name, and a foot that is high, cost against ways that miss
+UNNAMED, HIGH_FOOT = 1.0, 0.1  # costs of a branch without a name and of a high foot, relative to path errors
 ENDS = ("foot", "foot", "hand", "hand", "head")
 
 
@@ -140,7 +140,7 @@ def name_tips(
     """Return {"foot": [a, b], "hand": [c, d] or [], "head": [e] or []} and the scale of what was measured to expected.
 
     expected {(end, end): way along the bones [m]}. The naming whose ways differ least from the expected ones, by one
-    factor for all, is taken; long branches want a name, and feet are among the markers that are low most of the time.
+    factor for all, is taken; long branches should have a name, and feet are among the markers that are usually low.
     """
     best: tuple[float, dict[str, list[int]], float] | None = None
     for ends in (ENDS, ENDS[:4], ENDS[:2]):
@@ -213,14 +213,14 @@ def cut_limb(
 
 
 def _looseness(found: Rigidity, node: int, core: list[int], size: float) -> float:
-    """Return how loosely a marker hangs on those of the core that are near it [m]."""
+    """Return the spread [m] of a marker relative to nearby markers of the core."""
     others = [other for other in core if other != node]
     mates = [other for other in others if found.middle[node, other] < NEARBY * size] or others
     return float(np.minimum(np.sort(found.spread[node, mates])[:MATES], LOOSE).mean()) if mates else LOOSE
 
 
 def places_cost(reach: np.ndarray, segment: BoneInterval, size: float) -> np.ndarray:
-    """Return what it costs that markers so far from the tip (M,) [m] are on a segment: nothing inside it."""
+    """Return the cost of assigning markers at distances (M,) [m] from the tip to a segment; zero inside it."""
     outside = np.maximum(np.maximum(segment.near - reach, reach - segment.far), 0.0)
     return np.square(outside / size)
 
@@ -242,7 +242,7 @@ WAY = 1.1  # how much longer the way over markers is than over bones
 def infer_attachments(plan: BodyPlan, places: np.ndarray) -> dict[int, tuple[str, np.ndarray]]:
     """Return {marker: (joint, offset (3,) [m])} for markers with places (T, M, 3) [m] in the figure's axes.
 
-    Markers that hang on nothing are left out. Raises PosableError where no body with two legs is found in them.
+    Markers that are rigid with no other are left out. Raises PosableError if they show no body with two legs.
     """
     found = rigidity(places)
     tree = MarkerTree(found)
@@ -262,7 +262,7 @@ class _Inference:
         self.tips, scale = name_tips(tree, tree.tips(), self._expected(), low)
         self.scale = scale / WAY
         if any(self._way_up(node) > self._way_up(tip) for tip in self.tips["head"] for node in self._core()):
-            self.tips["head"] = []  # a marker that stands off the back, say: a head is above all that is on the trunk
+            self.tips["head"] = []  # such as a marker that stands off the back: a head is above everything on the trunk
         self.bones: dict[int, str] = {}  # role and number of the limb, "knee 0"; pelvis, chest, head
 
     # ------------------------------------------------------------------------------------------------- which bones
@@ -302,7 +302,7 @@ class _Inference:
             ]
         points = [self.ends[end], *(self._place(role, "L") for role in LIMBS[end])]
         gaps = self.scale * np.cumsum([float(np.linalg.norm(b - a)) for a, b in pairwise(points)])
-        near_joint = NEAR_JOINT * self.plan.leg * self.scale  # what sits at a joint is the upper bone's by custom
+        near_joint = NEAR_JOINT * self.plan.leg * self.scale  # by custom, a marker at a joint belongs to the upper bone
         starts = [0.0, *(gap - near_joint for gap in gaps[:-1])]
         ends = [*starts[1:], gaps[-1]]
         return [BoneInterval(role, a, b) for role, a, b in zip(LIMBS[end], starts, ends, strict=True)]
@@ -319,7 +319,7 @@ class _Inference:
         return self._offsets()
 
     def _cut(self) -> None:
-        """Find the bone of every marker at the scale that is known."""
+        """Find the bone of every marker, given the scale."""
         self.bones = {}
         limbs = self._limbs()
         core = self._core()
@@ -355,7 +355,7 @@ class _Inference:
             outside |= tree.beyond(gates[1], hands[0]) | tree.beyond(gates[1], hands[1])
         if head and hands:
             outside |= tree.beyond(tree.meeting(head[0], hands[0], hands[1]), head[0])
-        for gate in gates:  # a plate of markers goes with the one of them at which the ways meet
+        for gate in gates:  # a plate of markers stays together with the one at which the paths meet
             spread, far = self.found.spread[gate] / tree.usual, self.found.middle[gate] / self.plan.leg
             plate = ((spread < 0.5) & (far < PLATE)) | ((spread < 0.15) & (far < 2.0 * PLATE))
             outside -= set(np.flatnonzero(plate).tolist())
@@ -374,7 +374,7 @@ class _Inference:
         return out
 
     def _split_trunk(self, trunk: list[int]) -> None:
-        """Give the trunk's markers to pelvis and chest: cut where rigidity ends, from the legs up."""
+        """Assign the trunk's markers to pelvis and chest: divided where rigidity ends, from the legs up."""
         legs = [node for node, bone in self.bones.items() if bone.startswith("hip")] or self.tips["foot"]
         arms = [node for node, bone in self.bones.items() if bone.startswith("shoulder")] or self.tips["hand"]
         if not arms or "chest" not in self.plan:
@@ -425,7 +425,7 @@ class _Inference:
         return np.stack([left, up, np.cross(left, up)], axis=-1)
 
     def _faces_backwards(self, forward: np.ndarray) -> bool:
-        """Return whether toes point, knees bend, elbows bend and the way goes against forward (T, 3), on the whole."""
+        """Return whether toes, knees, elbows and the direction of travel mostly point against forward (T, 3)."""
         votes = 0.0
         pelvis = self._path("pelvis")
         for k in range(2):
@@ -543,7 +543,7 @@ def _along(vectors: np.ndarray, forward: np.ndarray) -> np.ndarray:
 
 
 def _mean_along(vectors: np.ndarray, forward: np.ndarray) -> float:
-    """Return the mean of vectors (T, 3) along forward (T, 3), 0 where nothing was seen."""
+    """Return the mean of vectors (T, 3) along forward (T, 3), 0 if nothing was seen."""
     along = _along(vectors, forward)
     along = along[np.isfinite(along)]
     return float(along.mean()) if len(along) else 0.0

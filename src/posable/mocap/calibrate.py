@@ -12,19 +12,27 @@ import numpy as np
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up
 from posable.mocap.actor_fit import Calibration, Fit
-from posable.mocap.gaps import noise_of
+from posable.mocap.gaps import fill_short, noise_of, short_gap, stretches
 from posable.mocap.marker_sets import base_name, guess, is_virtual, place_name, placement_of
 from posable.mocap.pelvis import Hips, find_hips
-from posable.mocap.recognise import Places, mislabelled, recognised, words_of_mislabelled
+from posable.mocap.recognise import (
+    Displaced,
+    Places,
+    examine,
+    mislabelled,
+    recognised,
+    strays,
+    suspect,
+    words_of_mislabelled,
+)
 from posable.mocap.root_align import (
     ASTRAY,
     LOOSENED,
-    free_joint,
     with_free_root,
     words_of_loosening,
 )
 from posable.mocap.screen import markers_for, screen
-from posable.mocap.verdict import lies, plan_of, stature, unit_hint, unrecognised, wrong_size
+from posable.mocap.verdict import STILL, lies, plan_of, stature, unit_hint, unrecognised, wrong_size
 from posable.model.body_plan import BodyPlan, body_plan
 from posable.model.kinematics import forward
 from posable.model.motion import Markers
@@ -32,22 +40,25 @@ from posable.model.skeleton import Skeleton
 
 FRAMES = 64  # used for the fit
 DOUBTFUL = 0.1  # fraction of frames with a marker rejected above which it is reported
-HOPELESS = 0.5  # above which it is no marker of the actor
+HOPELESS = 0.5  # above which it is not a marker of the actor
+BADLY = "filled badly, or another marker?"
 MOST_SCALE = 20.0  # of the actor relative to the figure; beyond, the unit of the markers is wrong
 KNOWN = 4  # markers with known bones; with fewer, all are inferred from rigidity
 RESETTLINGS = 2  # times that poses are solved from scratch during the fit
 RECOGNITIONS = 4  # rounds of recognising markers without labels
-CLOSE = 0.09  # [m] from its usual place, at which a marker is recognised for certain
+CLOSE = 0.09  # [m] distance from its usual place within which a marker is recognised with certainty
 WORSE = 1.5  # times the marker error at which names do not fit
 REGROUPINGS = 3  # rounds of reattaching inferred markers
 CONSIDERED = 20000  # frames of a long take that are examined
 MOVING = 800  # frames from which functional centres are found
 CHECKED = 32  # frames that are not fitted and judge the fit
-MISSED = 0.01  # [m] mean marker error in them that is worth a word,
+MISSED = 0.01  # [m] mean marker error in them from which it is reported,
 OVERFITTED = 2.0  # if it is so many times that of the fitted ones
-NOISY = 0.001  # [m] standard deviation of a marker's noise from which on its path is smoothed first,
+LIMBS = tuple(f"{role}.{side}" for role in ("hip", "knee", "shoulder", "elbow") for side in "LR")
+SWEPT = 0.08  # [rad] that the joints of limbs move, below which an actor stands still
+NOISY = 0.001  # [m] standard deviation of a marker's noise above which its path is smoothed first,
 WITHIN = 0.1  # [s] over frames within so much, more where there is more noise
-SHOWS = 0.75  # part of the usual number of markers that a chosen frame shows
+SHOWS = 0.75  # fraction of the usual number of markers that a chosen frame must show
 CANDIDATES = 400  # frames among which those for the fit are chosen
 
 
@@ -87,13 +98,15 @@ def calibrate(
     """
     if not len(markers_for("calibrate", markers)):
         raise PosableError("calibrate: expected a take with frames, got none")
+    if not markers.names:
+        raise PosableError("calibrate: expected a take with markers, got none")
     chosen = None if frames is None else list(frames)
 
     def fitted(figure: Skeleton) -> Skeleton:
         return _calibrate(figure, markers, attachments, chosen, symmetric, lengths, roles, limits)
 
     actor = _judged(fitted(skeleton), skeleton, markers)
-    if free_joint(skeleton) is not None or actor.info["calibration"].after < ASTRAY:
+    if skeleton.free_root is not None or actor.info["calibration"].after < ASTRAY:
         return actor
     loose = fitted(with_free_root(skeleton))
     if loose.info["calibration"].after > LOOSENED * actor.info["calibration"].after:
@@ -133,7 +146,12 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
             order[other] = marker
         columns, places = [columns[i] for i in order], places[:, order]
         said = (words_of_mislabelled(names, wrong),)
-    take = _Take(markers, names, columns, rows, places, said)
+    noise = noise_of(markers.positions)
+    astray = [] if attachments else [names[k] for k in strays(skeleton, names, places, float(np.median(noise)), roles)]
+    if astray:
+        said += (f"not used at all: {', '.join(astray)}; moves with no marker beside it",)
+        attached = {name: place for name, place in attached.items() if name not in astray}
+    take = _Take(markers, names, columns, rows, places, said, tuple(astray))
     return _fitted(skeleton, take, attached, strangers, frames, False, *options)[1]
 
 
@@ -143,7 +161,8 @@ class _Take(NamedTuple):
     Attributes:
         rows: (T,) Frames that are considered.
         places: (T, M, 3) [m] There, in the figure's axes.
-        said: What was changed about the labels.
+        said: What was changed about the labels, in words.
+        astray: Names of markers that are not the actor's.
     """
 
     markers: Markers
@@ -152,13 +171,21 @@ class _Take(NamedTuple):
     rows: np.ndarray
     places: np.ndarray
     said: tuple[str, ...]
+    astray: tuple[str, ...] = ()
+
+    def without(self, displaced: list[Displaced]) -> _Take:
+        """Return the take without markers while they are elsewhere on their bones."""
+        places = self.places.copy()
+        for marker, start, end, _ in displaced:
+            places[start:end, self.names.index(marker)] = np.nan
+        return self._replace(places=places, said=(*self.said, *(str(stretch) for stretch in displaced)))
 
 
 def _recognise(skeleton: Skeleton, take: _Take, fit: Fit, actor: Skeleton, frames, options) -> Skeleton:
     """Return the actor of markers without labels: calibrated as if they had the labels of the places they are at.
 
-    What was found by rigidity alone puts each marker near its place. With its name, the calibration knows what the
-    marker says of joints, which brings it nearer still.
+    Rigidity alone puts each marker near its place. With its name, the calibration knows how the marker relates to
+    joints, which is more accurate.
     """
     places = Places(skeleton, options[2])
     given: dict[int, str] = {}
@@ -203,7 +230,7 @@ def _fitted(
     skeleton, take: _Take, attached, strangers, frames, inferred, symmetric, lengths, roles, limits
 ) -> tuple[Fit, Skeleton]:
     """Return the fit of a figure to markers that are attached to bones, and the actor."""
-    markers, names, columns, rows, places, said = take
+    markers, names, columns, rows, places, said, astray = take
     known = [names.index(name) for name in attached]
     if frames is None:
         chosen = _choose(places[:, known])
@@ -214,6 +241,7 @@ def _fitted(
     paths = dict(zip(attached, np.moveaxis(sample, 1, 0), strict=True))
     centers, hips = ({}, None) if inferred else _anatomy(skeleton, attached, roles, paths)
     fit = Fit(skeleton, attached, places[np.ix_(chosen, np.array(known))], symmetric, lengths, limits, centers, hips)
+    fit.dropped += astray
     shown = np.isfinite(fit.places[..., 0])
     if not 1.0 / MOST_SCALE < fit.scale < MOST_SCALE:
         plan = plan_of(skeleton)
@@ -234,11 +262,20 @@ def _fitted(
         if not fit.reattach():
             break
         steps += fit.run()
+    elsewhere = _displaced(fit, take, chosen) if frames is None and len(rows) == len(markers) else []
+    options = (symmetric, lengths, roles, limits)
+    if elsewhere:
+        return _fitted(skeleton, take.without(elsewhere), attached, strangers, frames, inferred, *options)
     fit.trim()
     steps += fit.run()
-    doubtful, hopeless = _doubtful(fit, shown)
-    names_before = list(fit.names)
-    left_out = fit.drop(hopeless)
+    rejected = _rejected(fit, shown)
+    hopeless = fit.dispensable([name for name, share in rejected.items() if share > HOPELESS])
+    if hopeless:  # they have pulled the fit, and made samples beside them look wrong
+        note = f"not used at all, out of place in most of the chosen frames: {_shares(rejected, hopeless)}; {BADLY}"
+        without = take._replace(said=(*said, note), astray=(*astray, *hopeless))
+        attached = {name: place for name, place in attached.items() if name not in hopeless}
+        return _fitted(skeleton, without, attached, strangers, frames, inferred, *options)
+    names_before, left_out = list(fit.names), list(astray)
     for name in strangers:
         if name.startswith("*"):  # an unlabelled trajectory of a C3D file
             left_out.append(name)
@@ -249,15 +286,31 @@ def _fitted(
     if fit.names != names_before:
         steps += fit.run()
     held_out = _held_out(fit, places[:, [names.index(name) for name in fit.names]], chosen)
-    notes = (*screen(markers).doubts, *said, *screen(markers).notes, *doubtful)
-    if held_out > max(MISSED, OVERFITTED * fit.error()):
+    notes = (*screen(markers).doubts, *said, *screen(markers).notes)
+    if rejected:
+        shares = _shares(rejected, rejected)
+        notes += (f"out of place in some of the chosen frames and left out there: {shares}; {BADLY}",)
+    if held_out > max(MISSED, OVERFITTED * float(np.nanmean(fit.errors()))):
         notes += (
             f"frames that were not fitted are missed by {held_out * 1e3:.0f} mm: calibrate on a take in which every "
             "joint moves",
         )
+    if _stands_still(fit, roles):
+        notes += (STILL,)
     used = tuple(int(frame) for frame in rows[chosen])
     fit.rows = chosen
     return fit, fit.actor(before, steps, tuple(left_out), used, notes, held_out)
+
+
+def _stands_still(fit: Fit, roles: Mapping[str, str] | None) -> bool:
+    """Return whether hardly any joint of a limb moves in the frames of the fit."""
+    try:
+        plan = body_plan(fit.generic, roles)
+    except PosableError:
+        return False
+    limbs = [plan[role] for role in LIMBS if role in plan and plan[role] in fit.joints]
+    swept = [np.ptp(fit.poses[:, fit.generic.index(joint)], axis=0).max(initial=0.0) for joint in limbs]
+    return bool(swept) and float(np.median(swept)) < SWEPT
 
 
 def _held_out(fit: Fit, places: np.ndarray, chosen: np.ndarray) -> float:
@@ -276,7 +329,7 @@ def _anatomy(
     roles: Mapping[str, str] | None,
     paths: Mapping[str, np.ndarray],
 ) -> tuple[dict[str, str], Hips | None]:
-    """Return what the common marker sets say of joints: {marker: joint whose centre is level with it}, and the hips."""
+    """Return what the common marker sets state about joints: {marker: joint level with it}, and the hips."""
     try:
         plan = body_plan(skeleton, roles)
     except PosableError:
@@ -290,21 +343,43 @@ def _anatomy(
     return out, find_hips(plan, {name: joint for name, (joint, _) in attached.items()}, paths)
 
 
+def _displaced(fit: Fit, take: _Take, chosen: np.ndarray) -> list[Displaced]:
+    """Return when markers are elsewhere on their bones than where they were at first."""
+    columns, fps, jumps = (
+        [take.names.index(name) for name in fit.names],
+        take.markers.fps,
+        screen(take.markers).believed,
+    )
+    stays = [
+        stretches(np.isfinite(take.places[:, column, 0]), jumps.get(name, ()), fps)
+        for name, column in zip(fit.names, columns, strict=True)
+    ]
+
+    def look(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        places = take.places[frames][:, columns]
+        return places, fit.solved(places, np.abs(frames[:, None] - chosen[None]).argmin(axis=1))[0]
+
+    errors = fit.errors()
+    out: list[Displaced] = []
+    for i, parts in enumerate(stays):
+        if len(parts) > 1 and suspect(errors[:, i]):
+            out += examine(fit.figure(), fit.names, i, parts, look, None, limits=fit.limits, fps=fps)
+    return out
+
+
 def _spread(total: int) -> np.ndarray:
     """Return frames spread over a take from which functional centres are found."""
     return np.unique(np.linspace(0, total - 1, min(MOVING, total)).astype(int))
 
 
-def _doubtful(fit: Fit, shown: np.ndarray) -> tuple[list[str], list[str]]:
-    """Return a note on markers that were rejected in many of the chosen frames, and those rejected in most of them."""
+def _rejected(fit: Fit, shown: np.ndarray) -> dict[str, float]:
+    """Return {marker: fraction of the chosen frames that show it in which it was rejected}, of the doubtful markers."""
     gone = (shown & ~np.isfinite(fit.places[..., 0])).sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
-    order = [int(k) for k in np.argsort(-gone) if gone[k] > DOUBTFUL]
-    if not order:
-        return [], []
-    bad = ", ".join(f"{fit.names[k]} in {gone[k]:.0%}" for k in order)
-    hopeless = [fit.names[k] for k in order if gone[k] > HOPELESS]
-    note = f"out of place in the chosen frames and left out there: {bad}; filled badly, or another marker?"
-    return [note, *([f"not used at all: {', '.join(hopeless)}"] if hopeless else [])], hopeless
+    return {fit.names[k]: float(gone[k]) for k in np.argsort(-gone) if gone[k] > DOUBTFUL}
+
+
+def _shares(rejected: Mapping[str, float], names: Iterable[str]) -> str:
+    return ", ".join(f"{name} in {rejected[name]:.0%}" for name in names)
 
 
 def _attach(
@@ -382,12 +457,16 @@ def _places(skeleton: Skeleton, markers: Markers, rows: np.ndarray, columns: lis
 def _without_noise(markers: Markers, rows: np.ndarray, columns: list[int]) -> np.ndarray:
     """Return positions (T, M, 3) [m] of some frames and markers; those of noisy markers are on cubics fitted nearby.
 
+    Short gaps are filled where all frames are asked for, so that markers which flicker do not change the fit.
+
     The mean square error of a cubic fitted to frames within w has the parts of its bend, in proportion to w^8, and of
     the noise, s^2 / w. Their sum is least where w grows as s^(2/9).
     """
     screening = screen(markers)
     out = screening.pick(markers.positions, rows)[:, columns]
     noise = noise_of(markers.positions)[columns]
+    if len(rows) == len(markers):
+        fill_short(out, short_gap(markers.fps), noise)
     noisy = np.flatnonzero(noise > NOISY)
     if not len(noisy):
         return out
@@ -422,9 +501,8 @@ def _choose(places: np.ndarray) -> np.ndarray:
     if not len(candidates):
         raise PosableError("calibrate: expected frames that show at least 4 markers, got none")
     candidates = candidates[np.linspace(0, len(candidates) - 1, min(CANDIDATES, len(candidates))).astype(int)]
-    shape = places[candidates]
-    shape = shape - np.nanmean(shape, axis=1, keepdims=True)
-    shape = np.where(np.isfinite(shape), shape, 0.0).reshape(len(candidates), -1)
+    shape = _without_gaps(places, candidates)
+    shape = (shape - shape.mean(axis=1, keepdims=True)).reshape(len(candidates), -1)
     count = min(FRAMES, len(candidates))
     picked = list(np.linspace(0, len(candidates) - 1, max(1, count // 2)).astype(int))  # evenly spaced
     far = np.min([np.linalg.norm(shape - shape[k], axis=1) for k in picked], axis=0)
@@ -432,3 +510,16 @@ def _choose(places: np.ndarray) -> np.ndarray:
         picked.append(int(np.argmax(far)))
         far = np.minimum(far, np.linalg.norm(shape - shape[picked[-1]], axis=1))
     return np.sort(candidates[np.unique(picked)])
+
+
+def _without_gaps(places: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return some frames (t, M, 3) [m] of places (T, M, 3), on straight lines where a marker is not seen.
+
+    Markers that are never seen are left out: a marker that is missing here and there must not make a pose look unusual.
+    """
+    out = places[rows]
+    seen = np.isfinite(out[..., 0])
+    for k in np.flatnonzero(~seen.all(axis=0) & seen.any(axis=0)):
+        known = np.flatnonzero(np.isfinite(places[:, k, 0]))
+        out[:, k] = np.stack([np.interp(rows, known, places[known, k, x]) for x in range(3)], axis=-1)
+    return out[:, np.isfinite(out[..., 0]).all(axis=0)]

@@ -1,14 +1,14 @@
 """Motion from 2D keypoints of several calibrated cameras: robust triangulation, then a skeleton and its motion.
 
 1. Every pair of cameras proposes a place for each keypoint. The one that most cameras agree with is taken, and refined
-   on their reprojection errors; where cameras are at odds, the joint's path in the frames around it decides. A keypoint
+   on their reprojection errors; where cameras disagree, the joint's path in the frames around it decides. A keypoint
    that one camera sees alone is placed on its ray, near the path.
 2. Left and right are exchanged back in a camera that sees them where the others see the other side, and a camera that
-   is at odds with the others throughout is left out.
+   disagrees with the others throughout is left out.
 3. The places become a skeleton and its motion, as joint positions do (model/joint_positions.py).
 
-A last fit of all frames to the pixels, by `Pixel` goals against accelerations, was tried: the paths of single joints
-are smoothed each by their own noise, and joints come out 0 to 1 mm better without it.
+There is no final fit of all frames to the pixels (`Pixel` goals against accelerations): smoothing each joint's path by
+its own noise is 0 to 1 mm more accurate.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from posable.model.kinematics import forward
 from posable.model.motion import Markers, Motion
 
 LOOSE = 0.03  # [rad] disagreement at which a camera does not see a proposed point, before the noise is known
-TIGHT = 0.004  # [rad] and the least it may become
+TIGHT = 0.004  # [rad] its least value
 DEVIATIONS = 4.0  # of the noise, at which a camera disagrees
 PARALLEL = np.radians(2.0)  # rays closer than this give no depth
 MOST_PAIRS = 28  # of cameras that propose: all pairs of eight
-PATH = 0.3  # [s] whose frames tell where a joint is about
+PATH = 0.3  # [s] window that shows roughly where a joint is
 NEAR_PATH = 0.1  # [m] from the path counts as much as a camera that disagrees
-EXCHANGED = 0.4  # part of its error that a pair of sides must have after the exchange
-CALMER = 0.6  # part of the noise that is left without a camera that is off
+EXCHANGED = 0.4  # fraction of its error that may remain after two sides are exchanged
+CALMER = 0.6  # fraction of the noise that remains without a miscalibrated camera
 AWAY = 8.0  # deviations of the others' noise by which a camera is off
-LOST = 0.25  # part of the keypoints that are left out from which on a take is doubted
-NOISY = 0.012  # [rad] noise that is worth a word
+LOST = 0.25  # fraction of keypoints left out above which a take is doubted
+NOISY = 0.012  # [rad] noise from which it is reported
 TOP, BOTTOM = ("nose", "head", "neck", "ear", "eye", "shoulder"), ("ankle", "heel", "foot", "toe")
 FRONT = (
     *((f"{side}_{toe}", f"{side}_ankle") for side in ("left", "right") for toe in ("big_toe", "foot_index", "foot")),
     ("nose", "left_ear"), ("nose", "right_ear"),
 )  # fmt: skip
-MIRRORED = 0.8  # part of what tells front from back that must say so
+MIRRORED = 0.8  # fraction of the cues for front and back that must agree
 UNITS = (("millimetres", 1e-3), ("centimetres", 1e-2), ("inches", 0.0254), ("feet", 0.3048))
 
 
@@ -142,7 +142,7 @@ class Keypoints:
         return f"<Keypoints: {shape} at {self.fps:g} fps>"
 
     def camera_name(self, camera: int) -> str:
-        """Return what to call a camera."""
+        """Return the name of a camera for messages."""
         return self.cameras[camera].name or f"camera {camera + 1}"
 
 
@@ -155,7 +155,7 @@ class Triangulated:
         pixels: (C, T, J, 3) [px] as they were used: exchanged back, NaN where left out.
         errors: (C, T, J) [px] Reprojection errors of what was used; NaN elsewhere.
         noise: [rad] Deviation of the pixels' rays, per axis.
-        repairs: What was mended, one sentence each.
+        repairs: What was repaired, one sentence each.
         doubts: What is implausible and what to do about it, one sentence each.
     """
 
@@ -202,7 +202,7 @@ class _Rays:
         return out
 
     def misses(self, points: Floats) -> Floats:
-        """Return by how much (C, N) [rad] cameras see points (N, 3) beside their keypoints; inf without a point."""
+        """Return the angles (C, N) [rad] between points (N, 3) and their keypoints; inf without a point."""
         away = points - self.center[:, None]
         away = away / np.maximum(np.linalg.norm(away, axis=-1, keepdims=True), 1e-9)
         miss = np.linalg.norm((self.sight @ away[..., None])[..., 0] - (0.0, 0.0, 1.0), axis=-1)
@@ -227,7 +227,7 @@ class _Rays:
             better = np.isfinite(points[:, 0]) & (cost < least)
             least[better], chosen[better] = cost[better], points[better]
         agrees = (self.misses(chosen) < bound) & (self.weight > 0.0)
-        for _ in range(3):  # by reprojection errors: a near camera tells a place better than a far one
+        for _ in range(3):  # by reprojection errors: a near camera locates a point better than a far one
             depth = np.linalg.norm(chosen - self.center[:, None], axis=-1)
             weight = np.where(agrees, self.weight / np.maximum(np.nan_to_num(depth, nan=1.0), 1e-3) ** 2, 0.0)
             refined = self.meet(weight / np.maximum(weight.max(axis=0), 1e-300))
@@ -282,7 +282,7 @@ def triangulate(keypoints: Keypoints) -> Triangulated:
     why = "check calibration, synchronisation, and the order of the cameras"
     if apart:
         told = ", ".join(f"{name} by {off:.0f} px" for name, off in apart.items())
-        doubts.append(f"at odds with the other cameras and left out: {told}; {why}")
+        doubts.append(f"disagree with the other cameras and were left out: {told}; {why}")
     if wrong > LOST * asked:
         doubts.append(f"cameras disagree on {wrong / asked:.0%} of the keypoints: {why}")
     elif found.noise > NOISY:
@@ -318,9 +318,9 @@ def _agreed(keypoints: Keypoints, pixels: Floats, cameras: Sequence[int]) -> _Ag
 
 
 def _paths(points: Floats, shape: tuple[int, ...], fps: float) -> Floats:
-    """Return where (N, 3) [m] the frames before and after put each keypoint; NaN where none is near.
+    """Return the positions (N, 3) [m] predicted from the frames around each keypoint; NaN where none is near.
 
-    Only places near the running median count, so that a single wrong one misleads no other.
+    Only places near the running median count, so that a single wrong one does not affect the others.
     """
     places = points.reshape(*shape, 3)
     half = max(2, round(0.5 * PATH * fps))
@@ -379,10 +379,10 @@ def _exchange_sides(keypoints: Keypoints, pixels: Floats, cameras: Sequence[int]
 
 @dataclass(frozen=True, eq=False)
 class CameraReport:
-    """What happened while keypoints became motion.
+    """The report of a motion from keypoints.
 
     Attributes:
-        repairs: What was mended, one sentence each.
+        repairs: What was repaired, one sentence each.
         doubts: What is implausible and what to do about it, one sentence each; empty: the motion is plausible.
         seconds: [s] it took.
         frames: How many there are.
@@ -426,7 +426,7 @@ class CameraReport:
 
 @dataclass(frozen=True, eq=False)
 class CameraTake:
-    """Motion from keypoints: motion, errors (C, T, J) [px] (NaN: not seen or not believed), positions, report.
+    """Motion from keypoints: motion, errors (C, T, J) [px] (NaN: not seen or rejected), positions, report.
 
     positions: (T, J, 3) [m], triangulated, in the axes of the motion; NaN where fewer than two cameras agree.
     """
@@ -512,7 +512,7 @@ def _reprojections(motion, keypoints, cameras, names, kept, pixels) -> Floats:
 
 
 def _implausible(motion: Motion, names: Sequence[str], positions: Floats, up: str) -> list[str]:
-    """Return what to say of a person of no possible size, and of sides that are exchanged in all cameras."""
+    """Return findings on an impossible stature, and on sides that are exchanged in all cameras."""
     out = []
     plan = plan_of(motion.skeleton)
     if plan is not None and not SHORTEST < (tall := stature(plan)) < TALLEST:

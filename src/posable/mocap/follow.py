@@ -24,7 +24,7 @@ from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions
 from posable.solvers.continuous import Continuous, follow_frames
-from posable.solvers.hierarchy import answer
+from posable.solvers.hierarchy import solve_in_runs
 from posable.solvers.newton import Newton
 from posable.solvers.result import Result
 
@@ -43,11 +43,12 @@ class Followed(Motion):
 
     Attributes:
         ok: (T,) whether the frame reaches its goals within every limit, without a jump from the previous frame.
-        errors: goal -> (T,) [m, rad].
+        errors: goal -> (T,) [m, rad]; 0 between waypoints that joints connect (`straight=False`), where none is due.
         iterations: (T,) Newton steps of each frame.
         largest_step: [rad, m] of any degree of freedom between two frames; for angles that can make a whole turn (the
             root of a character, a ball joint), up to whole turns.
         target_frames: (T,) which frame of the targets each frame follows, fractional if the motion was retimed.
+        reasons: why frames are not ok.
     """
 
     ok: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -55,11 +56,10 @@ class Followed(Motion):
     iterations: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
     largest_step: float = 0.0
     target_frames: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    reasons: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        worst = {name: float(values.max(initial=0.0)) for name, values in self.errors.items()}
-        missed = ", ".join(f"{name} by up to {value:.3g}" for name, value in worst.items() if np.isfinite(value))
-        text = f"{int(self.ok.sum())} of {len(self)} frames reached" + ("" if self.ok.all() else f"; {missed}")
+        text = "; ".join((f"{int(self.ok.sum())} of {len(self)} frames reached", *self.reasons))
         if len(self) < 2:
             return text
         steps = frame_steps(self.skeleton, self.poses)
@@ -127,12 +127,7 @@ def follow(
         GoalError: for goals without targets for T frames.
         SolverError: for limits that are not positive.
     """
-    if near is not None:
-        goals = _with_near(skeleton, goals, near)
-    problem = Problem(skeleton, goals)
-    if len(problem.batch_shape) != 1:
-        wanted = "goals with targets for T frames, such as (T, 3)"
-        raise GoalError("follow", expected=wanted, got=f"leading axes {problem.batch_shape}")
+    problem = _over_time(skeleton, goals if near is None else _with_near(skeleton, goals, near))
     n, total = skeleton.size, problem.batch_shape[0]
     speed = np.full(n, np.inf) if velocity is None else limit_of(velocity, n, "velocity")
     accel = np.full(n, np.inf) if acceleration is None else limit_of(acceleration, n, "acceleration")
@@ -140,8 +135,10 @@ def follow(
     at = np.arange(total, dtype=float)
     if times is not None:
         at, duration = _between_waypoints(times, total, fps, duration)
+    keys = None
     if times is not None and not straight:
-        poses, iterations = _through_joints(follower, problem, start, at)
+        keys, counts = follower.through(problem, start)
+        poses, iterations = _joined(keys, at), counts[np.round(at).astype(int)]
     else:
         path = problem if times is None else frames_at(problem, at)
         poses, iterations = follower.along(path, start)
@@ -150,7 +147,8 @@ def follow(
     poses = within_turns(skeleton, poses) if limits else poses
     if duration is not None and len(poses) > 1:
         poses, at, iterations = _timed(poses, at, iterations, fps, duration, speed, accel)
-    return _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel, _largest(skeleton, max_step))
+    most = _largest(skeleton, max_step)
+    return _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel, most, keys)
 
 
 def _with_near(skeleton: Skeleton, goals: Goal | Iterable[Goal], near: Any) -> list[Goal]:
@@ -163,15 +161,20 @@ def _with_near(skeleton: Skeleton, goals: Goal | Iterable[Goal], near: Any) -> l
     return [*goals, posture]
 
 
-def _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel, max_step) -> Followed:
-    """Return the motion with its report: every frame against its goals and every limit."""
+def _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel, max_step, keys) -> Followed:
+    """Return the motion with its report: every frame against its goals and every limit.
+
+    keys: (W, n) the poses at waypoints that joints connect; None where every frame has targets.
+    """
     total = len(poses)
-    whole = len(at) == problem.batch_shape[0] and (at == np.arange(len(at))).all()
-    asked = problem if whole else frames_at(problem, at)
-    errors = {name: np.atleast_1d(values) for name, values in asked.errors(poses).items()} if total else {}
-    good = np.ones(total, dtype=bool)
+    errors = _errors_at_waypoints(problem, keys, at) if keys is not None else _errors(problem, poses, at)
+    good, reasons = np.ones(total, dtype=bool), []
     for name, springs in problem.error_groups.items():
-        good &= errors[name] <= problem.tolerances[springs].max()
+        missed = ~(errors[name] <= problem.tolerances[springs].max())
+        good &= ~missed
+        if missed.any():
+            reasons.append(f"{name} by up to {errors[name].max():.3g}")
+    reasons = [", ".join(reasons)] if reasons else []
     if limits:
         good &= ((poses >= skeleton.lower - 1e-9) & (poses <= skeleton.upper + 1e-9)).all(axis=1)
     largest = 0.0
@@ -179,11 +182,43 @@ def _judged(skeleton, problem, poses, fps, at, iterations, limits, speed, accel,
         steps = frame_steps(skeleton, poses)
         largest = float(steps.max(initial=0.0))
         good[1:] &= (steps <= np.minimum(max_step, speed / fps) + 1e-9).all(axis=1)
+        reasons += _beyond(skeleton, "velocity", steps * fps / speed, 1.0 + 1e-9)
     if total > 2 and np.isfinite(accel).any():
         bend = np.abs(np.diff(poses, n=2, axis=0)) * fps * fps
         good[1:-1] &= (bend <= accel * (1.0 + 1e-6) + 1e-9).all(axis=1)
+        reasons += _beyond(skeleton, "acceleration", bend / accel, 1.0 + 1e-6)
+    if not good.all() and not reasons:
+        reasons.append("a jump")
     report = {"ok": good, "errors": errors, "iterations": iterations, "largest_step": largest, "target_frames": at}
-    return Followed(skeleton, poses, fps, **report)
+    return Followed(skeleton, poses, fps, **report, reasons=tuple(reasons))
+
+
+def _errors(problem: Problem, poses: np.ndarray, at: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the errors (T,) [m, rad] of each goal at poses (T, n) that follow the (fractional) frames `at` (T,)."""
+    if not len(poses):
+        return {name: np.zeros(0) for name in problem.error_groups}
+    whole = len(at) == problem.batch_shape[0] and (at == np.arange(len(at))).all()
+    asked = problem if whole else frames_at(problem, at)
+    return {name: np.atleast_1d(values) for name, values in asked.errors(poses).items()}
+
+
+def _errors_at_waypoints(problem: Problem, keys: np.ndarray, at: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the same for frames between waypoints: the error of each waypoint, at the frame next to it."""
+    nearest = np.abs(at[:, None] - np.arange(len(keys))).argmin(axis=0)
+    out = {}
+    for name, values in problem.errors(keys).items():
+        out[name] = np.zeros(len(at))
+        np.maximum.at(out[name], nearest, np.atleast_1d(values))
+    return out
+
+
+def _beyond(skeleton: Skeleton, what: str, shares: np.ndarray, most: float) -> list[str]:
+    """Return which dof is farthest beyond a limit, as text; shares (T, n) of the limit."""
+    if not (shares > most).any():
+        return []
+    dof = int(shares.max(axis=0).argmax())
+    share = f"{skeleton.dof_names[dof]} at {shares.max():.0%} of its {what} limit"
+    return [f"{share} (a longer duration or duration='fastest' stays within it)"]
 
 
 def _largest(skeleton: Skeleton, max_step: Any) -> np.ndarray:
@@ -232,6 +267,15 @@ def frames_at(problem: Problem, at: np.ndarray) -> Problem:
         _turn_evenly(out, problem.targets[low], problem.targets[high], at - low)
     out.batch_shape = (len(at),)
     return out
+
+
+def _over_time(skeleton: Skeleton, goals: Goal | Iterable[Goal]) -> Problem:
+    """Return the problem of goals with targets for T frames."""
+    problem = Problem(skeleton, goals)
+    if len(problem.batch_shape) != 1:
+        wanted = "goals with targets for T frames, such as (T, 3)"
+        raise GoalError("follow", expected=wanted, got=f"leading axes {problem.batch_shape}")
+    return problem
 
 
 def _frames(problem: Problem, first: int, last: int) -> Problem:
@@ -305,7 +349,7 @@ class _PathFollower:
         request = SolveOptions(np.clip(starts, lower, upper), lower, upper, self.most, restarts, self.seed)
         if one.plain:
             return Result(one, method.run(one, request), request, method.name, 0.0)
-        one, outcome, _ = answer(one, method, request)
+        one, outcome, _ = solve_in_runs(one, method, request)
         return Result(one, outcome, request, method.name, 0.0)
 
     def frame_by_frame(self, problem: Problem, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -338,9 +382,44 @@ class _PathFollower:
         """Return poses (T, n) and iterations (T,) from a start: a pose, None for the rest pose, or "any"."""
         if not isinstance(start, str):
             return self.from_start(path, start)
+        self._is_any(start)
+        return self.from_anywhere(path)
+
+    def _is_any(self, start: str) -> None:
         if start != "any":
             raise PosableError(f"follow: start: expected a pose, None or 'any', got {start!r}")
-        return self.from_anywhere(path)
+
+    def through(self, problem: Problem, start: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return poses (W, n) at waypoints that joints connect, each found from the last one, and iterations (W,).
+
+        Where a waypoint is not reached on the branch of the last one, another branch may reach it.
+        """
+        if not isinstance(start, str):
+            return self._through(problem, start)[1:]
+        self._is_any(start)
+        found = self._branches(problem, 0, full_turn_angles(self.skeleton)) or [None]
+        return max((self._through(problem, pose) for pose in found), key=lambda one: one[0])[1:]
+
+    def _through(self, problem: Problem, start: Any) -> tuple[tuple[int, float], np.ndarray, np.ndarray]:
+        """Return the same from one start; first the number of waypoints reached and minus the length of the path."""
+        total = problem.batch_shape[0]
+        poses, iterations, reached = np.empty((total, self.skeleton.size)), np.zeros(total, dtype=int), 0
+        wide = full_turn_angles(self.skeleton)
+        last = start
+        for t in range(total):
+            result = self.frame(problem, t, last, 0)
+            if not result.ok and self.restarts:
+                other = self.frame(problem, t, last, self.restarts)
+                result = self.frame(problem, t, other.pose, 0) if other.ok else result
+            pose = result.pose.copy()
+            if t:  # the same pose, fewer turns away, where the limits allow it
+                near = np.where(wide, pose - WHOLE_TURN * np.round((pose - poses[t - 1]) / WHOLE_TURN), pose)
+                pose = np.where((near >= self.lower) & (near <= self.upper), near, pose)
+            else:
+                self._freeze(pose)
+            poses[t], iterations[t], last = pose, result.iterations, pose
+            reached += bool(result.ok)
+        return (reached, -float(np.abs(np.diff(poses, axis=0)).sum())), poses, iterations
 
     def from_anywhere(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         """Follow from poses of every branch at the first, the middle and the last frame; return the best path.
@@ -434,18 +513,11 @@ def _between_waypoints(times: Any, total: int, fps: float, duration: Any) -> tup
     return at, duration
 
 
-def _through_joints(
-    follower: _PathFollower, problem: Problem, start: Any, at: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return poses at waypoints, each solved from the last one, and between them joint values by the shortest way."""
-    if isinstance(start, str):
-        keys, counts = follower.from_anywhere(problem)
-    else:
-        keys, counts = follower.from_start(problem, start)
+def _joined(keys: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return poses (T, n) at fractional waypoints `at` (T,): between waypoints all joints move evenly."""
     low = np.clip(np.floor(at).astype(int), 0, max(len(keys) - 2, 0))
-    high = np.minimum(low + 1, len(keys) - 1)
     part = (at - low)[:, None]
-    return (1.0 - part) * keys[low] + part * keys[high], counts[np.round(at).astype(int)]
+    return (1.0 - part) * keys[low] + part * keys[np.minimum(low + 1, len(keys) - 1)]
 
 
 def _timed(poses, at, iterations, fps, duration, speed, accel):

@@ -13,7 +13,20 @@ from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import project, recentre_all
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import ROTVEC, SWING, TURN, forward, length3, parameters_of
-from posable.engine.layout import AT, AXIS, BODY, KIND, MOST_ITERATIONS, OFF, ON, PARENT, POINT, ROBUST, workspace
+from posable.engine.layout import (
+    AT,
+    AXIS,
+    BODY,
+    KIND,
+    MOST_ITERATIONS,
+    OFF,
+    ON,
+    PARENT,
+    POINT,
+    ROBUST,
+    WEIGHT,
+    workspace,
+)
 from posable.engine.newton import ALWAYS, FIRST_DAMPING, NEVER, STATE_WIDTH, iterate, newton_params
 from posable.engine.springs import rotated
 from posable.goals import Position
@@ -242,11 +255,11 @@ class FrameOptions:
     pull: float = 0.0
     max_deviation: float = 0.0
 
-    def params(self, coupled: bool) -> np.ndarray:
+    def params(self) -> np.ndarray:
         """Return the params of the Newton steps (engine/newton.py)."""
         return np.array(
             newton_params(
-                self.max_iterations, coupled=coupled, damping=self.damping,
+                self.max_iterations, damping=self.damping,
                 exact=ALWAYS if self.exact_hessian else NEVER, tries=8.0, stationary_gain=0.25 * self.min_gain,
                 shrink=0.1, highest_damping=1e6,
             )
@@ -304,7 +317,7 @@ class FrameSolver:
         before = last if before is None else before
         part = problem.moving
         if options.independent or np.delete(last - before, part.dofs).any():
-            part = problem.whole  # else what no target moves is where it was in the last frame
+            part = problem.whole  # otherwise, dofs without targets keep the values of the last frame
         n, dofs = len(part.dofs), part.dofs
         own = poses if n == poses.shape[1] else np.empty((t, n))
         problem.fitted(solve_frames)(
@@ -312,11 +325,21 @@ class FrameSolver:
             self.robust, self.pull[dofs] * options.pull, home[dofs], self.lower[dofs], self.upper[dofs],
             np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), own, last[dofs],
             before[dofs], np.empty(problem.work_size), part.depth,
-            options.params(problem.coupled), options.packed(), np.zeros(STATE_WIDTH), errors, notes,
+            options.params(), options.packed(), np.zeros(STATE_WIDTH), errors, notes,
         )  # fmt: skip
         if own is not poses:
             poses[:] = np.clip(last, self.lower, self.upper)
             poses[:, dofs] = own
+        return errors, notes
+
+    def assess(self, poses: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return errors (T, g) [m] and notes (T, NOTES) of poses (T, n) that another solver found."""
+        errors, notes = self.measure(poses, targets), np.zeros((len(poses), NOTES))
+        scale = self.robust[: errors.shape[1]]
+        energy = 0.5 * self.problem.constants[0, : errors.shape[1], WEIGHT] * errors**2
+        root = np.sqrt(1.0 + 2.0 * energy / np.where(scale > 0.0, scale, 1.0))
+        notes[:, ENERGY] = np.nansum(np.where(scale > 0.0, 2.0 * energy / (root + 1.0), energy), axis=1)
+        notes[:, SEEN] = np.isfinite(errors).sum(axis=1)
         return errors, notes
 
     def measure(self, poses: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -332,7 +355,7 @@ class FrameSolver:
 def marker_frame_solver(
     skeleton: Skeleton, sites: Sequence[str], *, limits: bool = True, robust: float | None = None
 ) -> FrameSolver:
-    """Return the frame solver of sites at markers; robust [m]: error beyond which a marker pulls no harder."""
+    """Return the frame solver of sites at markers; robust [m]: error beyond which forces no longer grow."""
     return FrameSolver(
         Problem(skeleton, [Position(site, (0.0, 0.0, 0.0), robust=robust) for site in sites]), limits=limits
     )

@@ -1,11 +1,16 @@
-"""Missing and misplaced markers: which to reject, and how to bridge their gaps."""
+"""Missing and misplaced markers: samples that no camera saw, rejection of outliers, interpolation of gaps."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from posable.model.joint_values import joint_transform, rotation_values, turns_freely
+from posable.model.joint_values import continuous_vectors, joint_transform, rotation_values, turns_freely
 from posable.model.joints import JointMotion
 from posable.model.motion import interpolate
 from posable.model.skeleton import Skeleton
@@ -15,13 +20,13 @@ OUTLIER_LEAST = 0.05  # [m]: and at least this far
 LONG = 8  # frames: shorter gaps are not bridged
 CATCH_UP = 12  # frames after a gap in which the solver converges to the marker again
 CHUNK = 1 << 15  # frames
-CARRY = 0.25  # [s]: gaps that are shorter are crossed in pose space alone,
-LINES = 0.5  # share that the lines of markers have in longer ones
-MEMORY = 0.06  # [s]: after which an unobserved motion has forgotten its speed
+CARRY = 0.25  # [s]: gaps of the whole body that are shorter are crossed in pose space alone
+MEMORY = 0.15  # [s] time constant with which an unobserved motion forgets its speed and comes back to the line
 MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be unobserved for the gap to be filled
 SLOPE = 3  # frames over which speed is measured
-BESIDE = 4  # frames on either side of a short gap that say how it is crossed
-SAMPLES = 400  # frames from which noise is measured
+BESIDE = 4  # frames on either side of a short gap that determine how it is crossed
+SAMPLES = 400  # frames from which noise and usual distances are measured
+STAYS = 0.25  # [s]: shorter stretches between gaps say nothing of where a marker is
 SHORT = 0.1  # [s]: shorter gaps are filled by the marker's own path
 TURNED = 1.5  # [rad]: beyond this turn of the body in a gap, straight lines of markers are wrong
 MAD = 1.4826  # standard deviations per median absolute deviation
@@ -38,7 +43,7 @@ def thresholds(errors: np.ndarray, least: float = OUTLIER_LEAST) -> np.ndarray:
 
 
 def column_medians(values: np.ndarray) -> np.ndarray:
-    """Return the medians (M,) of the columns of values (T, M) without their NaN, of which NumPy is slow to think."""
+    """Return the medians (M,) of the columns of values (T, M) ignoring NaN; faster than nanmedian."""
     ordered, count = np.sort(values, axis=0), np.count_nonzero(~np.isnan(values), axis=0)  # NaN are last
     columns = np.arange(values.shape[1])
     return 0.5 * (ordered[(count - 1) // 2, columns] + ordered[count // 2, columns])
@@ -99,6 +104,26 @@ def frame_errors(errors: np.ndarray) -> np.ndarray:
     return out
 
 
+def stretches(seen: np.ndarray, jumps: Sequence[tuple[int, int]], fps: float) -> list[tuple[int, int]]:
+    """Return (first frame, end) of the times over which a marker stays on: between long gaps, and frames it jumps at.
+
+    Args:
+        seen: (T,) bool.
+        jumps: (first frame, end) of times for which its label is where it jumped to.
+        fps: Frames per second.
+    """
+    out: list[tuple[int, int]] = []
+    for a, b in runs(seen):
+        if out and a - out[-1][1] <= short_gap(fps):
+            out[-1] = (out[-1][0], b)
+        else:
+            out.append((a, b))
+    parts: list[tuple[int, int]] = []
+    for a, b in out:
+        parts += pairwise([a, *sorted({t for span in jumps for t in span if a < t < b}), b])
+    return [(a, b) for a, b in parts if b - a >= STAYS * fps]
+
+
 # --- Short gaps ---
 
 
@@ -110,9 +135,9 @@ def short_gap(fps: float) -> int:
 def fill_short(places: np.ndarray, most: int, noise: np.ndarray | None = None) -> np.ndarray:
     """Fill gaps of up to `most` frames in places (T, M, 3), in place, by cubics; return where (T, M) bool.
 
-    A cubic leaves with the speed of the frames before the gap and arrives with that of the frames after it. Gaps at
-    either end of the take stay, and so do gaps too close to another one for the speed to be measured. noise: (M,) [m]
-    standard deviation of each marker's coordinates; 0 where not given.
+    A cubic leaves with the speed of the frames before the gap and arrives with that of the frames after it. Where
+    another gap is too close for the speed to be measured, it is that of a parabola through the nearest samples. Gaps at
+    either end of the take stay. noise: (M,) [m] standard deviation of each marker's coordinates; 0 where not given.
     """
     seen = np.isfinite(places[..., 0])
     filled = np.zeros(seen.shape, dtype=bool)
@@ -124,23 +149,36 @@ def fill_short(places: np.ndarray, most: int, noise: np.ndarray | None = None) -
     after = np.minimum.accumulate(np.where(seen, rows, total)[::-1], axis=0)[::-1]
     t, k = np.nonzero(~seen & (before >= SLOPE) & (after < total - SLOPE) & (after - before - 1 <= most))
     a, b = before[t, k], after[t, k]
-    straight = seen[a - SLOPE, k] & seen[b + SLOPE, k]
-    t, k, a, b = t[straight], k[straight], a[straight], b[straight]
     start, end, length = places[a, k], places[b, k], (b - a)[:, None]
     spread = np.zeros(len(t)) if noise is None else noise[k]
     first, last = _speed_beside(places, a, k, -1, spread), _speed_beside(places, b, k, 1, spread)
+    for speeds, here, beside, across in ((first, a, before[a - 1, k], b), (last, b, after[b + 1, k], a)):
+        near = (beside >= 0) & (beside < total) & (np.abs(here - beside) <= most)
+        lost = np.flatnonzero(np.isnan(speeds[:, 0]) & near)
+        speeds[lost] = _speed_of_parabola(places, k[lost], beside[lost], here[lost], across[lost])
+    known = np.isfinite(first[:, 0]) & np.isfinite(last[:, 0])
     x = (t - a)[:, None] / length
     cubic = start + (3.0 - 2.0 * x) * x * x * (end - start)
-    places[t, k] = cubic + length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
-    filled[t, k] = True
+    cubic += length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
+    places[t[known], k[known]] = cubic[known]
+    filled[t[known], k[known]] = True
     return filled
+
+
+def _speed_of_parabola(
+    places: np.ndarray, k: np.ndarray, beside: np.ndarray, here: np.ndarray, across: np.ndarray
+) -> np.ndarray:
+    """Return the velocities (N, 3) [m/frame] of markers k (N,) at frames `here`, on parabolas through three frames."""
+    one, two = (here - beside)[:, None], (across - here)[:, None]
+    slopes = (places[here, k] - places[beside, k]) / one, (places[across, k] - places[here, k]) / two
+    return (two * slopes[0] + one * slopes[1]) / (one + two)
 
 
 def _speed_beside(places: np.ndarray, t: np.ndarray, k: np.ndarray, way: int, noise: np.ndarray) -> np.ndarray:
     """Return the velocities (N, 3) [m/frame] of markers k (N,) at frames t (N,), before (way -1) or after (1) a gap.
 
     The mean velocity of the last frames is that of a moment ago. A parabola has the velocity at the edge, and more of
-    the noise (N,) [m]: it is believed as far as the two differ by more than noise makes them (James & Stein 1961).
+    the noise (N,) [m]: it is weighted by how far the two differ beyond the noise (James & Stein 1961).
     """
     here, far = places[t, k], t + way * BESIDE
     mean = way * (places[t + way * SLOPE, k] - here) / SLOPE
@@ -168,7 +206,7 @@ class UnobservedJoints:
     def __init__(self, skeleton: Skeleton, sites: list[str], seen: np.ndarray):
         self.skeleton, self.total = skeleton, len(seen)
         self.joints: dict[str, list[tuple[int, int]]] = {}
-        self.holes: list[tuple[int, int, int]] = []  # (marker, first frame, end) to be filled
+        self.holes = np.zeros((0, 3), dtype=int)  # (marker, first frame, end) to be filled, in the order of frames
         if seen.all():
             return
         parent = {joint.name: joint.parent for joint in skeleton.joints}
@@ -188,22 +226,27 @@ class UnobservedJoints:
             if missing.any():
                 self.joints[joint.name] = runs(missing)
                 loose[:, below[joint.name]] |= missing[:, None]
+        holes: list[tuple[int, int, int]] = []
         for k in np.flatnonzero((loose & ~seen).any(axis=0)):
-            self.holes += [(int(k), a, b) for a, b in runs(~seen[:, k]) if loose[a:b, k].mean() > MOSTLY]
+            count = np.concatenate([[0], np.cumsum(loose[:, k])])
+            spans = [(a, b) for a, b in runs(~seen[:, k]) if a > 0 and b < self.total]
+            holes += [(int(k), a, b) for a, b in spans if count[b] - count[a] > MOSTLY * (b - a)]
+        if holes:
+            self.holes = np.array(sorted(holes, key=lambda hole: hole[1]))
 
-    def fill(self, places: np.ndarray, start: int, source) -> np.ndarray:
+    def fill(self, places: np.ndarray, start: int, edges: np.ndarray) -> np.ndarray:
         """Fill holes in places (t, M, 3), whose first frame is `start`, by straight lines; return where (t, M) bool.
 
-        The lines lead the figure to where the markers reappear; `cross` then replaces the poses. source(t, k) is the
-        position (3,) of a marker in another frame.
+        The lines lead the figure to where the markers reappear; `cross` then replaces the poses. edges: (H, 2, 3) [m],
+        where the marker of each hole was last seen before it, and first after it.
         """
         filled = np.zeros(places.shape[:2], dtype=bool)
-        for k, a, b in self.holes:
-            if a == 0 or b == self.total or b <= start or a >= start + len(places):
-                continue
-            rows = np.arange(max(a, start), min(b, start + len(places)))
+        end = start + len(places)
+        inside = np.flatnonzero((self.holes[:, 1] < end) & (self.holes[:, 2] > start))
+        for (k, a, b), (first, last) in zip(self.holes[inside].tolist(), edges[inside], strict=True):
+            rows = np.arange(max(a, start), min(b, end))
             share = ((rows - a + 1) / (b - a + 1))[:, None]
-            places[rows - start, k] = (1.0 - share) * source(a - 1, k) + share * source(b, k)
+            places[rows - start, k] = (1.0 - share) * first + share * last
             filled[rows - start, k] = True
         return filled
 
@@ -218,12 +261,13 @@ class UnobservedJoints:
     def cross(self, poses: np.ndarray, fps: float) -> np.ndarray:
         """Interpolate joints while they are not determined, in place; return the frames (T,) that changed.
 
-        A joint takes the shortest way, in a long gap halfway to the poses that follow the lines of `fill`. It leaves
-        with its speed before the gap and arrives with its speed after it. Before its first and after its last marker it
-        rests.
+        A joint takes the shortest way, so that a limb goes along with a body that is seen. In a long gap of the whole
+        body, it follows the lines of `fill` instead. It leaves with its speed before the gap and arrives with its speed
+        after it. Before its first and after its last marker it rests.
         """
         changed = np.zeros(len(poses), dtype=bool)
         self._turned_back(poses)
+        lost = self._lost(len(poses))
         for name, spans in self.joints.items():
             joint, where = self.skeleton.joint(name), self.skeleton.index(name)
             for a, b in spans:
@@ -234,11 +278,20 @@ class UnobservedJoints:
                 if a == 0 or b == len(poses):
                     poses[a:b, where] = poses[b, where] if a == 0 and b < len(poses) else poses[max(a - 1, 0), where]
                     continue
+                direct = 1.0 - lost[a:b].mean() * (1.0 - min(1.0, CARRY * fps / (b - a + 1)))
                 if turns_freely(joint.motion):
-                    poses[a:b, where] = _cross_ball(joint.motion, poses[:, where], a, b, fps)
+                    poses[a:b, where] = _cross_ball(joint.motion, poses[:, where], a, b, fps, direct)
                 else:
-                    poses[a:b, where] = _cross(poses[:, where], a, b, fps)
+                    poses[a:b, where] = _cross(poses[:, where], a, b, fps, direct)
         return changed
+
+    def _lost(self, total: int) -> np.ndarray:
+        """Return (total,) bool: the frames in which the whole body is lost, that is its first joint that moves."""
+        out = np.zeros(total, dtype=bool)
+        root = next((joint.name for joint in self.skeleton.joints if joint.motion.dofs), None)
+        for a, b in self.joints.get(root, ()) if root is not None else ():
+            out[a:b] = True
+        return out
 
     def _turned_back(self, poses: np.ndarray) -> None:
         """Interpolate poses where the whole body is lost and turns far: lines of markers would pass through it."""
@@ -255,7 +308,7 @@ class UnobservedJoints:
                 poses[a:b] = interpolate(self.skeleton, [a - 1.0, float(b)], poses[[a - 1, b]], at)
 
 
-def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
+def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float, direct: float) -> np.ndarray:
     """Return values (b - a, k) of a ball or free joint across a gap, its rotation relative to that before the gap."""
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
     part = values[before : after + 1].copy()
@@ -263,36 +316,26 @@ def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: fl
     rotation = joint_transform(motion, part)[1]
     turns = slice(part.shape[1] - 3, part.shape[1])
     seen = part.copy()
-    seen[:, turns] = _nearby((rotation[first].inv() * rotation).as_rotvec())
-    out = _cross(seen, first + 1, first + 1 + b - a, fps)
+    seen[:, turns] = continuous_vectors((rotation[first].inv() * rotation).as_rotvec())
+    out = _cross(seen, first + 1, first + 1 + b - a, fps, direct)
     turned = rotation[first] * Rotation.from_rotvec(out[:, turns])
     near = np.linspace(part[first, turns], part[first + 1 + b - a, turns], b - a + 2)[1:-1]
     out[:, turns] = rotation_values(motion, turned, near)
     return out
 
 
-def _nearby(vectors: np.ndarray) -> np.ndarray:
-    """Return rotation vectors (T, 3) [rad], each shifted by whole turns to be nearest to the previous one."""
-    out = vectors.copy()
-    for t in range(1, len(out)):
-        angle = float(np.linalg.norm(out[t]))
-        if angle > 1e-9:
-            turn = out[t] * (2.0 * np.pi / angle)
-            out[t] -= np.round((out[t] - out[t - 1]) @ turn / (turn @ turn)) * turn
-    return out
-
-
-def _cross(values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
+def _cross(values: np.ndarray, a: int, b: int, fps: float, direct: float) -> np.ndarray:
     """Return rows a to b of values (T, k): the line between the adjacent rows, mixed with what is there, and bent.
 
-    The bend is what the speeds of the adjacent rows say of a motion that wanders and soon forgets its speed: a cubic in
-    a short gap, next to nothing in the middle of a long one.
+    The bend follows from the speeds of the adjacent rows, for a motion that gradually forgets them: a cubic in a short
+    gap, nothing in the middle of a long one.
 
     Args:
         values: Before and after the gap as measured, in it as the lines of markers have it.
         a: The first row of the gap.
         b: The first row after it.
         fps: Frames per second.
+        direct: Weight of the line between the adjacent rows.
     """
     length = b - a + 1
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
@@ -300,30 +343,220 @@ def _cross(values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
     first = (values[a - 1] - values[before]) / max(a - 1 - before, 1) - step
     last = (values[after] - values[b]) / max(after - b, 1) - step
     times = np.arange(1.0, length)
-    left, right = _speed_weights(times, float(length), MEMORY * fps)
-    share = max(1.0 - LINES, min(1.0, CARRY * fps / length))
-    path = share * (values[a - 1] + times[:, None] * step) + (1.0 - share) * values[a:b]
+    left, right = _speed_weights(length, MEMORY * fps)
+    path = direct * (values[a - 1] + times[:, None] * step) + (1.0 - direct) * values[a:b]
     return path + left[:, None] * first + right[:, None] * last
 
 
-def _speed_weights(times: np.ndarray, length: float, memory: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far a motion from 0 to 0 is from there (t,) at times (t,), for a speed of 1 at its start, or its end.
+@lru_cache(maxsize=256)
+def _speed_weights(length: int, memory: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far a motion from 0 to 0 is from there in the frames between, for a speed of 1 at its start, or end.
 
-    The speed is an Ornstein-Uhlenbeck process with a memory; all in frames.
+    The motion is a critically damped spring driven by white noise, the Gauss-Markov process whose covariance is of
+    Matern's class 3/2 (Rasmussen & Williams 2006); all in frames.
     """
-
-    def covariance(t: np.ndarray) -> np.ndarray:  # covariance (..., 2, 2) of place and speed after a time
-        e = np.exp(-t / memory)
-        both = 0.5 * memory**2 * (1.0 - e) ** 2
-        place = memory**2 * (t - 2.0 * memory * (1.0 - e) + 0.5 * memory * (1.0 - e * e))
-        return np.stack([place, both, both, 0.5 * memory * (1.0 - e * e)], axis=-1).reshape(*np.shape(t), 2, 2)
+    times, rate = np.arange(1.0, length), 1.0 / memory
+    still = np.diag([1.0, rate**2])  # covariance of place and speed at any time
 
     def transition(t: np.ndarray) -> np.ndarray:  # (..., 2, 2): place and speed after a time by those at first
-        e = np.exp(-t / memory)
-        one, none = np.ones_like(e), np.zeros_like(e)
-        return np.stack([one, memory * (1.0 - e), none, e], axis=-1).reshape(*np.shape(t), 2, 2)
+        x, e = rate * t, np.exp(-rate * t)
+        return np.stack([e * (1.0 + x), e * t, -rate * e * x, e * (1.0 - x)], axis=-1).reshape(*np.shape(t), 2, 2)
 
-    end = np.asarray(length)
+    def covariance(t: np.ndarray) -> np.ndarray:  # (..., 2, 2): of place and speed after a time, from known ones
+        return still - transition(t) @ still @ np.swapaxes(transition(t), -1, -2)
+
+    end = np.asarray(float(length))
     gain = covariance(times) @ np.swapaxes(transition(length - times), -1, -2) @ np.linalg.inv(covariance(end))
     left = transition(times)[:, 0, 1] - (gain @ transition(end))[:, 0, 1]
     return left, gain[:, 0, 1]
+
+
+# --- Samples that no camera saw ---
+
+STRAIGHT = 2e-6  # [m]: what single precision leaves of the second difference of a straight line
+LASTING = 0.06  # [s]: shorter straight stretches are harmless
+MOVES = 0.01  # [m] by which a marker's distances to its neighbours change while it is stuck
+NEIGHBOURS = 3
+LIVE = 0.1  # fraction of the take in which a stuck marker must otherwise move as markers do
+SAME = 1e-5  # [m]: labels nearer than this are one marker
+FAR = 30.0  # times the size of the volume from its middle: no camera sees so far
+REPEATED = 2  # consecutive frames that repeat the one before them, in all markers, which count as a gap,
+RESUMED = 2.0  # if the step after them is so many times the next one
+THROUGHOUT = 0.9  # fraction of the frames in which two labels must coincide to be one marker
+SHOWN = 4  # markers, labels or stretches named in a note
+
+
+class Unseen(NamedTuple):
+    """Samples that are treated as gaps.
+
+    Attributes:
+        mask: (T, M) bool, or None where every sample was seen.
+        stuck: {column: number of its samples on straight lines or at the origin}.
+        twins: (column left out, column in whose place it is, number of frames).
+        one: (column, other column) of labels that are on one marker in the whole take.
+        repeated: (first frame, end) of frames in which every marker is where it was in the frame before.
+    """
+
+    mask: np.ndarray | None
+    stuck: dict[int, int]
+    twins: tuple[tuple[int, int, int], ...]
+    one: tuple[tuple[int, int], ...]
+    repeated: tuple[tuple[int, int], ...] = ()
+
+    def notes(self, names: list[str]) -> list[str]:
+        """Return what was left out, one line for each kind of finding."""
+        out = []
+        if self.stuck:
+            shown = ", ".join(f"{names[k]} in {n} frames" for k, n in sorted(self.stuck.items(), key=lambda i: -i[1]))
+            out.append(f"at the origin, frozen, or filled by a straight line, and left out there: {shown}")
+        if self.twins:
+            shown = ", ".join(f"{names[a]} is in the place of {names[b]} in {n} frames" for a, b, n in self.twins)
+            out.append(f"two labels on one marker: {shown}; left out there")
+        if self.repeated:
+            shown = ", ".join(f"{a}-{b - 1}" for a, b in self.repeated[:SHOWN])
+            more = f" and {len(self.repeated) - SHOWN} more stretches" if len(self.repeated) > SHOWN else ""
+            out.append(f"frames repeat the one before them: {shown}{more}; taken for gaps")
+        return out
+
+    def doubts(self, names: list[str]) -> list[str]:
+        """Return what could not be repaired: it is unknown which of two labels is right, so both stay."""
+        shown = ", ".join(f"{names[a]} and {names[b]}" for a, b in self.one)
+        return [f"{shown} are one marker in the file: check the labels"] if self.one else []
+
+
+def find_unseen(positions: np.ndarray, names: list[str], fps: float) -> Unseen:
+    """Return the samples of positions (T, M, 3) [m] that no camera saw."""
+    total, count = positions.shape[:2]
+    if not total or not count:
+        return Unseen(None, {}, (), ())
+    mask = np.zeros((total, count), dtype=bool)
+    straight = np.zeros((total, count), dtype=bool)
+    same = np.zeros(total, dtype=bool)
+    near = Neighbours(positions)
+    middle, farthest = near.volume()
+    for start in range(0, total, CHUNK):
+        end = min(start + CHUNK, total)
+        mask[start:end] = ~positions[start:end].any(axis=-1)
+        mask[start:end] |= np.abs(positions[start:end] - middle).max(axis=-1) > farthest
+        part = positions[max(0, start - 1) : end + 1]
+        same[max(start, 1) : end] = _repeats(part[: end - max(0, start - 1)])
+        if len(part) > 2:
+            bend = np.abs(part[2:] - 2.0 * part[1:-1] + part[:-2]).max(axis=-1)
+            straight[max(start, 1) : max(start, 1) + len(bend)] = bend < STRAIGHT
+    least = max(4, round(LASTING * fps))
+    for k in np.flatnonzero(straight.any(axis=0)):
+        lasting = [(a - 1, b + 1) for a, b in runs(straight[:, k]) if b - a >= least - 2]
+        if straight[:, k].mean() > 1.0 - LIVE:
+            continue  # a marker of a simulation that stands still
+        for a, b in lasting:
+            if near.change(int(k), a, b) > MOVES:
+                mask[a + 1 : b - 1, k] = True  # both ends were seen
+    stuck = {int(k): int(mask[:, k].sum()) for k in np.flatnonzero(mask.any(axis=0))}
+    twins = _twins(positions, names, near, mask)
+    one = tuple((b, a) for a, b, count in twins if not count)
+    repeated = tuple(span for span in runs(same) if _is_a_gap(positions, *span))
+    for a, b in repeated:
+        mask[a:b] = True
+    return Unseen(mask if mask.any() else None, stuck, tuple(twin for twin in twins if twin[2]), one, repeated)
+
+
+def _repeats(part: np.ndarray) -> np.ndarray:
+    """Return (t - 1,) bool: the frames of part (t, M, 3), from the second on, that are equal to the one before."""
+    seen = np.isfinite(part[1:, :, 0])
+    equal = (part[1:] == part[:-1]).all(axis=-1)
+    return (equal | ~seen).all(axis=1) & (seen.sum(axis=1) > NEIGHBOURS)
+
+
+def _is_a_gap(positions: np.ndarray, start: int, end: int) -> bool:
+    """Return whether frames that repeat the one before them replace missing ones: the body then jumps after them.
+
+    A simulation may hold still, and moves on from there.
+    """
+    if end - start < REPEATED or end + 1 >= len(positions):
+        return False
+    back, on = (np.linalg.norm(positions[t] - positions[t - 1], axis=-1) for t in (end, end + 1))
+    if not np.isfinite(back).any() or not np.isfinite(on).any():
+        return False
+    return bool(np.nanmedian(back) > RESUMED * np.nanmedian(on) + SAME)
+
+
+class Neighbours:
+    """The markers that are near each marker, and their usual distances, from frames spread over the take."""
+
+    def __init__(self, positions: np.ndarray):
+        self.positions = positions
+        rows = np.unique(np.linspace(0, len(positions) - 1, min(SAMPLES, len(positions))).astype(int))
+        self.sample = positions[rows]
+        self.known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def volume(self) -> tuple[np.ndarray, float]:
+        """Return the middle (3,) [m] of the markers, and how far from it [m] a sample may be."""
+        seen = self.sample[np.isfinite(self.sample).all(axis=-1)]
+        if not len(seen):
+            return np.zeros(3), np.inf
+        middle = np.median(seen, axis=0)
+        return middle, FAR * float(np.quantile(np.abs(seen - middle).max(axis=-1), 0.9)) or np.inf
+
+    def of(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns (N,) of the markers nearest to one, and their usual distances (N,) [m]."""
+        if k not in self.known:
+            self.known[k] = self._nearest(k)
+        return self.known[k]
+
+    def _nearest(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        gaps = np.linalg.norm(self.sample - self.sample[:, k : k + 1], axis=-1)
+        some = np.isfinite(gaps).any(axis=0)
+        usual = np.full(gaps.shape[1], np.inf)
+        usual[some] = column_medians(gaps[:, some])
+        usual[(usual < SAME) | (np.arange(len(usual)) == k)] = np.inf
+        order = np.argsort(usual)[:NEIGHBOURS]
+        order = order[np.isfinite(usual[order])]
+        return order, usual[order]
+
+    def change(self, k: int, start: int, end: int) -> float:
+        """Return by how much a marker's distances to its neighbours change in some frames [m]: the median."""
+        columns, _ = self.of(k)
+        gaps = np.linalg.norm(self.positions[start:end, columns] - self.positions[start:end, k : k + 1], axis=-1)
+        seen = gaps[:, np.isfinite(gaps).any(axis=0)]
+        return float(np.median(np.nanmax(seen, axis=0) - np.nanmin(seen, axis=0))) if seen.size else 0.0
+
+    def off(self, k: int, rows: np.ndarray, label: int | None = None) -> float:
+        """Return how far a marker is from its usual distances to its neighbours in some frames [m]: the median.
+
+        label: the column that carries the marker there, if it is not its own.
+        """
+        columns, usual = self.of(k)
+        places = self.positions[rows, k if label is None else label]
+        gaps = np.linalg.norm(self.positions[rows][:, columns] - places[:, None], axis=-1)
+        misses = np.abs(gaps - usual)
+        return float(np.nanmedian(misses)) if np.isfinite(misses).any() else np.inf
+
+
+def _twins(positions: np.ndarray, names: list[str], near: Neighbours, mask: np.ndarray) -> list[tuple[int, int, int]]:
+    """Mark labels that are in the place of another, the one that is out of its own; return them, those and frames.
+
+    Two labels that are always in one place stay, with a count of 0.
+    """
+    out: list[tuple[int, int, int]] = []
+    found: dict[tuple[int, int], list[np.ndarray]] = {}
+    for start in range(0, len(positions), CHUNK):
+        part = np.where(mask[start : start + CHUNK, :, None], np.nan, positions[start : start + CHUNK])
+        order = np.argsort(part[..., 0], axis=1)
+        placed = np.take_along_axis(part, order[..., None], axis=1)
+        t, k = np.nonzero(np.abs(placed[:, 1:] - placed[:, :-1]).max(axis=-1) < SAME)
+        a, b = np.sort([order[t, k], order[t, k + 1]], axis=0)
+        for pair in np.unique(np.stack([a, b], axis=1), axis=0):
+            rows = t[(a == pair[0]) & (b == pair[1])] + start
+            found.setdefault((int(pair[0]), int(pair[1])), []).append(rows)
+    for (a, b), chunks in found.items():
+        rows = np.concatenate(chunks)
+        both = np.isfinite(positions[:, [a, b], 0]).all(axis=1).sum()
+        if names[a].startswith("*") != names[b].startswith("*"):  # markers without a label are not used anyway
+            continue
+        if len(rows) > THROUGHOUT * both:
+            out.append((b, a, 0))
+            continue
+        wrong = a if near.off(a, rows) > near.off(b, rows) else b
+        mask[rows, wrong] = True
+        out.append((wrong, a + b - wrong, len(rows)))
+    return out

@@ -24,7 +24,7 @@ ARM_BONES = {("shoulder", "elbow"): 0.14, ("elbow", "wrist"): 0.14}
 HANDS = 0.17  # leg lengths between hands that touch
 SLIDING = 0.2  # leg lengths a second, seen from a bone, below which a hand rests on it
 STILL = 0.08  # leg lengths a second below which a hand is still in the world
-BODY_MOVES = 0.04  # leg lengths that a shoulder moves while its hand is held by a thing
+BODY_MOVES = 0.04  # leg lengths that a shoulder moves while its hand holds a fixed object
 LOW = 0.2  # leg lengths above the lowest foot within which a still hand is on the ground
 WINDOW, SHORTEST, LONG, BREAK, RAMP = 0.05, 0.30, 0.25, 0.06, 0.15  # [s]: of speeds, touches, rests, breaks, their ends
 

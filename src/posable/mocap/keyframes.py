@@ -45,7 +45,7 @@ def keyframes(
     The motion eases through its keys along cubics, at rest at both ends and without a jump in speed, as far as limits
     and goals allow: a frame that would leave the limits takes the nearest rotation inside them, and goals that both
     neighbouring keys share, a planted foot for instance, hold in the frames between, solved nearest to the curve.
-    `motion.notes` says what was changed (Engell-Nørregård & Erleben 2011: limits hold in every frame).
+    `motion.notes` lists what was changed (Engell-Nørregård & Erleben 2011: limits hold in every frame).
 
     Args:
         skeleton: The figure.
@@ -167,7 +167,7 @@ def _shared(skeleton: Skeleton, goals: list[list[Goal]], poses: list[np.ndarray]
 
 
 def _content(skeleton: Skeleton, goal: Goal) -> tuple[Any, ...]:
-    """Return what a goal says, for comparison: its springs as they are packed."""
+    """Return a goal as plain data, for comparison: its springs as they are packed."""
     problem = Problem(skeleton, goal)
     return (type(goal), problem.kind.tobytes(), problem.constants.tobytes(), problem.targets.tobytes())
 
@@ -187,7 +187,7 @@ def _hold_goals(
 ) -> list[str]:
     """Solve frames between two keys for the goals that both share, nearest to where they are; return what was changed.
 
-    All of them are solved, also those that miss little: else the motion would jump where the solving begins.
+    All of them are solved, even those that miss by little; otherwise the motion would jump at the first solved frame.
     """
     problem = Problem(skeleton, shared)
     if not problem.plain:
@@ -200,7 +200,7 @@ def _hold_goals(
         session.move(CURVE, frames[i])
         result = session.solve(start=frames[i])
         if not result.ok:
-            result = session.solve()  # from there once more: a start far off may need it
+            result = session.solve()  # a second solve, for starts that were far off
         frames[i] = result.pose
         if not result.ok:
             missed.append(i)

@@ -1,4 +1,4 @@
-"""Marker sets as data: where the markers of the usual sets sit, by their labels, and what plain words mean.
+"""Marker sets as data: where the markers of the usual sets sit, by their labels or by plain words.
 
 `MIDDLE` and `SIDED` have one entry per place on the body. `SETS` translates the labels of a marker set into places;
 a label that no set contains is read as words ("left_knee_lat", "R.Ankle", "WaistLFront"). To add a set, add its line to
@@ -23,12 +23,12 @@ class Placement(NamedTuple):
         on: roles whose bone carries the marker, in order of preference.
         at: role next to which it sits.
         to: role towards which `share` counts.
-        share: part of the way from `at` to `to`.
+        share: fraction of the way from `at` to `to`.
         out: [m] away from the middle of the body; to the left for markers without a side. Of a bone that itself points
             there, as the arms of a T pose do: upwards, the side on which the back of the hand is.
         up: [m] upwards.
         ahead: [m] forwards. All three as the figure stands at rest, for a stature of 1.80 m.
-        center: role of the joint whose center is level with this marker; "" where the marker says nothing of one.
+        center: role of the joint whose center is level with this marker; "" if there is none.
     """
 
     on: tuple[str, ...]
@@ -125,6 +125,10 @@ SETS: dict[str, dict[str, str]] = {
     "SMPL-X MoSh": {"*KNI": "*KNM", "*KNEI": "*KNM", "*ELBIN": "*ELM", "*IWR": "*WRA", "*OWR": "*WRB", "*IDX3": "*IDX",
                     "*PNKY": "*PNK", "*ANKIN": "*ANM", "*ANI": "*ANM", "*FTHI": "*THF", "*BSHO": "*SHOB",
                     "*TOET": "*TTP", "*RSTBEEF": "*MT5"},
+    "ISB (Wu et al. 2002, 2005)": {"IJ": "CLAV", "PX": "STRN", "T8": "T10", "*EL": "*ELB", "*EM": "*ELM", "*RS": "*WRA",
+                                   "*US": "*WRB"},
+    "Davis et al. (1991)": {"VSAC": "SACR", "SACRUM": "SACR", "*SHA": "*SHN", "*WRI": "*WRA", "ROFF": "RBAC",
+                            "LOFF": "LBAC"},
     "PhaseSpace": {},  # numbered: bones come from how the markers move
 }
 
@@ -157,7 +161,7 @@ _QUALIFIERS = {"lateral": "lat", "outer": "lat", "outside": "lat", "out": "lat",
 _SIDES = {"l": "L", "left": "L", "lt": "L", "r": "R", "right": "R", "rt": "R"}
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-_PREFIX = re.compile(r"^.*[^A-Za-z0-9]")
+_PREFIX = re.compile(r"^.*[^A-Za-z0-9]")  # of "Subject_LASI" or "Actor01|LASI"
 
 # Points that Vicon's models compute, written among the markers: axes of segments, angles, forces, centers.
 _VIRTUAL = re.compile(
@@ -166,9 +170,19 @@ _VIRTUAL = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def base_name(marker: str) -> str:
-    """Return a marker's name without its subject: "Daniel:LFHD" is LFHD."""
-    return marker.rsplit(":", 1)[-1].strip()
+    """Return a marker's name without its subject: "Daniel:LFHD" and "Daniel_LFHD" are LFHD."""
+    name = marker.rsplit(":", 1)[-1].strip()
+    end = _PREFIX.sub("", name)
+    if end == name or _known_place(name) or _in_words(name):
+        return name
+    return end if _known_place(end) or _VIRTUAL.match(end) else name
+
+
+def subject_of(marker: str) -> str:
+    """Return the subject that a marker's name begins with: "Daniel" of "Daniel:LFHD" and "Daniel_LFHD"; "" if none."""
+    return marker.strip().removesuffix(base_name(marker)).rstrip(":_|.- ")
 
 
 def is_virtual(marker: str) -> bool:
@@ -178,7 +192,7 @@ def is_virtual(marker: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def placement_of(marker: str) -> tuple[Placement, str, str] | None:
-    """Return (spot, side, place) of a label, or None where it says nothing.
+    """Return (spot, side, place) of a label, or None if it is not recognised.
 
     Args:
         marker: the label, with or without the name of a subject.
@@ -189,8 +203,7 @@ def placement_of(marker: str) -> tuple[Placement, str, str] | None:
     name = base_name(marker)
     if is_virtual(name):
         return None
-    end = _PREFIX.sub("", name)  # of "Subject_LASI" or "Actor01|LASI"
-    place = _known_place(name) or _in_words(name) or (_known_place(end) if end != name else None)
+    place = _known_place(name) or _in_words(name)
     if place is None:
         return None
     if place in MIDDLE:
@@ -199,7 +212,7 @@ def placement_of(marker: str) -> tuple[Placement, str, str] | None:
 
 
 def place_name(marker: str) -> str:
-    """Return the name of the place that a label means, such as "LFWT" for "Subject_LASI"; "" where it says nothing."""
+    """Return the name of the place that a label means, such as "LFWT" for "Subject_LASI"; "" if unknown."""
     found = placement_of(marker)
     return found[2] if found is not None else ""
 
@@ -265,7 +278,7 @@ LEG_OF_STATURE = 0.491  # length of the leg, hip to ankle, as a part of stature 
 
 
 def guess(plan: BodyPlan, marker: str) -> tuple[str, np.ndarray] | None:
-    """Return (joint, place (3,) [m] in the world, at rest) of a marker by its name, or None where it says nothing."""
+    """Return (joint, place (3,) [m] in the world, at rest) of a marker by its name, or None if it is not recognised."""
     known = placement_of(marker)
     if known is None:
         return None

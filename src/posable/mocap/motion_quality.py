@@ -1,7 +1,7 @@
-"""How good a motion is, in numbers that a person would ask for: limits, penetration, slip, calm, likeness to a source.
+"""Quality measures of a motion: limits, penetration, foot slip, smoothness, similarity to a source.
 
-The measures are those of the field (holosoma's share of frames deeper than 1 cm, contact kept, slip of standing feet)
-and of people who look: bones that point as the source's do, soles on their support, no joint that jumps.
+They include the usual ones (holosoma's share of frames deeper than 1 cm, contacts kept, slip of standing feet) and what
+a viewer notices: directions of bones compared with the source, soles on their support, joints that jump.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import numpy as np
 
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
-from posable.mocap.foot_steps import FootSteps
 from posable.mocap.role_frames import BONES, RoleFrames, bone_errors, standing_axis
-from posable.mocap.supports import Solid, nearest_face, read_solids
+from posable.mocap.supports import FootSteps, Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody, with_all_solid
-from posable.model.body_plan import SIDES, body_plan
+from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.joint_values import Floats
 from posable.model.kinematics import forward
 from posable.model.motion import Motion
 
 DEEP = 0.01  # [m]: deeper is penetration
 BEYOND = 1e-3  # [rad, m] past a limit
+FAR_BONE = 6.0  # [deg] mean error above which the limits of a bone are reported
+AT_LIMIT = 1e-2  # [rad, m], or fraction of a velocity limit
+OFTEN = 0.2  # fraction of the frames
 JUMP = 0.5  # [rad] of one joint from one frame to the next
 
 
@@ -33,10 +35,13 @@ class Quality(Mapping[str, float]):
     Attributes:
         errors: {bone: (T,)} [deg], how far each bone points away from the source's over time.
         residuals: {bone: (mean, worst)} [deg] of them.
+        blocked: {bone: what limits it}, for bones more than 6 degrees off on average.
     """
 
-    def __init__(self, values: Mapping[str, float], errors: Mapping[str, Floats]):
-        self._values, self.errors = dict(values), dict(errors)
+    def __init__(
+        self, values: Mapping[str, float], errors: Mapping[str, Floats], blocked: Mapping[str, str] | None = None
+    ):
+        self._values, self.errors, self.blocked = dict(values), dict(errors), dict(blocked or {})
         self.residuals = {bone: (float(angle.mean()), float(angle.max())) for bone, angle in errors.items()}
 
     def __getitem__(self, name: str) -> float:
@@ -51,9 +56,13 @@ class Quality(Mapping[str, float]):
     def __str__(self) -> str:
         lines = [f"  {name:44s} {value:10.4g}" for name, value in self._values.items()]
         lines += [
-            f"  {bone:44s} {mean:6.1f}° off, {worst:.0f}° worst" for bone, (mean, worst) in self.residuals.items()
+            f"  {bone:44s} {mean:6.1f}° off, {worst:.0f}° worst{self._why(bone)}"
+            for bone, (mean, worst) in self.residuals.items()
         ]
         return "\n".join(lines)
+
+    def _why(self, bone: str) -> str:
+        return f": {self.blocked[bone]}" if bone in self.blocked else ""
 
 
 def motion_quality(
@@ -62,9 +71,9 @@ def motion_quality(
     """Return measures of a motion of a person or a humanoid robot.
 
     Args:
-        motion: What is judged.
-        source: The motion that it was made from; without it, likeness and the source's stands are left out.
-        objects: What was stood on or kept out of, in the source's axes and size, as `retarget` takes them.
+        motion: The motion to evaluate.
+        source: The motion that it was made from; without it, similarity and the contacts of the source are omitted.
+        objects: As in `retarget`, in the axes and size of the source.
         terrain: The same, for the ground.
         scale: Of the source to the motion; by default a Retargeted motion's own, or the ratio of the legs.
 
@@ -84,7 +93,7 @@ def motion_quality(
             source = Motion(source.skeleton.replace(up=up), source.poses, source.fps, source.name)
             plan = body_plan(source.skeleton)
         turn = turn_up(source.skeleton.up, motion.skeleton.up)
-        theirs = RoleFrames(source, plan, np.eye(3) if turn is None else turn)
+        theirs = RoleFrames(source, plan, np.eye(3) if turn is None else turn, grounded=not solids)
         scale = scale or getattr(motion, "scale", None) or body.plan.leg / plan.leg
         solids = tuple(one.turned(theirs.turn) for one in solids)
     factor = 1.0 if scale is None else scale
@@ -101,7 +110,37 @@ def motion_quality(
             means = [errors[f"{a}.{s}"].mean() for a, _ in bones for s in SIDES if f"{a}.{s}" in errors]
             values[f"{limb} bones off [deg]"] = float(np.mean(means)) if means else np.nan
         values["tracking error [mm]"] = _tracking(ours, theirs, len(motion))
-    return Quality(values, errors)
+    return Quality(values, errors, blocking_limits(motion, body.plan, errors))
+
+
+def blocking_limits(motion: Motion, plan: BodyPlan, errors: Mapping[str, Floats]) -> dict[str, str]:
+    """Return, for bones that are far off, the limits of their limb that are met while they are."""
+    skeleton, poses = motion.skeleton, motion.poses
+    parent = {joint.name: joint.parent for joint in skeleton.joints}
+    steps = np.abs(np.diff(poses, axis=0, prepend=poses[:1])) * motion.fps
+    out = {}
+    for bone, error in errors.items():
+        if error.mean() <= FAR_BONE:
+            continue
+        far, met = error > FAR_BONE, []
+        tip = {"shoulder": "wrist", "elbow": "wrist"}.get(bone[:-2], "ankle") + bone[-2:]
+        end: str | None = plan[tip] if tip in plan else plan[bone]  # a limb makes up for what its end cannot do
+        trunk = (plan["pelvis"], plan.roles.get("chest"))
+        while end is not None and end not in trunk:
+            for i in range(skeleton.size)[skeleton.index(end)]:
+                rows = poses[far, i]
+                for bound, at in (
+                    (skeleton.lower[i], rows <= skeleton.lower[i] + AT_LIMIT),
+                    (skeleton.upper[i], rows >= skeleton.upper[i] - AT_LIMIT),
+                ):
+                    met.append((float(at.mean()), f"{end} is at its limit of {np.degrees(bound):.0f}°"))
+                fast = steps[far, i] >= (1.0 - AT_LIMIT) * skeleton.velocity[i]
+                met.append((float(fast.mean()), f"{end} is at its velocity limit of {skeleton.velocity[i]:.3g} rad/s"))
+            end = parent[end]
+        share, why = max(met, default=(0.0, ""))
+        if share > OFTEN:
+            out[bone] = f"{why} in {100.0 * share:.0f}% of the frames in which it is off"
+    return out
 
 
 def _joints(motion: Motion) -> dict[str, float]:

@@ -6,15 +6,17 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
+
+from posable.errors import PosableWarning
 
 Progress = bool | Callable[[int, int], Any] | None
 Stop = Callable[[], bool] | None
 
 BAR_AFTER = 1.0  # [s] before a bar is shown
-STOPPED = "stopped: what was done is kept, and is put together now"
 
 
 def pieces(total: int, size: int, lead: int = 0) -> list[tuple[int, int, int]]:
@@ -53,11 +55,6 @@ class ProgressBar:
         if self.shown:
             print(file=sys.stderr)
 
-    def say(self, words: str) -> None:
-        """Print a message below a bar that is shown."""
-        if self.shown:
-            print(f"\n{words}", end="", file=sys.stderr, flush=True)
-
 
 def run_pieces(
     work: Callable[[int], Any], sizes: Sequence[int], *, threads: int | None, progress: Progress, stop: Stop, what: str
@@ -76,7 +73,7 @@ def run_pieces(
         return (work(i),)
 
     results: list[Any] = [None] * len(sizes)
-    done = 0
+    done, interrupted = 0, False
     count = min(threads or os.cpu_count() or 1, len(sizes))
     try:
         if count <= 1:
@@ -98,12 +95,12 @@ def run_pieces(
                             done += sizes[futures[future]]
                         bar(done)
                 except KeyboardInterrupt:
-                    bar.say(STOPPED)
+                    interrupted = True
                     halted.set()
                     for future, i in futures.items():
                         results[i] = None if future.cancel() else future.result()
     except KeyboardInterrupt:
-        bar.say(STOPPED)
+        interrupted = True
     finally:
         bar.close()
     kept: list[Any] = []
@@ -111,4 +108,7 @@ def run_pieces(
         if result is None:
             break
         kept.append(result[0])
+    if interrupted:
+        frames = f"{sum(sizes[: len(kept)])} of {sum(sizes)} frames"
+        warnings.warn(f"{what} was interrupted: {frames} are done, and kept", PosableWarning, stacklevel=3)
     return kept

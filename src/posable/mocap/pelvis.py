@@ -1,4 +1,4 @@
-"""Where hips are among the markers of a pelvis, by its width and depth (Harrington et al. 2007)."""
+"""The position of the hips relative to the markers of the pelvis, from its width and depth (Harrington et al. 2007)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 from posable.mocap.marker_sets import placement_of
 from posable.model.body_plan import SIDES, BodyPlan
 
+FARTHEST = 0.09  # [m] of a functional hip from the regression; beyond, markers slid on thigh or pelvis
 SURE = 0.008  # [m] spread of a functional centre after much motion
-ENOUGH = 25.0  # [deg] of motion in either direction that a functional centre needs; with less it soon says nothing
+ENOUGH = 25.0  # [deg] of motion in either direction that a functional centre needs; with less its accuracy drops fast
 SKIN = 0.005  # [m] by which skin moves on bone
+ASTRAY = 0.05  # [m] from its usual place on its bone, or distance from a joint, at which a marker is not believed
 STEPS = 30  # of the fit of a sphere, at most
 LEAST = 20  # frames that it needs
 FRONT, BACK = ("LFWT", "RFWT"), ("LBWT", "RBWT")
@@ -90,7 +92,7 @@ def find_hips(plan: BodyPlan, bones: Mapping[str, str], paths: Mapping[str, np.n
     at: dict[str, str] = {}
     for name, bone in bones.items():
         found = placement_of(name)
-        if found is not None and bone == pelvis:
+        if found is not None and bone == pelvis and np.isfinite(paths[name]).any():
             at.setdefault(found[2], name)
     back = tuple(at[place] for place in BACK if place in at)
     back = back if len(back) == len(BACK) else (at[SACRUM],) if SACRUM in at else ()
@@ -100,7 +102,12 @@ def find_hips(plan: BodyPlan, bones: Mapping[str, str], paths: Mapping[str, np.n
     base = np.array([plan.rest.convert(plan.rest.position(joint), to=pelvis) for joint in joints])
     axes = turn.T @ np.stack([plan.left, plan.up, plan.forward], axis=-1)
     front = tuple(at[place] for place in FRONT)
-    rotations, middles, shape = cluster_frames(np.stack([paths[name] for name in (*front, *back)], axis=1))
+    cluster = np.stack([paths[name] for name in (*front, *back)], axis=1)
+    if not np.isfinite(cluster).all(axis=(1, 2)).any():
+        return None
+    rotations, middles, shape = cluster_frames(cluster)
+    if np.linalg.matrix_rank(shape, tol=1e-3) < 2:  # [m]: at one place, or on one line
+        return None
     guess = Hips(joints, axes, base, front, back, shape, {})
     centers = {}
     for side, joint in enumerate(joints):
@@ -108,7 +115,7 @@ def find_hips(plan: BodyPlan, bones: Mapping[str, str], paths: Mapping[str, np.n
         if len(thigh) > 1:
             local = np.einsum("tji,tkj->tki", rotations, np.stack(thigh, axis=1) - middles[:, None])
             found = ball_center(local, guess.regressed()[side])
-            if found is not None:
+            if found is not None and np.linalg.norm(found[0] - guess.regressed()[side]) < FARTHEST:
                 centers[joint] = found
     return replace(guess, centers=centers)
 
@@ -120,7 +127,7 @@ def ball_center(paths: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float
     """Return the point about which markers with paths (T, k, 3) [m] keep their distances, and its spread [m].
 
     A robust Gauss-Newton fit of spheres with one centre. Its spread grows fast where the markers sweep a narrow band:
-    a walk says nothing of where hips are sideways, and skin that moves with the step would be taken for an answer.
+    a walk does not show where hips are sideways, and skin that moves with each step would bias the result.
 
     Args:
         paths: In the frame of the bone above.
@@ -134,7 +141,11 @@ def ball_center(paths: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float
     if not len(seen) or seen.sum(axis=0).min() < LEAST:
         return None
     center = np.asarray(start, dtype=float)
-    radii = np.nanmedian(np.linalg.norm(paths - center, axis=-1), axis=0)
+    lengths = np.linalg.norm(paths - center, axis=-1)
+    radii = np.nanmedian(lengths, axis=0)
+    seen &= np.abs(lengths - radii) < ASTRAY
+    if seen.sum(axis=0).min() < LEAST:
+        return None
     count = paths.shape[1]
     swept_by = [paths[seen[:, k], k] for k in range(count)]
     paths = np.where(seen[..., None], paths, 0.0)
@@ -167,14 +178,21 @@ def sweep(paths: np.ndarray, center: np.ndarray) -> float:
 
 
 def cluster_frames(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rotations (T, 3, 3), middles (T, 3) and the shape (k, 3) [m] of a rigid cluster with paths (T, k, 3)."""
+    """Return rotations (T, 3, 3), middles (T, 3) and the shape (k, 3) [m] of a rigid cluster with paths (T, k, 3).
+
+    Middles are NaN in frames that do not show the cluster, or in which one of its markers is astray.
+    """
     seen: np.ndarray = np.asarray(np.isfinite(paths).all(axis=(1, 2)))
     middle = np.where(seen[:, None], paths.mean(axis=1), np.nan)
     flat = np.where(seen[:, None, None], paths - middle[:, None], 0.0)
     shape, turn = flat[int(np.argmax(seen))], np.zeros((len(paths), 3, 3))
+    places = flat
     for _ in range(3):
         u, _, v = np.linalg.svd(np.einsum("tki,kj->tij", flat, shape))
         u[:, :, 2] *= np.sign(np.linalg.det(u @ v))[:, None]
         turn = u @ v
-        shape = np.median(np.einsum("tji,tkj->tki", turn[seen], flat[seen]), axis=0)
+        places = np.einsum("tji,tkj->tki", turn, flat)
+        shape = np.median(places[seen], axis=0)
+    off = np.linalg.norm(places - shape, axis=-1).max(axis=1)
+    middle[off > ASTRAY] = np.nan
     return turn, middle, shape

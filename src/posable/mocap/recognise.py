@@ -1,21 +1,23 @@
-"""Which place of the body a marker sits at, whatever its label: by distances that stay, and by a fitted figure.
+"""Marker identification: where on the body each marker is, regardless of its label, by constant distances and a fit.
 
-Markers on one bone keep their distances, and those on neighbouring bones nearly so. In each limb every way to give the
-labels to the markers is compared with the figure's own distances. Markers without labels are first given the
-places of a figure that was fitted to their bones alone (autolabel.py).
+Markers on one bone keep their distances, and those on neighbouring bones nearly so. In each limb every assignment of
+labels to markers is compared with the distances of the figure. Markers without labels are first assigned positions on a
+figure that was fitted to their bones alone (autolabel.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from posable.errors import PosableError
-from posable.mocap.gaps import column_medians
+from posable.mocap.frame_solver import FrameOptions, marker_frame_solver
+from posable.mocap.gaps import MAD, column_medians
 from posable.mocap.marker_sets import BODY, guess, mirrored_name, place_name, placement_of
 from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.kinematics import Frames, forward
@@ -28,12 +30,15 @@ LIMBS = {  # the places of a limb, and those of the trunk that it is compared wi
 FAR = (0.02, 0.05, 0.10)  # [m] by which distances differ between people: on one bone, across a joint, farther
 STEADY = 0.01  # [m] spread of a distance on one bone
 MOVED = 0.5  # what a change costs
-MOST = 9.0  # what a pair costs at most
+MOST = 9.0  # largest cost of a pair
 SAMPLES = 300  # frames from which distances are taken
 BETTER = 8.0  # by which other places of a limb's markers must be better than those found by the figure,
 EVIDENT = 20.0  # and than those that the file states
+STRAY = 0.016  # [m] spread of all distances of a marker to those beside it, above which it is not where its label says
+FEW = 20  # frames that show two markers
+SIZES = (0.5, 2.0)  # of an actor relative to the figure, beyond which the unit is wrong
 NEAR = 0.15  # [m] from the place of a marker within which it is recognised
-CAP = 0.30  # [m]: distances beyond are all the same
+CAP = 0.30  # [m]: longer distances count as this one
 
 
 class Places:
@@ -63,6 +68,16 @@ class Places:
                     self.apart[i, j] = 0
                 elif parent[a] == b or parent[b] == a:
                     self.apart[i, j] = 1
+
+    def stated(self, names: Sequence[str]) -> dict[int, int]:
+        """Return {marker: place} that labels (M,) mean, as indices; of two markers with one place, the first."""
+        row = {name: i for i, name in enumerate(self.names)}
+        given: dict[int, int] = {}
+        for m, name in enumerate(names):
+            place = place_name(name)
+            if place in row and row[place] not in given.values():
+                given[m] = row[place]
+        return given
 
     def seen_from(self, frames: Frames, scale: float) -> np.ndarray:
         """Return where the places are (T, S, 3) [m] in poses of the figure whose markers they are."""
@@ -105,7 +120,7 @@ class Labels:
         self.scale = float(np.median(near)) if near else 1.0
 
     def _pair(self, places: tuple[np.ndarray, ...], markers: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return what it costs that two markers are at two places, given as indices that broadcast."""
+        """Return the cost of two markers at two places, given as indices that broadcast."""
         apart = self.places.apart[places]
         far = (self.usual[markers] - self.scale * self.places.gaps[places]) / np.asarray(FAR)[apart]
         unsteady = np.where(apart == 0, self.spread[markers] / STEADY, 0.0)
@@ -113,7 +128,7 @@ class Labels:
         return np.where(np.isnan(cost), 0.0, cost)
 
     def improve(self, better: float) -> list[tuple[int, int, int]]:
-        """Give the markers of each limb the places that suit them best, if by `better` than now.
+        """Assign the markers of each limb to the places that fit best, if the gain is at least `better`.
 
         Returns:
             (marker, place before, place now) of those that changed.
@@ -169,7 +184,7 @@ class Labels:
 
 @lru_cache(maxsize=16)
 def _options(places: int, markers: int) -> np.ndarray:
-    """Return every way (N, markers) to give markers different places."""
+    """Return every assignment (N, markers) of markers to different places."""
     return np.array(list(permutations(range(places), markers)))
 
 
@@ -212,12 +227,7 @@ def mislabelled(
         places = Places(skeleton, roles)
     except PosableError:
         return []
-    row = {name: i for i, name in enumerate(places.names)}
-    given: dict[int, int] = {}
-    for m, name in enumerate(names):
-        place = place_name(name)
-        if place in row and row[place] not in given.values():
-            given[m] = row[place]
+    given = places.stated(names)
     labels = Labels(places, tracks, given)
     owner = {place: marker for marker, place in given.items()}
     changed = labels.improve(EVIDENT)
@@ -226,19 +236,60 @@ def mislabelled(
     return [(marker, owner[after]) for marker, _, after in changed]
 
 
+def strays(
+    skeleton: Skeleton, names: Sequence[str], tracks: np.ndarray, noise: float, roles: Mapping[str, str] | None = None
+) -> list[int]:
+    """Return the markers that keep their distance to no other marker on their bone or the next ones.
+
+    A marker on a body has at least one such neighbour: on the same bone, or near the joint between the two bones. A
+    marker without one has a wrong label, or was reconstructed on the wrong side. Markers in a wrong unit have
+    none.
+
+    Args:
+        skeleton: The figure.
+        names: (M,) Labels of the markers.
+        tracks: (T, M, 3) [m].
+        noise: [m] Standard deviation of the coordinates of markers.
+        roles: {role: joint} of the figure.
+    """
+    try:
+        places = Places(skeleton, roles)
+    except PosableError:
+        return []
+    given = places.stated(names)
+    if not SIZES[0] < Labels(places, tracks, given).scale < SIZES[1]:
+        return []
+    rows = np.unique(np.linspace(0, len(tracks) - 1, min(SAMPLES, len(tracks))).astype(int))
+    columns, spots = np.array(list(given), dtype=int), np.array(list(given.values()), dtype=int)
+    part = tracks[rows][:, columns]
+    out = []
+    for i, marker in enumerate(columns.tolist()):
+        beside = np.flatnonzero((places.apart[spots[i], spots] < 2) & (spots != spots[i]))
+        gaps = np.linalg.norm(part[:, beside] - part[:, i : i + 1], axis=-1)
+        gaps = gaps[:, np.isfinite(gaps).sum(axis=0) > FEW]
+        if gaps.shape[1] < 2:
+            continue
+        spread = MAD * column_medians(np.abs(gaps - column_medians(gaps)))
+        if spread.min() > np.hypot(STRAY, 3.0 * noise):
+            out.append(marker)
+    return out
+
+
 def words_of_mislabelled(names: Sequence[str], wrong: Sequence[tuple[int, int]]) -> str:
-    """Return what to say of markers (marker, marker whose label it should have)."""
+    """Return a finding on markers (marker, marker whose label it should have)."""
     shown = ", ".join(f"{names[marker]} is {names[other]}" for marker, other in wrong)
     return f"labels that belong to other markers in the whole take: {shown}; exchanged back"
 
 
-# --- Left and right, and labels that trade places in the whole take ---
+# --- Left and right, and labels swapped in the whole take ---
 
 
 LIMB_ROOTS = {"leg": ("FWT", "ASI", "BWT", "PSI"), "arm": ("SHO",)}  # markers of the trunk that a limb hangs on
 FOOT = 0.2  # [m]: how far an ankle may be from the heel
 SURELY = 0.9  # part of the frames in which markers of a foot are in each other's place
 FOREFOOT = (("TOE", "MT5"), ("MT1", "MT5"))  # (inner, outer) places beside each other; few sets have both pairs
+_LEFT = ("LFWT", "LBWT", "LSHO", "LFHD", "LBHD")
+_FRONTS = (("LFWT", "LBWT"), ("RFWT", "RBWT"), ("LFHD", "LBHD"), ("RFHD", "RBHD"), ("CLAV", "C7"), ("STRN", "T10"))
 OPPOSED = -0.5  # mean agreement of left and right with the rest of the trunk, below which a pair is exchanged
 
 
@@ -344,25 +395,53 @@ class BodyAxes:
         columns = [self.at[name] for name in names if name in self.at]
         return self.places[:, columns].mean(axis=1) if columns else None
 
+    def upward(self) -> np.ndarray | None:
+        """Return the direction (T, 3) of the trunk from below; without a chest or a head, that from the feet."""
+        hips = self.mean("LFWT", "RFWT", "LBWT", "RBWT", "SACR")
+        top = self.mean("C7", "CLAV", "LSHO", "RSHO", "LFHD", "RFHD")
+        feet = self.mean("LANK", "RANK", "LHEE", "RHEE")
+        if hips is None or (top is None and feet is None):
+            return None
+        return top - hips if top is not None else hips - feet
+
     def handedness(self) -> float:
         """Return above 0 where left, up and forward are right-handed, below 0 where mirrored, 0 where unknown."""
-        up = self.mean("C7", "CLAV", "LSHO", "RSHO", "LFHD", "RFHD")
-        hips = self.mean("LFWT", "RFWT", "LBWT", "RBWT", "SACR")
+        up = self.upward()
         votes = []
         for left, right, front, back in (
             (("LFWT", "LBWT"), ("RFWT", "RBWT"), ("LFWT", "RFWT"), ("LBWT", "RBWT", "SACR")),
             (("LSHO",), ("RSHO",), ("CLAV", "STRN"), ("C7", "T10")),
             (("LFHD", "LBHD"), ("RFHD", "RBHD"), ("LFHD", "RFHD"), ("LBHD", "RBHD")),
+            (("LFWT", "LBWT"), ("RFWT", "RBWT"), ("LTOE", "RTOE"), ("LHEE", "RHEE")),
         ):
             ends = [self.mean(*part) for part in (left, right, front, back)]
-            if up is None or hips is None or any(end is None for end in ends):
+            if up is None or any(end is None for end in ends):
                 continue
             a, b, c, d = ends
-            volume = np.sum(np.cross(a - b, up - hips) * (c - d), axis=-1)  # type: ignore[operator]
+            volume = np.sum(np.cross(a - b, up) * (c - d), axis=-1)  # type: ignore[operator]  # none is None
             volume = volume[np.isfinite(volume)]
             if len(volume):
                 votes.append(float(np.mean(np.sign(volume))))
         return float(np.mean(votes)) if votes else 0.0
+
+    def fronts(self) -> dict[tuple[int, int], bool]:
+        """Return {columns of a marker in front and one behind: whether they are exchanged} of pelvis, head and chest.
+
+        Left and right must be right: with up, they say where forward is. Unclear pairs are left out.
+        """
+        up, left, right = self.upward(), self.mean(*_LEFT), self.mean(*(name.replace("L", "R", 1) for name in _LEFT))
+        if up is None or left is None or right is None:
+            return {}
+        forward = np.cross(left - right, up)
+        out = {}
+        for front, back in _FRONTS:
+            if front in self.at and back in self.at:
+                ahead = np.sum((self.places[:, self.at[front]] - self.places[:, self.at[back]]) * forward, axis=-1)
+                ahead = ahead[np.isfinite(ahead)]
+                share = float(np.mean(ahead > 0.0)) if len(ahead) else 0.5
+                if max(share, 1.0 - share) > SURELY:
+                    out[self.at[front], self.at[back]] = share < 0.5
+        return out
 
     def nearer_to_own_side(self, pairs: list[tuple[int, int]], near: tuple[str, ...]) -> float | None:
         """Return above 0 where markers of limbs are nearer to the trunk's marker of their own side, below 0 if not."""
@@ -383,3 +462,124 @@ class BodyAxes:
                 if len(gap):
                     votes.append(float(np.mean(np.sign(gap))))
         return float(np.mean(votes)) if votes else None
+
+
+# --- Markers that fell off and were put back elsewhere on their bone ---
+
+
+ELSEWHERE = 0.025  # [m] from where it was on its bone at which a marker was put elsewhere: 26 to 70 mm if it was put 60
+HELD = 0.03  # [m] error beyond which a marker pulls no harder
+SUSPECT = 0.004  # [m] mean error of a marker below which it is where it should be
+MOST_STEP = 3.0  # times the shift of a whole stretch that the step to it may have; more, and something else jumps there
+EDGE = 0.1  # [s] of a stretch next to another
+MOST_STAYS = 12  # stretches that are compared, the longest
+LOOKED_AT = 24  # frames of a stretch that are examined
+_SOLVE = FrameOptions(max_iterations=50, min_gain=1e-6, independent=True, pull=1e-4, damping=1e-2)
+
+
+class Displaced(NamedTuple):
+    """A stretch of a take in which a marker is elsewhere on its bone: (first frame, end), and how far off [m]."""
+
+    marker: str
+    start: int
+    end: int
+    off: float
+
+    def __str__(self) -> str:
+        where = f"{self.marker} is {1e3 * self.off:.0f} mm elsewhere on its bone in frames {self.start}-{self.end - 1}"
+        return f"{where}, as if it had fallen off and been put back: left out there"
+
+
+def place_by(
+    kept: Sequence[int], figure: Skeleton, names: Sequence[str], marker: int, poses: np.ndarray, places: np.ndarray,
+    limits: bool,
+) -> np.ndarray:  # fmt: skip
+    """Return where a marker is on its bone (K, 3) [m] in the poses that the kept ones determine.
+
+    Args:
+        kept: Indices of markers.
+        figure: With a site for each marker.
+        names: (M,) Of the markers.
+        marker: Which of them.
+        poses: (K, n) To start from.
+        places: (K, M, 3) [m] Of the markers.
+        limits: Whether joint limits hold.
+    """
+    frame_solver = marker_frame_solver(figure, [names[k] for k in kept], limits=limits, robust=HELD)
+    found = poses.copy()
+    for k in range(len(found)):  # pulled to where each was
+        frame_solver(_SOLVE, found[k : k + 1], targets=places[k : k + 1, kept], home=poses[k])
+    return place_on_bone(figure, names[marker], found, places[:, marker])
+
+
+def place_on_bone(figure: Skeleton, name: str, poses: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return places (K, 3) [m] of a marker in the frame of the bone that has its site, in poses (K, n)."""
+    return forward(figure, poses).convert(places, to=next(site.joint for site in figure.sites if site.name == name))
+
+
+def examine(
+    figure: Skeleton,
+    names: Sequence[str],
+    marker: int,
+    stays: Sequence[tuple[int, int]],
+    look: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    home: np.ndarray | None,
+    *,
+    limits: bool,
+    fps: float,
+) -> list[Displaced]:
+    """Return the stretches in which a marker is elsewhere on its bone than in the one that counts.
+
+    That is the one in which it is nearest to `home`, or the first long one. Where a marker is on its bone also depends
+    on the pose, so a shift counts only if it shows from the end of one stretch to the beginning of the next as well,
+    with the marker itself and without it.
+
+    Args:
+        figure: With a site for each marker.
+        names: (M,) Of the markers.
+        marker: Which of them.
+        stays: (first frame, end) of its stretches, at least one.
+        look: Returns places (F, M, 3) [m] and poses (F, n) of frames (F,).
+        home: (3,) [m] Where the actor has it on its bone, if known.
+        limits: Whether joint limits hold.
+        fps: Frames per second.
+    """
+    stays = sorted(sorted(stays, key=lambda stay: stay[0] - stay[1])[:MOST_STAYS])
+    edge = max(1, round(EDGE * fps))
+    inner = [np.linspace(a, b - 1, min(LOOKED_AT, b - a)).astype(int) for a, b in stays]
+    first = [np.linspace(a, a + edge - 1, min(LOOKED_AT // 4, edge)).astype(int) for a, _ in stays]
+    last = [np.linspace(b - edge, b - 1, min(LOOKED_AT // 4, edge)).astype(int) for _, b in stays]
+
+    def middles(frames: np.ndarray, local: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
+        inside = [np.isin(frames, rows) & np.isfinite(local).all(axis=-1) for rows in parts]
+        return np.array([np.median(local[rows], axis=0) if rows.any() else np.full(3, np.nan) for rows in inside])
+
+    def steps(frames: np.ndarray, local: np.ndarray) -> np.ndarray:
+        jumps = middles(frames, local, first)[1:] - middles(frames, local, last)[:-1]
+        return np.concatenate([np.zeros((1, 3)), np.cumsum(jumps, axis=0)])
+
+    frames = np.unique(np.concatenate([*first, *last]))
+    places, poses = look(frames)
+    tracked = steps(frames, place_on_bone(figure, names[marker], poses, places[:, marker]))
+    if not (np.linalg.norm(tracked, axis=-1) > 0.5 * ELSEWHERE).any():
+        return []
+    every = list(range(len(names)))
+    by_all = steps(frames, place_by(every, figure, names, marker, poses, places, limits))
+    frames = np.unique(np.concatenate([*inner, *first, *last]))
+    places, poses = look(frames)
+    others = [k for k in every if k != marker]
+    free = place_by(others, figure, names, marker, poses, places, limits)
+    usual, by_others = middles(frames, free, inner), steps(frames, free)
+    lengths = np.array([b - a for a, b in stays])
+    first_long = int(np.argmax(2 * lengths >= lengths.max()))
+    off = np.full(len(stays), np.nan) if home is None else np.linalg.norm(usual - home, axis=-1)
+    counts = first_long if np.isnan(off).all() else int(np.nanargmin(off))
+    shift, size, held_back = (np.linalg.norm(way - way[counts], axis=-1) for way in (usual, by_others, by_all))
+    clear = (np.minimum(np.minimum(shift, size), held_back) > ELSEWHERE) & (size < MOST_STEP * shift)
+    return [Displaced(names[marker], a, b, float(size[k])) for k, (a, b) in enumerate(stays) if clear[k]]
+
+
+def suspect(errors: np.ndarray) -> bool:
+    """Return whether a marker with errors (T,) [m], NaN where it was left out, may be elsewhere on its bone."""
+    seen = errors[np.isfinite(errors)]
+    return not seen.size or seen.mean() > SUSPECT

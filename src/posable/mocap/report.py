@@ -1,8 +1,9 @@
-"""Reports as one HTML file that needs no other: what was tracked, retargeted or smoothed, and what to look at."""
+"""Self-contained HTML reports: what was tracked, retargeted or smoothed, and what to check."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from os import PathLike
 from typing import Any
@@ -12,9 +13,8 @@ import numpy as np
 from posable._files import write_text
 from posable.engine.joints import SLIDE
 from posable.errors import PosableError
-from posable.mocap.contacts import find_contacts
+from posable.mocap.foot_contacts import find_contacts
 from posable.mocap.gaps import frame_errors
-from posable.mocap.player import player
 from posable.mocap.screen import MarkerSource
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import joint_transform
@@ -121,7 +121,7 @@ def figure_picture(
 ) -> str:
     """Return a stick figure from the front and from the side, with lines from sites to targets (M, 3) [m]."""
     frames = forward(skeleton, pose)
-    up = 2 if skeleton.up == "z" else 1
+    up = skeleton.up_axis
     across = (1, 0) if up == 2 else (0, 2)
     joints = {joint.name: frames.position(joint.name) for joint in skeleton.joints}
     ends = [(frames.position(site.name), joints[site.joint]) for site in skeleton.sites if site.name.endswith(".end")]
@@ -150,6 +150,147 @@ def figure_picture(
                 body.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{RED}"/>')
                 body.append(f'<circle cx="{x2:.1f}" cy="{y2:.1f}" r="2" fill="{RED}"/>')
     return _svg(600, 300, "".join(body))
+
+
+# --- An HTML player for takes ---
+
+PLAYER_FPS = 30.0  # largest frame rate of the player
+PLAYER_FRAMES = 1800  # largest number of frames: of a longer take, every k-th is shown
+
+_PLAYER_SCRIPT = """
+(function () {
+  const data = %s, canvas = document.getElementById('take'), pen = canvas.getContext('2d');
+  const slider = document.getElementById('take-frame'), button = document.getElementById('take-play');
+  const label = document.getElementById('take-label');
+  let turn = 0.6, tilt = 0.25, zoom = 1, playing = false, frame = 0, last = 0;
+  const height = canvas.height, width = canvas.width, size = data.size;
+  slider.max = data.joints.length - 1;
+  function project(p, c, aside) {
+    const x = p[0] - c[0], y = p[1] - c[1], z = p[2] - c[2];
+    const a = Math.cos(turn) * x + Math.sin(turn) * y, d = -Math.sin(turn) * x + Math.cos(turn) * y;
+    const s = zoom * 0.8 * height / size;
+    return [width / 2 + (aside || 0) + s * a, height * 0.88 - s * (Math.cos(tilt) * z + Math.sin(tilt) * d)];
+  }
+  function line(a, b, colour, wide) {
+    pen.strokeStyle = colour; pen.lineWidth = wide; pen.beginPath(); pen.moveTo(a[0], a[1]); pen.lineTo(b[0], b[1]);
+    pen.stroke();
+  }
+  function body(joints, bones, colour, aside) {
+    const c = [joints[0][0], joints[0][1], 0], step = 500, n = data.beside ? 2 : 4;
+    const gx = Math.round(c[0] / step) * step, gy = Math.round(c[1] / step) * step;
+    function grid(x, y, u, v) {
+      line(project([gx + x * step, gy + y * step, 0], c, aside), project([gx + u * step, gy + v * step, 0], c, aside),
+        '#e2e8f0', 1);
+    }
+    for (let k = -n; k <= n; k++) { grid(k, -n, k, n); grid(-n, k, n, k); }
+    for (const [a, b] of bones) line(project(joints[a], c, aside), project(joints[b], c, aside), colour, 3);
+    return c;
+  }
+  function draw() {
+    pen.clearRect(0, 0, width, height);
+    const aside = data.beside ? width / 4 : 0;
+    if (data.beside) body(data.beside.joints[frame], data.beside.bones, '#718096', -aside);
+    const c = body(data.joints[frame], data.bones, '#2b6cb0', aside);
+    pen.fillStyle = '#c53030';
+    for (const m of data.markers[frame]) {
+      if (m) { const q = project(m, c, aside); pen.fillRect(q[0] - 2, q[1] - 2, 4, 4); }
+    }
+    const at = frame * data.step;
+    const marked = data.spans.some(function (s) { return s[0] <= at && at < s[1]; });
+    label.textContent = 'frame ' + at + ', ' + (at / data.fps).toFixed(2) + ' s' + (marked ? ' - look at this' : '');
+    label.style.color = marked ? '#c53030' : '#4a5568';
+    slider.value = frame;
+  }
+  function run(now) {
+    if (!playing) return;
+    if (now - last > 1000 * data.step / data.fps) { last = now; frame = (frame + 1) %% data.joints.length; draw(); }
+    requestAnimationFrame(run);
+  }
+  button.onclick = function () {
+    playing = !playing; button.textContent = playing ? 'Pause' : 'Play';
+    if (playing) requestAnimationFrame(run);
+  };
+  slider.oninput = function () { frame = +slider.value; draw(); };
+  canvas.onpointermove = function (e) {
+    if (e.buttons) { turn += e.movementX / 150; tilt = Math.max(0, Math.min(1.5, tilt + e.movementY / 200)); draw(); }
+  };
+  canvas.onwheel = function (e) { e.preventDefault(); zoom *= e.deltaY > 0 ? 0.9 : 1.1; draw(); };
+  document.querySelectorAll('[data-frame]').forEach(function (a) {
+    a.onclick = function (e) { e.preventDefault(); frame = Math.floor(+a.dataset.frame / data.step); draw(); };
+  });
+  draw();
+})();
+"""
+
+
+def player(
+    motion: Motion,
+    read: Callable[[int, int], np.ndarray] | None,
+    spans: Sequence[tuple[int, int]],
+    beside: tuple[Motion, float] | None = None,
+) -> str:
+    """Return an HTML player: skeleton, markers and floor on a canvas, with the frames to check marked.
+
+    Args:
+        motion: the tracked motion.
+        read: read(start, end) gives the markers of some frames, (end - start, M, 3) [m], in the figure's axes, NaN
+            where unseen; None: there are none.
+        spans: (first frame, end) of what to look at.
+        beside: A motion with as many frames that plays on the left, and the scale at which it is drawn.
+    """
+    if not len(motion):
+        return "<p>none</p>"
+    step = max(1, round(motion.fps / PLAYER_FPS), -(-len(motion) // PLAYER_FRAMES))
+    rows = np.arange(0, len(motion), step)
+    points, bones = _stick_figure(motion, rows)
+    shown = np.concatenate([read(int(row), int(row) + 1) for row in rows]) if read else np.zeros((len(rows), 0, 3))
+    shown = _upright(shown, motion.skeleton)
+    tall = float(np.quantile(np.ptp(points[..., 2], axis=1), 0.9)) * 1000.0
+    data: dict[str, object] = {
+        "joints": np.round(points * 1000.0).astype(int).tolist(),
+        "markers": [[_point(p) for p in row] for row in shown],
+        "bones": bones, "step": int(step), "fps": motion.fps, "size": max(tall, 1.0) * 1.15, "spans": list(spans),
+    }  # fmt: skip
+    if beside is not None:
+        other, scale = beside
+        places, pairs = _stick_figure(other, np.minimum(rows, len(other) - 1))
+        data["beside"] = {"joints": np.round(scale * places * 1000.0).astype(int).tolist(), "bones": pairs}
+    links = " ".join(f'<a href="#" data-frame="{a}">{a}-{b - 1}</a>' for a, b in spans[:50])
+    return (
+        '<canvas id="take" width="900" height="460" style="border:1px solid #e2e8f0;touch-action:none"></canvas>'
+        '<p><button id="take-play">Play</button> <input id="take-frame" type="range" min="0" value="0" '
+        'style="width:640px"> <span id="take-label"></span></p>'
+        f"<p>Drag to turn, scroll to zoom. {f'Frames to look at: {links}' if links else ''}</p>"
+        f"<script>{_PLAYER_SCRIPT % json.dumps(data, separators=(',', ':'))}</script>"
+    )
+
+
+def _upright(places: np.ndarray, skeleton: Skeleton) -> np.ndarray:
+    """Return places (..., 3) in the axes of the page, which has z up."""
+    return places if skeleton.up_axis == 2 else np.stack([places[..., 0], -places[..., 2], places[..., 1]], axis=-1)
+
+
+def _stick_figure(motion: Motion, rows: np.ndarray) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Return places (k, P, 3) [m] of joints and ends in some frames, z up, and the bones between them."""
+    skeleton, frames = motion.skeleton, forward(motion.skeleton, motion.poses[rows])
+    names = [joint.name for joint in skeleton.joints]
+    ends = [(site.name, site.joint) for site in skeleton.sites if site.name.endswith(".end")]
+    points = np.stack([frames.position(name) for name in (*names, *(name for name, _ in ends))], axis=1)
+    index = {name: k for k, name in enumerate(names)}
+    bones = [(index[j.name], index[j.parent]) for j in skeleton.joints if j.parent is not None]
+    bones += [(len(names) + k, index[joint]) for k, (_, joint) in enumerate(ends)]
+    parents = {joint.parent for joint in skeleton.joints}
+    for shape in skeleton.shapes:  # hands and feet of robots, which have no joint at their end
+        if shape.joint not in parents and shape.normal is None and len(shape.points):
+            tip = shape.points[int(np.linalg.norm(shape.points, axis=1).argmax())]
+            place = frames.position(shape.joint) + frames.rotation_matrix(shape.joint) @ tip
+            bones.append((points.shape[1], index[shape.joint]))
+            points = np.concatenate([points, place[:, None]], axis=1)
+    return _upright(points, skeleton), bones
+
+
+def _point(place: np.ndarray) -> list[int] | None:
+    return [round(1000.0 * float(x)) for x in place] if np.isfinite(place).all() else None
 
 
 # --- Reports as one HTML file that needs no other ---
@@ -184,7 +325,7 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
 
 
 def write(path: str | PathLike[str], text: str) -> None:
-    """Write a page; an error of the file system is one of ours."""
+    """Write a page; a file system error is raised as a PosableError."""
     try:
         write_text(path, text)
     except OSError as error:
@@ -207,7 +348,7 @@ def accelerations(motion: Motion) -> np.ndarray:
     out = np.zeros(len(motion))
     if len(motion) > 2 and motion.skeleton.size:
         poses = continuous(motion.skeleton, motion.poses)
-        for start in range(0, len(poses) - 2, PART):  # of an hour there should be no copy of differences
+        for start in range(0, len(poses) - 2, PART):  # avoids a copy of the differences of a long take
             bends = np.diff(poses[start : start + PART + 2], n=2, axis=0)
             out[start + 1 : start + 1 + len(bends)] = np.abs(bends).mean(axis=1) * motion.fps**2
     return out
@@ -216,7 +357,7 @@ def accelerations(motion: Motion) -> np.ndarray:
 def changes(before: Motion, after: Motion) -> np.ndarray:
     """Return how far each joint was turned [rad], and each that slides moved [m], in each frame (T, k).
 
-    Whole turns, and other numbers for the same rotation, are no change.
+    Whole turns, and other values of the same rotation, do not count.
     """
     out = []
     for joint, where in zip(before.skeleton.joints, before.skeleton.slices, strict=True):
@@ -261,7 +402,7 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
         {"worst marker": (worst, GREY), "mean": (mean, BLUE)},
         seconds=seconds,
         unit="mm",
-        marks=marks[:2000],  # type: ignore[arg-type]
+        marks=marks[:2000],  # type: ignore[arg-type]  # the status 0 has no colour, and is left out
     )
     pictures = []
     source = MarkerSource(motion.skeleton, take.markers)
@@ -323,7 +464,7 @@ def retarget_page(result: Any, path: str | PathLike[str]) -> None:
 
 
 def _likeness(result: Any) -> list[tuple[str, str]]:
-    """Return sections that show a retargeted motion beside its source, and how far its bones point elsewhere."""
+    """Return sections that show a retargeted motion beside its source, and the direction errors of its bones."""
     if result.source is None or len(result) < 3:
         return [("Playback", player(result, None, ()))]
     from posable.mocap.motion_quality import motion_quality  # the reports of takes do without it
@@ -338,11 +479,14 @@ def _likeness(result: Any) -> list[tuple[str, str]]:
         for (limb, angles), colour in zip(limbs.items(), (BLUE, GREEN), strict=True)
         if angles
     }
-    bones = [(bone, f"{mean:.1f}", f"{worst:.0f}") for bone, (mean, worst) in quality.residuals.items()]
+    bones = [
+        (bone, f"{mean:.1f}", f"{worst:.0f}", quality.blocked.get(bone, ""))
+        for bone, (mean, worst) in quality.residuals.items()
+    ]
     return [
         ("Source (left) and result", player(result, None, (), (result.source, result.scale))),
         ("Quality", table([(name, f"{value:.4g}") for name, value in quality.items()])),
-        ("Bones off", table(bones, ("bone", "mean [°]", "worst [°]"))),
+        ("Bones off", table(bones, ("bone", "mean [°]", "worst [°]", "limit"))),
         ("Bones off over time", curves(lines, seconds=result.duration, unit="°")),
     ]
 

@@ -38,14 +38,18 @@ def fastest_rates(poses: np.ndarray, velocity: np.ndarray, acceleration: np.ndar
     return np.sqrt(x)
 
 
-def travel(poses: np.ndarray, rates: np.ndarray, fps: float, stretch: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (fractional) pose indices (K,) of the frames of a path at rates (T,) [poses/s], and the frames (K, n).
+def durations(rates: np.ndarray) -> np.ndarray:
+    """Return the time (T-1,) [s] from each pose of a path to the next one at rates (T,) [poses/s]."""
+    return 2.0 / np.maximum(rates[1:] + rates[:-1], 1e-9)
 
-    stretch: factor by which it is slower. The duration is rounded to whole frames, so that it ends at the last pose.
+
+def travel(poses: np.ndarray, rates: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (fractional) pose indices (K,) of the frames of a path, and the frames (K, n), K = count + 1.
+
+    The path is passed at rates (T,) [poses/s], all scaled so that the last of the frames is at the last pose.
     """
-    took = 2.0 / np.maximum(rates[1:] + rates[:-1], 1e-9)
+    took = durations(rates)
     when = np.concatenate([[0.0], np.cumsum(took)])
-    count = max(int(np.ceil(when[-1] * stretch * fps - 1e-9)), 1)
     asked = np.linspace(0.0, when[-1], count + 1)
     i = np.clip(np.searchsorted(when, asked, side="right") - 1, 0, len(took) - 1)
     since = asked - when[i]
@@ -65,9 +69,10 @@ def timed(
     """
     if duration is not None:
         rates = fastest_rates(poses, np.full(poses.shape[1], np.inf), np.ones(poses.shape[1]))
-        return travel(poses, rates, fps, duration / np.sum(2.0 / np.maximum(rates[1:] + rates[:-1], 1e-9)))
-    rates, stretch = fastest_rates(poses, velocity, acceleration), 1.0
-    place, out = travel(poses, rates, fps, stretch)
+        return travel(poses, rates, _whole_frames(duration * fps))
+    rates = fastest_rates(poses, velocity, acceleration)
+    count = _whole_frames(float(durations(rates).sum()) * fps)
+    place, out = travel(poses, rates, count)
     for _ in range(ROUNDS):
         over = max(
             float((np.abs(np.diff(out, axis=0)) * fps / velocity).max(initial=0.0)),
@@ -75,9 +80,13 @@ def timed(
         )
         if over <= 1.0 + 1e-9:
             break
-        stretch *= over * (1.0 + 1e-6)
-        place, out = travel(poses, rates, fps, stretch)
+        count = max(_whole_frames(count * over), count + 1)
+        place, out = travel(poses, rates, count)
     return place, out
+
+
+def _whole_frames(frames: float) -> int:
+    return max(int(np.ceil(frames - 1e-9)), 1)
 
 
 def path_derivatives(poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

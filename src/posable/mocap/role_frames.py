@@ -1,6 +1,6 @@
 """What two bodies of different build share: places of roles and frames of body parts, from any motion.
 
-Frames come from places (hips, shoulders, toes), so that it does not matter in which pose a file calls its numbers zero.
+Frames come from positions (hips, shoulders, toes), so that they do not depend on the zero pose of a file.
 Where the motion has rotations, a part turns as its joint does, and the constant turn between the two is the one that
 fits best over the clip: a joint's own rotation is steadier than a frame of three points.
 """
@@ -18,6 +18,9 @@ from posable.model.motion import Motion
 
 BONES = (("shoulder", "elbow"), ("elbow", "wrist"), ("hip", "knee"), ("knee", "ankle"))
 PLAINLY = 0.7  # of the way from feet to head that lies along an axis in most frames: the figure stands along it
+NEAR_FLOOR, MOSTLY = 0.3, 0.9  # leg lengths over height 0 of a body on the floor; fraction of the frames
+SUNK = 0.1  # leg lengths below 0 beyond which feet show that the ground is elsewhere
+AS_FAR = 0.9  # of the greatest distance from a joint at which points are at the tip of its part
 PART = 4096  # frames whose bodies are placed at a time
 
 
@@ -42,16 +45,31 @@ def best_constant(rotations: Floats, frames: Floats) -> Floats:
 def standing_axis(motion: Motion, plan: BodyPlan) -> str | None:
     """Return "y" or "z" where a figure plainly stands along it for most of a motion, else None.
 
-    BVH states no axis; it is y by custom, and z in files of programs whose own is z.
+    BVH states no axis; it is y by custom, and z in files of programs whose own is z. A figure that stands along the
+    stated axis at rest may also lie, crawl or swim along the other one.
     """
     top = plan.first("head", "neck", "chest")
     if top is None:
         return None
+    stated = motion.skeleton.up_vector
+
+    def along(frames: Frames) -> Floats:
+        feet = 0.5 * (frames.position(plan["ankle.L"]) + frames.position(plan["ankle.R"]))
+        return unit(frames.position(plan[top]) - feet)
+
     at = forward(motion.skeleton, motion.poses[:: max(1, len(motion) // 200)])
-    feet = 0.5 * (at.position(plan["ankle.L"]) + at.position(plan["ankle.R"]))
-    along = unit(at.position(plan[top]) - feet)
-    shares = np.median(along, axis=0)
-    return next((axis for axis, k in (("y", 1), ("z", 2)) if shares[k] > PLAINLY), None)
+    shares = along(at)
+    k = next((k for k in (1, 2) if np.median(shares[:, k]) > PLAINLY), None)
+    if k is None:
+        return None
+    if along(plan.rest) @ stated > PLAINLY and abs(stated[k]) < 0.5:
+        roles = np.stack([plan.position(at, role) for role in plan.roles], axis=1) / plan.leg
+        low = (roles @ stated).min(axis=1)
+        lies = np.mean((low > -SUNK) & (low < NEAR_FLOOR)) > MOSTLY
+        travels = np.ptp(roles[:, 0, k]) > 1.0
+        if lies or travels or np.mean(shares[:, k] > PLAINLY) < MOSTLY:
+            return motion.skeleton.up
+    return "xyz"[k]
 
 
 class RoleFrames:
@@ -61,9 +79,14 @@ class RoleFrames:
         motion: The motion.
         plan: The roles of its figure.
         turn: (3, 3), from the motion's axes to those wanted.
+        grounded: Whether a body whose feet are plainly below height 0 is raised onto it: the origin of some files is
+            the pelvis.
+
+    Attributes:
+        raised: [m] by which it was.
     """
 
-    def __init__(self, motion: Motion, plan: BodyPlan, turn: Floats):
+    def __init__(self, motion: Motion, plan: BodyPlan, turn: Floats, *, grounded: bool = False):
         self.plan, self.turn, self.fps, self.up = plan, turn, motion.fps, turn @ plan.up
         self.places: dict[str, Floats] = {}
         self.turns: dict[str, Floats] = {}
@@ -76,6 +99,15 @@ class RoleFrames:
                 joint = plan[role]
                 self.turns[role] = np.concatenate([turn @ part.rotation_matrix(joint) for part in parts])
         self._tips(parts)
+        self.raised = self._depth_of_feet() if grounded else 0.0
+        for role in self.places if self.raised else ():
+            self.places[role] = self.places[role] + self.raised * self.up
+
+    def _depth_of_feet(self) -> float:
+        """Return how far the feet go below height 0 [m]; 0 if only slightly."""
+        roles = [role for role in self.places if role.startswith(("ankle", "toe"))]
+        low = min(float(np.quantile(self.places[role] @ self.up, 0.02)) for role in roles)
+        return -low if low < -SUNK * self.plan.leg else 0.0
 
     def _tips(self, parts: list[Frames]) -> None:
         """Add the tips of hands, of the head and of toes where the figure's leaves show them."""
@@ -88,14 +120,21 @@ class RoleFrames:
                     continue
                 if plan[name] == plan.roles.get(f"elbow.{side}"):
                     continue  # an arm that ends with its forearm has no hand
-                leaf = farthest(plan, below[plan[name]], plan.place(name))
-                if leaf is not None:
-                    self.places[f"{tip}.{side}"] = np.concatenate([p.position(leaf) for p in parts]) @ self.turn.T
+                here = plan.rest.position(plan[name])  # a hinge may lie beyond the middle of its joint
+                beyond = [one for one in below[plan[name]] if not np.array_equal(plan.rest.position(one), here)]
+                leaves = farthest(plan, beyond, plan.place(name))
+                if leaves:
+                    self.places[f"{tip}.{side}"] = self._middle(parts, leaves)
         if "head" in plan:
-            leaf = farthest(plan, below[plan["head"]], plan.place("head"), along=plan.up)
-            name = leaf if leaf is not None else plan["head"]
-            self.places["crown"] = np.concatenate([p.position(name) for p in parts]) @ self.turn.T
+            leaves = farthest(plan, below[plan["head"]], plan.place("head"), along=plan.up)
+            self.places["crown"] = self._middle(parts, leaves or [plan["head"]])
         self.sites = skeleton.site_names
+
+    def _middle(self, parts: list[Frames], names: list[str]) -> Floats:
+        """Return the middle (T, 3) [m] of joints and sites."""
+        return (
+            np.concatenate([np.mean([part.position(name) for name in names], axis=0) for part in parts]) @ self.turn.T
+        )
 
     def middle(self, role: str) -> Floats:
         """Return the middle (T, 3) [m] of a role's two sides."""
@@ -103,7 +142,7 @@ class RoleFrames:
 
     @property
     def size(self) -> float:
-        """How large the body is [m]: leg, trunk and arm in a line."""
+        """The size of the body [m]: leg, trunk and arm in a line."""
         bones = [("hip", "knee"), ("knee", "ankle"), ("shoulder", "elbow"), ("elbow", "wrist")]
         lengths = [
             np.median(np.linalg.norm(self.places[f"{a}.{side}"] - self.places[f"{b}.{side}"], axis=-1))
@@ -169,17 +208,15 @@ def descendants(plan: BodyPlan) -> dict[str, list[str]]:
     return out
 
 
-def farthest(plan: BodyPlan, names: list[str], start: Floats, along: Floats | None = None) -> str | None:
-    """Return the joint or site farthest from a point (3,), or farthest along a direction; None if none is away."""
+def farthest(plan: BodyPlan, names: list[str], start: Floats, along: Floats | None = None) -> list[str]:
+    """Return the joints and sites farthest from a point (3,), or farthest along a direction; none if none is away.
+
+    They are all that are about as far: a foot may have a site at each corner of its sole, a hand has several fingers.
+    """
     away = {name: plan.rest.position(name) - start for name in names}
     size = {name: float(v @ along) if along is not None else float(np.linalg.norm(v)) for name, v in away.items()}
-    best = max(size, key=lambda name: size[name], default=None)
-    return best if best is not None and size[best] > 0.03 * plan.leg else None
-
-
-def bone_angles(ours: RoleFrames, theirs: RoleFrames, count: int) -> dict[str, tuple[float, float]]:
-    """Return {bone: (mean, worst)} [deg] between the directions of bones."""
-    return {bone: (float(a.mean()), float(a.max())) for bone, a in bone_errors(ours, theirs, count).items()}
+    most = max(size.values(), default=0.0)
+    return [name for name in names if size[name] >= AS_FAR * most] if most > 0.03 * plan.leg else []
 
 
 def bone_errors(ours: RoleFrames, theirs: RoleFrames, count: int) -> dict[str, Floats]:

@@ -1,4 +1,4 @@
-"""The joint that carries a figure through the world: find it, add one, place it; keep bone lengths rigid."""
+"""The free root joint of a figure: add one, align it with markers."""
 
 from __future__ import annotations
 
@@ -8,29 +8,18 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE
-from posable.model.joint_values import rotation_values, turns_freely
-from posable.model.joints import Free, Joint, limits_of, rotation_matrix
+from posable.model.joint_values import rotation_values
+from posable.model.joints import Free, Joint, rotation_matrix
 from posable.model.kinematics import forward
 from posable.model.skeleton import WORLD, Skeleton
 
-ASTRAY = 0.03  # [m]: mean marker error of a bolted figure beyond which it may be its root that cannot follow
-LOOSENED = 0.5  # of that error, at most, is left when it is let loose: or it stays bolted
-
-
-def free_joint(skeleton: Skeleton) -> str | None:
-    """Return the first joint that moves the whole figure freely, or None; nothing before it moves."""
-    for joint in skeleton.joints:
-        slides = sum(dof.kind == SLIDE for dof in joint.motion.dofs)
-        if slides == 3 and turns_freely(joint.motion):
-            return joint.name
-        if joint.motion.dofs:
-            return None
-    return None
+ASTRAY = 0.03  # [m]: mean marker error of a figure with a fixed root above which a free root is tried
+LOOSENED = 0.5  # fraction of that error to which a free root must reduce it; otherwise the root stays fixed
 
 
 def with_free_root(skeleton: Skeleton) -> Skeleton:
-    """Return the figure with a free root: itself, or, where it is bolted down, as a robot's file has it, let loose."""
-    if free_joint(skeleton) is not None:
+    """Return the figure with a free root: itself, or a copy if its root is fixed to the world, as in robot files."""
+    if skeleton.free_root is not None:
         return skeleton
     root = skeleton.joints[0]
     if not root.motion.dofs and root.name != WORLD:
@@ -44,26 +33,9 @@ def with_free_root(skeleton: Skeleton) -> Skeleton:
     return skeleton.replace(joints=[root, Joint(name, Free("zyx"), parent=WORLD), *hung])  # the world itself stays
 
 
-def with_rigid_bones(figure: Skeleton) -> Skeleton:
-    """Return the figure with bones that keep their lengths: slides, but the root's, are held where they rest."""
-    root = free_joint(figure)
-    joints = []
-    for joint in figure.joints:
-        slides = [i for i, dof in enumerate(joint.motion.dofs) if dof.kind == SLIDE]
-        if slides and joint.name != root and len(joint.motion.dofs) > 1:
-            box = limits_of(joint)
-            assert box is not None  # checked when the figure was made
-            rest = np.broadcast_to(np.asarray(joint.rest, dtype=float), (len(joint.motion.dofs),))
-            for i in slides:
-                box[i] = rest[i]
-            joint = replace(joint, limits=box)
-        joints.append(joint)
-    return figure.replace(joints=joints)
-
-
 def words_of_loosening(figure: Skeleton) -> str:
-    """Return what to say of a figure that was given a free root because its markers move as a whole."""
-    name = free_joint(figure)
+    """Return a warning about a figure that was given a free root because its markers move as a whole."""
+    name = figure.free_root
     return f"{name} moves freely: the figure is fixed to the world, and the markers are not where that lets it go"
 
 
@@ -91,7 +63,7 @@ def best_turn(
 
 def move_figure(skeleton: Skeleton, pose: np.ndarray, r: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Return the pose (n,) with the whole figure turned by r (3, 3), then moved by t (3,), in the world."""
-    name = free_joint(skeleton)
+    name = skeleton.free_root
     if name is None:
         return pose.copy()
     frames = forward(skeleton, pose)
@@ -100,7 +72,7 @@ def move_figure(skeleton: Skeleton, pose: np.ndarray, r: np.ndarray, t: np.ndarr
 
 def place_root(skeleton: Skeleton, pose: np.ndarray, rotation: np.ndarray, position: np.ndarray) -> np.ndarray:
     """Return the pose (n,) with the free joint's frame at `position` (3,), turned as `rotation` (3, 3)."""
-    name = free_joint(skeleton)
+    name = skeleton.free_root
     if name is None:
         return pose.copy()
     joint, where = skeleton.joint(name), skeleton.index(name)

@@ -1,16 +1,15 @@
 """The markers of a take as tracking reads them: screened for wrong labels, in the actor's axes, in chunks.
 
-Screening finds samples that no camera saw, jumps, labels that trade places, and left and right exchanged, without
-knowing the figure. A marker moves smoothly; where its label jumps, it is either noise or another marker, whose label
-jumps in the same frame. The rest is left to the robust fit.
+Screening finds samples that no camera saw (gaps.py), jumps, swapped labels, and swapped left and right, without knowing
+the figure. A marker moves smoothly; if its label jumps, the sample is either noise or belongs to another marker, whose
+label jumps in the same frame. The rest is left to the robust fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,12 +18,29 @@ from scipy.optimize import linear_sum_assignment
 
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
-from posable.mocap.gaps import BESIDE, UnobservedJoints, column_medians, fill_short, noise_of, runs, short_gap
+from posable.mocap.gaps import (
+    BESIDE,
+    NEIGHBOURS,
+    SAME,
+    SAMPLES,
+    SHOWN,
+    Neighbours,
+    UnobservedJoints,
+    Unseen,
+    column_medians,
+    fill_short,
+    find_unseen,
+    noise_of,
+    runs,
+    short_gap,
+    stretches,
+)
 from posable.mocap.gaps import CHUNK as READ_CHUNK
-from posable.mocap.marker_sets import base_name, is_virtual, placement_of
+from posable.mocap.marker_sets import base_name, is_virtual, placement_of, subject_of
 from posable.mocap.recognise import (
     LIMB_ROOTS,
     BodyAxes,
+    Displaced,
     exchanged_sides,
     mislabelled,
     pairs_on_feet,
@@ -34,169 +50,27 @@ from posable.mocap.recognise import (
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 
-# --- Samples that no camera saw ---
-
-STRAIGHT = 2e-6  # [m]: what single precision leaves of the second difference of a straight line
-LASTING = 0.06  # [s]: shorter straight stretches do no harm
-MOVES = 0.01  # [m] by which a marker's distances to its neighbours change while it is stuck
-NEIGHBOURS = 3
-LIVE = 0.1  # part of the take in which a marker that is stuck elsewhere moves as markers do
-SAME = 1e-5  # [m]: labels nearer than this are one marker
-THROUGHOUT = 0.9  # part of the frames in which two labels are one marker for the whole take
-SAMPLES = 400  # frames from which usual distances are taken, and which tell left from right
 CHUNK = 1 << 14  # frames
-
-
-class Unseen(NamedTuple):
-    """Samples that are treated as gaps.
-
-    Attributes:
-        mask: (T, M) bool, or None where every sample was seen.
-        stuck: {column: number of its samples on straight lines or at the origin}.
-        twins: (column left out, column in whose place it is, number of frames).
-        one: (column, other column) of labels that are on one marker in the whole take.
-    """
-
-    mask: np.ndarray | None
-    stuck: dict[int, int]
-    twins: tuple[tuple[int, int, int], ...]
-    one: tuple[tuple[int, int], ...]
-
-    def notes(self, names: list[str]) -> list[str]:
-        """Return what was left out, one line for each kind of finding."""
-        out = []
-        if self.stuck:
-            shown = ", ".join(f"{names[k]} in {n} frames" for k, n in sorted(self.stuck.items(), key=lambda i: -i[1]))
-            out.append(f"at the origin, frozen, or filled by a straight line, and left out there: {shown}")
-        if self.twins:
-            shown = ", ".join(f"{names[a]} is in the place of {names[b]} in {n} frames" for a, b, n in self.twins)
-            out.append(f"two labels on one marker: {shown}; left out there")
-        return out
-
-    def doubts(self, names: list[str]) -> list[str]:
-        """Return what could not be mended: whose place it is cannot be told, so that both stay."""
-        shown = ", ".join(f"{names[a]} and {names[b]}" for a, b in self.one)
-        return [f"{shown} are one marker in the file: check the labels"] if self.one else []
-
-
-def find_unseen(positions: np.ndarray, names: list[str], fps: float) -> Unseen:
-    """Return the samples of positions (T, M, 3) [m] that no camera saw."""
-    total, count = positions.shape[:2]
-    if not total or not count:
-        return Unseen(None, {}, (), ())
-    mask = np.zeros((total, count), dtype=bool)
-    straight = np.zeros((total, count), dtype=bool)
-    for start in range(0, total, CHUNK):
-        end = min(start + CHUNK, total)
-        mask[start:end] = ~positions[start:end].any(axis=-1)
-        part = positions[max(0, start - 1) : end + 1]
-        if len(part) > 2:
-            bend = np.abs(part[2:] - 2.0 * part[1:-1] + part[:-2]).max(axis=-1)
-            straight[max(start, 1) : max(start, 1) + len(bend)] = bend < STRAIGHT
-    near = _Neighbours(positions)
-    least = max(4, round(LASTING * fps))
-    for k in np.flatnonzero(straight.any(axis=0)):
-        lasting = [(a - 1, b + 1) for a, b in runs(straight[:, k]) if b - a >= least - 2]
-        if straight[:, k].mean() > 1.0 - LIVE:
-            continue  # a marker of a simulation that stands still
-        for a, b in lasting:
-            if near.change(int(k), a, b) > MOVES:
-                mask[a + 1 : b - 1, k] = True  # both ends were seen
-    stuck = {int(k): int(mask[:, k].sum()) for k in np.flatnonzero(mask.any(axis=0))}
-    twins = _twins(positions, names, near, mask)
-    one = tuple((b, a) for a, b, count in twins if not count)
-    return Unseen(mask if mask.any() else None, stuck, tuple(twin for twin in twins if twin[2]), one)
-
-
-class _Neighbours:
-    """The markers that are near each marker, and their usual distances, from frames spread over the take."""
-
-    def __init__(self, positions: np.ndarray):
-        self.positions = positions
-        rows = np.unique(np.linspace(0, len(positions) - 1, min(SAMPLES, len(positions))).astype(int))
-        self.sample = positions[rows]
-        self.known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def of(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns (N,) of the markers nearest to one, and their usual distances (N,) [m]."""
-        if k not in self.known:
-            self.known[k] = self._nearest(k)
-        return self.known[k]
-
-    def _nearest(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        gaps = np.linalg.norm(self.sample - self.sample[:, k : k + 1], axis=-1)
-        some = np.isfinite(gaps).any(axis=0)
-        usual = np.full(gaps.shape[1], np.inf)
-        usual[some] = column_medians(gaps[:, some])
-        usual[(usual < SAME) | (np.arange(len(usual)) == k)] = np.inf
-        order = np.argsort(usual)[:NEIGHBOURS]
-        order = order[np.isfinite(usual[order])]
-        return order, usual[order]
-
-    def change(self, k: int, start: int, end: int) -> float:
-        """Return by how much a marker's distances to its neighbours change in some frames [m]: the median."""
-        columns, _ = self.of(k)
-        gaps = np.linalg.norm(self.positions[start:end, columns] - self.positions[start:end, k : k + 1], axis=-1)
-        seen = gaps[:, np.isfinite(gaps).any(axis=0)]
-        return float(np.median(np.nanmax(seen, axis=0) - np.nanmin(seen, axis=0))) if seen.size else 0.0
-
-    def off(self, k: int, rows: np.ndarray) -> float:
-        """Return how far a marker is from its usual distances to its neighbours in some frames [m]: the median."""
-        columns, usual = self.of(k)
-        gaps = np.linalg.norm(self.positions[rows][:, columns] - self.positions[rows, k][:, None], axis=-1)
-        misses = np.abs(gaps - usual)
-        return float(np.nanmedian(misses)) if np.isfinite(misses).any() else np.inf
-
-
-def _twins(positions: np.ndarray, names: list[str], near: _Neighbours, mask: np.ndarray) -> list[tuple[int, int, int]]:
-    """Mark labels that are in the place of another, the one that is out of its own; return them, those and frames.
-
-    Two labels that are always in one place stay, with a count of 0.
-    """
-    out: list[tuple[int, int, int]] = []
-    found: dict[tuple[int, int], list[np.ndarray]] = {}
-    for start in range(0, len(positions), CHUNK):
-        part = np.where(mask[start : start + CHUNK, :, None], np.nan, positions[start : start + CHUNK])
-        order = np.argsort(part[..., 0], axis=1)
-        placed = np.take_along_axis(part, order[..., None], axis=1)
-        t, k = np.nonzero(np.abs(placed[:, 1:] - placed[:, :-1]).max(axis=-1) < SAME)
-        a, b = np.sort([order[t, k], order[t, k + 1]], axis=0)
-        for pair in np.unique(np.stack([a, b], axis=1), axis=0):
-            rows = t[(a == pair[0]) & (b == pair[1])] + start
-            found.setdefault((int(pair[0]), int(pair[1])), []).append(rows)
-    for (a, b), chunks in found.items():
-        rows = np.concatenate(chunks)
-        both = np.isfinite(positions[:, [a, b], 0]).all(axis=1).sum()
-        if names[a].startswith("*") != names[b].startswith("*"):  # what has no label is not used anyhow
-            continue
-        if len(rows) > THROUGHOUT * both:
-            out.append((b, a, 0))
-            continue
-        wrong = a if near.off(a, rows) > near.off(b, rows) else b
-        mask[rows, wrong] = True
-        out.append((wrong, a + b - wrong, len(rows)))
-    return out
-
-
-# --- Screening ---
-
 JUMP = 0.03  # [m]: a step this much longer than its neighbours is a jump,
 NOISE = 9.0  # if it is also so many standard deviations of the marker's noise
-NOISY = 0.003  # [m] standard deviation of the markers' noise that is worth a word
+NOISY = 0.003  # [m] standard deviation of the markers' noise from which it is reported
+SLOW = 25.0  # [1/s]: at lower rates, motion looks like noise
 ACCELERATION = 100.0  # [m/s^2] that a marker may have beside it
-NEAR = 0.15  # [m]: labels usually nearer than this trade places by less than a jump
+NEAR = 0.15  # [m]: labels usually closer than this may be swapped without a jump
 SPEED = 4.0  # [m/s]: how fast a marker may move while it is not seen
 FORGET = 0.5  # [s]: after a longer gap a marker may be anywhere
-TRUST = 0.1  # [s]: a label that stays where it jumped for this long is believed again
-WINDOW = 9  # frames around a step that say how long steps are there
-UNSTEADY = 0.5  # part of its speed by which a marker may change it between frames
+TRUST = 0.1  # [s]: a label that stays where it jumped for this long is accepted again
+WINDOW = 9  # frames around a step that show how long steps are there
+UNSTEADY = 0.5  # fraction by which a marker's speed may change between frames
 SHORT = 3  # frames: a label that jumps within so many of the start was wrong before
-REVERSED = -0.5  # cosine of the turn from frame to frame by which two labels evidently trade places
+REVERSED = -0.5  # cosine of the change of direction between frames below which two labels are clearly swapped
+MOST = 0.5  # fraction of the visible markers that jump in one frame if the whole body does
+BODY_JUMP = 0.008  # [m] by which the whole body jumps where a take is cut,
+BODY_ACCELERATION = 50.0  # [m/s^2] beyond what its acceleration may change within a frame
 FOREIGN = 3  # frames for which a marker may be without a label and still be found under another
 OWN = 0.3  # of a jump: bonus for a marker that keeps its label
-FEW_SAMPLES = 100  # frames that tell whether labels are an actor's
-SHOWN = 4  # markers or labels named in a note
-LONG_SWAP = 0.1  # part of the frames for which labels are swapped, above which either part may be the right one
+FEW_SAMPLES = 100  # frames that show whether labels are an actor's
+LONG_SWAP = 0.1  # fraction of swapped frames above which it is unclear which labels are correct
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,11 +81,12 @@ class Screening:
         columns: (T, M) column of the file that carries each marker in each frame, -1 where none does; None where
             every label is right.
         jumps: {marker: samples that were removed}.
-        swaps: (marker, label that carries it, first frame, end) of labels that were exchanged back; of two that trade
-            places, the first alone.
-        sides: markers whose left and right were exchanged for the whole take.
+        swaps: (marker, label that carries it, first frame, end) of labels that were swapped back; of a swapped
+            pair, only the first.
+        sides: markers whose left and right were swapped for the whole take.
         unseen: what is in the file for markers that no camera saw, in words.
-        doubts: what is wrong with the labels and could not be mended, in words.
+        doubts: what is wrong with the labels and could not be repaired, in words.
+        believed: {marker: (first frame, end) of the times for which its label stays where it jumped to}.
     """
 
     columns: np.ndarray | None
@@ -220,14 +95,16 @@ class Screening:
     sides: tuple[str, ...]
     unseen: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    believed: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was mended, one line for each kind of finding."""
+        """What was repaired, one line for each kind of finding."""
         out = []
         if self.sides:
             whole = "in all markers" if len(self.sides) > 20 else f"in {', '.join(self.sides)}"
-            out.append(f"left and right are exchanged {whole}: exchanged back; check the labels of the file")
+            whole += ": exchanged back; check the labels of the file"
+            out.append(f"left and right are exchanged {whole}, and that none of its axes is mirrored")
         if self.swaps:
             out.append(f"labels swapped: {_some_swaps(self.swaps)}; exchanged back")
         out += self.unseen
@@ -271,7 +148,7 @@ _known: WeakKeyDictionary[Markers, Screening] = WeakKeyDictionary()
 
 
 def screen(markers: Markers) -> Screening:
-    """Return what is wrong with the labels of a take; the answer is kept for as long as the markers are."""
+    """Return what is wrong with the labels of a take; cached for as long as the markers exist."""
     if markers not in _known:
         _known[markers] = _screen(markers)
     return _known[markers]
@@ -296,15 +173,16 @@ def _screened(names: list[str], positions: np.ndarray, fps: float) -> Screening:
     total = len(positions)
     gone = find_unseen(positions, names, fps)
     seen = positions if gone.mask is None else np.where(gone.mask[..., None], np.nan, positions)
-    columns, jumps, swaps = _follow(seen, fps, names) or (_own(gone, total), {}, ())
+    columns, jumps, swaps, cuts, believed = _follow(seen, fps, names) or (_own(gone, total), {}, (), (), {})
     rows = np.unique(np.linspace(0, max(total - 1, 0), min(SAMPLES, total)).astype(int))
     sample = Screening(columns, {}, (), ()).pick(positions, rows)
     order = np.arange(len(names))
     exchanged = exchanged_sides(names, sample)
     for a, b in exchanged:
         order[[a, b]] = order[[b, a]]
-    feet = pairs_on_feet(names, sample[:, order])
-    crossed = [pair for pair, wrong in feet.items() if wrong]
+    body = BodyAxes({name.upper(): k for k, name in enumerate(names)}, sample[:, order])
+    decided = pairs_on_feet(names, sample[:, order]) | body.fronts()
+    crossed = [pair for pair, wrong in decided.items() if wrong]
     for a, b in crossed:
         order[[a, b]] = order[[b, a]]
     traded = {frozenset(swap[:2]) for swap in swaps}
@@ -319,26 +197,59 @@ def _screened(names: list[str], positions: np.ndarray, fps: float) -> Screening:
         tuple((names[a], names[b], start, end) for a, b, start, end in swaps),
         tuple(names[k] for pair in sides for k in pair),
         tuple(gone.notes(names)),
-        (*gone.doubts(names), *_undecided(names, swaps, total, feet), *_noisy(seen)),
+        (
+            *gone.doubts(names),
+            *_cut(cuts),
+            *_together(names, believed),
+            *_undecided(names, swaps, total, decided),
+            *_noisy(seen, fps),
+        ),
+        {names[m]: spans for m, spans in believed.items()},
     )
 
 
-def _noisy(positions: np.ndarray) -> list[str]:
-    """Return what to say of markers with positions (T, M, 3) [m] whose noise joints cannot but follow."""
+def _cut(cuts: Sequence[int]) -> list[str]:
+    """Return findings on frames at which the whole body jumps."""
+    if not cuts:
+        return []
+    at = f"frame{'s' if len(cuts) > 1 else ''} {', '.join(str(frame) for frame in cuts[:SHOWN])}"
+    more = f" and {len(cuts) - SHOWN} more" if len(cuts) > SHOWN else ""
+    why = "frames are missing before, takes were joined, or the volume was calibrated anew"
+    return [f"all markers jump at {at}{more}: {why}; track the parts"]
+
+
+def _together(names: list[str], believed: Mapping[int, Sequence[tuple[int, int]]]) -> list[str]:
+    """Return what to say of labels {column: times} that jump in one frame and stay there: none tells the right place.
+
+    A marker that jumps alone is judged by those beside it, see recognise.py.
+    """
+    at: dict[int, list[str]] = {}
+    for m, spans in believed.items():
+        for start, _ in spans:
+            at.setdefault(start, []).append(names[m])
+    found = [f"{', '.join(those)} at frame {frame}" for frame, those in sorted(at.items()) if len(those) > 1]
+    if not found:
+        return []
+    more = f" and {len(found) - SHOWN} more times" if len(found) > SHOWN else ""
+    return [f"markers jump together and stay there: {'; '.join(found[:SHOWN])}{more}; joints there may be off"]
+
+
+def _noisy(positions: np.ndarray, fps: float) -> list[str]:
+    """Return a finding if the markers, with positions (T, M, 3) [m], are so noisy that the joints follow the noise."""
     noise = noise_of(positions)
     level = float(np.median(noise)) if len(noise) else 0.0
-    if level < NOISY:
+    if level < NOISY or fps < SLOW:
         return []
     shown = f"markers are noisy, {1e3 * level:.0f} mm in each direction, and joints are off by about as much"
-    return [f"{shown}: smooth=0.05 (--smooth 0.05) takes out some of it"]
+    return [f"{shown}: smooth=0.05 (--smooth 0.05) reduces it"]
 
 
 def _undecided(
     names: list[str], swaps: Sequence[tuple[int, int, int, int]], total: int, decided: Collection[tuple[int, int]]
 ) -> list[str]:
-    """Return what to say of markers of one bone that traded labels for long: which of the two is right was guessed.
+    """Return findings on markers of one bone that are swapped so often that the correct labels are uncertain.
 
-    decided: pairs of which anatomy says which is which.
+    decided: pairs that anatomy distinguishes.
     """
     frames: dict[tuple[int, int], int] = {}
     for a, b, start, end in swaps:
@@ -348,18 +259,18 @@ def _undecided(
         first, second = placement_of(names[a]), placement_of(names[b])
         alike = first is not None and second is not None and (first[0].on[0], first[1]) == (second[0].on[0], second[1])
         if alike and count > LONG_SWAP * total and (a, b) not in decided and (b, a) not in decided:
-            share = f"{names[a]} and {names[b]} have traded labels in {count / total:.0%} of the frames"
-            out.append(f"{share}; the labels of the others were believed: check which are right")
+            share = f"{names[a]} and {names[b]} are swapped in {count / total:.0%} of the frames"
+            out.append(f"{share}; the labels of the other frames were taken as correct: check them")
     return out
 
 
 def _repeated(labels: Sequence[str]) -> list[str]:
-    """Return what to say of labels that are there more than once, with or without the names of subjects."""
+    """Return findings on labels that occur more than once, with or without the names of subjects."""
     owners: dict[str, list[str]] = {}
     for label in labels:
         owners.setdefault(base_name(label), []).append(label)
     again = {name: found for name, found in owners.items() if len(found) > 1 and name}
-    subjects = dict.fromkeys(label.rpartition(":")[0] for found in again.values() for label in found)
+    subjects = dict.fromkeys(subject_of(label) for found in again.values() for label in found)
     if not again:
         return []
     if len(subjects) > 1:
@@ -379,15 +290,20 @@ def _own(gone: Unseen, total: int) -> np.ndarray | None:
 
 
 def _follow(positions: np.ndarray, fps: float, names: list[str]):
-    """Return columns (T, M), jumps {column: count} and swaps of a take, or None where no label jumps."""
+    """Return columns (T, M), jumps {column: count}, swaps, cuts and {column: times for which a jump is believed}.
+
+    None where no label jumps.
+    """
     total, count = positions.shape[:2]
     if total < 3 or not count:
         return None
     noise = noise_of(positions)
     jump = np.maximum(JUMP, NOISE * noise) + ACCELERATION / fps**2
     breaks, lengths = _breaks(positions, fps, jump, _near_pairs(positions, noise))
-    if not breaks.any():
+    cuts = _cuts(positions, breaks, fps, float(np.median(noise)))
+    if not breaks.any() and not cuts:
         return None
+    breaks[cuts] = False  # labels are accepted across a cut: there is nothing to predict from
     follower = _LabelTracker(positions, fps, jump, breaks, lengths)
     columns = follower.run()
     wanted = np.zeros((count, count))
@@ -410,13 +326,58 @@ def _follow(positions: np.ndarray, fps: float, names: list[str]):
     exchanged = _other_side(positions, names, renamed, swaps)
     for a, b in exchanged:
         renamed[:, [a, b]] = renamed[:, [b, a]]
-    return renamed, jumps, tuple(_swaps_in(renamed) if exchanged else swaps)
+    swaps = tuple(_swaps_in(renamed) if exchanged else swaps)
+    return renamed, jumps, swaps, tuple(cuts), {m: tuple(spans) for m, spans in follower.believed.items()}
+
+
+def _cuts(positions: np.ndarray, breaks: np.ndarray, fps: float, noise: float) -> list[int]:
+    """Return the frames at which most labels jump (breaks (T, M)), or the whole body, and do not come back soon.
+
+    noise: [m] standard deviation of the coordinates of markers.
+    """
+    seen = np.isfinite(positions[..., 0]).sum(axis=1)
+    many = ((breaks.sum(axis=1) > MOST * seen) & (seen > NEIGHBOURS)) | _body_jumps(positions, fps, noise)
+    events: list[int] = (1 + np.flatnonzero(many[1:])).tolist()
+    out = []
+    while events:
+        start = events.pop(0)
+        before = positions[start - 1]
+        soon = [t for t in events if t - start <= max(2, round(TRUST * fps))]
+        there = np.nanmedian(np.append(np.linalg.norm(positions[start] - before, axis=-1), 0.0))
+        backs = [t for t in soon if np.nanmedian(np.linalg.norm(positions[t] - before, axis=-1)) < 0.5 * there]
+        if backs:
+            events = [t for t in events if t > backs[0]]
+        else:
+            out.append(start)
+    return out
+
+
+def _body_jumps(positions: np.ndarray, fps: float, noise: float) -> np.ndarray:
+    """Return (T,) bool: frames at which most markers of positions (T, M, 3) [m] make a step that fits none beside it.
+
+    Bodies land and turn within a frame, but their speed before and after differs from that of such a step by far less.
+    """
+    usual = np.zeros(len(positions))
+    least = BODY_JUMP + BODY_ACCELERATION / fps**2 + NOISE * noise
+    for start in range(0, len(positions) - 3, CHUNK):
+        part = positions[start : start + CHUNK + 3]
+        jolts = np.linalg.norm(1.5 * (part[2:-1] - part[1:-2]) - 0.5 * (part[3:] - part[:-3]), axis=-1)
+        known = np.isfinite(jolts)
+        count = known.sum(axis=1)
+        rows = np.flatnonzero(
+            (count > NEIGHBOURS)
+            & (2 * count >= np.isfinite(part[2:-1, :, 0]).sum(axis=1))
+            & (np.where(known, jolts, 0.0).sum(axis=1) > 0.5 * least * count)
+        )
+        usual[start + 2 + rows] = column_medians(jolts[rows].T)
+    beside = np.maximum(np.roll(usual, 1), np.roll(usual, -1))  # of a jump, half of it
+    return (usual > least) & (usual > beside)
 
 
 def _swaps_in(columns: np.ndarray, sides: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, int, int]]:
-    """Return (marker, label that carries it, first frame, end) of labels (T, M); of two that trade, the first alone.
+    """Return (marker, label that carries it, first frame, end) of labels (T, M); of a swapped pair, only the first.
 
-    sides: pairs that are exchanged in the whole take, which are no swaps.
+    sides: pairs that are exchanged in the whole take, which are not swaps.
     """
     out = []
     own = np.arange(columns.shape[1])
@@ -431,7 +392,7 @@ def _swaps_in(columns: np.ndarray, sides: Sequence[tuple[int, int]] = ()) -> lis
 
 
 def _other_side(positions: np.ndarray, names: list[str], columns: np.ndarray, swaps) -> list[tuple[int, int]]:
-    """Return the swapped pairs of left and right that were mended the wrong way: they are on the other's side.
+    """Return the swapped pairs of left and right that were exchanged back the wrong way: each is on the other's side.
 
     A swap that lasts for most of the take looks like one of the rest of it.
     """
@@ -491,7 +452,7 @@ def _breaks(positions: np.ndarray, fps: float, jump: np.ndarray, pairs: np.ndarr
             turned = np.einsum("ti,ti->t", now, then) < REVERSED * np.linalg.norm(now, axis=-1) * np.linalg.norm(
                 then, axis=-1
             )
-            turned &= np.maximum(apart[:, a], apart[:, b]) <= FOREIGN
+            turned &= (apart[:, a] == apart[:, b]) & (apart[:, a] <= FOREIGN)
             found[turned, a] = found[turned, b] = True
         moves = part - old
         moves[~np.isfinite(moves[..., 0])] = 0.0
@@ -499,7 +460,7 @@ def _breaks(positions: np.ndarray, fps: float, jump: np.ndarray, pairs: np.ndarr
         allowed[apart > FORGET * fps] = np.inf
         some = np.flatnonzero((np.linalg.norm(moves, axis=-1) > allowed).any(axis=0) | found.any(axis=0))
         if len(some):
-            rates = moves[:, some] / apart[:, some, None]
+            rates = _over_gaps(moves[:, some] / apart[:, some, None], seen[:, some])
             local = median_filter(rates, size=(WINDOW, 1, 1), mode="mirror")
             excess = apart[:, some] * np.linalg.norm(rates - local, axis=-1)
             speed = np.linalg.norm(local, axis=-1)
@@ -508,6 +469,13 @@ def _breaks(positions: np.ndarray, fps: float, jump: np.ndarray, pairs: np.ndarr
         last = np.maximum(last, times.max(axis=0))
         held = np.where(seen[-1][:, None], part[-1], held)
     return breaks, usual
+
+
+def _over_gaps(rates: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Return steps (T, M, 3) [m/frame] with those of frames that are not seen (T, M) bool as in the next that is."""
+    rows = np.where(seen, np.arange(len(seen))[:, None], len(seen) - 1)
+    after = np.minimum.accumulate(rows[::-1], axis=0)[::-1]
+    return np.take_along_axis(rates, after[..., None], axis=0)
 
 
 class _LabelTracker:
@@ -521,6 +489,7 @@ class _LabelTracker:
         self.left = np.zeros(self.count, dtype=int)  # the frame in which a marker was last carried
         self.left_by = np.arange(self.count)  # and its label then
         self.resolved: set[tuple[int, int]] = set()  # jumps (frame, label) that are explained
+        self.believed: dict[int, list[tuple[int, int]]] = {}  # times for which a label stays where it jumped to
 
     def run(self) -> np.ndarray:
         """Return the label (T, M) that carries each marker, -1 where none does or it is not seen."""
@@ -531,6 +500,7 @@ class _LabelTracker:
             self._assign(int(event))
             begin = int(event)
         columns[begin:] = self.carrier
+        self._return_labels(columns)
         self._believe_again(columns)
         self._trim(columns)
         hidden = np.take_along_axis(~np.isfinite(self.positions[..., 0]), np.maximum(columns, 0), axis=1)
@@ -577,11 +547,31 @@ class _LabelTracker:
         return places, gates
 
     def _trim(self, columns: np.ndarray) -> None:
-        """Leave out labels before a jump in the first frames: there is too little before it to tell what they were."""
+        """Leave out labels before a jump in the first frames: too few frames show what they were."""
         for m in np.flatnonzero(self.breaks[: SHORT + 1].any(axis=0)):
             at = [t for t in np.flatnonzero(self.breaks[: SHORT + 1, m]) if (t, m) not in self.resolved]
             if at:
                 columns[: at[-1]][columns[: at[-1]] == m] = -1
+
+    def _return_labels(self, columns: np.ndarray) -> None:
+        """Give markers their own labels back where these are not swapped with others and fit their neighbours.
+
+        After a burst of noise on several labels, a marker may be found under a label that is not its own, while its own
+        is seen and carries nothing.
+        """
+        near: Neighbours | None = None
+        for m in range(self.count):
+            foreign = (columns[:, m] != m) & (columns[:, m] >= 0)
+            for start, end in runs(foreign):
+                edges = [start, *(start + 1 + np.flatnonzero(np.diff(columns[start:end, m]))), end]
+                for a, b in pairwise(edges):
+                    label, rows = int(columns[a, m]), np.arange(a, b)[: 1 << 10]
+                    idle = np.isfinite(self.positions[rows, m, 0]).all() and not (columns[a:b] == m).any()
+                    near = near or Neighbours(self.positions)
+                    if idle and near.off(m, rows) <= near.off(m, rows, label):
+                        columns[a:b, m] = m
+                        if (columns[a:b, label] < 0).all():
+                            columns[a:b, label] = label
 
     def _believe_again(self, columns: np.ndarray) -> None:
         """Give a marker its own label where it stays elsewhere for long and carries no other: the fit will judge it."""
@@ -592,6 +582,7 @@ class _LabelTracker:
                 for a, b in pairwise(edges):
                     if b - a >= least and not (columns[a:b] == m).any():
                         columns[a:b, m] = m
+                        self.believed.setdefault(int(m), []).append((int(a), int(b)))
 
 
 # --- The markers of a take in an actor's axes ---
@@ -615,7 +606,7 @@ class MarkerSource:
     """The markers of a take in the actor's axes, read in chunks so that a long take is never copied."""
 
     def __init__(self, actor: Skeleton, markers: Markers):
-        self.markers = markers_for("track", markers)
+        self.markers, self.actor = markers_for("track", markers), actor
         self.total = len(markers)
         wanted = {base_name(name): i for i, name in reversed(list(enumerate(markers.names)))}
         known = set(actor.site_names)
@@ -631,10 +622,30 @@ class MarkerSource:
         self.screening = screen(markers)
         self.relabelled = self._relabel(actor)
         self.noise = noise_of(self.markers.positions)[self.columns]
-        self.unobserved = UnobservedJoints(actor, self.sites, self._seen())
+        self._look()
+
+    def _look(self) -> None:
+        """Find what is seen of the actor, and when."""
+        seen = self._seen()
+        self.never_seen = tuple(name for k, name in enumerate(self.sites) if not seen[:, k].any())
+        self.unobserved = UnobservedJoints(self.actor, self.sites, seen)
+        self.edges = self._beside(self.unobserved.holes)
+        jumps, fps = self.screening.believed, self.markers.fps
+        self.stays = [stretches(seen[:, k], jumps.get(site, ()), fps) for k, site in enumerate(self.sites)]
+
+    def leave_out(self, displaced: Sequence[Displaced]) -> None:
+        """Leave markers out while they are elsewhere on their bones."""
+        given = self.screening.columns
+        columns = np.broadcast_to(np.arange(len(self.markers.names), dtype=np.int16), self.markers.positions.shape[:2])
+        columns = np.array(columns if given is None else given)
+        for marker, start, end, _ in displaced:
+            columns[start:end, self.columns[self.sites.index(marker)]] = -1
+        words = tuple(str(stretch) for stretch in displaced)
+        self.screening = replace(self.screening, columns=columns, unseen=(*self.screening.unseen, *words))
+        self._look()
 
     def _relabel(self, actor: Skeleton) -> tuple[str, ...]:
-        """Give labels that evidently belong to other markers to these; return what to say of it."""
+        """Give labels to the markers that they evidently belong to; return the finding."""
         rows = np.unique(np.linspace(0, max(self.total - 1, 0), min(FEW_SAMPLES, self.total)).astype(int))
         tracks = self.screening.pick(self.markers.positions, rows)[:, self.columns]
         wrong = mislabelled(actor, self.sites, tracks) if len(rows) else []
@@ -651,12 +662,22 @@ class MarkerSource:
             out[start:end] = np.isfinite(self.bridged(start, end)[0][..., 0])
         return out
 
+    def _beside(self, holes: np.ndarray) -> np.ndarray:
+        """Return the places (H, 2, 3) [m] just before and after holes (H, 3): marker, first frame, end."""
+        out = np.empty((len(holes), 2, 3))
+        for side, rows in enumerate((holes[:, 1] - 1, holes[:, 2])):
+            for start in range(0, len(holes), READ_CHUNK):
+                part = slice(start, start + READ_CHUNK)
+                picked = self._turned(self.screening.pick(self.markers.positions, rows[part])[:, self.columns])
+                out[part, side] = picked[np.arange(len(picked)), holes[part, 0]]
+        return out
+
     def filled(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Return places (end - start, M, 3) [m] without gaps that are short or in which no marker holds a joint, and
         where they were filled (end - start, M).
         """
         places, filled = self.bridged(start, end)
-        filled |= self.unobserved.fill(places, start, lambda t, k: self.read(t, t + 1)[0, k])
+        filled |= self.unobserved.fill(places, start, self.edges)
         return places, filled
 
     def bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
@@ -670,5 +691,8 @@ class MarkerSource:
 
     def read(self, start: int, end: int) -> np.ndarray:
         """Return the places (end - start, M, 3) [m] of frames in the actor's axes; NaN where unseen."""
-        out = self.screening.read(self.markers.positions, start, end)[:, self.columns]
-        return out if self.turn is None else out @ self.turn.T
+        return self._turned(self.screening.read(self.markers.positions, start, end)[:, self.columns])
+
+    def _turned(self, places: np.ndarray) -> np.ndarray:
+        """Return places (t, M, 3) of the file in the actor's axes."""
+        return places if self.turn is None else places @ self.turn.T

@@ -14,12 +14,12 @@ from scipy.spatial.transform import Rotation
 from posable.engine.layout import ROBUST
 from posable.errors import PosableError
 from posable.goals import Position
-from posable.mocap.contacts import Contacts, find_contacts
+from posable.mocap.foot_contacts import Contacts, find_contacts
 from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import accelerations, changes, smooth_page
 from posable.mocap.screen import motion_for
-from posable.mocap.trajectory import USUAL, Effort, TrajectoryProblem
+from posable.mocap.trajectory import USUAL, Effort, TrajectoryProblem, solve_on_gpu
 from posable.mocap.unwrap import JUMP, continuous, open_box, within_turns
 from posable.model.joint_values import joint_transform, rotation_values, turns_freely
 from posable.model.joints import Site
@@ -28,10 +28,11 @@ from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
-WINDOW = 256  # frames whose answer is kept
+WINDOW = 256  # frames whose solution is kept
 MARGIN = 32  # frames beyond it on either side, at least
+LONGEST = 1e3  # [s] of smoothing
 SAMPLES = 64  # frames from which the stiffness of each degree of freedom is taken
-WEAK = 1e-3  # part of the mean stiffness below which a degree of freedom counts as that stiff
+WEAK = 1e-3  # fraction of the mean stiffness that is the least for any degree of freedom
 LOCK_WEIGHT = 600.0  # of a standing foot, against 1 of a marker
 FOOT_WEIGHT = 30.0  # of a foot in the stiffness of its joints: it stands now and then
 SETTLING = 0.5  # part of the period of the filter with which feet are set down: bodies stay near what was filtered
@@ -63,7 +64,7 @@ class Smoothed(Motion):
         return float(change.mean()) if change.size else 0.0
 
     def save_report(self, path: Any) -> None:
-        """Write what changed as one HTML file that needs no other."""
+        """Write a self-contained HTML report of what changed."""
         smooth_page(self.before or self, self, path)
 
 
@@ -77,17 +78,18 @@ def smooth(
     progress: Progress = None,
     stop: Stop = None,
 ) -> Smoothed:
-    """Return the motion without what is faster than `seconds`.
+    """Return the motion with components faster than `seconds` removed.
 
-    A Butterworth filter without delay (second order, forwards and backwards) takes out what is faster. Then one
-    optimisation over all frames draws every body to where the filter left it, accelerations cost, limits are hard, and
-    feet that stand on the ground are held where they stand (contacts=False: not; or give what `find_contacts` found).
+    A zero-phase Butterworth filter (second order, forwards and backwards) removes fast motion. One optimisation over
+    all frames then pulls every body to its filtered position and penalises accelerations, within hard limits, and holds
+    standing feet in place (unless contacts=False; or pass the result of `find_contacts`).
     """
     seconds = _period(seconds)
     if len(motion_for("smooth", motion)) < 3 or not motion.skeleton.size:
         return Smoothed(motion.skeleton, motion.poses, motion.fps, motion.name, motion)
     skeleton = motion.skeleton
-    calm = np.clip(_filtered(skeleton, motion.poses, motion.fps, seconds), *box_of(skeleton, limits))
+    calm = _filtered(skeleton, motion.poses, motion.fps, seconds)
+    calm = np.clip(calm, *box_of(skeleton, calm, limits))
     standing = _contacts(motion, contacts)  # of the motion itself: filtered, feet are slow while they move
     names, figure = _framed(skeleton)
     targets = _PointReader(figure, names, calm)
@@ -178,9 +180,12 @@ def smooth_take(
 
 
 def _period(seconds: Any) -> float:
-    value = float(seconds)
-    if not 0.0 < value < np.inf:
-        raise PosableError(f"smooth: expected seconds above 0, got {seconds!r}")
+    try:
+        value = float(seconds)
+    except (TypeError, ValueError):
+        value = np.nan
+    if not 0.0 < value <= LONGEST:
+        raise PosableError(f"smooth: expected seconds above 0 and up to {LONGEST:g}, got {seconds!r}")
     return value
 
 
@@ -235,7 +240,7 @@ def _smooth_clip(
         targets[:, : len(sites)] = read(first, last)
         targets[:, len(sites) :] = standing.places[first:last]
         robust_scales = problem.constants[0, :, ROBUST].copy()
-        box = box_of(skeleton, limits)
+        box = box_of(skeleton, poses[first:last], limits)
         return TrajectoryProblem(problem, robust_scales, targets, _NONE, pull, poses[first:last], stiffness, *box)
 
     def stands(answer: np.ndarray, first: int, last: int) -> bool:
@@ -259,6 +264,8 @@ def smooth_goals(
     stiffness: np.ndarray | None = None,
     asked: np.ndarray | None = None,
     box: tuple[np.ndarray, np.ndarray] | None = None,
+    path: np.ndarray | None = None,
+    device: str = "cpu",
 ) -> np.ndarray:
     """Return poses (T, n) smoothed against a problem whose targets (T, ...) are one frame's each.
 
@@ -269,14 +276,16 @@ def smooth_goals(
         seconds: [s] Faster motion is removed.
         limits: Whether limits hold.
         threads: Cores to use; all by default.
-        effort: How long to go on.
+        effort: When to stop.
         stiffness: (n,) How stiffly its usual goals hold each degree of freedom; all of its goals by default.
         asked: (T,) bool Frames to be solved again, with some on either side; all by default.
         box: (T, n), (T, n) Bounds of each frame instead of the limits.
+        path: (T, n) A smooth motion whose accelerations cost nothing.
+        device: "cpu" or "cuda".
     """
-    skeleton = problem.skeleton
-    lower, upper = (np.broadcast_to(b, poses.shape) for b in box or box_of(skeleton, limits))
+    skeleton, seconds = problem.skeleton, _period(seconds)
     poses = continuous(skeleton, poses)
+    lower, upper = box or box_of(skeleton, poses, limits)
     pull = np.full(skeleton.size, HOLD)
     usual = goal_stiffness(problem, poses, pull) if stiffness is None else stiffness
     stiffness = usual * (_period(seconds) * fps / (2.0 * np.pi)) ** 4
@@ -284,12 +293,23 @@ def smooth_goals(
 
     def window(first: int, last: int) -> TrajectoryProblem:
         part, rows = problem.part(first, last), slice(first, last)
-        return TrajectoryProblem(part, scales, _NONE, _NONE, pull, poses[rows], stiffness, lower[rows], upper[rows])
+        box, near = (lower[rows], upper[rows]), None if path is None else path[rows]
+        return TrajectoryProblem(part, scales, _NONE, _NONE, pull, poses[rows], stiffness, *box, near)
+
+    def on_gpu(spans: list[tuple[int, int]], free: np.ndarray | None = None) -> list[np.ndarray]:
+        return solve_on_gpu(problem, poses, spans, pull, stiffness, lower, upper, effort, free, path)
 
     if asked is None:
-        return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort)
+        batch = on_gpu if device == "cuda" else None
+        return smooth_windows(skeleton, poses, window, fps, seconds, limits, threads, None, None, effort, batch=batch)
     out = poses.copy()
-    for a, b in runs(maximum_filter1d(asked, 2 * reach_of(seconds, fps) + 1)):
+    touched = maximum_filter1d(asked, 2 * reach_of(seconds, fps) + 1)
+    if device == "cuda":
+        spans = [(max(a - 2, 0), min(b + 2, len(poses))) for a, b in runs(touched)]
+        for (first, last), answer in zip(spans, on_gpu(spans, touched), strict=True):
+            out[first:last] = np.where(touched[first:last, None], answer, out[first:last])
+        return np.clip(out, lower, upper)
+    for a, b in runs(touched):
         first, last = max(a - 2, 0), min(b + 2, len(poses))  # a frame meets the two on either side of it
         free = np.zeros(last - first, dtype=bool)
         free[a - first : b - first] = True
@@ -302,24 +322,24 @@ def reach_of(seconds: float, fps: float) -> int:
     return int(np.ceil(3.0 * seconds * fps))
 
 
-def box_of(skeleton: Skeleton, limits: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the limits (n,), (n,) of a figure, or none; frozen joints stay as they are at rest."""
-    lower, upper = open_box(skeleton, limits)
-    lower = np.where(skeleton.frozen, skeleton.rest, lower)
-    upper = np.where(skeleton.frozen, skeleton.rest, upper)
+def box_of(skeleton: Skeleton, poses: np.ndarray, limits: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds (T, n), (T, n) of poses (T, n): the limits, or none; frozen joints stay as they are."""
+    lower, upper = (np.tile(bound, (len(poses), 1)) for bound in open_box(skeleton, limits))
+    lower[:, skeleton.frozen] = upper[:, skeleton.frozen] = poses[:, skeleton.frozen]
     return lower, upper
 
 
 def smooth_windows(
-    skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort=USUAL, stands=None
+    skeleton, poses, window, fps, seconds, limits, threads, progress, stop, effort=USUAL, stands=None, batch=None
 ) -> np.ndarray:
     """Smooth poses (T, n) in windows that overlap by more than the smoothing reaches, each on its own; blend them.
 
-    stands(answer, first, last): whether feet stand in the answer of a window; with more care where they do not.
+    stands(poses, first, last): whether feet stand in a window; if not, it is solved with more effort.
+    batch(spans): solves all windows at once, each given by its first frame and its end.
     """
     total = len(poses)
     margin = max(MARGIN, int(np.ceil(2.0 * seconds * fps)))
-    size = max(WINDOW, margin // 2)  # a window is no shorter than what it is blended over
+    size = max(WINDOW, margin // 2)  # a window is at least as long as what it is blended over
     parts = [(first, begin, end, min(end + margin, total)) for first, begin, end in pieces(total, size, margin)]
 
     def work(i: int) -> np.ndarray:
@@ -330,7 +350,10 @@ def smooth_windows(
         return window(first, last).solve(poses[first:last], effort._replace(passes=CAREFUL))
 
     sizes = [end - begin for _, begin, end, _ in parts]
-    done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="smoothing")
+    if batch is None:
+        done = run_pieces(work, sizes, threads=threads, progress=progress, stop=stop, what="smoothing")
+    else:
+        done = batch([(first, last) for first, _, _, last in parts])
     out = poses.copy()
     shared = margin // 2
     for i, (piece, (first, begin, _, last)) in enumerate(zip(done, parts, strict=False)):
@@ -341,7 +364,7 @@ def smooth_windows(
         weight = blend_weight(2 * shared)[: end - start, None]
         out[start:end] += weight * (piece[start - first : end - first] - out[start:end])
         out[end:last] = piece[end - first :]
-    return np.clip(out, *box_of(skeleton, limits))
+    return np.clip(out, *box_of(skeleton, poses, limits))
 
 
 def goal_stiffness(problem: Problem, poses: np.ndarray, pull: np.ndarray) -> np.ndarray:

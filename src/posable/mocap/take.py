@@ -2,7 +2,7 @@
 
 Independent noise of standard deviation s in each marker coordinate gives a pose the covariance s^2 (J'J)^-1, where J is
 the Jacobian of the visible markers; a weak prior covers what they do not determine. Limits, smoothness and typical
-poses of people are not used: this is the information in the markers alone.
+poses of people are not used: only the information in the markers counts.
 """
 
 from __future__ import annotations
@@ -17,10 +17,19 @@ import numpy as np
 from posable.engine.joints import SLIDE
 from posable.engine.layout import KIND, OFF, ROBUST
 from posable.goals.point import Position
-from posable.mocap.gaps import frame_errors, runs
+from posable.mocap.gaps import CHUNK, SHOWN, column_medians, frame_errors, runs
 from posable.mocap.marker_sets import base_name, place_name
-from posable.mocap.screen import SHOWN, MarkerSource
-from posable.mocap.verdict import Finding, findings, guessed_joints, why_markers_are_off
+from posable.mocap.screen import MarkerSource
+from posable.mocap.verdict import (
+    Finding,
+    findings,
+    guessed_joints,
+    implausible_size,
+    sliding_markers,
+    steady_pairs,
+    unmarked_parts,
+    why_markers_are_off,
+)
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
@@ -90,7 +99,7 @@ def uncertainty_of(
     Args:
         motion: The take's motion.
         sites: The sites (M,) that its markers are on.
-        errors: (T, M) [m], NaN where a marker was not seen or not believed.
+        errors: (T, M) [m], NaN where a marker was not seen or rejected.
         noise: [m] Of a marker's coordinate; by default estimated from the errors.
         most: Use at most this many frames, evenly spread.
 
@@ -123,6 +132,7 @@ def uncertainty_of(
 # --- Take and report ---
 
 OK, REPAIRED, FAILED, BLIND = 0, 1, 2, 3  # what became of a frame
+MEASURED = 400  # frames from which the usual distance of two markers is taken
 LOOKED_AT = 40  # frames from which the report says how well the markers determine the pose
 STATUS_NAMES = ("ok", "repaired", "failed", "blind")
 
@@ -134,15 +144,16 @@ class Report:
     Attributes:
         seconds: time that tracking took.
         marker_errors: {marker: mean error [m]}.
-        statuses: (T,) what became of each frame, a number of `STATUS_NAMES`.
+        statuses: (T,) status of each frame, an index of `STATUS_NAMES`.
         outliers: (marker, first frame, end) of samples that were left out.
         gaps: (marker, first frame, end) of markers that were not seen.
         unmatched: markers without a site on the actor.
         limits: {degree of freedom: part of the frames at its limit}.
         stopped: whether the take was cut short.
-        repairs: what was wrong with the markers and was mended or left out.
+        repairs: what was wrong with the markers and was repaired or left out.
         notes: what was assumed.
         findings: reasons to look at the take; `verdict` has them in one line, `ok` is true without any.
+        unmarked: parts of the body without any marker, which are not tracked.
     """
 
     take: Any = field(repr=False)
@@ -157,6 +168,7 @@ class Report:
     repairs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    unmarked: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -166,9 +178,12 @@ class Report:
     @property
     def verdict(self) -> str:
         """The outcome in one line."""
+        missing = f"no markers on {', '.join(self.unmarked)}: not tracked" if self.unmarked else ""
         if not self.findings:
-            return "plausible after repairs" if self.repairs else "plausible"
-        return f"check this take: {'; '.join(finding.text for finding in self.findings)}"
+            outcome = "plausible after repairs" if self.repairs else "plausible"
+            return f"{outcome}; {missing}" if missing else outcome
+        reasons = [*(finding.text for finding in self.findings), *([missing] if missing else [])]
+        return f"check this take: {'; '.join(reasons)}"
 
     @property
     def frames_to_check(self) -> tuple[tuple[int, int], ...]:
@@ -187,7 +202,7 @@ class Report:
 
     @property
     def mean(self) -> float:
-        """Mean marker error [m] of what was seen and believed."""
+        """Mean marker error [m] of the samples that were seen and used."""
         return float(np.nanmean(self.take.errors)) if np.isfinite(self.take.errors).any() else float("nan")
 
     def count(self, status: int) -> int:
@@ -254,7 +269,7 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class Take:
-    """A tracked take: motion, errors (T, M) [m] (NaN where a marker was not seen or not believed), report."""
+    """A tracked take: motion, errors (T, M) [m] (NaN where a marker was not seen or rejected), report."""
 
     motion: Motion
     errors: np.ndarray
@@ -291,10 +306,15 @@ def report_of(take: Take, source: MarkerSource, statuses, seconds: float, stoppe
     sums = np.where(seen, take.errors, 0.0).sum(axis=0)
     means = {site: float(sums[k] / max(1, seen[:, k].sum())) for k, site in enumerate(source.sites)}
     screening = source.screening
-    repairs = (*source.relabelled, *screening.notes, *_unused(take, source), *_left_out(source, outliers, statuses))
+    repairs = (*source.relabelled, *screening.notes, *_left_out(source, outliers, statuses))
     guessed = guessed_joints(source.unobserved.joints, statuses == BLIND, take.motion.fps)
-    doubts = (Finding(text) for text in screening.doubts)
-    found = (*doubts, *findings(take, statuses, FAILED, BLIND), *guessed)
+    found = findings(take, statuses, FAILED, BLIND)
+    if source.never_seen:
+        never = ", ".join(source.never_seen)
+        found.append(Finding(f"no sample of {never} in the file: joints there may be off by centimetres"))
+    if not implausible_size(take):  # a wrong unit explains everything else
+        doubts = [Finding(text) for text in screening.doubts]
+        found = [*doubts, *found, *_unused(take, source), *_sliding(take, source)]
     return Report(
         take,
         seconds,
@@ -307,21 +327,47 @@ def report_of(take: Take, source: MarkerSource, statuses, seconds: float, stoppe
         stopped,
         repairs,
         tuple(notes),
-        found,
+        (*found, *guessed),
+        unmarked_parts(skeleton, source.sites),
     )
 
 
-def _unused(take: Take, source: MarkerSource) -> list[str]:
-    """Return what to say of markers with a meaning that the calibration found to be none of the actor's."""
+def _sliding(take: Take, source: MarkerSource) -> list[Finding]:
+    """Return findings on markers that should keep their distance, and do not."""
+    total = len(take.errors)
+    pairs = steady_pairs(take.motion.skeleton, source.sites)
+    if not pairs or not total:
+        return []
+    first, second = np.array(list(pairs)).T
+    gaps = np.empty((total, len(pairs)), dtype=np.float32)
+    for start in range(0, total, CHUNK):
+        places = source.read(start, min(start + CHUNK, total))
+        gaps[start : start + CHUNK] = np.linalg.norm(places[:, first] - places[:, second], axis=-1)
+    believed = np.isfinite(take.errors)
+    gaps[~(believed[:, first] & believed[:, second])] = np.nan
+    rows = np.unique(np.linspace(0, total - 1, min(MEASURED, total)).astype(int))
+    some = np.isfinite(gaps[rows]).any(axis=0)
+    usual = np.full(len(pairs), np.nan, dtype=np.float32)
+    usual[some] = column_medians(gaps[rows][:, some])
+    names = [(source.sites[a], source.sites[b]) for a, b in pairs]
+    return sliding_markers(names, gaps - usual, np.array(list(pairs.values())), take.motion.fps)
+
+
+def _unused(take: Take, source: MarkerSource) -> list[Finding]:
+    """Return the finding on markers with a known place that the calibration left out of the actor."""
     calibration = take.motion.skeleton.info.get("calibration")
     left_out = calibration.left_out if calibration is not None else ()
     names = [base_name(name) for name in source.unmatched]
-    names = [name for name in names if name in left_out and place_name(name)]
-    return [f"out of place throughout and not used: {', '.join(names)}"] if names else []
+    names = [name for name in dict.fromkeys(names) if name in left_out and place_name(name)]
+    if not names:
+        return []
+    return [
+        Finding(f"out of place throughout and not used: {', '.join(names)}; joints there may be off: check the labels")
+    ]
 
 
 def _left_out(source: MarkerSource, outliers: list[tuple[str, int, int]], statuses: np.ndarray) -> list[str]:
-    """Return what to say of markers that the screening believed and the figure did not, and of frames solved again."""
+    """Return findings on markers that passed the screening but do not fit the figure, and on repaired frames."""
     frames: dict[str, int] = {}
     for site, a, b in outliers:
         k = source.sites.index(site)

@@ -1,4 +1,4 @@
-"""The body that a motion is put on: its soles, the points that must stay out of things, its frames at rest."""
+"""The target of retargeting: its soles, the points that must stay clear of obstacles, its frames at rest."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from posable.goals import Direction
+from posable.goals.base import Goal
+from posable.mocap.frame_solver import FrameOptions, FrameSolver
 from posable.mocap.role_frames import PLAINLY, RoleFrames, descendants, farthest
-from posable.mocap.root_align import free_joint, place_root
+from posable.mocap.root_align import place_root
 from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.joint_values import Floats
+from posable.model.joints import Revolute, unit_axis
 from posable.model.kinematics import forward
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
+from posable.problem import Problem
 
 SOLE = 0.02  # [m] above the lowest point of a foot within which a point is of its sole
 FOOT_WIDTH = 0.35  # of a foot's length, where nothing shows it
 BEYOND = 0.12  # of a foot's length by which its outline goes beyond its contact points
+HAND, END = 0.1, 0.15  # leg lengths of a hand, at least; fraction of it at its end whose middle is its tip
 NECK = 0.25  # leg lengths about the middle of the shoulders within which a head is over them
 AHEAD = 0.5  # cosine of the angle between a foot and forward at rest
 ROUND = 0.12  # of a bone's length: how thick a bone is that has no shape
+SPREAD, LEVEL = 0.17, 0.1  # sine of the angle from upright of a leg that is spread; of an ankle's axis from level
+UPRIGHT = FrameOptions(max_iterations=100, min_gain=1e-9, damping=1e-2, independent=True, pull=1e-4)
 DIRECTIONS = np.array(
     [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (x, y, z) != (0, 0, 0)], float
 )
@@ -39,7 +47,7 @@ class Probe(NamedTuple):
 
 @lru_cache(maxsize=8)
 def with_all_solid(figure: Skeleton) -> Skeleton:
-    """Return a figure whose drawn parts collide as well: nobody wants to see a hand pass through a hip."""
+    """Return a figure whose visual shapes also collide, so that a drawn hand does not pass through a hip."""
     if all(shape.collides for shape in figure.shapes):
         return figure
     shapes = [s if s.collides else replace(s, contype=1, conaffinity=1) for s in figure.shapes]
@@ -49,10 +57,10 @@ def with_all_solid(figure: Skeleton) -> Skeleton:
 def standing_up(figure: Skeleton, roles: Mapping[str, str]) -> Skeleton:
     """Return a figure with a free root that stands along its up axis at rest.
 
-    It is the figure itself, or one whose root is turned where the file has the body plainly along another axis.
+    It is the figure itself, or one whose root is turned where the file clearly has the body along another axis.
     """
-    plan, name = body_plan(figure, roles), free_joint(figure)
-    up = np.eye(3)["xyz".index(figure.up or "z")]
+    plan, name = body_plan(figure, roles), figure.free_root
+    up = figure.up_vector
     top = plan.first("head", "neck", "shoulder.L", "chest") or "pelvis"
     tall = plan.place(top) - 0.5 * (plan.place("ankle.L") + plan.place("ankle.R"))
     k = int(np.abs(tall).argmax())
@@ -66,18 +74,52 @@ def standing_up(figure: Skeleton, roles: Mapping[str, str]) -> Skeleton:
     return figure.replace(joints=[replace(one, rest=rest) if one.name == name else one for one in figure.joints])
 
 
+def with_straight_legs(plan: BodyPlan) -> BodyPlan:
+    """Return the plan with legs that are upright at rest, seen from the front; itself where they are.
+
+    Some files have a figure with its legs spread, as in a star jump: its feet are flat only where the legs are upright.
+    """
+    goals: list[Goal] = []
+    for side in SIDES:
+        leg = plan.place(f"ankle.{side}") - plan.place(f"hip.{side}")
+        if abs(leg @ plan.left) > SPREAD * np.linalg.norm(leg) and not _level_ankle(plan, side):
+            joint = plan[f"hip.{side}"]
+            axis = plan.rest.rotation_matrix(joint).T @ leg
+            goals.append(Direction(joint, axis / np.linalg.norm(axis), leg - (leg @ plan.left) * plan.left))
+    if not goals:
+        return plan
+    figure = plan.skeleton
+    pose = figure.rest[None].copy()
+    solver = FrameSolver(Problem(figure, goals))
+    root = figure.index(figure.free_root or figure.joints[0].name)
+    solver.lower, solver.upper = solver.lower.copy(), solver.upper.copy()
+    solver.lower[root] = solver.upper[root] = figure.rest[root]
+    solver(UPRIGHT, pose, home=pose[0].copy())
+    joints = [replace(one, rest=pose[0, figure.index(one.name)]) if one.motion.dofs else one for one in figure.joints]
+    return body_plan(figure.replace(joints=joints), plan.roles)
+
+
+def _level_ankle(plan: BodyPlan, side: str) -> bool:
+    """Return whether hinges of an ankle show that its foot is flat at rest although the leg is not upright."""
+    motion, name = plan.skeleton.joint(plan[f"ankle.{side}"]).motion, plan[f"ankle.{side}"]
+    if not isinstance(motion, Revolute):
+        return False
+    axis = plan.rest.rotation_matrix(name) @ unit_axis(motion.axis)
+    return abs(float(axis @ plan.up)) < LEVEL
+
+
 class TargetBody:
     """A figure with roles, as retargeting sees it.
 
     Attributes:
-        plan: Its roles.
+        plan: Its roles, with its legs upright at rest.
         rest: Its roles' places and frames at rest, of one frame.
         soles: {side: (3, 3)} [m]: heel, outer toe and inner toe in the frame of the ankle's joint at rest.
         probes: Balls that stay out of the ground and of objects.
     """
 
     def __init__(self, plan: BodyPlan):
-        self.plan = plan
+        self.plan = plan = with_straight_legs(plan)
         self.rest = RoleFrames(Motion(plan.skeleton, plan.skeleton.rest[None], 1.0), plan, np.eye(3))
         self.below = descendants(plan)
         self.shapes = getattr(plan.skeleton, "shapes", ())
@@ -86,7 +128,21 @@ class TargetBody:
             if f"toe.{side}" not in plan and not self._shows_toe(side):
                 toe = plan.rest.convert(self.soles[side][1:].mean(axis=0), from_=plan[f"ankle.{side}"], to="world")
                 self.rest.places[f"toe.{side}"] = toe[None]
+            if f"wrist.{side}" in plan and f"tip.{side}" not in self.rest.places:
+                self._add_tip(side)
         self.probes = self._probes()
+
+    def _add_tip(self, side: str) -> None:
+        """Add the tip of a hand that only its shapes show; an arm that ends with its forearm has none."""
+        plan, wrist = self.plan, f"wrist.{side}"
+        if plan[wrist] == plan.roles.get(f"elbow.{side}"):
+            return
+        points, _ = self._surface({name for name in self.below[plan[wrist]] if name in plan.skeleton.names})
+        away = points - plan.place(wrist)
+        size = np.linalg.norm(away, axis=1)
+        if size.max(initial=0.0) > HAND * plan.leg:
+            along = away @ away[int(size.argmax())] / size.max()
+            self.rest.places[f"tip.{side}"] = points[along > (1.0 - END) * along.max()].mean(axis=0)[None]
 
     def crown(self) -> Floats:
         """Return the top of the head at rest (3,) [m]: the highest point over the shoulders."""
@@ -209,8 +265,10 @@ class TargetBody:
         if out:
             return out + self._outlines()
         for role, joint in self.plan.roles.items():
-            tip = farthest(self.plan, self.below[joint], self.plan.place(role))
-            away = 0.0 if tip is None else np.linalg.norm(self.plan.rest.position(tip) - self.plan.place(role))
+            tips = farthest(self.plan, self.below[joint], self.plan.place(role))
+            away = max(
+                (np.linalg.norm(self.plan.rest.position(tip) - self.plan.place(role)) for tip in tips), default=0.0
+            )
             length = max(float(away), 0.1 * self.plan.leg)
             if not role.startswith(("ankle", "toe")):
                 out.append(Probe(joint, self.plan.point(role), float(min(ROUND * length, 0.06 * self.plan.leg))))

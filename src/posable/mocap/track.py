@@ -12,20 +12,20 @@ import numpy as np
 from posable.errors import PosableError, PosableWarning
 from posable.goals import Position
 from posable.mocap.frame_solver import ENERGY, SEEN, FrameOptions, FrameSolver, marker_frame_solver
-from posable.mocap.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, thresholds
+from posable.mocap.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, short_gap, thresholds
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
+from posable.mocap.recognise import Displaced, examine, suspect
 from posable.mocap.root_align import (
     ASTRAY,
     LOOSENED,
     best_turn,
-    free_joint,
     move_figure,
     with_free_root,
     words_of_loosening,
 )
 from posable.mocap.screen import MarkerSource, markers_for
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
-from posable.mocap.unwrap import open_box, same_branch, within_turns
+from posable.mocap.unwrap import continuous, open_box, same_branch, within_turns
 from posable.model.kinematics import forward, path_of
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
@@ -35,16 +35,20 @@ if TYPE_CHECKING:
 
 CHUNK = 1024  # frames
 LEAD = 48  # frames of overlap between pieces
-ROBUST = 0.05  # [m] error beyond which a marker pulls no harder
+ROBUST = 0.05  # [m] error beyond which the force of a marker no longer grows
 PULL = 2e-2  # [m^2/rad^2] towards the prediction, for degrees of freedom without markers
+WEAK_PULL = 2e-4  # the same between keyframes
 MAX_DEVIATION = 0.1  # [rad, m] deviation from the prediction at FAST frames per second; scales as an acceleration
 FAST = 120.0  # frames per second
 LOST = 0.06  # [m] mean error above which a frame counts as failed,
 LOST_TIMES = 4.0  # if it is also this many times the usual error of the take,
 LOST_SURELY = 0.2  # [m] or above this in any case
 BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
-CONTINUOUS = 1.25  # squared error that a piece may have, of what it has by itself, to go on from the one before
+CONTINUOUS = 1.25  # ratio of squared errors up to which a piece continues from the one before
 FEW = 3  # markers that a frame needs
+KEY_TIME, KEYS, KEY_LEAD = 0.14, 128, 8  # [s] between keyframes for a GPU; keyframes in a piece, and before it
+NEAR_POSES = 1.0  # [rad, m] between keyframes whose mean is a start
+LEAVES = 0.6  # part of the largest deviation from the prediction at which a frame of a GPU is solved again
 SETTLED, SAME = 48, 1e-3  # frames after which poses are compared with those before, and what counts as equal [rad, m]
 
 FOLLOW = FrameOptions(
@@ -71,6 +75,7 @@ def track(
     limits: bool = True,
     start: Any = None,
     robust: float | None = ROBUST,
+    device: str = "cpu",
     threads: int | None = None,
     progress: Progress = None,
     stop: Stop = None,
@@ -84,6 +89,7 @@ def track(
     limits: bool = True,
     start: Any = None,
     robust: float | None = ROBUST,
+    device: str = "cpu",
     threads: int | None = None,
     progress: Progress = None,
     stop: Stop = None,
@@ -104,7 +110,9 @@ def track(
         solver: Any solver by name; "newton" runs in compiled code over whole pieces.
         limits: Whether joint limits hold.
         start: (n,) [rad, m] The first pose, if known.
-        robust: [m] Error beyond which a marker pulls no harder; None: no such bound.
+        robust: [m] Error beyond which the force of a marker no longer grows; None: it always grows.
+        device: "cpu", or "cuda": frames are solved in batches on an NVIDIA GPU, and those that break the motion's
+            continuity again on the CPU.
         threads: Number of threads; None: all cores. The result does not depend on it.
         progress: True for a progress bar, or a function progress(done, total).
         stop: Called between pieces; if it returns True, tracking ends and what is done is kept.
@@ -126,19 +134,30 @@ def track(
             markers, notes = found.markers, (*found.doubts, *found.repairs)
     if not isinstance(actor, Skeleton):
         raise PosableError(f"track: expected a Skeleton, such as calibrate returns, got {type(actor).__name__}")
+    if device not in ("cpu", "cuda") or (device == "cuda" and solver != "newton"):
+        raise PosableError(f"track: expected device='cpu', or 'cuda' with solver='newton', got {device!r}, {solver!r}")
     return _track_markers(
-        actor, markers_for("track", markers), notes, smooth, solver, limits, start, robust, threads, progress, stop
-    )
+        actor, markers_for("track", markers), notes, smooth, solver, limits, start, robust, threads, progress, stop,
+        device,
+    )  # fmt: skip
 
 
-def _track_markers(actor, markers, notes, smooth, solver, limits, start, robust, threads, progress, stop) -> Take:
+def _track_markers(
+    actor, markers, notes, smooth, solver, limits, start, robust, threads, progress, stop, device
+) -> Take:
     """Return the motion of an actor that follows markers, as `track` describes it."""
     begin = time.perf_counter()
     source = MarkerSource(actor, markers)
-    poses, errors, statuses = _tracked(actor, source, solver, limits, start, robust, threads, progress, stop)
-    if free_joint(actor) is None and len(poses) == source.total and _mean(errors) > ASTRAY:
+    poses, errors, statuses = _tracked(actor, source, solver, limits, start, robust, threads, progress, stop, device)
+    displaced = _find_displaced(source, poses, errors, limits) if len(poses) == source.total else []
+    if displaced:
+        source.leave_out(displaced)
+        poses, errors, statuses = _tracked(
+            actor, source, solver, limits, start, robust, threads, progress, stop, device
+        )  # fmt: skip
+    if actor.free_root is None and len(poses) == source.total and _mean(errors) > ASTRAY:
         loose = with_free_root(actor)
-        again = _tracked(loose, source, solver, limits, None, robust, threads, progress, stop)
+        again = _tracked(loose, source, solver, limits, None, robust, threads, progress, stop, device)
         if len(again[0]) == len(poses) and _mean(again[1]) < LOOSENED * _mean(errors):
             actor, (poses, errors, statuses), notes = loose, again, (*notes, words_of_loosening(loose))
             warnings.warn(f"track: {notes[-1]}", PosableWarning, stacklevel=3)
@@ -157,10 +176,10 @@ def _track_markers(actor, markers, notes, smooth, solver, limits, start, robust,
     return take
 
 
-def _tracked(actor, source, solver, limits, start, robust, threads, progress, stop):
+def _tracked(actor, source, solver, limits, start, robust, threads, progress, stop, device):
     """Return poses (T, n), errors (T, M) [m] and statuses (T,)."""
     if solver == "newton":
-        return _solve_take(actor, source, limits, start, robust, threads, progress, stop)
+        return _solve_take(actor, source, limits, start, robust, threads, progress, stop, device)
     return _step_take(actor, source, solver, limits, start, stop)
 
 
@@ -169,17 +188,43 @@ def _mean(errors: np.ndarray) -> float:
     return float(np.nan_to_num(np.nanmean(frame_errors(errors)))) if np.isfinite(errors).any() else 0.0
 
 
+def _find_displaced(source: MarkerSource, poses: np.ndarray, errors: np.ndarray, limits: bool) -> list[Displaced]:
+    """Return the stretches of a take in which markers are elsewhere on their bones than the actor has them.
+
+    Args:
+        source: The markers of the take.
+        poses: (T, n) As tracked.
+        errors: (T, M) [m] As tracked, NaN where a marker was not seen or left out.
+        limits: Whether joint limits hold.
+    """
+    actor = source.actor
+    homes = {site.name: np.asarray(site.offset, dtype=float) for site in actor.sites}
+
+    def look(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.concatenate([source.read(int(t), int(t) + 1) for t in frames]), poses[frames]
+
+    out: list[Displaced] = []
+    for k, (site, stays) in enumerate(zip(source.sites, source.stays, strict=True)):
+        if len(stays) > 1 and suspect(errors[:, k]):
+            fps = source.markers.fps
+            out += examine(actor, source.sites, k, stays, look, homes[site], limits=limits, fps=fps)
+    return out
+
+
 # --------------------------------------------------------------------------------------------------- the compiled walk
 
 
-def _solve_take(actor, source, limits, start, robust, threads, progress, stop):
+def _solve_take(actor, source, limits, start, robust, threads, progress, stop, device):
     frame_solver = marker_frame_solver(actor, source.sites, limits=limits, robust=robust)
     parts = pieces(source.total, CHUNK, LEAD)
     bank = _known_poses(actor, start)
+    batch = _solve_batch(actor, frame_solver, source, bank, start, threads, stop) if device == "cuda" else None
 
     def work(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         first, _, end = parts[i]
-        return _chunk(actor, frame_solver, source, first, end).solve(bank, None if start is None or i else start)
+        chunk = _chunk(actor, frame_solver, source, first, end)
+        chunk.found = None if batch is None else batch[first:end]
+        return chunk.solve(bank, None if start is None or i else start)
 
     done = run_pieces(
         work, [end - begin for _, begin, end in parts], threads=threads, progress=progress, stop=stop, what="tracking"
@@ -188,32 +233,77 @@ def _solve_take(actor, source, limits, start, robust, threads, progress, stop):
     _follow_the_seen(actor, frame_solver, source, poses)
     changed = source.unobserved.cross(poses, source.markers.fps)
     np.clip(poses, frame_solver.lower, frame_solver.upper, out=poses)
-    for a, b in runs(changed):
-        chunk = _chunk(actor, frame_solver, source, a, b)
-        chunk.poses = poses[a:b]
-        errors[a:b] = np.where(np.isfinite(errors[a:b]), chunk.measure(), np.nan)
+    for first in range(0, len(poses), CHUNK):
+        part = first + np.flatnonzero(changed[first : first + CHUNK])
+        if len(part):
+            chunk = _chunk(actor, frame_solver, source, first, min(first + CHUNK, len(poses)))
+            chunk.poses = poses[first : first + CHUNK]
+            errors[part] = np.where(np.isfinite(errors[part]), chunk.measure()[part - first], np.nan)
     statuses[(statuses != BLIND) & _lost(errors)] = FAILED  # judged by the final frames
     return poses, errors, statuses
+
+
+def _solve_batch(actor, frame_solver, source, bank, start, threads, stop) -> np.ndarray | None:
+    """Return poses (T, n) from a GPU; None where it was stopped.
+
+    Keyframes, about KEY_TIME apart, are followed on the CPU. Then the frames halfway between solved ones are solved in
+    one batch, from the mean of their two neighbours, until all are, and at last every frame from that mean. Springs to
+    the start hold what no marker does; between distant keyframes they are weak, because the start is far off there.
+    """
+    from posable.gpu.batch import solve_markers
+
+    total = source.total
+    step = 2 ** max(int(np.log2(max(KEY_TIME * source.markers.fps, 1.0))), 0)
+    parts = pieces(total, KEYS * step, KEY_LEAD * step)
+    places = np.concatenate([source.filled(a, min(a + CHUNK, total))[0] for a in range(0, total, CHUNK)])
+    poses, fps, stride = np.empty((total, actor.size)), source.markers.fps / step, step
+
+    def walk(i: int) -> np.ndarray:
+        first, begin, end = parts[i]
+        few = places[first:end:stride]
+        chunk = _Chunk(actor, frame_solver, few, np.zeros(few.shape[:2], dtype=bool), source.sites, fps)
+        chunk.options = replace(chunk.options, max_iterations=SETTLE.max_iterations, pull=WEAK_PULL)
+        last = chunk.catch(0, bank) if start is None or i else np.asarray(start, dtype=float)
+        frame_solver(chunk.options, chunk.poses, targets=few, last=last)
+        return chunk.poses[(begin - first) // stride :]
+
+    sizes = [end - begin for _, begin, end in parts]
+    done = run_pieces(walk, sizes, threads=threads, progress=None, stop=stop, what="tracking")
+    if len(done) < len(parts):
+        return None
+    for (_, begin, end), piece in zip(parts, done, strict=True):
+        poses[begin:end:stride] = piece
+    while step > 1:
+        rows = np.arange(step // 2, total, step)
+        before, after = poses[rows - step // 2], poses[np.minimum(rows + step // 2, (total - 1) // step * step)]
+        near = np.abs(after - before).max(axis=1, initial=0.0) < NEAR_POSES
+        starts = np.where(near[:, None], 0.5 * (before + after), before)
+        poses[rows] = solve_markers(frame_solver, places[rows], starts, WEAK_PULL)
+        step //= 2
+    calm = poses.copy()
+    calm[1:-1] = 0.5 * (poses[:-2] + poses[2:])
+    near = np.abs(calm - poses).max(axis=1, initial=0.0) < MAX_DEVIATION
+    return solve_markers(frame_solver, places, np.where(near[:, None], calm, poses), PULL)
 
 
 def _follow_the_seen(actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, poses: np.ndarray) -> None:
     """Solve poses (T, n) again, in place, where markers were filled by lines, for the joints that others determine.
 
     A line leads a hand to where it reappears, and would drag the trunk along, whose own markers are seen. Without the
-    hand the trunk comes out a little elsewhere; by how much is known on either side of the gap.
+    hand, the trunk is at a slightly different place; the difference is known on either side of the gap. A short
+    gap is close enough to a line.
     """
     loose = source.unobserved.loose(len(poses))
     for a, b in runs(np.asarray(loose.any(axis=1) & ~loose.all(axis=1))):
         first, end = max(0, a - CATCH_UP), min(b + CATCH_UP, len(poses))
-        if first == a or end == b:
+        if first == a or end == b or b - a <= short_gap(source.markers.fps):
             continue
         places, _ = source.bridged(first, end)
         gone = np.isnan(places[..., 0])
         places[: a - first, gone[a - first]] = np.nan
         places[b - first :, gone[b - first - 1]] = np.nan
         found = np.empty((end - first, actor.size))
-        options = _chunk(actor, frame_solver, source, first, end).options
-        frame_solver(options, found, targets=places, last=poses[first])
+        frame_solver(_options(source.markers.fps), found, targets=places, last=poses[first])
         before, after = poses[a - 1] - found[a - 1 - first], poses[b] - found[b - first]
         share = np.linspace(0.0, 1.0, b - a + 2)[1:-1, None]
         found = found[a - first : b - first] + (1.0 - share) * before + share * after
@@ -243,15 +333,21 @@ def _chunk(actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, sta
     return _Chunk(actor, frame_solver, *source.filled(start, end), source.sites, source.markers.fps)
 
 
+def _options(fps: float) -> FrameOptions:
+    """Return the options of frames that follow each other at a rate [1/s]."""
+    return replace(FOLLOW, max_deviation=min(MAX_DEVIATION * max(1.0, FAST / fps) ** 2, np.pi))
+
+
 class _Chunk:
     """One piece of a take: solved frame by frame, cleaned of outliers, bridged over gaps and repaired."""
 
     def __init__(self, actor: Skeleton, frame_solver: FrameSolver, places, filled, sites: list[str], fps: float):
         self.actor, self.frame_solver, self.sites = actor, frame_solver, sites
-        self.options = replace(FOLLOW, max_deviation=min(MAX_DEVIATION * max(1.0, FAST / fps) ** 2, np.pi))
+        self.options = _options(fps)
         self.places = places
         self.filled = filled  # (t, M) where positions are interpolated across a gap
         self.poses = np.empty((len(places), actor.size))
+        self.found: np.ndarray | None = None  # (t, n) poses that a GPU found
 
     def solve(self, bank: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return poses (t, n), errors (t, M) and statuses (t,)."""
@@ -279,7 +375,10 @@ class _Chunk:
 
     def _solve_frames(self, first: np.ndarray, bank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Solve the piece frame by frame from a pose (n,), starting afresh after times without markers."""
-        errors, notes = self.frame_solver(self.options, self.poses, targets=self.places, last=first)
+        if self.found is not None:
+            errors, notes = self._take_batch(first)
+        else:
+            errors, notes = self.frame_solver(self.options, self.poses, targets=self.places, last=first)
         for a, b in runs(notes[:, SEEN] < FEW):
             end = min(b + CATCH_UP, len(self.poses))
             if b - a < LONG or b >= end:
@@ -292,6 +391,25 @@ class _Chunk:
                 energies[rows],
             )
         errors[self.filled] = np.nan
+        return errors, notes
+
+    def _take_batch(self, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take the poses that a GPU found, and solve again where they leave the path that frames before them predict.
+
+        Returns:
+            Errors (t, M) [m] and notes (t, NOTES), as a frame solver does.
+        """
+        assert self.found is not None
+        np.clip(continuous(self.actor, self.found), self.frame_solver.lower, self.frame_solver.upper, out=self.poses)
+        self.found, poses = None, self.poses
+        errors, notes = self.frame_solver.assess(poses, self.places)
+        change = np.diff(poses, axis=0, prepend=poses[:1])
+        off = change - self.options.extrapolation * np.roll(change, 1, axis=0)
+        astray = np.asarray((np.abs(off) > LEAVES * self.options.max_deviation).any(axis=1))
+        astray[:2] = False
+        astray |= notes[:, SEEN] < FEW  # without markers, a pose follows from those before it
+        if astray.any():
+            self._solve_changed(astray, first, errors, notes)
         return errors, notes
 
     def _solve_changed(self, changed: np.ndarray, first: np.ndarray, errors: np.ndarray, notes: np.ndarray) -> None:
@@ -394,7 +512,7 @@ class _Chunk:
 def _join(
     actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, parts, done
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Put pieces together: angles on one branch, a piece that came out elsewhere walked again, overlaps blended."""
+    """Join pieces: angles on one branch, pieces that ended elsewhere solved again, overlaps blended."""
     total = parts[len(done) - 1][2] if done else 0
     poses, errors = np.empty((total, actor.size)), np.empty((total, len(source.sites)))
     statuses = np.zeros(total, dtype=np.int8)
@@ -441,7 +559,7 @@ def _angles(actor: Skeleton) -> np.ndarray:
 
 
 def _step_take(actor, source, solver, limits, start, stop):
-    """Track with a solver that has no compiled walk: frame by frame, each from the last pose."""
+    """Track with a solver without a compiled frame solver: frame by frame, each from the last pose."""
     from posable._solve import Session
 
     goals = [Position(site, (0.0, 0.0, 0.0)) for site in source.sites]

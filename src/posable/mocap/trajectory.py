@@ -1,6 +1,8 @@
 """One optimisation over many frames: the goals of every frame plus the accelerations between them, with hard limits.
 
-E = sum_t E_t(theta_t) + 1/2 sum_t a_t' diag(stiffness) a_t,  a_t = theta_(t-1) - 2 theta_t + theta_(t+1)
+E = sum_t E_t(theta_t) + 1/2 sum_t a_t' diag(stiffness) a_t,  a_t = d_(t-1) - 2 d_t + d_(t+1),  d = theta - path
+
+The path is zero, or one whose accelerations cost nothing.
 
 The Gauss-Newton matrix is block-banded: each frame is coupled to two frames on either side, so the cost of a step is
 linear in the number of frames. Bounds at which the gradient pushes outward are active, and steps are projected onto the
@@ -45,6 +47,21 @@ class Effort(NamedTuple):
 
 
 USUAL = Effort()
+
+
+def solve_on_gpu(
+    problem: Problem, poses: np.ndarray, spans: list[tuple[int, int]], pull: np.ndarray, stiffness: np.ndarray,
+    lower: np.ndarray, upper: np.ndarray, effort: Effort, free: np.ndarray | None = None,
+    path: np.ndarray | None = None,
+) -> list[np.ndarray]:  # fmt: skip
+    """Do as `TrajectoryProblem.solve` on a GPU, for several windows of a clip, given by first frame and end."""
+    from posable.gpu.trajectory import StepRules, solve_windows
+
+    rules = StepRules(DAMPING, LEAST, HARDER, EASIER, FAILURES, SECTION, BLEND, WORSE, USUALLY, *effort)
+    return solve_windows(
+        problem, poses, spans, pull=pull, stiffness=stiffness, lower=lower, upper=upper, rules=rules, free=free,
+        path=path,
+    )  # fmt: skip
 
 
 @entry
@@ -145,14 +162,15 @@ class TrajectoryProblem:
 
     problem: with the targets of T frames, or of one; markers and points (T or 0, g, 3) as in `solve_frames`; pull (n,)
     and home (T, n): springs on the degrees of freedom; stiffness (n,): of the accelerations; lower, upper (n,) or
-    (T, n): the box.
+    (T, n): the box; path (T, n): one whose accelerations cost nothing, none by default.
     """
 
-    def __init__(self, problem: Problem, robust, markers, points, pull, home, stiffness, lower, upper):
+    def __init__(self, problem: Problem, robust, markers, points, pull, home, stiffness, lower, upper, path=None):
         self.problem, self.robust = problem.part(0, None) if len(markers) else problem, robust
         self.markers, self.points = np.ascontiguousarray(markers), np.ascontiguousarray(points)
         self.pull, self.home, self.stiffness = pull, np.ascontiguousarray(home), stiffness
         self.lower, self.upper = lower, upper
+        self.bends = 0.0 if path is None else np.diff(path, n=2, axis=0)
         self.work = np.empty(problem.work_size)
 
     def terms(self, poses: np.ndarray, rows: np.ndarray, out: _Terms) -> None:
@@ -200,12 +218,12 @@ class TrajectoryProblem:
     def _bend_energies(self, poses: np.ndarray) -> np.ndarray:
         """Return the energy (T,) of the accelerations."""
         out = np.zeros(len(poses))
-        out[1:-1] = 0.5 * (np.diff(poses, n=2, axis=0) ** 2 @ self.stiffness)
+        out[1:-1] = 0.5 * ((np.diff(poses, n=2, axis=0) - self.bends) ** 2 @ self.stiffness)
         return out
 
     def _bend_slopes(self, poses: np.ndarray) -> np.ndarray:
         out = np.zeros_like(poses)
-        bends = np.diff(poses, n=2, axis=0) * self.stiffness
+        bends = (np.diff(poses, n=2, axis=0) - self.bends) * self.stiffness
         out[:-2] += bends
         out[1:-1] -= 2.0 * bends
         out[2:] += bends

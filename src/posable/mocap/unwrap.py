@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -14,18 +15,25 @@ WHOLE_TURN = 2.0 * np.pi
 JUMP = 2.0  # [rad]: change between frames that equivalent angles may explain
 
 
+@lru_cache(maxsize=16)
 def full_turn_angles(skeleton: Skeleton) -> np.ndarray:
-    """Return (n,) bool: angles whose limits allow a whole turn and therefore every rotation."""
+    """Return (n,) bool, not to be written to: angles whose limits allow a whole turn and therefore every rotation."""
     out = np.zeros(skeleton.size, dtype=bool)
     for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
         out[where] = [dof.kind == TURN for dof in joint.motion.dofs]
-    return out & (skeleton.upper - skeleton.lower >= WHOLE_TURN - 1e-6) & ~skeleton.frozen
+    out &= (skeleton.upper - skeleton.lower >= WHOLE_TURN - 1e-6) & ~skeleton.frozen
+    out.setflags(write=False)  # it is kept
+    return out
 
 
 def open_box(skeleton: Skeleton, limits: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return the box (n,), (n,) to solve in: the limits, except for angles that can make a whole turn."""
+    """Return the box (n,), (n,) to solve in: the limits, except for angles that can make a whole turn.
+
+    Frozen degrees of freedom stay at rest.
+    """
     held = ~full_turn_angles(skeleton) if limits else np.zeros(skeleton.size, dtype=bool)
-    return np.where(held, skeleton.lower, -np.inf), np.where(held, skeleton.upper, np.inf)
+    lower, upper = np.where(held, skeleton.lower, -np.inf), np.where(held, skeleton.upper, np.inf)
+    return np.where(skeleton.frozen, skeleton.rest, lower), np.where(skeleton.frozen, skeleton.rest, upper)
 
 
 def within_turns(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:

@@ -8,26 +8,42 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posable.errors import PosableError
-from posable.formats.conventions import LENGTH_UNITS
-from posable.mocap.gaps import runs
-from posable.mocap.marker_sets import LEG_OF_STATURE
+from posable.formats.conventions import LENGTH_UNITS, turn_up
+from posable.mocap.gaps import MAD, frame_errors, runs
+from posable.mocap.marker_sets import LEG_OF_STATURE, base_name, placement_of
 from posable.model.body_plan import BodyPlan, body_plan
 from posable.model.kinematics import forward, path_of
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 
-SHORTEST, TALLEST = 1.10, 2.30  # [m]: stature of a person
+SHORTEST, TALLEST = 0.85, 2.30  # [m]: stature of a person, children of two years and more
 USUAL_STATURE = 1.70  # [m]
 FIGURES = (0.9, 2.6)  # [m]: stature of a figure that stands for a person
-BONE = 0.20  # part of its length by which a bone may differ from the figure's, beyond the whole figure's scale
-SIDES = 0.12  # part by which a bone may differ from that of the other side
-LYING = 0.9  # part of the frames in which a body that lies suggests a wrong up axis
+BONE = 0.20  # fraction of its length by which a bone may differ from the scaled figure's
+SIDES = 0.12  # fraction by which a bone may differ from that of the other side
+LYING = 0.9  # fraction of the frames in which a lying body suggests a wrong up axis
 FLOOR = (-0.15, 0.35)  # [m]: where the lowest feet of a take may be
+STANDS = 0.01  # [m] by which the heights of a standing foot differ on a level floor,
+TILTS = 0.05  # rise per metre of a floor that is not: expected beforehand
+RISES = 0.025  # [m] by which a floor must rise under the feet to be reported,
+CERTAIN = 4.0  # if that is so many standard deviations
+FEET_RATE = 30.0  # [1/s] at which the feet are looked at
+SLOW, RESTS = 0.3, 3  # [m/s], frames at that rate: a foot that is slower for so long stands,
+RAISED = 0.15  # [m] unless it is so far above the other
+PART = 4096  # frames processed at a time
 FASTEST = 12.0  # [m/s] of the root
+HIDDEN = 0.5  # of the frames between its first and its last: a marker that is hidden in more is reported
 SPINNING = 60.0  # [rad/s] of a joint
+RUSHED = 0.05  # part of the frames that move too fast from which on the rate is in doubt
 PINNED = 0.9  # part of the frames at a joint limit
-GUESSED = 0.25  # [s]: a gap that is longer is worth a word
+GUESSED = 0.25  # [s]: longer gaps are reported
+SLIDES = 0.04  # [m] by which the distance of two markers on one bone may change for so long,
+SLIDES_ACROSS = 0.08  # and that of a marker beside a joint to those on the bone below
 MISSED = 0.013  # [m]: mean marker error of a figure that does not fit, or of noise; clean takes have 3 to 9 mm
+CONTRADICTED = 0.03  # [m]: mean error of the markers on one bone from which it is reported,
+CONTRADICTED_TIMES = 2.5  # if it is also so many times their usual one,
+CONTRADICTED_FOR = 0.4  # [s] for so long
+STILL = "the actor hardly moves, and joint centres may be 2 cm off: calibrate on a take in which every joint moves"
 RECOGNISED = 0.8  # part of the markers without labels that must be recognised
 SAMPLES = 400  # frames
 JOINTS_AT_MOST = 5  # named in one reason
@@ -54,7 +70,7 @@ def stature(plan: BodyPlan) -> float:
 
 
 def wrong_size(actor: Skeleton, markers: Markers, generic: Skeleton | None = None) -> str:
-    """Return what to say of an actor that no person is as tall as, with the unit that would explain it; or nothing."""
+    """Return a finding on an implausible stature, with the unit that would explain it; empty if there is none."""
     plan = plan_of(actor)
     if plan is None:
         return ""
@@ -68,6 +84,12 @@ def wrong_size(actor: Skeleton, markers: Markers, generic: Skeleton | None = Non
     return f"the actor is {tall:.3g} m tall; {unit_hint(tall, markers.unit)}"
 
 
+def implausible_size(take: Any) -> str:
+    """Return a finding on the size of a take's calibrated actor, or nothing."""
+    actor = take.motion.skeleton
+    return wrong_size(actor, take.markers) if "calibration" in actor.info else ""
+
+
 def unit_hint(tall: float, unit: float) -> str:
     """Return which unit of the file would make an actor of `tall` [m], at `unit` [m], a person."""
     options = {name: tall * metres / unit for name, metres in LENGTH_UNITS.items()}
@@ -78,7 +100,7 @@ def unit_hint(tall: float, unit: float) -> str:
 
 
 def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
-    """Return what to say of an actor that lies in nearly all poses (T, n), or nothing."""
+    """Return a finding on an actor that lies in nearly all poses (T, n), or nothing."""
     plan = plan_of(actor)
     if plan is None or actor.up is None or not len(poses):
         return ""
@@ -86,7 +108,7 @@ def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
     top = frames.position(plan[plan.first("head", "neck", "chest") or "pelvis"])
     feet = 0.5 * (frames.position(plan["ankle.L"]) + frames.position(plan["ankle.R"]))
     body = top - feet
-    upright = body[:, 2 if actor.up == "z" else 1] / np.maximum(np.linalg.norm(body, axis=-1), 1e-9)
+    upright = body[:, actor.up_axis] / np.maximum(np.linalg.norm(body, axis=-1), 1e-9)
     if np.mean(upright < 0.5) < LYING:
         return ""
     other = "y" if markers.up == "z" else "z"
@@ -94,11 +116,11 @@ def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
 
 
 def unrecognised(calibration: Any) -> str:
-    """Return what to say of an actor whose markers have no labels and are not where those of a known set are."""
+    """Return a finding on markers without labels that are not where those of a known set are."""
     if calibration.recognised >= RECOGNISED:
         return ""
     share = f"only {calibration.recognised:.0%} of the markers without labels were recognised for certain"
-    return f"{share}, joints may be 10 cm off: label them, or give attachments={{marker: joint}}"
+    return f"{share}, joints may be 10 cm off: label them, or give attachments= (--attach MARKER=JOINT)"
 
 
 def findings(take: Any, statuses: np.ndarray, failed: int, blind: int) -> list[Finding]:
@@ -108,30 +130,33 @@ def findings(take: Any, statuses: np.ndarray, failed: int, blind: int) -> list[F
 
 
 def _whole(take: Any) -> Iterator[Finding]:
-    """Return what is implausible of the actor."""
+    """Return what is implausible about the actor."""
     motion, markers = take.motion, take.markers
     actor = motion.skeleton
     calibration = actor.info.get("calibration")
     if calibration is not None:
-        size = wrong_size(actor, markers)
+        size = implausible_size(take)
         yield Finding(size)
-        if size:  # whatever else is odd follows from it
-            return
         yield Finding(lies(actor, motion.poses, markers))
+        if size:  # it explains everything else
+            return
         yield Finding(_proportions(calibration.lengths))
         yield Finding(unrecognised(calibration))
+        yield Finding(STILL if STILL in calibration.notes else "")
     seen = take.errors[np.isfinite(take.errors)]
     if seen.size and seen.mean() > MISSED:
         missed = f"markers are missed by {seen.mean() * 1e3:.0f} mm on average"
         yield Finding(f"{missed}: they are noisy, or the figure is not theirs; joints may be off by centimetres")
     yield Finding(_floor(actor, motion.poses))
+    yield Finding(_tilt(motion, markers.up))
+    yield Finding(_hidden(take))
     pinned = [name for name, share in _at_limits(actor, motion.poses) if share > PINNED]
     if pinned:
         yield Finding(f"at a joint limit throughout: {_some(pinned)}")
 
 
 def _proportions(lengths: Any) -> str:
-    """Return the bones whose fitted lengths {joint: factor} no person has."""
+    """Return the bones whose fitted lengths {joint: factor} are implausible."""
     odd = [f"{name} {factor:.2f}" for name, factor in lengths.items() if abs(factor - 1.0) > BONE]
     for name, factor in lengths.items():
         other = name.replace(".L", ".R")
@@ -145,12 +170,85 @@ def _floor(actor: Skeleton, poses: np.ndarray) -> str:
     if plan is None or actor.up is None or not len(poses):
         return ""
     frames = forward(actor, poses[:: max(1, len(poses) // SAMPLES)])
-    up = 2 if actor.up == "z" else 1
+    up = actor.up_axis
     heights = np.minimum(frames.position(plan["ankle.L"])[:, up], frames.position(plan["ankle.R"])[:, up])
     lowest = float(np.quantile(heights, 0.05)) - 0.07 * stature(plan) / USUAL_STATURE
     if FLOOR[0] < lowest < FLOOR[1]:
         return ""
     return f"the feet are {abs(lowest):.2f} m {'above' if lowest > 0 else 'below'} the floor (height 0)"
+
+
+def _tilt(motion: Motion, file_up: str | None) -> str:
+    """Return a finding on a floor that is not level, or nothing; file_up: up axis of the markers' file."""
+    actor = motion.skeleton
+    plan = plan_of(actor)
+    if plan is None or actor.up is None:
+        return ""
+    step = max(1, int(motion.fps / FEET_RATE))
+    points = [plan[role] for role in ("ankle.L", "ankle.R", "toe.L", "toe.R") if role in plan]
+    parts = [motion.poses[start : start + PART * step : step] for start in range(0, len(motion), PART * step)]
+    paths = np.concatenate([forward(actor, part).many(points)[0] for part in parts])
+    if len(paths) < RESTS:
+        return ""
+    rests = np.linalg.norm(np.gradient(paths, axis=0), axis=-1) * motion.fps / step < SLOW
+    rests &= paths[..., actor.up_axis] - paths[..., actor.up_axis].min(axis=1, keepdims=True) < RAISED
+    stands = [(k, a, b) for k in range(len(points)) for a, b in runs(rests[:, k]) if b - a >= RESTS]
+    if len(stands) < len(points):
+        return ""
+    places = np.array([np.median(paths[a:b, k], axis=0) for k, a, b in stands])
+    across = np.delete(np.eye(3), actor.up_axis, axis=0)
+    heights, flat = places[:, actor.up_axis], places @ across.T
+    slope, deviation = _slope(np.array([k for k, _, _ in stands]), flat - flat.mean(axis=0), heights)
+    steep = float(np.linalg.norm(slope))
+    extent = float(np.ptp(flat @ slope)) / max(steep, 1e-12)
+    if steep * extent < RISES or steep < CERTAIN * deviation:
+        return ""
+    turn = turn_up(file_up, actor.up)
+    uphill = slope @ across @ (np.eye(3) if turn is None else turn)
+    axis = int(np.argmax(np.abs(uphill)))
+    end = f"{'-+'[int(uphill[axis] > 0.0)]}{'xyz'[axis]}"
+    where = f"{1e3 * steep * extent:.0f} mm higher at the {end} end of {extent:.1f} m"
+    angle = f"{np.degrees(np.arctan(steep)):.1f}°"
+    return f"feet stand {where}: unless the floor slopes, level the volume, or turn the markers back by {angle}"
+
+
+def _slope(points: np.ndarray, flat: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the slope (2,) of a floor, and its standard deviation in that direction.
+
+    Heights are regressed on places, with a mean for each point of the feet and a prior for the slope. Cauchy's weights,
+    because a foot may also rest on something.
+
+    Args:
+        points: (S,) Which point of the feet stands.
+        flat: (S, 2) [m] Where it stands.
+        heights: (S,) [m] How high.
+    """
+    rows = np.hstack([points[:, None] == np.arange(points.max() + 1), flat])
+    prior = np.diag(np.r_[np.full(rows.shape[1] - 2, 1e-6), np.full(2, (STANDS / TILTS) ** 2)])
+    weights, normal, found, usual = np.ones(len(rows)), prior, np.zeros(rows.shape[1]), STANDS
+    for _ in range(10):
+        normal = rows.T @ (weights[:, None] * rows) + prior
+        found = np.linalg.solve(normal, rows.T @ (weights * heights))
+        off = heights - rows @ found
+        usual = max(STANDS, MAD * float(np.median(np.abs(off))))
+        weights = 1.0 / (1.0 + np.square(off / usual))
+    slope = found[-2:]
+    way = slope / max(float(np.linalg.norm(slope)), 1e-12)
+    return slope, usual * float(np.sqrt(way @ np.linalg.inv(normal)[-2:, -2:] @ way))
+
+
+def _hidden(take: Any) -> str:
+    """Return a finding on markers that are hidden for most of the time, now and again."""
+    seen, found = np.isfinite(take.markers.positions[..., 0]), {}
+    names = [base_name(name) for name in take.markers.names]
+    for name in take.names:
+        if name in names and (shown := seen[:, names.index(name)]).any():
+            first, last = np.flatnonzero(shown)[[0, -1]]
+            found[name] = 1.0 - float(shown[first : last + 1].mean())
+    often = [f"{name} in {share:.0%}" for name, share in sorted(found.items(), key=lambda i: -i[1]) if share > HIDDEN]
+    if not often:
+        return ""
+    return f"hidden most of the time: {_some(often)} of the frames; joints there may be off: reconstruct or fill them"
 
 
 def _at_limits(actor: Skeleton, poses: np.ndarray) -> list[tuple[str, float]]:
@@ -162,7 +260,7 @@ def _at_limits(actor: Skeleton, poses: np.ndarray) -> list[tuple[str, float]]:
 
 
 def _frames(take: Any, statuses: np.ndarray, failed: int, blind: int) -> Iterator[Finding]:
-    """Return what is implausible of single frames."""
+    """Return what is implausible about single frames."""
     motion = take.motion
     lost = runs(statuses == failed)
     if lost:
@@ -172,19 +270,45 @@ def _frames(take: Any, statuses: np.ndarray, failed: int, blind: int) -> Iterato
         longest = max(b - a for a, b in gaps) / motion.fps
         text = f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} without markers, the longest {longest:.2f} s"
         yield Finding(f"{text}: the poses there are a guess", tuple(gaps))
+    yield _missed(take)
     fast = _too_fast(motion)
     if fast.any():
         count = int(fast.sum())
         moving = "1 frame moves" if count == 1 else f"{count} frames move"
-        yield Finding(f"{moving} faster than a person can", tuple(runs(fast)))
+        rate = ": is the frame rate right? (fps=, --fps)" if count > RUSHED * len(fast) else ""
+        yield Finding(f"{moving} faster than a person can{rate}", tuple(runs(fast)))
+
+
+def _missed(take: Any) -> Finding:
+    """Return findings on bones whose markers are far off for long: they contradict each other."""
+    motion = take.motion
+    bone = {site.name: site.joint for site in motion.skeleton.sites}
+    columns: dict[str, list[int]] = {}
+    for k, name in enumerate(take.names):
+        columns.setdefault(bone.get(name, name), []).append(k)
+    found: dict[str, list[tuple[int, int]]] = {}
+    most = 0.0
+    for joint, those in columns.items():
+        errors = np.nan_to_num(frame_errors(take.errors[:, those]))
+        spans = runs(errors > max(CONTRADICTED, CONTRADICTED_TIMES * float(np.median(errors))))
+        spans = [(a, b) for a, b in spans if (b - a) / motion.fps >= CONTRADICTED_FOR]
+        if spans:
+            found[joint] = spans
+            most = max(most, *(float(errors[a:b].mean()) for a, b in spans))
+    if not found:
+        return Finding("")
+    frames = tuple(sorted({span for spans in found.values() for span in spans}))
+    longest = max(b - a for a, b in frames) / motion.fps
+    text = f"markers at {_some(list(found))} are missed by {1e3 * most:.0f} mm for up to {longest:.2f} s"
+    return Finding(f"{text}: joints there may be off by as much", frames)
 
 
 def guessed_joints(joints: Mapping[str, Sequence[tuple[int, int]]], blind: np.ndarray, fps: float) -> list[Finding]:
-    """Return what to say of joints that too few markers hold for long, in frames that show others.
+    """Return findings on joints that too few markers determine for long, in frames that show others.
 
     Args:
         joints: {joint: [(first frame, end), ...]} of the times in which it is not held.
-        blind: (T,) bool Frames that show next to nothing, of which `findings` speaks.
+        blind: (T,) bool Frames with almost no markers, which `findings` reports.
         fps: Frames per second.
     """
     lost: dict[str, list[tuple[int, int]]] = {}
@@ -199,6 +323,79 @@ def guessed_joints(joints: Mapping[str, Sequence[tuple[int, int]]], blind: np.nd
     longest = max(b - a for a, b in frames) / fps
     text = f"too few markers at {_some(list(lost))} for up to {longest:.2f} s: their poses in this gap are a guess"
     return [Finding(text, tuple(frames))]
+
+
+def steady_pairs(actor: Skeleton, sites: Sequence[str]) -> dict[tuple[int, int], float]:
+    """Return {pair of sites: change of their distance [m] that is implausible}: on one bone, or across one joint.
+
+    A marker that is level with a joint, such as one on an elbow, keeps its distance to those on the bone below.
+    """
+    plan = plan_of(actor)
+    bone = {site.name: site.joint for site in actor.sites}
+    level: dict[str, str] = {}
+    for name in sites:
+        found = placement_of(name)
+        role = f"{found[0].center}.{found[1]}" if found is not None else ""
+        if plan is not None and role in plan:
+            level[name] = plan[role]
+    out: dict[tuple[int, int], float] = {}
+    for a, first in enumerate(sites):
+        for b, second in enumerate(sites):
+            if a < b and bone.get(first, first) == bone.get(second, second):
+                out[a, b] = SLIDES
+            elif level.get(first) == bone.get(second, second) != bone.get(first):
+                out.setdefault((min(a, b), max(a, b)), SLIDES_ACROSS)
+    return out
+
+
+def sliding_markers(
+    pairs: Sequence[tuple[str, str]], changes: np.ndarray, allowed: np.ndarray, fps: float
+) -> list[Finding]:
+    """Return findings on markers that should keep their distance and do not for long: one of them slides.
+
+    Args:
+        pairs: (P,) Names of two markers.
+        changes: (T, P) [m] Difference of their distance from the usual one; NaN where one was not seen or left out.
+        allowed: (P,) [m]
+        fps: Frames per second.
+    """
+    found: list[tuple[float, int, list[tuple[int, int]]]] = []
+    off = np.abs(changes) > allowed
+    for k in np.flatnonzero(off.sum(axis=0) >= GUESSED * fps):
+        spans = [(a, b) for a, b in runs(off[:, k]) if (b - a) / fps >= GUESSED]
+        if spans:
+            found.append((max(float(np.abs(changes[a:b, k]).max()) for a, b in spans), int(k), spans))
+    if not found:
+        return []
+    found.sort(reverse=True)
+    shown = _some([f"{' and '.join(pairs[k])} by {1e3 * most:.0f} mm" for most, k, _ in found])
+    text = f"markers move apart on one bone: {shown}; one slides or was filled badly, and joints there may be off"
+    return [Finding(text, tuple(sorted({span for _, _, spans in found for span in spans})))]
+
+
+PARTS = {  # parts of the body, and the joints that their markers are on or below
+    "head": ("head", "neck"),
+    "left arm": ("shoulder.L",),
+    "right arm": ("shoulder.R",),
+    "left leg": ("hip.L",),
+    "right leg": ("hip.R",),
+}
+
+
+def unmarked_parts(actor: Skeleton, sites: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of a person's figure that no marker of the take is on."""
+    plan = plan_of(actor)
+    if plan is None:
+        return ()
+    above = {joint.name: joint.parent for joint in actor.joints}
+    marked: set[str | None] = set()
+    for site in actor.sites:
+        joint: str | None = site.joint if site.name in sites else None
+        while joint is not None and joint not in marked:
+            marked.add(joint)
+            joint = above[joint]
+    roots = {part: plan.first(*roles) for part, roles in PARTS.items()}
+    return tuple(part for part, role in roots.items() if role is not None and plan[role] not in marked)
 
 
 def _too_fast(motion: Any) -> np.ndarray:
@@ -224,9 +421,9 @@ def _some(names: list[str]) -> str:
 # --- Why a marker or a foot is off ---
 
 AT_LIMIT = 1e-4  # [rad, m]
-OFTEN = 0.5  # part of the frames that a limit must be met in to be named
-OFF = 0.015  # [m]: mean error from which on a marker is told
-SLIP = 0.01  # [m]: from which on a contact is told
+OFTEN = 0.5  # fraction of the frames in which a limit must be active to be named
+OFF = 0.015  # [m]: mean error above which a marker is reported
+SLIP = 0.01  # [m]: slip above which a contact is reported
 MOST = 3  # lines, and limits in a line
 
 
@@ -247,7 +444,7 @@ def limits_met(skeleton: Skeleton, poses: np.ndarray, name: str) -> list[str]:
 
 
 def why_markers_are_off(motion: Motion, sites: Sequence[str], errors: np.ndarray) -> list[str]:
-    """Return a line for each marker that is far off on average: by how much, and what its limb stands at where it is.
+    """Return a line for each marker that is far off on average: by how much, and the limits that its limb meets there.
 
     errors: (T, M) [m], NaN where a marker was not seen.
     """
@@ -258,9 +455,7 @@ def why_markers_are_off(motion: Motion, sites: Sequence[str], errors: np.ndarray
     for k in [k for k in order if means[k] > OFF][:MOST]:
         worst = np.flatnonzero(seen[:, k] & (np.nan_to_num(errors[:, k]) >= np.nanquantile(errors[:, k], 0.75)))
         met = limits_met(motion.skeleton, motion.poses[worst], sites[k])
-        why = (
-            f"where it is worst {', '.join(met)} is at its limit" if met else "no limit is in the way: check its place"
-        )
+        why = f"where it is worst {', '.join(met)} is at its limit" if met else "no limit blocks it: check its position"
         out.append(f"{sites[k]} is {1e3 * means[k]:.0f} mm off; {why}")
     return out
 
@@ -275,6 +470,6 @@ def why_contacts_slip(motion: Motion, steps: Sequence[tuple[str, int, int]], sli
     for point, k in sorted(worst.items(), key=lambda item: -slips[item[1]])[:MOST]:
         _, first, end = steps[k]
         met = limits_met(motion.skeleton, motion.poses[first:end], point)
-        why = f"with {', '.join(met)} at its limit" if met else "with no limit of its leg in the way"
+        why = f"with {', '.join(met)} at its limit" if met else "with no limit of its leg active"
         out.append(f"{point} slips {1e3 * slips[k]:.0f} mm in frames {first} to {end - 1}, {why}")
     return out

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.screen import find_unseen, screen
+from posable.mocap.gaps import find_unseen
+from posable.mocap.screen import screen
 
 
 def spoilt(markers, name, change):
@@ -96,17 +97,69 @@ def test_the_actor_hardly_moves_where_a_marker_is_frozen_for_a_third_of_the_take
     assert "LKNE in" in str(take.report).splitlines()[1]
 
 
-def test_a_marker_that_is_no_marker_of_the_actor_is_not_used(human, markers):
+def test_a_marker_that_is_not_a_marker_of_the_actor_is_not_used(human, markers):
     lying = spoilt(markers, "LANK", freeze(slice(0, len(markers))))
     actor = ps.calibrate(human, lying)
     assert actor.info["calibration"].left_out == ("LANK",)
     assert any("not used at all: LANK" in note for note in actor.info["calibration"].notes)
     report = ps.track(actor, lying).report
     assert report.mean < 0.005
-    assert "not used: LANK" in report.repairs[0]
+    assert "not used: LANK" in report.verdict
 
 
-def test_a_stray_in_the_place_of_a_marker_is_not_worth_a_word(markers):
+@pytest.mark.parametrize("length", [4, 12])
+def test_frames_that_repeat_the_one_before_are_gaps(human, markers, length):
+    rows = slice(100, 100 + length)
+    places = markers.positions.copy()
+    places[rows] = places[rows.start - 1]
+    held = replace(markers, positions=places)
+    gone, said = left_out(held)
+    assert gone[rows].all()
+    assert gone.sum() == length * len(markers.names)
+    assert f"frames repeat the one before them: 100-{99 + length}; taken for gaps" in said
+    actor = ps.calibrate(human, markers)
+    joints = [
+        np.stack([ps.forward(actor, ps.track(actor, each).motion.poses).position(name) for name in human.names])
+        for each in (markers, held)
+    ]
+    assert np.linalg.norm(joints[0] - joints[1], axis=-1).max() < 0.02
+
+
+def test_a_simulation_that_holds_still_and_moves_on_has_no_gap(markers):
+    rest = np.repeat(markers.positions[:1], 30, axis=0)
+    held = replace(markers, positions=np.concatenate([rest, markers.positions[1:]]))
+    assert not left_out(held)[0].any()
+
+
+def test_a_sample_at_the_end_of_the_world_is_left_out(human, markers):
+    k = markers.index("LFWT")
+    places = markers.positions.copy()
+    places[40:60, k] = 1e30
+    gone, said = left_out(replace(markers, positions=places))
+    assert gone[40:60, k].all()
+    assert gone.sum() == 20
+    assert "LFWT in 20 frames" in said
+
+
+def test_a_marker_that_moves_with_nothing_beside_it_is_not_used(human, markers):
+    """An ankle marker mirrored to the other side of the body in the whole take."""
+    places = markers.positions.copy()
+    k, left, right = (markers.index(name) for name in ("LANK", "LFWT", "RFWT"))
+    across = places[:, left] - places[:, right]
+    across /= np.linalg.norm(across, axis=-1, keepdims=True)
+    arm = places[:, k] - 0.5 * (places[:, left] + places[:, right])
+    places[:, k] -= 2.0 * (arm * across).sum(axis=-1, keepdims=True) * across
+    wrong = replace(markers, positions=places)
+    actor = ps.calibrate(human, wrong)
+    assert "LANK" in actor.info["calibration"].left_out
+    take = ps.track(actor, wrong)
+    assert "not used: LANK" in take.report.verdict
+    true = ps.track(ps.calibrate(human, markers), markers).motion
+    ankles = [ps.forward(each.skeleton, each.poses).position("ankle.L") for each in (take.motion, true)]
+    assert np.linalg.norm(ankles[0] - ankles[1], axis=-1).mean() < 0.02
+
+
+def test_a_stray_at_the_position_of_a_marker_is_not_reported(markers):
     names = (*markers.names, "*0")
     places = np.concatenate([markers.positions, markers.positions[:, :1]], axis=1)
     found = screen(ps.Markers(names, places, markers.fps, markers.up))

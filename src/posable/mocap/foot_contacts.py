@@ -1,4 +1,4 @@
-"""Foot contacts: when a foot stands on the ground, found from its height and speed, and where."""
+"""Foot contacts: when and where a foot stands on the ground, detected from its height and speed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from posable.mocap.gaps import runs
 from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.kinematics import forward
 from posable.model.motion import Motion
-from posable.model.skeleton import Skeleton
 
 SPEED = 0.35  # [leg lengths per second] below which a low foot stands
 HEIGHT = 0.06  # [leg lengths] above its lowest position within which a foot is low
@@ -46,7 +45,7 @@ class Contacts:
 
     def slips(self, motion: Motion) -> np.ndarray:
         """Return for every contact the largest displacement [m] of its point along the ground in a motion."""
-        up = _up(motion.skeleton)
+        up = motion.skeleton.up_vector
         out = []
         paths = paths_of(motion, self.points)
         for point, a, b in self.steps():
@@ -54,10 +53,6 @@ class Contacts:
             flat = path - np.outer(path @ up, up)
             out.append(float(np.linalg.norm(flat - flat.mean(axis=0), axis=-1).max()))
         return np.array(out)
-
-
-def _up(skeleton: Skeleton) -> np.ndarray:
-    return np.array([0.0, 0.0, 1.0]) if skeleton.up == "z" else np.array([0.0, 1.0, 0.0])
 
 
 def foot_points(plan: BodyPlan) -> tuple[str, ...]:
@@ -77,14 +72,13 @@ def paths_of(motion: Motion, points: Sequence[str]) -> np.ndarray:
 
 def find_contacts(motion: Motion, plan: BodyPlan | None = None) -> Contacts:
     """Return the contacts of the feet, from the height and speed of ankles and toes."""
-    skeleton = motion.skeleton
     try:
-        plan = plan or body_plan(skeleton)
+        plan = plan or body_plan(motion.skeleton)
     except PosableError:
         return Contacts((), np.zeros((len(motion), 0), dtype=bool), np.zeros((len(motion), 0, 3)))
     points = foot_points(plan)
     paths = paths_of(motion, points)
-    standing = standing_still(paths, _up(skeleton), plan.leg, motion.fps)
+    standing = standing_still(paths, motion.skeleton.up_vector, plan.leg, motion.fps)
     return Contacts(points, standing, held_places(paths, standing))
 
 
